@@ -1,0 +1,132 @@
+"""The shape of a Transformer: one frozen, validated object that travels as JSON beside the weights."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal, Self, get_args
+
+Norm = Literal["post", "pre"]
+Activation = Literal["relu", "swish", "gelu"]
+Positions = Literal["sinusoidal", "sinusoidal_half", "learned", "rotary", "alibi"]
+
+
+class ConfigError(ValueError):
+    """A model shape that cannot be built; the message says which field to change."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelConfig:
+    """Shape of one encoder-decoder Transformer ("Attention Is All You Need", table 3; the defaults are the base model).
+
+    Sizes are in features, layers, heads, tokens. `source_vocab_size` is None when source and target share one
+    vocabulary. `tied_embeddings` ties source embedding, target embedding and output projection (section 3.4);
+    when False each has its own matrix. `window` is the neighbourhood r of restricted self-attention (section 4):
+    a position sees the r positions on either side of it. Raises ConfigError where the fields contradict each other.
+    """
+
+    vocab_size: int
+    source_vocab_size: int | None = None
+    d_model: int = 512
+    heads: int = 8
+    d_ff: int = 2048
+    encoder_layers: int = 6
+    decoder_layers: int = 6
+    dropout: float = 0.1
+    norm: Norm = "post"
+    activation: Activation = "relu"
+    positions: Positions = "sinusoidal"
+    tied_embeddings: bool = True
+    scale_embeddings: bool = True
+    output_bias: bool = False
+    window: int | None = None
+    max_length: int = 512
+    norm_epsilon: float = 1e-5
+    pad_id: int = 0
+    unk_id: int = 1
+    bos_id: int = 2
+    eos_id: int = 3
+    decoder_start_id: int = 2
+    zero_start_embedding: bool = False
+    """The decoder's first input is a zero vector instead of the embedding of `decoder_start_id` (Marian)."""
+
+    def __post_init__(self) -> None:
+        for name in ("vocab_size", "d_model", "heads", "d_ff", "encoder_layers", "decoder_layers", "max_length"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+                raise ConfigError(f"{name} must be a positive integer, not {value!r}.")
+        if self.d_model % self.heads:
+            raise ConfigError(f"d_model {self.d_model} must be divisible by heads {self.heads}.")
+        if not 0.0 <= self.dropout < 1.0:
+            raise ConfigError(f"dropout must be in [0, 1), not {self.dropout!r}.")
+        for name, kind in (("norm", Norm), ("activation", Activation), ("positions", Positions)):
+            if getattr(self, name) not in get_args(kind):
+                raise ConfigError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}.")
+        if self.positions == "rotary" and self.head_dim % 2:
+            raise ConfigError(f"rotary positions need an even head width, not {self.head_dim}.")
+        if self.positions.startswith("sinusoidal") and self.d_model % 2:
+            raise ConfigError(f"sinusoidal positions need an even d_model, not {self.d_model}.")
+        if self.window is not None and self.window < 1:
+            raise ConfigError(f"window must be at least 1 or null, not {self.window!r}.")
+        if self.source_vocab_size is not None and self.tied_embeddings:
+            raise ConfigError("tied_embeddings needs one shared vocabulary: leave source_vocab_size null.")
+        for name in ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"):
+            if not 0 <= getattr(self, name) < self.vocab_size:
+                raise ConfigError(f"{name} {getattr(self, name)!r} is outside the vocabulary of {self.vocab_size}.")
+
+    @property
+    def head_dim(self) -> int:
+        """Width D of one head, d_model / heads."""
+        return self.d_model // self.heads
+
+    def replace(self, **changes: Any) -> Self:
+        """A copy with some fields changed, validated again."""
+        return dataclasses.replace(self, **changes)
+
+    def to_json(self) -> str:
+        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """Inverse of `to_json`; unknown and missing fields are named in the ConfigError."""
+        try:
+            fields = json.loads(text)
+        except ValueError as error:
+            raise ConfigError(f"config.json is not JSON: {error}.") from None
+        return cls.from_dict(fields)
+
+    @classmethod
+    def from_dict(cls, fields: Any) -> Self:
+        if not isinstance(fields, dict):
+            raise ConfigError("config.json must hold an object.")
+        known = {field.name for field in dataclasses.fields(cls)}
+        if unknown := sorted(set(fields) - known):
+            raise ConfigError(f"config.json has unknown fields: {', '.join(map(str, unknown))}.")
+        if "vocab_size" not in fields:
+            raise ConfigError("config.json lacks vocab_size.")
+        return cls(**fields)
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        return cls.from_json(path.read_text(encoding="utf-8"))
+
+
+def base(vocab_size: int, **changes: Any) -> ModelConfig:
+    """The paper's base model: N=6, d_model 512, h=8, d_ff 2048, dropout 0.1."""
+    return ModelConfig(vocab_size=vocab_size, **changes)
+
+
+def big(vocab_size: int, **changes: Any) -> ModelConfig:
+    """The paper's big model: d_model 1024, h=16, d_ff 4096, dropout 0.3."""
+    return ModelConfig(**{"d_model": 1024, "heads": 16, "d_ff": 4096, "dropout": 0.3, **changes}, vocab_size=vocab_size)
+
+
+def small(vocab_size: int, **changes: Any) -> ModelConfig:
+    """For training on a CPU and for tests: a deep encoder and a shallow decoder, which decodes fast."""
+    shape = {"d_model": 256, "heads": 4, "d_ff": 1024, "encoder_layers": 6, "decoder_layers": 3, "dropout": 0.1}
+    return ModelConfig(**{**shape, **changes}, vocab_size=vocab_size)
+
+
+PRESETS = {"base": base, "big": big, "small": small}
