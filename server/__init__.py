@@ -1,0 +1,1 @@
+"""The server around the model: HTTP, queue, worker processes, history, metrics."""
