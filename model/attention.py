@@ -1,0 +1,65 @@
+"""Multi-head attention (the paper, section 3.2): a fused path for speed and a path that returns the weights for looking."""
+
+from __future__ import annotations
+
+import math
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+
+def attention_weights(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
+    """softmax(Q K^T / sqrt(D) + bias), equation 1 without V: query (B, H, T, D), key (B, H, S, D) -> (B, H, T, S)."""
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    if bias is not None:
+        scores = scores + bias
+    return torch.softmax(scores.float(), dim=-1).to(query.dtype)
+
+
+class MultiHeadAttention(nn.Module):
+    """h attention heads of width D = d_model / h side by side (section 3.2.2).
+
+    `bias` is added to the scores before the softmax: 0 where a query may look, -inf where it may not, broadcastable to
+    (B, H, T, S). `gate` scales each head's output, broadcastable to (B, H): 0 switches a head off.
+    """
+
+    def __init__(self, d_model: int, heads: int) -> None:
+        super().__init__()
+        self.heads = heads
+        self.query = nn.Linear(d_model, d_model)
+        self.key = nn.Linear(d_model, d_model)
+        self.value = nn.Linear(d_model, d_model)
+        self.output = nn.Linear(d_model, d_model)
+
+    def split(self, x: Tensor) -> Tensor:
+        """(B, T, d_model) -> (B, H, T, D)"""
+        return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)
+
+    def queries(self, x: Tensor) -> Tensor:
+        """Projected queries of x (B, T, d_model): (B, H, T, D)."""
+        return self.split(self.query(x))
+
+    def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
+        """Projected keys and values of memory (B, S, d_model): two of (B, H, S, D)."""
+        return self.split(self.key(memory)), self.split(self.value(memory))
+
+    def attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None) -> Tensor:
+        """Fused path: query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model)."""
+        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)  # (B, H, T, D)
+        return self.merge(context, gate)
+
+    def attend_weights(
+        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None
+    ) -> tuple[Tensor, Tensor]:
+        """Looking path: the same output, and the weights (B, H, T, S)."""
+        weights = attention_weights(query, key, bias)
+        return self.merge(weights @ value, gate), weights
+
+    def merge(self, context: Tensor, gate: Tensor | None) -> Tensor:
+        """Concatenate the heads and project: (B, H, T, D) -> (B, T, d_model)."""
+        if gate is not None:
+            context = context * gate.view(gate.shape[0], -1, 1, 1).to(context.dtype)
+        merged = context.transpose(1, 2).flatten(2)  # (B, T, H * D)
+        output: Tensor = self.output(merged)
+        return output

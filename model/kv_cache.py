@@ -1,0 +1,137 @@
+"""Keys and values of everything decoded so far, in slots: written once, never computed again."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from model.config import ModelConfig
+
+_GROWTH = 32
+"""Positions are added in multiples of this, so that storage grows rarely and holds little that is not live."""
+
+
+class KVCache:
+    """Storage for `slots` sequences. Self-attention keys and values grow by one position a step; cross-attention keys and
+    values are written once per source. Tensors are (L, slots, H, T, D) and (L, slots, H, S, D); T and S are grown to
+    the longest live sequence and kept, so a step allocates nothing.
+
+    A step is bracketed: `open_step(rows)` -> `write_self` and `read_cross` per layer -> `close_step()`.
+    """
+
+    def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> None:
+        if slots < 1:
+            raise ValueError(f"slots must be at least 1, not {slots}.")
+        self.slots = slots
+        self._shape = (config.decoder_layers, slots, config.heads, config.head_dim)
+        self._dtype, self._device = dtype, device
+        self.self_keys, self.self_values = self._allocate(0), self._allocate(0)
+        self.cross_keys, self.cross_values = self._allocate(0), self._allocate(0)
+        self.lengths = [0] * slots
+        self.source_lengths = [0] * slots
+        self._rows: list[int] = []
+        self._index: Tensor | slice = slice(0, 0)
+        self._positions = torch.zeros(0, dtype=torch.long, device=device)
+        self._live = 0
+
+    @property
+    def bytes(self) -> int:
+        """Bytes held."""
+        tensors = (self.self_keys, self.self_values, self.cross_keys, self.cross_values)
+        return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+
+    def begin(self, slots: list[int], source_lengths: list[int]) -> None:
+        """Start new sequences in `slots`: nothing decoded yet, `source_lengths` source tokens each."""
+        for slot, length in zip(slots, source_lengths, strict=True):
+            self.lengths[slot], self.source_lengths[slot] = 0, length
+
+    def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
+        """Cross-attention keys and values (B, H, S, D) of newly encoded sources."""
+        source = keys.shape[2]
+        if source > self.cross_keys.shape[3]:
+            self.cross_keys = self._grow(self.cross_keys, source)
+            self.cross_values = self._grow(self.cross_values, source)
+        index = torch.tensor(slots, device=self._device)
+        self.cross_keys[layer, index, :, :source] = keys
+        self.cross_values[layer, index, :, :source] = values
+
+    def open_step(self, rows: list[int]) -> None:
+        """Begin a step that writes position lengths[row] of each slot in `rows`."""
+        self._rows = rows
+        contiguous = rows == list(range(rows[0], rows[0] + len(rows))) if rows else True
+        self._index = (
+            slice(rows[0], rows[0] + len(rows)) if contiguous and rows else torch.tensor(rows, device=self._device)
+        )
+        lengths = [self.lengths[row] for row in rows]
+        self._positions = torch.tensor(lengths, device=self._device)
+        self._live = max(lengths, default=-1) + 1
+        if self._live > self.self_keys.shape[3]:
+            self.self_keys = self._grow(self.self_keys, self._live)
+            self.self_values = self._grow(self.self_values, self._live)
+
+    def step_positions(self) -> Tensor:
+        """Position that each row writes in this step: (B,)."""
+        return self._positions
+
+    def step_masks(self) -> tuple[Tensor, Tensor]:
+        """True where a row may look in this step: self (B, T) up to its own position, cross (B, S) its source tokens."""
+        time = torch.arange(self._live, device=self._device)
+        sources = [self.source_lengths[row] for row in self._rows]
+        source = torch.arange(max(sources, default=0), device=self._device)
+        lengths = torch.tensor(sources, device=self._device)
+        return time[None, :] <= self._positions[:, None], source[None, :] < lengths[:, None]
+
+    def write_self(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        """Append key and value (B, H, D); returns all live keys and values (B, H, T, D) of the step's rows."""
+        rows = torch.tensor(self._rows, device=self._device)
+        self.self_keys[layer, rows, :, self._positions] = key.to(self._dtype)
+        self.self_values[layer, rows, :, self._positions] = value.to(self._dtype)
+        live = slice(0, self._live)
+        return self.self_keys[layer][self._index][:, :, live], self.self_values[layer][self._index][:, :, live]
+
+    def read_cross(self, layer: int) -> tuple[Tensor, Tensor]:
+        """Cross-attention keys and values (B, H, S, D) of the step's rows, cut to the longest source among them."""
+        live = slice(0, max((self.source_lengths[row] for row in self._rows), default=0))
+        return self.cross_keys[layer][self._index][:, :, live], self.cross_values[layer][self._index][:, :, live]
+
+    def close_step(self) -> None:
+        """End the step: each row is one position longer."""
+        for row in self._rows:
+            self.lengths[row] += 1
+
+    def reorder(self, targets: list[int], origins: list[int]) -> None:
+        """Slot targets[i] continues from what slot origins[i] held before the call (beams): history and source."""
+        moves = [(t, o) for t, o in zip(targets, origins, strict=True) if t != o]
+        if not moves:
+            return
+        live = max(self.lengths[origin] for _, origin in moves)
+        source = max(self.source_lengths[origin] for _, origin in moves)
+        to = torch.tensor([target for target, _ in moves], device=self._device)
+        of = torch.tensor([origin for _, origin in moves], device=self._device)
+        for tensor, length in ((self.self_keys, live), (self.self_values, live)):
+            tensor[:, to, :, :length] = tensor[:, of, :, :length]
+        strangers = [(t, o) for t, o in moves if self.source_lengths[t] != self.source_lengths[o] or self.lengths[t] == 0]
+        if strangers:
+            to = torch.tensor([target for target, _ in strangers], device=self._device)
+            of = torch.tensor([origin for _, origin in strangers], device=self._device)
+            for tensor in (self.cross_keys, self.cross_values):
+                tensor[:, to, :, :source] = tensor[:, of, :, :source]
+        held = [(self.lengths[origin], self.source_lengths[origin]) for _, origin in moves]
+        for (target, _), (length, sources) in zip(moves, held, strict=True):
+            self.lengths[target], self.source_lengths[target] = length, sources
+
+    def free(self, slots: list[int]) -> None:
+        """Forget the sequences in `slots`; the storage is reused."""
+        for slot in slots:
+            self.lengths[slot] = self.source_lengths[slot] = 0
+
+    def _allocate(self, positions: int) -> Tensor:
+        layers, slots, heads, width = self._shape
+        return torch.zeros(layers, slots, heads, positions, width, dtype=self._dtype, device=self._device)
+
+    def _grow(self, tensor: Tensor, positions: int) -> Tensor:
+        """A copy with room for `positions`; at least half as much again, so that the cost per position stays constant."""
+        room = max(positions, tensor.shape[3] * 3 // 2)
+        grown = self._allocate(-(-room // _GROWTH) * _GROWTH)
+        grown[:, :, :, : tensor.shape[3]] = tensor
+        return grown
