@@ -14,7 +14,9 @@ from typing import Literal
 
 from model.options import DecodingOptions, Hypothesis, TraceStep
 
-FailureKind = Literal["invalid", "deadline", "cancelled", "unknown_model", "out_of_memory", "poison", "internal"]
+FailureKind = Literal[
+    "invalid", "deadline", "cancelled", "unknown_model", "overloaded", "out_of_memory", "poison", "internal"
+]
 
 
 @dataclass(frozen=True, slots=True)
