@@ -1,0 +1,54 @@
+# Two stages: everything is built in the first, the second only runs it, as a user without rights.
+#
+#   docker build -t attentive-server .
+#   docker build -t attentive-server --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu .   (small, CPU only)
+#   docker run --rm -p 8000:8000 --read-only --tmpfs /tmp -v attentive-data:/data attentive-server
+
+ARG PYTHON=3.11.14
+
+FROM python:${PYTHON}-bookworm AS builder
+ARG TORCH_INDEX=
+ARG PIP_ARGS=
+ARG EXTRAS=
+ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
+WORKDIR /build
+RUN python -m venv /attentive/venv
+ENV PATH=/attentive/venv/bin:$PATH
+# torch has a layer of its own: it is large and changes seldom.
+COPY constraints.txt ./
+RUN pip install ${PIP_ARGS} -c constraints.txt ${TORCH_INDEX:+--index-url ${TORCH_INDEX}} torch
+COPY pyproject.toml README.md LICENSE ./
+COPY model model
+COPY server server
+RUN pip install ${PIP_ARGS} -c constraints.txt ".${EXTRAS:+[${EXTRAS}]}"
+
+FROM python:${PYTHON}-slim-bookworm
+RUN apt-get update \
+    && apt-get install -y --no-install-recommends tini \
+    && rm -rf /var/lib/apt/lists/* \
+    && groupadd --gid 10001 attentive \
+    && useradd --uid 10001 --gid attentive --no-create-home --home-dir /data --shell /usr/sbin/nologin attentive \
+    && install -d -o attentive -g attentive /data
+COPY --from=builder /attentive/venv /attentive/venv
+COPY weights /attentive/weights
+# /data holds what survives a restart; everything else that is written goes to /tmp, so the root may be read-only.
+ENV PATH=/attentive/venv/bin:$PATH \
+    PYTHONDONTWRITEBYTECODE=1 \
+    HOME=/tmp \
+    MPLCONFIGDIR=/tmp/matplotlib \
+    ATTENTIVE_HOST=0.0.0.0 \
+    ATTENTIVE_PORT=8000 \
+    ATTENTIVE_WEIGHTS=/attentive/weights \
+    ATTENTIVE_DATA=/data
+WORKDIR /attentive
+USER 10001:10001
+VOLUME /data
+EXPOSE 8000
+STOPSIGNAL SIGTERM
+HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
+    CMD ["python", "-c", "import http.client, os, sys; \
+c = http.client.HTTPConnection('127.0.0.1', int(os.environ['ATTENTIVE_PORT']), timeout=4); \
+c.request('GET', '/ready'); sys.exit(c.getresponse().status != 200)"]
+# tini reaps what a killed worker leaves behind and hands SIGTERM to the server, which then drains.
+ENTRYPOINT ["tini", "--", "attentive"]
+CMD ["serve"]

@@ -1,0 +1,60 @@
+# `make serve` and `make test` need Python >= 3.11 and make; everything else goes into .venv.
+#
+#   PORT=9000 make serve          another port (HOST, and every ATTENTIVE_* variable, work the same way)
+#   make serve TORCH_INDEX=URL    take torch from this package index (a CPU-only or a particular CUDA build)
+#   make serve PIP_ARGS="..."     further arguments for pip
+
+PORT ?= $(or $(ATTENTIVE_PORT),8000)
+HOST ?= $(or $(ATTENTIVE_HOST),127.0.0.1)
+VENV ?= .venv
+PIP_ARGS ?=
+TORCH_INDEX ?=
+PYTEST_ARGS ?=
+
+PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3 python; do \
+	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
+
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt $(PIP_ARGS)
+
+.PHONY: serve test check install install-dev clean
+.DEFAULT_GOAL := serve
+
+serve: install
+	exec $(BIN)/attentive serve --host $(HOST) --port $(PORT)
+
+test: install-dev
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+# What CI asks before it runs the tests.
+check: install-dev
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+install: $(VENV)/installed
+install-dev: $(VENV)/installed-dev
+
+$(VENV)/python-ready:
+	@test -n "$(PYTHON)" || { echo "Attentive needs Python 3.11 or newer; set PYTHON=/path/to/python3." >&2; exit 1; }
+	$(PYTHON) -m venv $(VENV)
+	touch $@
+
+# torch first: it is the largest part, and the only one that may come from an index of its own.
+$(VENV)/torch: $(VENV)/python-ready constraints.txt
+	@echo "Installing PyTorch into $(VENV) (once) ..."
+	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
+	touch $@
+
+$(VENV)/installed: $(VENV)/torch pyproject.toml constraints.txt
+	@echo "Installing Attentive into $(VENV) ..."
+	$(PIP) --editable .
+	touch $@
+
+$(VENV)/installed-dev: $(VENV)/installed
+	@echo "Installing what the tests need into $(VENV) ..."
+	$(PIP) --editable ".[dev]"
+	touch $@
+
+clean:
+	rm -rf $(VENV) build *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache
