@@ -1,0 +1,52 @@
+"""The wheel holds every package and every file that is read at run time; the pins and the ranges agree."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parent.parent
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGES = PROJECT["tool"]["setuptools"]["packages"]
+PACKAGE_DATA = PROJECT["tool"]["setuptools"]["package-data"]
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split("==") for line in lines if line and not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def requirements() -> list[Requirement]:
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    texts = [*PROJECT["project"]["dependencies"], *(text for extra in extras for text in extra)]
+    return [Requirement(text) for text in texts if not text.startswith(PROJECT["project"]["name"])]
+
+
+def test_every_package_is_listed() -> None:
+    found = [path.parent.relative_to(ROOT).as_posix() for top in ("model", "server") for path in ROOT.glob(f"{top}/**/__init__.py")]
+    assert sorted(name.replace("/", ".") for name in found) == sorted(PACKAGES)
+
+
+def test_every_file_that_is_not_python_is_package_data() -> None:
+    ignored = {".py", ".pyc", ".so", ".o"}
+    files = [path for top in ("model", "server") for path in ROOT.glob(f"{top}/**/*") if path.is_file() and path.suffix not in ignored]
+    listed = {
+        path
+        for package, patterns in PACKAGE_DATA.items()
+        for base in ([*PACKAGES] if package == "*" else [package])
+        for pattern in patterns
+        for path in (ROOT / base.replace(".", "/")).glob(pattern)
+    }
+    assert [path.relative_to(ROOT).as_posix() for path in files if path not in listed] == []
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=str)
+def test_every_requirement_is_pinned_within_its_range(requirement: Requirement) -> None:
+    pinned = pins().get(canonicalize_name(requirement.name))
+    assert pinned is not None
+    assert requirement.specifier.contains(pinned, prereleases=True)
