@@ -1,0 +1,95 @@
+// The C interface that model/native/backend.py calls through ctypes. Functions return 0, or -1 and leave a sentence in attentive_error.
+#include <exception>
+#include <string>
+
+#include "engine.h"
+
+using namespace attentive;
+
+namespace {
+
+thread_local std::string last_error;
+
+template <typename Body>
+int guarded(Body&& body) {
+    try {
+        body();
+        return 0;
+    } catch (const std::exception& error) {
+        last_error = error.what();
+        return -1;
+    }
+}
+
+template <typename Body>
+int locked(Engine* engine, Body&& body) {
+    return guarded([&] {
+        const std::lock_guard<std::mutex> lock(engine->mutex());
+        body();
+    });
+}
+
+}  // namespace
+
+extern "C" {
+
+// integers: precision, vocabulary, source vocabulary, d_model, heads, d_ff, encoder layers, decoder layers, pre-norm, tied,
+// zero start, activation, max length, slots, threads. reals: epsilon, embedding scale.
+Engine* attentive_create(const int32_t* integers, const float* reals) {
+    Engine* engine = nullptr;
+    guarded([&] {
+        const int32_t* i = integers;
+        engine = new Engine({static_cast<Precision>(i[0]), i[1], i[2], i[3], i[4], i[5], i[6], i[7], i[8] != 0, i[9] != 0, i[10] != 0,
+                             static_cast<Activation>(i[11]), i[12], i[13], i[14], reals[0], reals[1]});
+    });
+    return engine;
+}
+
+void attentive_destroy(Engine* engine) { delete engine; }
+
+const char* attentive_error() { return last_error.c_str(); }
+
+int attentive_linear(Engine* engine, const char* name, const float* weight, const float* bias, int out, int in) {
+    return locked(engine, [&] { engine->set_linear(name, weight, bias, out, in); });
+}
+
+int attentive_vector(Engine* engine, const char* name, const float* values, int count) {
+    return locked(engine, [&] { engine->set_vector(name, values, count); });
+}
+
+int attentive_resolve(Engine* engine) {
+    return locked(engine, [&] { engine->resolve(); });
+}
+
+// tokens holds the sentences one after the other.
+int attentive_prefill(Engine* engine, int count, const int32_t* slots, const int32_t* lengths, const int32_t* tokens) {
+    return locked(engine, [&] {
+        std::vector<Sentence> sentences;
+        for (int i = 0; i < count; ++i) {
+            sentences.push_back({slots[i], lengths[i], tokens});
+            tokens += lengths[i];
+        }
+        engine->prefill(sentences);
+    });
+}
+
+int attentive_step(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced,
+                   int32_t* ids, float* scores, float* forced_scores) {
+    return locked(engine, [&] { engine->step(rows, slots, tokens, candidates, forced, ids, scores, forced_scores); });
+}
+
+int attentive_reorder(Engine* engine, int count, const int32_t* targets, const int32_t* origins) {
+    return locked(engine, [&] { engine->reorder(count, targets, origins); });
+}
+
+int attentive_free(Engine* engine, int count, const int32_t* slots) {
+    return locked(engine, [&] { engine->free(count, slots); });
+}
+
+int64_t attentive_weight_bytes(Engine* engine) { return static_cast<int64_t>(engine->weight_bytes()); }
+
+int64_t attentive_cache_bytes(Engine* engine) { return static_cast<int64_t>(engine->cache_bytes()); }
+
+int attentive_pages_used(Engine* engine) { return engine->pages_used(); }
+
+}  // extern "C"

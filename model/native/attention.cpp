@@ -1,0 +1,194 @@
+#include "attention.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+
+#include "simd.h"
+
+namespace attentive {
+
+namespace {
+
+constexpr int kQueries = 48;  // queries of a sentence that are scored together: bounds the scratch memory
+
+int round_up(int value, int step) { return (value + step - 1) / step * step; }
+
+void store_elements(const float* x, int dim, float, float* out, int step) {
+    for (int d = 0; d < dim; ++d) out[d * step] = x[d];
+}
+void store_elements(const float* x, int dim, float inverse, int8_t* out, int step) {
+    alignas(64) int32_t quantized[16];
+    for (int d = 0; d < dim; d += 16) {
+        _mm512_store_si512(quantized, round_to_int8(_mm512_loadu_ps(x + d), inverse));
+        for (int i = 0; i < 16; ++i) out[(d + i) * step] = static_cast<int8_t>(quantized[i]);
+    }
+}
+
+template <typename E>
+void write_heads(const AttentionShape& shape, const PageLayout& layout, char* layer, int position, const float* key, const float* value) {
+    const int dim = shape.dim;
+    for (int h = 0; h < shape.heads; ++h) {
+        E* keys = reinterpret_cast<E*>(layer + h * layout.head_bytes);
+        E* values = keys + kPage * dim;
+        float* scales = reinterpret_cast<float*>(values + kPage * dim);
+        float inverse_key = 0.0f, inverse_value = 0.0f;
+        if constexpr (sizeof(E) == 1) {
+            const float top_key = max_magnitude(key + h * dim, dim), top_value = max_magnitude(value + h * dim, dim);
+            scales[position] = forward_scale(top_key);
+            scales[kPage + position] = forward_scale(top_value);
+            inverse_key = inverse_scale(top_key);
+            inverse_value = inverse_scale(top_value);
+        }
+        store_elements(key + h * dim, dim, inverse_key, keys + position, kPage);
+        store_elements(value + h * dim, dim, inverse_value, values + position * dim, 1);
+    }
+}
+
+// Scores of 16 positions: keys (D, 16) against one query.
+template <typename E, int D>
+__m512 page_scores(const E* keys, const float* query) {
+    __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+#pragma GCC unroll 4
+    for (int d = 0; d < D; d += 4) {
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) sum[i] = _mm512_fmadd_ps(_mm512_set1_ps(query[d + i]), load16(keys + (d + i) * kPage), sum[i]);
+    }
+    return _mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3]));
+}
+
+template <typename E, int D>
+void attend_head(const PageLayout& layout, const char* const* pages, size_t offset, int length, const float* query, float* scores,
+                 float* context) {
+    const __m512 factor = _mm512_set1_ps(1.0f / std::sqrt(static_cast<float>(D)));
+    const __m512 never = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+    __m512 top = never;
+    for (int first = 0; first < length; first += kPage) {
+        const E* keys = reinterpret_cast<const E*>(pages[first / kPage] + offset);
+        __m512 score = _mm512_mul_ps(page_scores<E, D>(keys, query), factor);
+        if constexpr (sizeof(E) == 1) score = _mm512_mul_ps(score, _mm512_loadu_ps(reinterpret_cast<const float*>(keys + 2 * kPage * D)));
+        const int live = std::min(kPage, length - first);
+        score = _mm512_mask_mov_ps(never, static_cast<__mmask16>((1u << live) - 1), score);
+        top = _mm512_max_ps(top, score);
+        _mm512_storeu_ps(scores + first, score);
+    }
+    const __m512 highest = _mm512_set1_ps(_mm512_reduce_max_ps(top));
+    __m512 total = _mm512_setzero_ps();
+    __m512 sum[2][D / 16];
+    for (auto& half : sum) {
+        for (__m512& part : half) part = _mm512_setzero_ps();
+    }
+    for (int first = 0; first < length; first += kPage) {
+        const E* values = reinterpret_cast<const E*>(pages[first / kPage] + offset) + kPage * D;
+        __m512 weight = exp512(_mm512_sub_ps(_mm512_loadu_ps(scores + first), highest));
+        total = _mm512_add_ps(total, weight);
+        if constexpr (sizeof(E) == 1) {
+            const float* scales = reinterpret_cast<const float*>(values + kPage * D) + kPage;
+            weight = _mm512_mul_ps(weight, _mm512_loadu_ps(scales));
+        }
+        _mm512_storeu_ps(scores + first, weight);
+        const int live = std::min(kPage, length - first);
+        int p = 0;
+        for (; p + 2 <= live; p += 2) {
+#pragma GCC unroll 2
+            for (int half = 0; half < 2; ++half) {
+                const __m512 w = _mm512_set1_ps(scores[first + p + half]);
+#pragma GCC unroll 8
+                for (int j = 0; j < D / 16; ++j) sum[half][j] = _mm512_fmadd_ps(w, load16(values + (p + half) * D + 16 * j), sum[half][j]);
+            }
+        }
+        if (p < live) {
+            const __m512 w = _mm512_set1_ps(scores[first + p]);
+#pragma GCC unroll 8
+            for (int j = 0; j < D / 16; ++j) sum[0][j] = _mm512_fmadd_ps(w, load16(values + p * D + 16 * j), sum[0][j]);
+        }
+    }
+    const __m512 share = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(total));
+    for (int j = 0; j < D / 16; ++j) _mm512_storeu_ps(context + 16 * j, _mm512_mul_ps(_mm512_add_ps(sum[0][j], sum[1][j]), share));
+}
+
+template <typename E>
+decltype(&attend_head<E, 64>) head_kernel(int dim) {
+    switch (dim) {
+        case 16: return attend_head<E, 16>;
+        case 32: return attend_head<E, 32>;
+        case 64: return attend_head<E, 64>;
+        case 96: return attend_head<E, 96>;
+        default: return attend_head<E, 128>;
+    }
+}
+
+// Rows of scores (rows, padded) -> probabilities over the first `length` columns, zero after them.
+void softmax_rows(float* scores, int rows, int length, int padded, float factor) {
+    for (int r = 0; r < rows; ++r) {
+        float* row = scores + static_cast<size_t>(r) * padded;
+        for (int s = length; s < padded; ++s) row[s] = -std::numeric_limits<float>::infinity();
+        __m512 top = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
+        for (int s = 0; s < padded; s += 16) top = _mm512_max_ps(top, _mm512_loadu_ps(row + s));
+        const __m512 highest = _mm512_set1_ps(_mm512_reduce_max_ps(top));
+        __m512 total = _mm512_setzero_ps();
+        for (int s = 0; s < padded; s += 16) {
+            const __m512 e = exp512(_mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(row + s), highest), _mm512_set1_ps(factor)));
+            total = _mm512_add_ps(total, e);
+            _mm512_storeu_ps(row + s, e);
+        }
+        const __m512 share = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(total));
+        for (int s = 0; s < padded; s += 16) _mm512_storeu_ps(row + s, _mm512_mul_ps(_mm512_loadu_ps(row + s), share));
+    }
+}
+
+}  // namespace
+
+bool supported_head(int dim) { return dim == 16 || dim == 32 || dim == 64 || dim == 96 || dim == 128; }
+
+void write_position(const AttentionShape& shape, const PageLayout& layout, char* layer, int position, const float* key,
+                    const float* value) {
+    if (shape.precision == Precision::Int8) {
+        write_heads<int8_t>(shape, layout, layer, position, key, value);
+    } else {
+        write_heads<float>(shape, layout, layer, position, key, value);
+    }
+}
+
+void attend_pages(const AttentionShape& shape, const PageLayout& layout, const char* const* pages, size_t offset, int length,
+                  const float* query, float* scores, float* context) {
+    const auto kernel = shape.precision == Precision::Int8 ? head_kernel<int8_t>(shape.dim) : head_kernel<float>(shape.dim);
+    for (int h = 0; h < shape.heads; ++h) {
+        kernel(layout, pages, offset + h * layout.head_bytes, length, query + h * shape.dim, scores, context + h * shape.dim);
+    }
+}
+
+size_t encoder_scratch(int length, int dim) {
+    const size_t padded = round_up(length, kPanel), panels = round_up(dim, kPanel);
+    return padded * dim + length * panels + kQueries * padded + kQueries * panels;
+}
+
+void attend_sentence(int dim, int length, const float* query, const float* key, const float* value, size_t stride, float* context,
+                     size_t context_stride, float* scratch) {
+    const int padded = round_up(length, kPanel), width = round_up(dim, kPanel);
+    float* keys = scratch;                                       // (padded / 64, dim, 64)
+    float* values = keys + static_cast<size_t>(padded) * dim;    // (length, width)
+    float* scores = values + static_cast<size_t>(length) * width;  // (queries, padded)
+    float* output = scores + static_cast<size_t>(kQueries) * padded;  // (queries, width)
+    std::memset(keys, 0, static_cast<size_t>(padded) * dim * sizeof(float));
+    std::memset(values, 0, static_cast<size_t>(length) * width * sizeof(float));
+    for (int s = 0; s < length; ++s) {
+        float* column = keys + static_cast<size_t>(s / kPanel) * dim * kPanel + s % kPanel;
+        for (int d = 0; d < dim; ++d) column[d * kPanel] = key[s * stride + d];
+        std::memcpy(values + static_cast<size_t>(s) * width, value + s * stride, dim * sizeof(float));
+    }
+    for (int first = 0; first < length; first += kQueries) {
+        const int rows = std::min(kQueries, length - first);
+        for (int s = 0; s < padded; s += kPanel) {
+            multiply_panel(query + first * stride, stride, keys + static_cast<size_t>(s) * dim, kPanel, dim, rows, scores + s, padded);
+        }
+        softmax_rows(scores, rows, length, padded, 1.0f / std::sqrt(static_cast<float>(dim)));
+        for (int d = 0; d < width; d += kPanel) multiply_panel(scores, padded, values + d, width, length, rows, output + d, width);
+        for (int r = 0; r < rows; ++r) {
+            std::memcpy(context + (first + r) * context_stride, output + static_cast<size_t>(r) * width, dim * sizeof(float));
+        }
+    }
+}
+
+}  // namespace attentive

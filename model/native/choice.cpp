@@ -1,0 +1,87 @@
+#include "choice.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "linear.h"
+#include "simd.h"
+#include "team.h"
+
+namespace attentive {
+
+namespace {
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+}
+
+void Choice::begin(int rows, int vocabulary, int candidates, const int32_t* forced, int members) {
+    rows_ = rows;
+    vocabulary_ = vocabulary;
+    panels_ = (vocabulary + kPanel - 1) / kPanel;
+    padded_ = (panels_ + 15) / 16 * 16;
+    candidates_ = candidates;
+    members_ = members;
+    forced_ = forced;
+    tops_.assign(static_cast<size_t>(rows) * padded_, kNever);
+    sums_.assign(static_cast<size_t>(rows) * padded_, 0.0f);
+    best_.assign(static_cast<size_t>(members) * rows * candidates, Candidate{kNever, vocabulary});
+    forced_logits_.assign(rows, 0.0f);
+}
+
+void Choice::take(int member, int row, int panel, float* logits) {
+    const int first = panel * kPanel;
+    for (int i = vocabulary_ - first; i < kPanel; ++i) logits[i] = kNever;
+    __m512 part[4];
+    for (int j = 0; j < 4; ++j) part[j] = _mm512_loadu_ps(logits + 16 * j);
+    const float top = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(part[0], part[1]), _mm512_max_ps(part[2], part[3])));
+    const __m512 highest = _mm512_set1_ps(top);
+    __m512 power[4];
+    for (int j = 0; j < 4; ++j) power[j] = exp512(_mm512_sub_ps(part[j], highest));
+    const size_t cell = static_cast<size_t>(row) * padded_ + panel;
+    tops_[cell] = top;
+    sums_[cell] = _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(power[0], power[1]), _mm512_add_ps(power[2], power[3])));
+    if (forced_[row] / kPanel == panel && forced_[row] >= 0) forced_logits_[row] = logits[forced_[row] - first];
+
+    Candidate* best = best_.data() + (static_cast<size_t>(member) * rows_ + row) * candidates_;
+    if (!(top > best[candidates_ - 1].logit)) return;  // panels come to a member in rising order: a tie has the higher id
+    for (int i = 0; i < kPanel; ++i) {
+        const Candidate candidate{logits[i], first + i};
+        if (!candidate.before(best[candidates_ - 1])) continue;
+        int place = candidates_ - 1;
+        for (; place > 0 && candidate.before(best[place - 1]); --place) best[place] = best[place - 1];
+        best[place] = candidate;
+    }
+}
+
+void Choice::finish(int row, int32_t* ids, float* scores, float* forced_score) const {
+    const float* tops = tops_.data() + static_cast<size_t>(row) * padded_;
+    const float* sums = sums_.data() + static_cast<size_t>(row) * padded_;
+    __m512 top = _mm512_set1_ps(kNever);
+    for (int p = 0; p < padded_; p += 16) top = _mm512_max_ps(top, _mm512_loadu_ps(tops + p));
+    const float highest = _mm512_reduce_max_ps(top);
+    __m512 total = _mm512_setzero_ps();
+    for (int p = 0; p < padded_; p += 16) {
+        const __m512 factor = exp512(_mm512_sub_ps(_mm512_loadu_ps(tops + p), _mm512_set1_ps(highest)));
+        total = _mm512_fmadd_ps(_mm512_loadu_ps(sums + p), factor, total);
+    }
+    const float normalizer = std::log(_mm512_reduce_add_ps(total));
+    *forced_score = forced_[row] >= 0 ? forced_logits_[row] - highest - normalizer : 0.0f;
+    int taken[kMaxThreads] = {};
+    for (int i = 0; i < candidates_; ++i) {
+        int from = -1;
+        Candidate winner{kNever, vocabulary_ + 1};
+        for (int member = 0; member < members_; ++member) {
+            if (taken[member] == candidates_) continue;
+            const Candidate& next = best_[(static_cast<size_t>(member) * rows_ + row) * candidates_ + taken[member]];
+            if (from < 0 || next.before(winner)) {
+                from = member;
+                winner = next;
+            }
+        }
+        ++taken[from];
+        ids[i] = winner.id;
+        scores[i] = winner.logit - highest - normalizer;
+    }
+}
+
+}  // namespace attentive

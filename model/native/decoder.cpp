@@ -1,0 +1,115 @@
+// Engine, second half: one token for every row of a step, and the choice of candidates for the next one.
+#include <algorithm>
+#include <stdexcept>
+#include <string>
+
+#include "engine.h"
+
+namespace attentive {
+
+namespace {
+size_t width(int features) { return static_cast<size_t>((features + kPanel - 1) / kPanel) * kPanel; }
+}  // namespace
+
+void Engine::step(int count, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced, int32_t* ids,
+                  float* scores, float* forced_scores) {
+    open_step(count, slots, tokens);
+    reserve(count);
+    const size_t needed = std::max<size_t>(config_.max_length + kPage, static_cast<size_t>(count) * kPanel);
+    for (Buffer& scratch : scratch_) scratch.reserve(needed * sizeof(float));
+    choice_.begin(count, config_.vocabulary, candidates, forced, team_.size());
+    team_.run([&](Member& member) {
+        decode(member, count);
+        choose(member, count, ids, scores, forced_scores);
+    });
+    for (int i = 0; i < count; ++i) ++slots_[slots[i]].length;
+}
+
+// Checks the rows, gives each a page to write to, and collects where its keys and values lie.
+void Engine::open_step(int count, const int32_t* slots, const int32_t* tokens) {
+    std::vector<char> seen(config_.slots, 0);
+    for (int i = 0; i < count; ++i) {
+        const Slot& held = slot(slots[i]);
+        if (held.source < 0) throw std::invalid_argument("slot " + std::to_string(slots[i]) + " holds no sentence");
+        if (held.length >= config_.max_length) throw std::invalid_argument("slot " + std::to_string(slots[i]) + " is full");
+        if (tokens[i] < 0 || tokens[i] >= config_.vocabulary) throw std::invalid_argument("a token is outside the vocabulary");
+        if (seen[slots[i]]++) throw std::invalid_argument("slot " + std::to_string(slots[i]) + " is in the step twice");
+    }
+    step_rows_.clear();
+    step_pages_.clear();
+    for (int i = 0; i < count; ++i) {
+        Slot& held = slots_[slots[i]];
+        if (static_cast<int>(held.pages.size()) * kPage <= held.length) {
+            held.pages.push_back(pages_.take());
+        } else {
+            held.pages.back() = pages_.writable(held.pages.back());
+        }
+        const Source& source = sources_[held.source];
+        const int token = config_.zero_start && held.length == 0 ? -1 : tokens[i];
+        const size_t first = step_pages_.size();
+        step_rows_.push_back({token, held.length, source.length, first, first + held.pages.size()});
+        for (int page : held.pages) step_pages_.push_back(pages_.at(page));
+        for (int page : source.pages) step_pages_.push_back(pages_.at(page));
+    }
+}
+
+void Engine::attend_self(int row, int layer, int member) {
+    const StepRow& current = step_rows_[row];
+    const int d = config_.d_model;
+    const float* query = wide_.as<float>() + row * width(3 * d);
+    const char* const* pages = &step_pages_[current.self_pages];
+    const size_t offset = layer * layout_.layer_bytes;
+    write_position(shape_, layout_, const_cast<char*>(pages[current.position / kPage]) + offset, current.position % kPage, query + d,
+                   query + 2 * d);
+    float* context = context_.as<float>() + row * width(d);
+    attend_pages(shape_, layout_, pages, offset, current.position + 1, query, scratch_[member].as<float>(), context);
+    feed(row, context, d);
+}
+
+void Engine::attend_cross(int row, int layer, int member) {
+    const StepRow& current = step_rows_[row];
+    const int d = config_.d_model;
+    float* context = context_.as<float>() + row * width(d);
+    attend_pages(shape_, layout_, &step_pages_[current.cross_pages], layer * layout_.layer_bytes, current.source_length,
+                 wide_.as<float>() + row * width(d), scratch_[member].as<float>(), context);
+    feed(row, context, d);
+}
+
+void Engine::decode(Member& member, int count) {
+    const int d = config_.d_model;
+    member.each(count, [&](int row) {
+        embed(row, *embedding_, step_rows_[row].token, step_rows_[row].position, decoder_norms_[0]);
+    });
+    for (int index = 0; index < config_.decoder_layers; ++index) {
+        const DecoderLayer& layer = decoder_[index];
+        const Norm* norms = &decoder_norms_[3 * index + config_.pre_norm];
+        apply(member, *layer.self_qkv, residual_rows(), count, wide_.as<float>());
+        member.each(count, [&](int row) { attend_self(row, index, member.index); });
+        apply(member, *layer.self_output, rows(context_.as<float>(), d), count, out_.as<float>());
+        member.each(count, [&](int row) { residual(row, norms[0]); });
+        apply(member, *layer.cross_query, residual_rows(), count, wide_.as<float>());
+        member.each(count, [&](int row) { attend_cross(row, index, member.index); });
+        apply(member, *layer.cross_output, rows(context_.as<float>(), d), count, out_.as<float>());
+        member.each(count, [&](int row) { residual(row, norms[1]); });
+        feed_forward(member, layer.feed_forward, count, norms[2]);
+    }
+}
+
+void Engine::choose(Member& member, int count, int32_t* ids, float* scores, float* forced_scores) {
+    constexpr int kRows = 24;  // logits of this many rows stay in the first-level cache until they are looked at
+    const Rows input = residual_rows();
+    member.each(projection_->panels(), [&](int panel) {
+        float* logits = scratch_[member.index].as<float>();
+        for (int first = 0; first < count; first += kRows) {
+            const int last = std::min(count, first + kRows);
+            projection_->panel(input, panel, first, last, logits, kPanel);
+            for (int row = first; row < last; ++row) choice_.take(member.index, row, panel, logits + (row - first) * kPanel);
+        }
+    });
+    const int candidates = choice_.candidates();
+    member.each(count, [&](int row) {
+        choice_.finish(row, ids + static_cast<size_t>(row) * candidates, scores + static_cast<size_t>(row) * candidates, forced_scores + row);
+    });
+}
+
+}  // namespace attentive

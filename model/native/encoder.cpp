@@ -1,0 +1,94 @@
+// Engine, first half: encode sentences as one packed batch without padding, and write cross-attention keys and values.
+#include <algorithm>
+#include <stdexcept>
+
+#include "engine.h"
+
+namespace attentive {
+
+namespace {
+constexpr int kChunk = 512;  // source tokens encoded together: bounds memory and keeps a layer's rows in the cache
+size_t width(int features) { return static_cast<size_t>((features + kPanel - 1) / kPanel) * kPanel; }
+}  // namespace
+
+void Engine::prefill(const std::vector<Sentence>& sentences) {
+    for (const Sentence& sentence : sentences) {
+        slot(sentence.slot);
+        if (sentence.length < 1 || sentence.length > config_.max_length) throw std::invalid_argument("a source has a length outside the model's");
+        for (int i = 0; i < sentence.length; ++i) {
+            const int token = sentence.tokens[i];
+            if (token < 0 || token >= config_.source_vocabulary) throw std::invalid_argument("a source token is outside the vocabulary");
+        }
+    }
+    for (size_t first = 0; first < sentences.size();) {
+        size_t last = first + 1;
+        for (int tokens = sentences[first].length; last < sentences.size() && tokens + sentences[last].length <= kChunk; ++last) {
+            tokens += sentences[last].length;
+        }
+        prefill_chunk(&sentences[first], last - first);
+        first = last;
+    }
+}
+
+void Engine::prefill_chunk(const Sentence* sentences, size_t count) {
+    std::vector<Span> spans;
+    int total = 0, longest = 0;
+    for (size_t i = 0; i < count; ++i) {
+        Slot& slot = slots_[sentences[i].slot];
+        clear(slot);
+        const int index = new_source();
+        sources_[index].length = sentences[i].length;
+        sources_[index].references = 1;
+        slot.source = index;
+        for (int position = 0; position < sentences[i].length; position += kPage) sources_[index].pages.push_back(pages_.take());
+        spans.push_back({total, sentences[i].length, index, sentences[i].tokens});
+        total += sentences[i].length;
+        longest = std::max(longest, sentences[i].length);
+    }
+    reserve(total);
+    for (Buffer& scratch : scratch_) scratch.reserve(encoder_scratch(longest, shape_.dim) * sizeof(float));
+    team_.run([&](Member& member) {
+        encode(member, spans, total);
+        write_cross(member, spans, total);
+    });
+}
+
+void Engine::encode(Member& member, const std::vector<Span>& spans, int total) {
+    const int d = config_.d_model, sentences = static_cast<int>(spans.size());
+    const size_t stride = width(3 * d);
+    member.each(sentences, [&](int i) {
+        for (int s = 0; s < spans[i].length; ++s) embed(spans[i].first + s, *source_embedding_, spans[i].tokens[s], s, encoder_norms_[0]);
+    });
+    for (int layer = 0; layer < config_.encoder_layers; ++layer) {
+        const Norm* norms = &encoder_norms_[2 * layer + config_.pre_norm];
+        apply(member, *encoder_[layer].qkv, residual_rows(), total, wide_.as<float>());
+        member.each(sentences * config_.heads, [&](int task) {
+            const Span& span = spans[task / config_.heads];
+            const int column = task % config_.heads * shape_.dim;
+            const float* query = wide_.as<float>() + span.first * stride + column;
+            attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, stride,
+                            context_.as<float>() + span.first * width(d) + column, width(d), scratch_[member.index].as<float>());
+        });
+        member.each(total, [&](int row) { feed(row, context_.as<float>() + row * width(d), d); });
+        apply(member, *encoder_[layer].output, rows(context_.as<float>(), d), total, out_.as<float>());
+        member.each(total, [&](int row) { residual(row, norms[0]); });
+        feed_forward(member, encoder_[layer].feed_forward, total, norms[1]);
+    }
+}
+
+void Engine::write_cross(Member& member, const std::vector<Span>& spans, int total) {
+    const int d = config_.d_model;
+    const size_t stride = width(2 * d);
+    for (int layer = 0; layer < config_.decoder_layers; ++layer) {
+        apply(member, *decoder_[layer].cross_key_value, residual_rows(), total, wide_.as<float>());
+        member.each(static_cast<int>(spans.size()), [&](int i) {
+            for (int s = 0; s < spans[i].length; ++s) {
+                char* page = pages_.at(sources_[spans[i].source].pages[s / kPage]) + layer * layout_.layer_bytes;
+                const float* key = wide_.as<float>() + (spans[i].first + s) * stride;
+                write_position(shape_, layout_, page, s % kPage, key, key + d);
+            }
+        });
+    }
+}
+
+}  // namespace attentive

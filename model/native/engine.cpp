@@ -1,0 +1,220 @@
+#include "engine.h"
+
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+namespace attentive {
+
+namespace {
+
+size_t width(int features) { return static_cast<size_t>((features + kPanel - 1) / kPanel) * kPanel; }
+
+std::string layer_name(const char* side, int layer, const char* part) { return std::string(side) + "." + std::to_string(layer) + "." + part; }
+
+}  // namespace
+
+Engine::Engine(const Config& config)
+    : config_(config),
+      shape_{config.precision, config.heads, config.d_model / config.heads},
+      layout_(config.precision, config.decoder_layers, config.heads, config.d_model / config.heads),
+      team_(config.threads),
+      zeros_(width(config.d_model), 0.0f),
+      pages_(layout_.bytes),
+      slots_(config.slots),
+      scratch_(config.threads) {}
+
+void Engine::set_linear(const std::string& name, const float* weight, const float* bias, int out, int in) {
+    linears_[name] = std::make_unique<Linear>(config_.precision, weight, bias, out, in);
+}
+
+void Engine::set_vector(const std::string& name, const float* values, int count) { vectors_[name].assign(values, values + count); }
+
+const Linear* Engine::linear(const std::string& name, int out, int in) const {
+    const auto found = linears_.find(name);
+    if (found == linears_.end()) throw std::invalid_argument("weight " + name + " is missing");
+    if (found->second->out() != out || found->second->in() != in) throw std::invalid_argument("weight " + name + " has the wrong shape");
+    return found->second.get();
+}
+
+const float* Engine::vector(const std::string& name, size_t count) const {
+    const auto found = vectors_.find(name);
+    if (found == vectors_.end()) throw std::invalid_argument("vector " + name + " is missing");
+    if (found->second.size() != count) throw std::invalid_argument("vector " + name + " has the wrong length");
+    return found->second.data();
+}
+
+Norm Engine::norm(const std::string& name) const {
+    return {vector(name + ".weight", config_.d_model), vector(name + ".bias", config_.d_model)};
+}
+
+void Engine::resolve() {
+    const int d = config_.d_model, inner = config_.d_ff;
+    const auto feed_forward = [&](const char* side, int layer) {
+        return FeedForward{linear(layer_name(side, layer, "inner"), inner, d), linear(layer_name(side, layer, "outer"), d, inner)};
+    };
+    encoder_.clear();
+    decoder_.clear();
+    encoder_norms_.clear();
+    decoder_norms_.clear();
+    for (int i = 0; i < config_.encoder_layers; ++i) {
+        encoder_.push_back({linear(layer_name("encoder", i, "qkv"), 3 * d, d), linear(layer_name("encoder", i, "output"), d, d),
+                            feed_forward("encoder", i)});
+        for (const char* part : {"attention_norm", "feed_forward_norm"}) encoder_norms_.push_back(norm(layer_name("encoder", i, part)));
+    }
+    for (int i = 0; i < config_.decoder_layers; ++i) {
+        decoder_.push_back({linear(layer_name("decoder", i, "self_qkv"), 3 * d, d), linear(layer_name("decoder", i, "self_output"), d, d),
+                            linear(layer_name("decoder", i, "cross_query"), d, d),
+                            linear(layer_name("decoder", i, "cross_key_value"), 2 * d, d),
+                            linear(layer_name("decoder", i, "cross_output"), d, d), feed_forward("decoder", i)});
+        for (const char* part : {"self_norm", "cross_norm", "feed_forward_norm"}) {
+            decoder_norms_.push_back(norm(layer_name("decoder", i, part)));
+        }
+    }
+    if (config_.pre_norm) {
+        encoder_norms_.push_back(norm("encoder_norm"));
+        decoder_norms_.push_back(norm("decoder_norm"));
+    }
+    projection_ = linear("projection", config_.vocabulary, d);
+    embedding_ = config_.tied ? projection_ : linear("embedding", config_.vocabulary, d);
+    source_embedding_ = config_.tied ? projection_ : linear("source_embedding", config_.source_vocabulary, d);
+    positions_ = vector("positions", static_cast<size_t>(config_.max_length) * d);
+}
+
+size_t Engine::weight_bytes() const {
+    size_t bytes = 0;
+    for (const auto& [name, linear] : linears_) bytes += linear->bytes();
+    for (const auto& [name, values] : vectors_) bytes += values.size() * sizeof(float);
+    return bytes;
+}
+
+void Engine::reserve(int rows) {
+    const size_t d = width(config_.d_model), wide = std::max(width(3 * config_.d_model), width(config_.d_ff)), count = rows;
+    for (Buffer* buffer : {&x_, &normed_, &out_, &context_}) buffer->reserve(count * d * sizeof(float));
+    wide_.reserve(count * wide * sizeof(float));
+    quantized_.reserve(count * wide);
+    scales_.reserve(count * sizeof(float));
+}
+
+Rows Engine::rows(const float* values, int features) const {
+    const bool int8 = config_.precision == Precision::Int8;
+    return {values, quantized_.as<uint8_t>(), scales_.as<float>(), int8 ? static_cast<size_t>(features) : width(features)};
+}
+
+// Makes a finished float32 row the input of the next product: in float32 the product reads the row itself.
+void Engine::feed(int row, const float* values, int features) {
+    if (config_.precision == Precision::Float32) return;
+    quantize_row(values, features, quantized_.as<uint8_t>() + static_cast<size_t>(row) * features, scales_.as<float>() + row);
+}
+
+void Engine::embed(int row, const Linear& table, int token, int position, const Norm& first) {
+    const int d = config_.d_model;
+    float* x = x_.as<float>() + row * width(d);
+    if (token < 0) {
+        std::memset(x, 0, d * sizeof(float));
+    } else {
+        table.row(token, x);
+        for (int i = 0; i < d; ++i) x[i] *= config_.embedding_scale;
+    }
+    add(x, positions_ + static_cast<size_t>(position) * d, d);
+    if (config_.pre_norm) {
+        float* normed = normed_.as<float>() + row * width(d);
+        layer_norm(x, first.gain, first.bias, config_.epsilon, d, normed);
+        feed(row, normed, d);
+    } else {
+        feed(row, x, d);
+    }
+}
+
+void Engine::apply(Member& member, const Linear& linear, const Rows& input, int rows, float* out) {
+    constexpr int kRows = 128, kAtLeast = 12;  // rows of one task: enough to reuse the panel, few enough to balance the team
+    const int wanted = 4 * team_.size(), panels = linear.panels();
+    const int split = std::max((rows + kRows - 1) / kRows, std::min((wanted + panels - 1) / panels, (rows + kAtLeast - 1) / kAtLeast));
+    const int height = (rows + split - 1) / split, chunks = (rows + height - 1) / height;
+    const size_t stride = width(linear.out());
+    member.each(panels * chunks, [&](int task) {
+        const int panel = task / chunks, first = task % chunks * height;
+        linear.panel(input, panel, first, std::min(rows, first + height), out + first * stride + panel * kPanel, stride);
+    });
+}
+
+// Adds the sublayer's output and normalises: the sum itself (post-norm) or the next sublayer's input (pre-norm).
+void Engine::residual(int row, const Norm& norm) {
+    const int d = config_.d_model;
+    float* x = x_.as<float>() + row * width(d);
+    float* normed = config_.pre_norm ? normed_.as<float>() + row * width(d) : x;
+    add(x, out_.as<float>() + row * width(d), d);
+    layer_norm(x, norm.gain, norm.bias, config_.epsilon, d, normed);
+    feed(row, normed, d);
+}
+
+void Engine::feed_forward(Member& member, const FeedForward& layer, int count, const Norm& norm) {
+    const int inner = config_.d_ff;
+    const bool fused = config_.precision == Precision::Int8 && config_.activation == Activation::Relu;
+    apply(member, *layer.inner, residual_rows(), count, wide_.as<float>());
+    member.each(count, [&](int row) {
+        float* values = wide_.as<float>() + row * width(inner);
+        if (fused) {
+            relu_quantize_row(values, inner, quantized_.as<uint8_t>() + static_cast<size_t>(row) * inner, scales_.as<float>() + row);
+        } else {
+            activate(config_.activation, values, inner);
+            feed(row, values, inner);
+        }
+    });
+    apply(member, *layer.outer, rows(wide_.as<float>(), inner), count, out_.as<float>());
+    member.each(count, [&](int row) { residual(row, norm); });
+}
+
+// -- slots ------------------------------------------------------------------------------------------------------------
+
+Engine::Slot& Engine::slot(int index) {
+    if (index < 0 || index >= config_.slots) throw std::invalid_argument("slot " + std::to_string(index) + " does not exist");
+    return slots_[index];
+}
+
+int Engine::new_source() {
+    if (free_sources_.empty()) {
+        sources_.emplace_back();
+        return static_cast<int>(sources_.size()) - 1;
+    }
+    const int source = free_sources_.back();
+    free_sources_.pop_back();
+    return source;
+}
+
+void Engine::drop_source(int source) {
+    if (source < 0 || --sources_[source].references > 0) return;
+    for (int page : sources_[source].pages) pages_.drop(page);
+    sources_[source] = Source();
+    free_sources_.push_back(source);
+}
+
+void Engine::clear(Slot& slot) {
+    for (int page : slot.pages) pages_.drop(page);
+    drop_source(slot.source);
+    slot = Slot();
+}
+
+void Engine::free(int count, const int32_t* slots) {
+    for (int i = 0; i < count; ++i) slot(slots[i]);
+    for (int i = 0; i < count; ++i) clear(slots_[slots[i]]);
+}
+
+void Engine::reorder(int count, const int32_t* targets, const int32_t* origins) {
+    std::vector<Slot> moved;
+    moved.reserve(count);
+    for (int i = 0; i < count; ++i) {
+        slot(targets[i]);
+        moved.push_back(slot(origins[i]));
+    }
+    for (const Slot& copy : moved) {
+        for (int page : copy.pages) pages_.share(page);
+        if (copy.source >= 0) ++sources_[copy.source].references;
+    }
+    for (int i = 0; i < count; ++i) {
+        clear(slots_[targets[i]]);
+        slots_[targets[i]] = std::move(moved[i]);
+    }
+}
+
+}  // namespace attentive

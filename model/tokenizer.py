@@ -1,0 +1,172 @@
+"""SentencePiece: text <-> ids <-> pieces with character offsets. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import sentencepiece
+
+_SPACE = "\u2581"
+
+
+@dataclass(frozen=True, slots=True)
+class Encoding:
+    """A text as the model reads it. `ids[i]` is written as `pieces[i]` and covers characters `offsets[i]` = (start, end) of the
+    text; the language tag and the end of sentence cover nothing: (0, 0) and (length, length)."""
+
+    ids: tuple[int, ...]
+    pieces: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Decoding:
+    """A target as people read it: `text`, and for each id its piece and the characters of `text` that it wrote."""
+
+    text: str
+    pieces: tuple[str, ...]
+    offsets: tuple[tuple[int, int], ...]
+
+
+class Tokenizer:
+    """Source and target sides of one model. Ids are SentencePiece's own, or those of a vocabulary (piece -> id) on top of
+    it, as Marian has them. `tags` maps a target language to the piece that is put before the source, as `>>de<<`.
+    """
+
+    def __init__(
+        self,
+        source: Path,
+        target: Path | None = None,
+        *,
+        vocabulary: Mapping[str, int] | None = None,
+        target_vocabulary: Mapping[str, int] | None = None,
+        tags: Mapping[str, str] | None = None,
+        unk_id: int = 1,
+        eos_id: int = 3,
+        prepend: Sequence[int] = (),
+    ) -> None:
+        self._source = sentencepiece.SentencePieceProcessor(model_file=str(source))
+        self._target = (
+            self._source
+            if target is None or target == source
+            else sentencepiece.SentencePieceProcessor(model_file=str(target))
+        )
+        self._source_ids = _Vocabulary(self._source, vocabulary, unk_id)
+        self._target_ids = _Vocabulary(self._target, target_vocabulary or vocabulary, unk_id)
+        self._tags = dict(tags or {})
+        self._unk_id = unk_id
+        self._eos_id = eos_id
+        self._prepend = tuple(prepend)
+        for language, tag in self._tags.items():
+            if self._source_ids.id(tag) == unk_id:
+                raise ValueError(f"The vocabulary lacks {tag}, the tag for {language}.")
+
+    @property
+    def target_size(self) -> int:
+        """Number of target ids, V."""
+        return self._target_ids.size
+
+    def encode(self, text: str, target_language: str | None = None) -> Encoding:
+        """Source side of `text`: language tag where the model has one for `target_language`, pieces, end of sentence."""
+        pieces, offsets = _pieces(self._source, text)
+        ids = [self._source_ids.id(piece) for piece in pieces]
+        tag = self._tags.get(target_language or "")
+        head = () if tag is None else (tag,)
+        return Encoding(
+            ids=(*(self._source_ids.id(piece) for piece in head), *self._prepend, *ids, self._eos_id),
+            pieces=(*head, *(self._source_ids.piece(i) for i in self._prepend), *pieces, "</s>"),
+            offsets=(*((0, 0) for _ in (*head, *self._prepend)), *offsets, (len(text), len(text))),
+        )
+
+    def encode_target(self, text: str) -> tuple[int, ...]:
+        """Target ids of `text`, without start and end of sentence."""
+        pieces, _ = _pieces(self._target, text)
+        return tuple(self._target_ids.id(piece) for piece in pieces)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Text of target ids (start and end of sentence excluded)."""
+        return str(self._target.decode_pieces([self._target_ids.piece(i) for i in ids]))
+
+    def decode_pieces(self, ids: Sequence[int]) -> Decoding:
+        """Text of target ids with, for each, its piece and its characters in the text."""
+        pieces = tuple(self._target_ids.piece(i) for i in ids)
+        text = str(self._target.decode_pieces(list(pieces)))
+        return Decoding(text=text, pieces=pieces, offsets=_written(self._target, pieces, text))
+
+
+class _Vocabulary:
+    """Piece <-> id, SentencePiece's own numbering unless a mapping is given."""
+
+    def __init__(
+        self, processor: sentencepiece.SentencePieceProcessor, mapping: Mapping[str, int] | None, unk_id: int
+    ) -> None:
+        self._unk_id = unk_id
+        if mapping is None:
+            size = processor.get_piece_size()
+            mapping = {processor.id_to_piece(i): i for i in range(size)}
+        self._ids = dict(mapping)
+        self._pieces = {i: piece for piece, i in self._ids.items()}
+        self.size = max(self._pieces, default=-1) + 1
+
+    def id(self, piece: str) -> int:
+        return self._ids.get(piece, self._unk_id)
+
+    def piece(self, i: int) -> str:
+        return self._pieces.get(i, "<unk>")
+
+
+def load_vocabulary(path: Path) -> dict[str, int]:
+    """vocab.json: an object of piece -> id. Raises ValueError with one sentence where it is not."""
+    try:
+        mapping = json.loads(path.read_text(encoding="utf-8"))
+    except ValueError as error:
+        raise ValueError(f"{path.name} is not JSON: {error}.") from None
+    if not isinstance(mapping, dict) or not all(type(i) is int and i >= 0 for i in mapping.values()):
+        raise ValueError(f"{path.name} must be an object of piece -> id.")
+    return mapping
+
+
+def _pieces(
+    processor: sentencepiece.SentencePieceProcessor, text: str
+) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
+    """Pieces of `text` and the characters [start, end) of the text that each stands for."""
+    pieces: list[str] = []
+    offsets: list[tuple[int, int]] = []
+    # SentencePiece counts in code points of the text as given; what normalisation dropped belongs to a neighbour.
+    for piece in processor.encode(text, out_type="immutable_proto").pieces:
+        pieces.append(piece.piece)
+        offsets.append((piece.begin, piece.end))
+    return tuple(pieces), tuple(offsets)
+
+
+def _written(
+    processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str], text: str
+) -> tuple[tuple[int, int], ...]:
+    """Characters of `text` that each piece wrote. Byte pieces of one character all cover that character."""
+    spans: list[tuple[int, int]] = []
+    done = 0
+    for count in range(1, len(pieces) + 1):
+        piece = pieces[count - 1]
+        if piece.startswith("<0x") and piece.endswith(">"):
+            # A character is complete only with its last byte: decode the prefix to learn how far the text has come.
+            length = len(str(processor.decode_pieces(list(pieces[:count]))).rstrip("\ufffd"))
+        else:
+            written = piece.replace(_SPACE, " ")
+            length = done + len(written) - (1 if done == 0 and written.startswith(" ") else 0)
+        length = min(max(length, done), len(text))
+        spans.append((done, length))
+        done = length
+    for i in range(len(spans) - 2, -1, -1):  # bytes before the last one wrote nothing yet: give them its character
+        if pieces[i].startswith("<0x") and spans[i][0] == spans[i][1]:
+            spans[i] = spans[i + 1]
+    return tuple(_without_space(text, span) for span in spans)
+
+
+def _without_space(text: str, span: tuple[int, int]) -> tuple[int, int]:
+    start, end = span
+    while start < end and text[start] == " ":
+        start += 1
+    return start, end

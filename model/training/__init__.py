@@ -1,0 +1,1 @@
+"""Training: data, loss, schedule, optimisers, trainer. `python -m model.training --help`."""
