@@ -59,7 +59,7 @@ __m512 page_scores(const E* keys, const float* query) {
 }
 
 template <typename E, int D>
-void attend_head(const PageLayout& layout, const char* const* pages, size_t offset, int length, const float* query, float* scores,
+void attend_head(const char* const* pages, size_t offset, int length, const float* query, float* scores,
                  float* context) {
     const __m512 factor = _mm512_set1_ps(1.0f / std::sqrt(static_cast<float>(D)));
     const __m512 never = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
@@ -155,7 +155,7 @@ void attend_pages(const AttentionShape& shape, const PageLayout& layout, const c
                   const float* query, float* scores, float* context) {
     const auto kernel = shape.precision == Precision::Int8 ? head_kernel<int8_t>(shape.dim) : head_kernel<float>(shape.dim);
     for (int h = 0; h < shape.heads; ++h) {
-        kernel(layout, pages, offset + h * layout.head_bytes, length, query + h * shape.dim, scores, context + h * shape.dim);
+        kernel(pages, offset + h * layout.head_bytes, length, query + h * shape.dim, scores, context + h * shape.dim);
     }
 }
 

@@ -1,0 +1,1 @@
+"""The CPU engine: the Transformer in C++ with AVX-512 (int8 and float32), compiled on first use and never required."""

@@ -1,0 +1,153 @@
+"""The compiled engine behind checked Python calls: everything is validated here before a pointer is passed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal
+
+import numpy as np
+
+from model.config import ModelConfig
+from model.native import library
+from model.native.build import NativeUnavailable
+from model.native.library import Float32, Int32, NativeError
+from model.native.weights import Tensors, linears, unsupported, vectors
+
+Precision = Literal["float32", "int8"]
+MAX_THREADS = 256
+_PRECISIONS = {"float32": 0, "int8": 1}
+_ACTIVATIONS = {"relu": 0, "swish": 1, "gelu": 2}
+
+
+class NativeEngine:
+    """One model in one precision with its own threads and slots. Calls are serialised; each releases the interpreter lock.
+
+    `tensors` are the Transformer's parameters by name, float32; `positions` is the table (max_length, d_model) that is added
+    to embeddings. Raises NativeUnavailable for a shape that the engine does not have.
+    """
+
+    def __init__(
+        self, path: Path, config: ModelConfig, tensors: Tensors, positions: Float32, *, slots: int, threads: int,
+        precision: Precision,
+    ) -> None:  # fmt: skip
+        if reason := unsupported(config):
+            raise NativeUnavailable(reason)
+        if slots < 1 or not 1 <= threads <= MAX_THREADS:
+            raise ValueError(f"slots must be at least 1 and threads between 1 and {MAX_THREADS}.")
+        self.config, self.slots, self.precision = config, slots, precision
+        self._handle: int | None = None
+        self._library = library.load(path)
+        scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
+        integers = [
+            _PRECISIONS[precision], config.vocab_size, config.source_vocab_size or config.vocab_size, config.d_model,
+            config.heads, config.d_ff, config.encoder_layers, config.decoder_layers, int(config.norm == "pre"),
+            int(config.tied_embeddings), int(config.zero_start_embedding), _ACTIVATIONS[config.activation],
+            config.max_length, slots, threads,
+        ]  # fmt: skip
+        reals = np.array([config.norm_epsilon, scale], dtype=np.float32)
+        self._handle = self._library.attentive_create(library.int32(_int32(integers)), library.float32(reals))
+        if not self._handle:
+            raise NativeError(self._library.attentive_error().decode())
+        self._load(tensors, positions)
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops the threads and frees the memory."""
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle:
+            self._library.attentive_destroy(handle)
+
+    def prefill(self, sources: Sequence[Sequence[int]], slots: Sequence[int]) -> None:
+        """Encode each source (ids, 1 to max_length of them) and start its slot with it."""
+        if len(sources) != len(slots):
+            raise ValueError(f"{len(sources)} sources for {len(slots)} slots.")
+        if not sources:
+            return
+        lengths = _int32([len(source) for source in sources])
+        tokens = _int32([token for source in sources for token in source])
+        if lengths.min() < 1 or lengths.max() > self.config.max_length:
+            raise ValueError(f"A source must have 1 to {self.config.max_length} tokens.")
+        where = self._slots(slots)
+        self._call("prefill", len(sources), library.int32(where), library.int32(lengths), library.int32(tokens))
+
+    def step(
+        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
+    ) -> tuple[Int32, Float32, Float32]:
+        """Advance each slot by its token: ids and log-probabilities (rows, candidates) of the best next tokens, best first,
+        ties by lower id, and the log-probabilities (rows) of the tokens in `forced` (0 where that is negative)."""
+        rows = len(slots)
+        if len(tokens) != rows or len(forced) != rows:
+            raise ValueError(f"{rows} slots, {len(tokens)} tokens and {len(forced)} forced tokens must be equally many.")
+        if not 1 <= candidates <= self.config.vocab_size:
+            raise ValueError(f"candidates must be between 1 and {self.config.vocab_size}, not {candidates}.")
+        ids = np.empty((rows, candidates), dtype=np.int32)
+        scores = np.empty((rows, candidates), dtype=np.float32)
+        forced_scores = np.empty(rows, dtype=np.float32)
+        if not rows:
+            return ids, scores, forced_scores
+        wanted = _int32(forced)
+        if wanted.max() >= self.config.vocab_size:
+            raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
+        where, given = self._slots(slots), _int32(tokens)
+        self._call(
+            "step", rows, library.int32(where), library.int32(given), candidates, library.int32(wanted),
+            library.int32(ids), library.float32(scores), library.float32(forced_scores),
+        )  # fmt: skip
+        return ids, scores, forced_scores
+
+    def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
+        """Slot targets[i] continues from what slot origins[i] held before the call."""
+        to, of = self._slots(targets), self._slots(origins)
+        if len(to) != len(of) or len(set(targets)) != len(targets):
+            raise ValueError("reorder needs one origin for each of its distinct targets.")
+        self._call("reorder", len(to), library.int32(to), library.int32(of))
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Forget what the slots held; their pages are used again."""
+        where = self._slots(slots)
+        self._call("free", len(where), library.int32(where))
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """Bytes of weights and of keys and values."""
+        return self._library.attentive_weight_bytes(self._handle), self._library.attentive_cache_bytes(self._handle)
+
+    @property
+    def pages_used(self) -> int:
+        """Pages of 16 positions that some slot holds."""
+        return int(self._library.attentive_pages_used(self._handle))
+
+    def _load(self, tensors: Tensors, positions: Float32) -> None:
+        for name, matrix, bias in linears(self.config, tensors):
+            weight = np.ascontiguousarray(matrix, dtype=np.float32)
+            offset = None if bias is None else np.ascontiguousarray(bias, dtype=np.float32)
+            if offset is not None and offset.shape != weight.shape[:1]:
+                raise ValueError(f"The bias of {name} does not fit its weight.")
+            self._call("linear", name.encode(), library.float32(weight), library.float32(offset), *weight.shape)
+        for name, vector in vectors(self.config, tensors, positions):
+            values = np.ascontiguousarray(vector, dtype=np.float32)
+            self._call("vector", name.encode(), library.float32(values), values.size)
+        self._call("resolve")
+
+    def _slots(self, slots: Sequence[int]) -> Int32:
+        where = _int32(slots)
+        if where.size and (where.min() < 0 or where.max() >= self.slots):
+            raise ValueError(f"Slots are numbered 0 to {self.slots - 1}.")
+        return where
+
+    def _call(self, name: str, *arguments: object) -> None:
+        if self._handle is None:
+            raise NativeError("The engine is closed.")
+        if getattr(self._library, f"attentive_{name}")(self._handle, *arguments):
+            raise NativeError(self._library.attentive_error().decode())
+
+
+def _int32(values: Sequence[int]) -> Int32:
+    try:
+        return np.array(values, dtype=np.int32)
+    except OverflowError:
+        raise ValueError("A token or slot is not a 32-bit integer.") from None
