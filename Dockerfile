@@ -21,6 +21,9 @@ COPY pyproject.toml README.md LICENSE ./
 COPY model model
 COPY server server
 RUN pip install ${PIP_ARGS} -c constraints.txt ".${EXTRAS:+[${EXTRAS}]}"
+# The runtime stage has no compiler. Where this processor cannot have the engine, the server runs without it and says so.
+WORKDIR /
+RUN python -m model.native build || echo "This image goes without the native engine."
 
 FROM python:${PYTHON}-slim-bookworm
 RUN apt-get update \
