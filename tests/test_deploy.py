@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import re
 import shutil
@@ -18,7 +19,8 @@ DASHBOARD = ROOT / "deploy/grafana/dashboards/attentive.json"
 COMPOSE = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))
 SERVICES: dict[str, dict[str, Any]] = COMPOSE["services"]
 
-needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason="promtool is not installed (Debian: prometheus)")
+NO_PROMTOOL = "promtool is not installed (Debian package: prometheus)"
+needs_promtool = pytest.mark.skipif(shutil.which("promtool") is None, reason=NO_PROMTOOL)
 
 
 def promtool(*arguments: str | Path, folder: Path = PROMETHEUS) -> None:
@@ -54,7 +56,8 @@ def test_every_panel_asks_a_valid_question(tmp_path: Path) -> None:
     for name, value in known.items():
         expressions = [expression.replace(name, value) for expression in expressions]
     rules = [{"record": f"panel:{number}", "expr": expression} for number, expression in enumerate(expressions)]
-    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [{"name": "panels", "rules": rules}]}), encoding="utf-8")
+    group = {"name": "panels", "rules": rules}
+    (tmp_path / "rules.yml").write_text(yaml.safe_dump({"groups": [group]}), encoding="utf-8")
     promtool("check", "rules", "rules.yml", folder=tmp_path)
 
 
@@ -68,7 +71,7 @@ def test_every_alert_is_tested_says_how_bad_it_is_and_what_to_do() -> None:
         assert {"summary", "action"} <= set(rule["annotations"])
 
 
-@pytest.mark.parametrize("name", [name for name in SERVICES])
+@pytest.mark.parametrize("name", list(SERVICES))
 def test_every_container_runs_without_rights(name: str) -> None:
     service = SERVICES[name]
     assert service["read_only"] is True
@@ -78,7 +81,7 @@ def test_every_container_runs_without_rights(name: str) -> None:
     assert "user" not in service or not str(service["user"]).startswith(("0", "root"))
 
 
-@pytest.mark.parametrize("name", [name for name in SERVICES])
+@pytest.mark.parametrize("name", list(SERVICES))
 def test_every_image_is_pinned_and_reached_from_this_machine_only(name: str) -> None:
     service = SERVICES[name]
     assert re.search(r":v?\d+\.\d+\.\d+(-gpu)?$", service["image"])
@@ -101,7 +104,8 @@ def test_grafana_finds_its_datasource_and_dashboard() -> None:
 
 def test_panels_do_not_overlap() -> None:
     panels = [panel["gridPos"] for panel in json.loads(DASHBOARD.read_text(encoding="utf-8"))["panels"]]
-    cells = [(x, y) for at in panels for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
+    spans = [(range(at["x"], at["x"] + at["w"]), range(at["y"], at["y"] + at["h"])) for at in panels]
+    cells = [cell for columns, rows in spans for cell in itertools.product(columns, rows)]
     assert len(cells) == len(set(cells))
     assert all(x < 24 for x, _ in cells)
 
@@ -117,8 +121,10 @@ def test_kubernetes_runs_the_same_image_without_rights() -> None:
     grace = {item["name"]: item["value"] for item in container["env"]}["ATTENTIVE_GRACE_SECONDS"]
     assert pod["terminationGracePeriodSeconds"] > int(grace)
     labels = deployment["spec"]["template"]["metadata"]["labels"]
-    for name, path in (("service", ("selector",)), ("disruption-budget", ("selector", "matchLabels")), ("network-policy", ("podSelector", "matchLabels"))):
-        selector = yaml.safe_load((ROOT / f"deploy/kubernetes/{name}.yaml").read_text(encoding="utf-8"))["spec"]
-        for key in path:
-            selector = selector[key]
-        assert selector == labels
+    specs = {
+        path.stem: yaml.safe_load(path.read_text(encoding="utf-8")).get("spec", {})
+        for path in (ROOT / "deploy/kubernetes").glob("*.yaml")
+    }
+    assert specs["service"]["selector"] == labels
+    assert specs["disruption-budget"]["selector"]["matchLabels"] == labels
+    assert specs["network-policy"]["podSelector"]["matchLabels"] == labels

@@ -67,7 +67,6 @@ def test_nothing_is_named_utils() -> None:
 def test_import_contracts_hold() -> None:
     command = Path(sys.executable).with_name("lint-imports")
     if not command.exists():
-        assert (found := shutil.which("lint-imports")), "lint-imports is part of the extra `dev`"
-        command = Path(found)
+        command = Path(shutil.which("lint-imports") or pytest.fail("lint-imports is part of the extra `dev`"))
     run = subprocess.run([command], cwd=ROOT, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stdout[-3000:]

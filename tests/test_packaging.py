@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
+import sys
 import tomllib
+from importlib.metadata import packages_distributions
 from pathlib import Path
 
 import pytest
@@ -28,13 +31,14 @@ def requirements() -> list[Requirement]:
 
 
 def test_every_package_is_listed() -> None:
-    found = [path.parent.relative_to(ROOT).as_posix() for top in ("model", "server") for path in ROOT.glob(f"{top}/**/__init__.py")]
-    assert sorted(name.replace("/", ".") for name in found) == sorted(PACKAGES)
+    found = (path.parent.relative_to(ROOT) for top in ("model", "server") for path in (ROOT / top).rglob("__init__.py"))
+    assert sorted(folder.as_posix().replace("/", ".") for folder in found) == sorted(PACKAGES)
 
 
 def test_every_file_that_is_not_python_is_package_data() -> None:
     ignored = {".py", ".pyc", ".so", ".o"}
-    files = [path for top in ("model", "server") for path in ROOT.glob(f"{top}/**/*") if path.is_file() and path.suffix not in ignored]
+    everything = (path for top in ("model", "server") for path in (ROOT / top).rglob("*"))
+    files = [path for path in everything if path.is_file() and path.suffix not in ignored]
     listed = {
         path
         for package, patterns in PACKAGE_DATA.items()
@@ -50,3 +54,31 @@ def test_every_requirement_is_pinned_within_its_range(requirement: Requirement) 
     pinned = pins().get(canonicalize_name(requirement.name))
     assert pinned is not None
     assert requirement.specifier.contains(pinned, prereleases=True)
+
+
+def imported_distributions(*folders: str) -> set[str]:
+    """Distributions behind all imports in these folders; one that is not installed goes by its module name."""
+    modules: set[str] = set()
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                modules.add(node.module.split(".")[0])
+    foreign = modules - sys.stdlib_module_names - {"model", "server", "benchmarks", "tests"}
+    providers = packages_distributions()
+    return {canonicalize_name(providers.get(module, [module])[0]) for module in foreign}
+
+
+def declared(*extras: str) -> set[str]:
+    texts = [text for extra in extras for text in PROJECT["project"]["optional-dependencies"][extra]]
+    texts += PROJECT["project"]["dependencies"]
+    return {canonicalize_name(Requirement(text).name) for text in texts}
+
+
+def test_everything_the_server_imports_is_declared() -> None:
+    assert imported_distributions("model", "server") <= declared("train", "hub", "redis", "otel", "bench")
+
+
+def test_everything_the_tests_and_benchmarks_import_is_declared() -> None:
+    assert imported_distributions("tests", "benchmarks") <= declared("train", "hub", "redis", "otel", "bench", "dev")
