@@ -1,0 +1,1 @@
+"""HTTP: routes, dialects and the layers around them. The only importer of FastAPI."""

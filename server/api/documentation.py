@@ -1,0 +1,38 @@
+"""OpenAPI for routes that read their parameters themselves, because they take JSON, forms and query strings alike."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel
+
+from server.api.schemas import ErrorAnswer
+
+ERRORS: dict[int, str] = {
+    400: "A missing or bad parameter, an unsupported language, or a text over a limit.",
+    403: "The key is missing or not valid.",
+    413: "The body is too large.",
+    415: "The body is neither JSON nor a form.",
+    429: "Too busy, or too many requests from you; `Retry-After` says when to come back.",
+    503: "Starting, stopping or without a worker; `Retry-After` says when to come back.",
+    504: "The time that the request allows has passed.",
+}
+
+
+def documented(
+    summary: str,
+    parameters: type[BaseModel] | None,
+    answer: type[BaseModel] | Any,
+    errors: tuple[int, ...] = tuple(ERRORS),
+) -> dict[str, Any]:
+    """Arguments of a route decorator: summary, request body, answer and errors."""
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"model": ErrorAnswer, "description": ERRORS[status]} for status in errors
+    }
+    responses[200] = {"model": answer}
+    extra: dict[str, Any] = {}
+    if parameters is not None:
+        schema = parameters.model_json_schema(ref_template="#/components/schemas/{model}")
+        kinds = ("application/json", "application/x-www-form-urlencoded")
+        extra["requestBody"] = {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}
+    return {"summary": summary, "responses": responses, "openapi_extra": extra, "response_model": None}

@@ -1,0 +1,82 @@
+"""The one table from errors to status codes, and how an error is written in each dialect."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Sequence
+from http import HTTPStatus
+
+import orjson
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.responses import Response
+
+from server import errors
+
+log = logging.getLogger(__name__)
+
+STATUS: dict[type[errors.AttentiveError], int] = {
+    errors.InvalidRequest: 400,
+    errors.UnsupportedLanguage: 400,
+    errors.TextTooLong: 400,
+    errors.Forbidden: 403,
+    errors.NotFound: 404,
+    errors.UnknownTranslation: 404,
+    errors.ExpiredTranslation: 410,
+    errors.PayloadTooLarge: 413,
+    errors.UnsupportedMediaType: 415,
+    errors.Overloaded: 429,
+    errors.TranslationFailed: 500,
+    errors.Unavailable: 503,
+    errors.DeadlineExceeded: 504,
+}
+ROUTING = {404: "There is nothing at this address.", 405: "This address does not take this method."}
+
+Shape = tuple[str, Callable[[int, str], dict[str, object]]]
+"""A path prefix and how errors below it are written: (status, message) -> body."""
+
+
+def plain(status: int, message: str) -> dict[str, object]:
+    """The LibreTranslate shape, used wherever no dialect says otherwise."""
+    return {"error": message}
+
+
+def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
+    """Status, one sentence and extra headers for anything that was raised. What nobody foresaw is a 500 without
+    details."""
+    if isinstance(error, errors.AttentiveError):
+        headers = {"Retry-After": str(error.retry_after)} if isinstance(error, errors.RetryLater) else {}
+        return STATUS[type(error)], error.message, headers
+    if isinstance(error, RequestValidationError):
+        return 400, sentence_of(error.errors()), {}
+    if isinstance(error, HTTPException):
+        message = ROUTING.get(error.status_code) or str(error.detail) or HTTPStatus(error.status_code).phrase
+        return error.status_code, message, dict(error.headers or {})
+    log.error("unexpected error", exc_info=error)
+    return 500, "Something went wrong on the server; its log says what.", {}
+
+
+def sentence_of(problems: Sequence[object]) -> str:
+    """The first of pydantic's problems as one sentence that names the parameter; the value is not repeated."""
+    problem = problems[0] if problems else {}
+    if not isinstance(problem, dict):
+        return "Invalid request."
+    place = [str(part) for part in problem.get("loc", ()) if part not in ("body", "query", "header", "path")]
+    name = place[0] if place else "parameters"
+    if problem.get("type") == "missing":
+        return f"Invalid request: missing {name} parameter."
+    message = str(problem.get("msg", "is not valid")).removeprefix("Value error, ").rstrip(".")
+    return f"Invalid request: {name}: {message[:1].lower()}{message[1:]}."
+
+
+class ErrorWriter:
+    """Turns whatever was raised into the response of the dialect that was spoken to."""
+
+    def __init__(self, shapes: Sequence[Shape] = ()) -> None:
+        self._shapes = tuple(shapes)
+
+    def response(self, path: str, error: Exception) -> Response:
+        """The answer to a request for `path` that ended in `error`."""
+        status, message, headers = status_and_message(error)
+        shape = next((write for prefix, write in self._shapes if path.startswith(prefix)), plain)
+        return Response(orjson.dumps(shape(status, message)), status, headers, "application/json")

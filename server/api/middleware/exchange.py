@@ -1,0 +1,89 @@
+"""The body comes in whole and bounded, and a client that goes away takes its work with it."""
+
+from __future__ import annotations
+
+import asyncio
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.api.errors import ErrorWriter
+from server.errors import InvalidRequest, PayloadTooLarge
+
+
+class ClientGone(Exception):
+    """The client closed the connection before its body had come."""
+
+
+class Exchange:
+    """Reads the whole body (at most `limit` bytes, else 413), then runs the application while listening for the client.
+
+    When the client disconnects first, the application's task is cancelled, and with it everything that only it awaits.
+    """
+
+    def __init__(self, app: ASGIApp, limit: int, writer: ErrorWriter) -> None:
+        self.app = app
+        self.limit = limit
+        self.writer = writer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        try:
+            body = await self._read(scope, receive)
+        except ClientGone:
+            return
+        except (PayloadTooLarge, InvalidRequest) as error:
+            # The rest of the body is not read: the connection cannot serve another request.
+            response = self.writer.response(scope["path"], error)
+            response.headers["Connection"] = "close"
+            await response(scope, receive, send)
+            return
+        await self._run(scope, body, receive, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> bytes:
+        for name, value in scope["headers"]:
+            if name == b"content-length" and value.isdigit() and int(value) > self.limit:
+                raise PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
+        chunks: list[bytes] = []
+        size = 0
+        while True:
+            message = await receive()
+            if message["type"] == "http.disconnect":
+                raise ClientGone
+            chunks.append(message.get("body", b""))
+            size += len(chunks[-1])
+            if size > self.limit:
+                raise PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
+            if not message.get("more_body", False):
+                return b"".join(chunks)
+
+    async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        gone = asyncio.Event()
+        delivered = False
+
+        async def replay() -> Message:
+            nonlocal delivered
+            if not delivered:
+                delivered = True
+                return {"type": "http.request", "body": body, "more_body": False}
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        work = asyncio.ensure_future(self.app(scope, replay, send))
+        watch = asyncio.ensure_future(disconnected(receive))
+        try:
+            await asyncio.wait((work, watch), return_when=asyncio.FIRST_COMPLETED)
+            gone.set()
+            if work.done():
+                work.result()
+        finally:
+            for task in (work, watch):
+                task.cancel()
+            await asyncio.gather(work, watch, return_exceptions=True)
+
+
+async def disconnected(receive: Receive) -> None:
+    """Returns when the client has gone."""
+    while (await receive())["type"] != "http.disconnect":
+        continue

@@ -1,0 +1,92 @@
+"""The outermost layer: request id, one log line and one metric per request, and an answer whatever happens inside."""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+import uuid
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.api.errors import ErrorWriter
+from server.log import request_id
+from server.metrics import Metrics
+
+log = logging.getLogger("server.access")
+ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+CLIENT_CLOSED = 499
+"""What the log and the metrics call a request whose client went away before the answer (nginx's number)."""
+FIXED_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+]
+
+
+class Observe:
+    """Gives each request an id (the caller's `X-Request-Id` where it is a short plain word), and sees it to its end."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, writer: ErrorWriter) -> None:
+        self.app = app
+        self.metrics = metrics
+        self.writer = writer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        identity = identified(scope)
+        token = request_id.set(identity)
+        status = CLIENT_CLOSED
+
+        async def observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = message.setdefault("headers", [])
+                message["headers"] = [*headers, (b"x-request-id", identity.encode()), *missing(headers)]
+            await send(message)
+
+        try:
+            try:
+                await self.app(scope, receive, observed)
+            except Exception as error:
+                if status != CLIENT_CLOSED:  # part of the answer is out: all that is left is to break it off
+                    self.writer.response(scope["path"], error)
+                    raise
+                await self.writer.response(scope["path"], error)(scope, receive, observed)
+        finally:
+            request_id.reset(token)
+            self._close(scope, status, time.perf_counter() - began, identity)
+
+    def _close(self, scope: Scope, status: int, seconds: float, identity: str) -> None:
+        route = getattr(scope.get("route"), "path", "unmatched")
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self.metrics.http(route, method, status, seconds)
+        quiet = route in ("/health", "/ready", "/metrics") and status < 400
+        details = {
+            "route": route,
+            "method": method,
+            "status": status,
+            "seconds": round(seconds, 6),
+            "request_id": identity,
+        }
+        log.log(logging.DEBUG if quiet else logging.INFO, "request", extra=details)
+
+
+def identified(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            text: str = value.decode("latin-1")
+            if ID.fullmatch(text):
+                return text
+    return uuid.uuid4().hex
+
+
+def missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The fixed headers that the route did not set itself."""
+    present = {name.lower() for name, _ in headers}
+    return [header for header in FIXED_HEADERS if header[0] not in present]

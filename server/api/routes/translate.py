@@ -1,0 +1,119 @@
+"""POST /translate: the LibreTranslate dialect with our own additions."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from model.options import DecodingOptions
+from server.api import parameters
+from server.api.context import caller, json_response, services_of
+from server.api.documentation import documented
+from server.api.schemas import TranslateAnswer, TranslateParameters
+from server.config import Settings
+from server.errors import InvalidRequest, TextTooLong
+from server.translation import Sentence, TranslatedLeg, Translation, TranslationRequest
+
+router = APIRouter(tags=["translation"])
+
+
+@router.post("/translate", **documented("Translate a text or a list of texts", TranslateParameters, TranslateAnswer))
+async def translate(request: Request) -> Response:
+    services = services_of(request)
+    asked = await parameters.read(request, TranslateParameters)
+    translations = await services.translator.translate(
+        translation_request(asked, request, services.settings),
+    )
+    body = answer(asked, translations)
+    return json_response(body, headers={"Server-Timing": server_timing(translations)})
+
+
+def translation_request(asked: TranslateParameters, request: Request, settings: Settings) -> TranslationRequest:
+    """What the translator is asked for. Raises InvalidRequest or TextTooLong where a limit of the server is passed."""
+    texts = (asked.q,) if isinstance(asked.q, str) else tuple(asked.q)
+    check_texts(texts, settings)
+    if asked.alternatives > settings.alternatives_limit:
+        raise InvalidRequest(f"alternatives must be at most {settings.alternatives_limit} here.")
+    hypotheses = asked.alternatives + 1
+    options = DecodingOptions(
+        beam_size=max(asked.beam_size or settings.beam_size, hypotheses),
+        length_penalty=0.6 if asked.length_penalty is None else asked.length_penalty,
+        max_length=asked.max_length,
+        hypotheses=hypotheses,
+    )
+    return TranslationRequest(
+        texts=texts,
+        source=asked.source,
+        target=asked.target,
+        format=asked.format,
+        options=options,
+        client=caller(request, asked.api_key),
+        deadline=parameters.deadline(request, settings.timeout_seconds, asked.timeout),
+    )
+
+
+def check_texts(texts: tuple[str, ...], settings: Settings) -> None:
+    """Number and length of texts against the settings. Raises InvalidRequest or TextTooLong."""
+    if not texts or texts == ("",):
+        raise InvalidRequest("Invalid request: missing q parameter.")
+    if len(texts) > settings.list_limit:
+        raise TextTooLong(f"Invalid request: {len(texts):,} texts are over the limit of {settings.list_limit:,}.")
+    if (size := sum(map(len, texts))) > settings.char_limit:
+        raise TextTooLong(f"Invalid request: {size:,} characters are over the limit of {settings.char_limit:,}.")
+
+
+def answer(asked: TranslateParameters, translations: list[Translation]) -> dict[str, Any]:
+    """The body of a 200: plain values for one text, lists for a list."""
+    columns: dict[str, list[Any]] = {
+        "translatedText": [translation.text for translation in translations],
+        "id": [translation.id for translation in translations],
+    }
+    if any(translation.detected for translation in translations):
+        columns["detectedLanguage"] = [translation.detected for translation in translations]
+    if asked.alternatives > 0:
+        columns["alternatives"] = [translation.alternatives for translation in translations]
+    if asked.details:
+        columns["details"] = [details(translation) for translation in translations]
+    return columns if isinstance(asked.q, list) else {name: column[0] for name, column in columns.items()}
+
+
+def details(translation: Translation) -> dict[str, Any]:
+    """Route, sentences with scores, and timings in seconds. Scores are natural log-probabilities."""
+    return {
+        "route": [{"model": leg.model, "source": leg.source, "target": leg.target} for leg in translation.legs],
+        "pivot": translation.legs[0].target if len(translation.legs) > 1 else None,
+        "sentences": [[sentence_details(sentence, leg) for sentence in leg.sentences] for leg in translation.legs],
+        "timings": translation.timings,
+    }
+
+
+def sentence_details(sentence: Sentence, leg: TranslatedLeg) -> dict[str, Any]:
+    return {
+        "source": sentence.source,
+        "target": sentence.targets[0],
+        "copied": sentence.copied,
+        "tokens": len(sentence.ids),
+        "hypotheses": [
+            {
+                "text": text,
+                "score": hypothesis.score,
+                "token_scores": hypothesis.token_scores,
+                "finish_reason": hypothesis.finish_reason,
+            }
+            for text, hypothesis in zip(sentence.targets, sentence.hypotheses, strict=False)
+        ],
+    }
+
+
+def server_timing(translations: list[Translation]) -> str:
+    """The longest wait in each part over all texts, in milliseconds as the header wants."""
+    timings = [translation.timings for translation in translations]
+    parts = {
+        "queue": max(timing.queue for timing in timings),
+        "encode": max(timing.encode for timing in timings),
+        "decode": max(timing.decode for timing in timings),
+    }
+    return ", ".join(f"{name};dur={1000 * seconds:.2f}" for name, seconds in parts.items())

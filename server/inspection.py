@@ -1,0 +1,187 @@
+"""A look inside: attention maps of a translation that was served, or of a given pair of texts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from server.admission import Admission
+from server.catalog import Leg, ServedModel
+from server.errors import InvalidRequest, NotFound, TextTooLong, Unavailable
+from server.history import Pair, Record
+from server.translation import TranslationRequest
+from server.translator import Translator, explained, recorded, time_limit
+from server.worker.protocol import Attended
+from server.worker.supervisor import WorkerFailure
+
+HeadMask = tuple[str, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece as the model knows it, with its place in the sentence's text; special pieces have an empty place."""
+
+    piece: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """One sentence with its maps. `target` ends with the end of sentence, whose query is the last row; `decoder_input`
+    is what the decoder read, so the keys of the decoder's self-attention: the start, then the target without its last
+    piece. `candidates` are the likeliest pieces at every place with their log-probabilities."""
+
+    id: str | None
+    sentence: int
+    sentences: int
+    leg: Leg
+    legs: int
+    source_text: str
+    target_text: str
+    source: tuple[Token, ...]
+    target: tuple[Token, ...]
+    decoder_input: tuple[Token, ...]
+    candidates: tuple[tuple[tuple[str, float], ...], ...]
+    attended: Attended
+
+
+@dataclass(frozen=True, slots=True)
+class _Case:
+    model: ServedModel
+    leg: Leg
+    pair: Pair
+
+
+class Inspector:
+    """Answers attention requests through the translator's workers. Looks have a bound of their own (`admission` counts
+    jobs), so that they cannot starve translations; `token_limit` bounds source and target of one look."""
+
+    def __init__(self, translator: Translator, admission: Admission, token_limit: int) -> None:
+        self.translator = translator
+        self.admission = admission
+        self.token_limit = token_limit
+
+    async def served(
+        self,
+        id: str,
+        *,
+        sentence: int = 0,
+        leg: int = 0,
+        masked: tuple[HeadMask, ...] = (),
+        deadline: float | None = None,
+    ) -> Look:
+        """A translation that was served. Raises UnknownTranslation, ExpiredTranslation, NotFound, InvalidRequest."""
+        if self.translator.history is None:
+            raise NotFound("This server keeps no history; ask with q, source and target instead of an id.")
+        record = await self.translator.history.find(id)
+        return await self._look(record, id, sentence, leg, masked, deadline)
+
+    async def fresh(
+        self,
+        request: TranslationRequest,
+        *,
+        sentence: int = 0,
+        leg: int = 0,
+        masked: tuple[HeadMask, ...] = (),
+    ) -> Look:
+        """A text that is translated for the occasion, as /translate would."""
+        [translation] = await self.translator.translate(request)
+        kept = translation.id if self.translator.history is not None else None
+        return await self._look(recorded(translation), kept, sentence, leg, masked, request.deadline)
+
+    async def forced(
+        self,
+        text: str,
+        translation: str,
+        source: str,
+        target: str,
+        masked: tuple[HeadMask, ...] = (),
+        deadline: float | None = None,
+    ) -> Look:
+        """A given translation of a text, each taken as one sentence. The direction needs a model of its own."""
+        catalog = self.translator.catalog
+        route = catalog.route(catalog.source(source), catalog.target(target))
+        if len(route) != 1:
+            raise InvalidRequest("A given translation needs a model for exactly this direction.")
+        tokenizer = route[0].model.tokenizer
+        text, translation = text.strip(), translation.strip()
+        pair = Pair(text, tokenizer.encode(text, route[0].target).ids, tokenizer.encode_target(translation))
+        return await self._attend(_Case(route[0].model, route[0], pair), None, (0, 1), 1, masked, deadline)
+
+    async def _look(
+        self,
+        record: Record,
+        id: str | None,
+        sentence: int,
+        leg: int,
+        masked: tuple[HeadMask, ...],
+        deadline: float | None,
+    ) -> Look:
+        if not record.legs:
+            raise InvalidRequest(
+                "Source and target language are the same: the text was copied and nothing attended to it."
+            )
+        if not 0 <= leg < len(record.legs):
+            raise InvalidRequest(f"leg must be between 0 and {len(record.legs) - 1} for this translation.")
+        served = record.legs[leg]
+        if not served.sentences:
+            raise InvalidRequest("The text holds no sentence.")
+        if not 0 <= sentence < len(served.sentences):
+            raise InvalidRequest(f"sentence must be between 0 and {len(served.sentences) - 1} for this translation.")
+        pair = served.sentences[sentence]
+        if pair.copied:
+            raise InvalidRequest(f"Sentence {sentence} holds nothing to translate and was copied.")
+        model = self.translator.catalog.model(served.model)
+        if model is None:
+            raise Unavailable("The model of this translation is no longer served.")
+        case = _Case(model, Leg(model, served.source_language, served.target_language), pair)
+        return await self._attend(case, id, (sentence, len(served.sentences)), len(record.legs), masked, deadline)
+
+    async def _attend(
+        self,
+        case: _Case,
+        id: str | None,
+        place: tuple[int, int],
+        legs: int,
+        masked: tuple[HeadMask, ...],
+        deadline: float | None,
+    ) -> Look:
+        pair = case.pair
+        if max(len(pair.source), len(pair.target) + 1) > min(self.token_limit, case.model.max_length):
+            raise TextTooLong(
+                f"A look inside takes at most {min(self.token_limit, case.model.max_length)} tokens on either side; this "
+                f"sentence has {len(pair.source)} and {len(pair.target) + 1}."
+            )
+        async with time_limit(deadline):
+            with self.admission.admit(1, deadline):
+                try:
+                    attended = await self.translator.engine.attend(case.model.name, pair.source, pair.target, masked)
+                except WorkerFailure as failure:
+                    raise explained(failure) from failure
+        return self._described(case, id, place, legs, attended)
+
+    def _described(self, case: _Case, id: str | None, place: tuple[int, int], legs: int, attended: Attended) -> Look:
+        tokenizer, pair = case.model.tokenizer, case.pair
+        encoding = tokenizer.encode(pair.source_text, case.leg.target)
+        if encoding.ids != pair.source:
+            raise Unavailable("The model was replaced since this translation was served.")
+        decoding = tokenizer.decode_pieces(pair.target)
+        target = tuple(Token(piece, *span) for piece, span in zip(decoding.pieces, decoding.offsets, strict=True))
+        end = Token("</s>", len(decoding.text), len(decoding.text))
+        return Look(
+            id=id,
+            sentence=place[0],
+            sentences=place[1],
+            leg=case.leg,
+            legs=legs,
+            source_text=pair.source_text,
+            target_text=decoding.text,
+            source=tuple(Token(piece, *span) for piece, span in zip(encoding.pieces, encoding.offsets, strict=True)),
+            target=(*target, end),
+            decoder_input=(Token("<s>", 0, 0), *target),
+            candidates=tuple(
+                tuple((tokenizer.decode_pieces((token,)).pieces[0], score) for token, score in row)
+                for row in attended.candidates
+            ),
+            attended=attended,
+        )

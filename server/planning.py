@@ -1,0 +1,68 @@
+"""A text cut and encoded for one model: the sentences that go to the worker, and those that are copied."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from server.catalog import Leg
+from server.scripts import is_translatable
+from server.segmentation import Span, cut, sentences
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One sentence, or a part of one that is longer than the model takes. No ids: it is copied."""
+
+    span: Span
+    text: str
+    ids: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """All segments of a text in order; what lies between them is copied."""
+
+    text: str
+    leg: Leg
+    segments: tuple[Segment, ...]
+
+    @property
+    def tokens(self) -> int:
+        """Source tokens that the worker will read."""
+        return sum(len(segment.ids) for segment in self.segments)
+
+    def join(self, targets: list[str]) -> str:
+        """The text with each segment replaced by its target; every separator stays."""
+        parts: list[str] = []
+        done = 0
+        for segment, target in zip(self.segments, targets, strict=True):
+            parts += (self.text[done : segment.span[0]], target)
+            done = segment.span[1]
+        parts.append(self.text[done:])
+        return "".join(parts)
+
+
+def plan(text: str, leg: Leg) -> Plan:
+    """Cuts a text into sentences that the leg's model can take and encodes them."""
+    segments: list[Segment] = []
+    for start, end in sentences(text, leg.source):
+        segments += _segments(text, start, end, leg, leg.model.max_length)
+    return Plan(text, leg, tuple(segments))
+
+
+def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Segment]:
+    content = text[start:end]
+    if not is_translatable(content, leg.source):
+        return [Segment((start, end), content)]
+    encoding = leg.model.tokenizer.encode(content, leg.target)
+    if len(encoding.ids) <= leg.model.max_length:
+        return [Segment((start, end), content, encoding.ids)]
+    # Tags and the end of sentence cover nothing; they count for every part, so the parts get that much less.
+    starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
+    room = limit - (len(encoding.ids) - len(starts))
+    if room < 1 or end - start == 1:
+        return [Segment((start, end), content)]
+    parts = cut(content, starts, room)
+    # A part by itself may take more tokens than within its sentence: then it is cut again, finer.
+    finer = limit if len(parts) > 1 else limit // 2
+    return [segment for first, last in parts for segment in _segments(text, start + first, start + last, leg, finer)]

@@ -1,0 +1,299 @@
+"""Text to text: cut into sentences, encoded, sent to the worker, put together again. What every route and command
+calls."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from server.admission import Admission
+from server.catalog import AUTO, Catalog, Leg
+from server.errors import AttentiveError, DeadlineExceeded, InvalidRequest, Overloaded, TranslationFailed, Unavailable
+from server.history import History, Pair, Record, ServedLeg, new_id
+from server.languages import Detected, Detector
+from server.markup import Passage, parse
+from server.metrics import Metrics
+from server.planning import Plan, Segment, plan
+from server.single_flight import Seat, SingleFlight
+from server.translation import Sentence, TranslatedLeg, Translation, TranslationRequest
+from server.worker.protocol import Translated
+from server.worker.supervisor import Supervisor, WorkerFailure
+
+DOCUMENT_SENTENCES = 16
+"""A request of more sentences is a document: it goes in the gaps that short requests leave."""
+THREAD_CHARACTERS = 2_000
+"""Longer texts are cut and encoded off the event loop, so that they do not hold up everybody else's answers."""
+
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Told about the parts of an answer as they come, in order: `on_sentence(text, number, sentence)`, counted from 0,
+    and where it is set `on_tokens(text, number, target so far)`. Only the last leg of a route is told about."""
+
+    on_sentence: Callable[[int, int, Sentence], None]
+    on_tokens: Callable[[int, int, str], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """One text before its first leg; `passages` and `plans` belong to that leg and are empty where there is none."""
+
+    number: int
+    text: str
+    detected: Detected | None
+    route: tuple[Leg, ...]
+    passages: tuple[Passage, ...]
+    plans: tuple[Plan, ...]
+
+
+class Translator:
+    """Translates requests on the workers of one supervisor.
+
+    `catalog` may be replaced at any time; requests under way keep the one they began with. `history` None remembers
+    nothing. Every method belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        engine: Supervisor,
+        catalog: Catalog,
+        detector: Detector,
+        admission: Admission,
+        history: History | None,
+        metrics: Metrics,
+    ) -> None:
+        self.engine = engine
+        self.catalog = catalog
+        self.detector = detector
+        self.admission = admission
+        self.history = history
+        self.metrics = metrics
+        self.flights: SingleFlight[Translated] = SingleFlight()
+
+    async def translate(self, request: TranslationRequest, listener: Listener | None = None) -> list[Translation]:
+        """One translation per text, in order. Cancelling the call cancels what only it was waiting for.
+
+        Raises UnsupportedLanguage, Overloaded (before any work is done), DeadlineExceeded, Unavailable,
+        TranslationFailed.
+        """
+        if not self.admission.has_room():
+            raise Overloaded("The server is busy; try again later.", self.admission.retry_after(1))
+        async with time_limit(request.deadline):
+            if sum(map(len, request.texts)) > THREAD_CHARACTERS:
+                prepared = await asyncio.to_thread(self._prepare, request)
+            else:
+                prepared = self._prepare(request)
+            plans = [(plan, len(text.route)) for text in prepared for plan in text.plans]
+            cost = request.options.beam_size * sum(plan.tokens * legs for plan, legs in plans)
+            priority = int(sum(len(plan.segments) for plan, _ in plans) > DOCUMENT_SENTENCES)
+            with self.admission.admit(cost, request.deadline):
+                return await together([self._translate(text, request, priority, listener) for text in prepared])
+
+    def detect(self, text: str) -> list[Detected]:
+        """Languages that a text may be in, best first."""
+        return self.detector.detect(text)
+
+    def _prepare(self, request: TranslationRequest) -> list[_Prepared]:
+        catalog = self.catalog
+        target = catalog.target(request.target)
+        prepared = []
+        for number, text in enumerate(request.texts):
+            detected, source = self._source(text, request, catalog)
+            route = catalog.route(source, target)
+            passages = parse(text, request.format) if route else ()
+            plans = tuple(plan(passage.text, route[0]) for passage in passages)
+            prepared.append(_Prepared(number, text, detected, route, passages, plans))
+        return prepared
+
+    def _source(self, text: str, request: TranslationRequest, catalog: Catalog) -> tuple[Detected | None, str]:
+        if request.source.strip().lower() != AUTO:
+            return None, catalog.source(request.source)
+        plain = text if request.format == "text" else " ".join(passage.text for passage in parse(text, request.format))
+        guesses = self.detector.detect(plain)
+        if not guesses:
+            raise InvalidRequest("The language cannot be detected here; name it in source.")
+        return guesses[0], catalog.source(guesses[0].language)
+
+    async def _translate(
+        self, prepared: _Prepared, request: TranslationRequest, priority: int, listener: Listener | None
+    ) -> Translation:
+        text = prepared.text
+        alternatives: tuple[str, ...] = ()
+        legs: list[TranslatedLeg] = []
+        passages, plans = prepared.passages, prepared.plans
+        for i, leg in enumerate(prepared.route):
+            last = i == len(prepared.route) - 1
+            if i > 0:
+                passages = parse(text, request.format)
+                plans = tuple([plan(passage.text, leg) for passage in passages])
+            # Alternatives are those of the last leg: an alternative in the pivot language would need a leg of its own.
+            options = request.options if last else dataclasses.replace(request.options, hypotheses=1)
+            told = listener if last else None
+            step = dataclasses.replace(request, options=options)
+            sentences = await self._sentences(plans, step, priority, prepared.number, told)
+            text, *others = joined(passages, plans, sentences, options.hypotheses)
+            alternatives = tuple(dict.fromkeys(other for other in others if other != text))
+            flat = tuple(sentence for passage in sentences for sentence in passage)
+            legs.append(TranslatedLeg(leg.model.name, leg.source, leg.target, text, flat))
+        translation = Translation(new_id(), text, alternatives, prepared.detected, tuple(legs))
+        if self.history is not None:
+            self.history.record(recorded(translation))
+        return translation
+
+    async def _sentences(
+        self, plans: Sequence[Plan], request: TranslationRequest, priority: int, number: int, listener: Listener | None
+    ) -> list[list[Sentence]]:
+        """The sentences of each plan. All go to the worker at once; they are awaited, and told about, in order."""
+        seats: list[Seat[Translated] | None] = []
+        try:
+            for plan in plans:
+                for segment in plan.segments:
+                    told = self._progress(listener, number, len(seats), plan)
+                    seats.append(self._seat(segment, plan.leg, request, priority, told) if segment.ids else None)
+            done: list[list[Sentence]] = []
+            position = 0
+            for plan in plans:
+                done.append([])
+                for segment in plan.segments:
+                    seat = seats[position]
+                    sentence = copied(segment) if seat is None else spoken(segment, plan.leg, await seat.result())
+                    done[-1].append(sentence)
+                    if listener is not None:
+                        listener.on_sentence(number, position, sentence)
+                    position += 1
+            return done
+        except WorkerFailure as failure:
+            raise explained(failure) from failure
+        finally:
+            for seat in seats:
+                if seat is not None:
+                    seat.leave()
+
+    def _seat(
+        self,
+        segment: Segment,
+        leg: Leg,
+        request: TranslationRequest,
+        priority: int,
+        on_progress: Callable[[tuple[int, ...]], None] | None,
+    ) -> Seat[Translated]:
+        def start() -> asyncio.Future[Translated]:
+            began = time.monotonic()
+            future = self.engine.submit(
+                leg.model.name,
+                segment.ids,
+                request.options,
+                priority=priority,
+                client=request.client,
+                on_progress=on_progress,
+            )
+            future.add_done_callback(lambda done: self._count(done, len(segment.ids), time.monotonic() - began))
+            return future
+
+        # The deadline is no part of the job, as others with a later one may share it: leaving the seat cancels it. A
+        # caller who wants to hear of tokens shares with nobody.
+        private = object() if on_progress else None
+        return self.flights.join((leg.model.name, segment.ids, request.options, priority, private), start)
+
+    def _count(self, done: asyncio.Future[Translated], tokens: int, seconds: float) -> None:
+        if done.cancelled():
+            self.metrics.cancelled()
+        elif (error := done.exception()) is not None:
+            self.metrics.failed(error.kind if isinstance(error, WorkerFailure) else "internal")
+        else:
+            self.metrics.translated(tokens, done.result(), seconds)
+
+    def _progress(
+        self, listener: Listener | None, number: int, position: int, plan: Plan
+    ) -> Callable[[tuple[int, ...]], None] | None:
+        if listener is None or (tell := listener.on_tokens) is None:
+            return None
+        tokenizer = plan.leg.model.tokenizer
+        return lambda tokens: tell(number, position, tokenizer.decode(tokens))
+
+
+@asynccontextmanager
+async def time_limit(deadline: float | None) -> AsyncIterator[None]:
+    """Cancels the block at a moment on the monotonic clock. Raises DeadlineExceeded there."""
+    try:
+        async with asyncio.timeout(None if deadline is None else deadline - time.monotonic()) as limit:
+            yield
+    except TimeoutError as error:
+        if not limit.expired():
+            raise
+        raise DeadlineExceeded("The time that this request allows has passed.") from error
+
+
+async def together(coroutines: Sequence[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
+    """All results in order. The first exception, or being cancelled, cancels the rest and waits for their end."""
+    if len(coroutines) == 1:
+        return [await coroutines[0]]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def joined(
+    passages: Sequence[Passage], plans: Sequence[Plan], sentences: list[list[Sentence]], hypotheses: int
+) -> list[str]:
+    """The whole text for the best hypotheses, the second best and so on; a sentence with fewer gives its last."""
+    texts = []
+    for rank in range(hypotheses):
+        parts = []
+        for passage, plan, found in zip(passages, plans, sentences, strict=True):
+            targets = [sentence.targets[min(rank, len(sentence.targets) - 1)] for sentence in found]
+            parts.append(passage.render(plan.join(targets)))
+        texts.append("".join(parts))
+    return texts
+
+
+def copied(segment: Segment) -> Sentence:
+    """A segment that needs no model."""
+    return Sentence(segment.span, segment.text, (), (segment.text,))
+
+
+def spoken(segment: Segment, leg: Leg, answer: Translated) -> Sentence:
+    """A segment with what the worker made of it, as text."""
+    targets = tuple(leg.model.tokenizer.decode(hypothesis.tokens) for hypothesis in answer.hypotheses)
+    return Sentence(segment.span, segment.text, segment.ids, targets, answer.hypotheses, answer.timings)
+
+
+def recorded(translation: Translation) -> Record:
+    """A translation as the history keeps it."""
+    legs = tuple(
+        ServedLeg(
+            leg.model,
+            leg.source,
+            leg.target,
+            tuple(
+                Pair(sentence.source, sentence.ids, sentence.hypotheses[0].tokens if sentence.hypotheses else ())
+                for sentence in leg.sentences
+            ),
+        )
+        for leg in translation.legs
+    )
+    return Record(translation.id, time.time(), legs)
+
+
+def explained(failure: WorkerFailure) -> AttentiveError:
+    """A worker's failure as the caller's error."""
+    match failure.kind:
+        case "invalid":
+            return InvalidRequest(failure.message)
+        case "deadline":
+            return DeadlineExceeded(failure.message)
+        case "cancelled" | "unknown_model" | "out_of_memory":
+            return Unavailable(failure.message)
+        case _:
+            return TranslationFailed(failure.message)
