@@ -6,14 +6,16 @@ import torch
 from torch import Tensor
 
 
-def sinusoidal_table(length: int, d_model: int, *, half: bool = False) -> Tensor:
+def sinusoidal_table(
+    length: int, d_model: int, *, half: bool = False, device: torch.device | None = None
+) -> Tensor:
     """Sinusoidal encodings (length, d_model), float32 (the paper, section 3.5).
 
     PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos of the same angle. With `half` the sines fill
     the first half of the features and the cosines the second (tensor2tensor, Marian). Both have the linear-shift
     property PE(pos + k) = T_k PE(pos) with a rotation T_k that does not depend on pos (`shift_matrix`).
     """
-    angles = _angles(torch.arange(length, dtype=torch.float64), d_model)
+    angles = _angles(torch.arange(length, dtype=torch.float64, device=device), d_model)
     if half:
         table = torch.cat([angles.sin(), angles.cos()], dim=1)
     else:
@@ -55,4 +57,4 @@ def alibi_bias(heads: int, queries: Tensor, keys: Tensor) -> Tensor:
 def _angles(positions: Tensor, width: int) -> Tensor:
     """pos / 10000^(2i / width) for i in [0, width / 2): (..., width / 2)."""
     exponents = torch.arange(0, width, 2, dtype=torch.float64, device=positions.device) / width
-    return positions.unsqueeze(-1) * torch.pow(torch.tensor(10000.0, dtype=torch.float64), -exponents)
+    return positions.unsqueeze(-1) * torch.pow(10000.0, -exponents)

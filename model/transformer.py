@@ -163,9 +163,7 @@ class Transformer(nn.Module):
         if config.positions == "learned":
             self.positions = nn.Embedding(config.max_length, config.d_model)
         elif config.positions.startswith("sinusoidal"):
-            half = config.positions == "sinusoidal_half"
-            table = sinusoidal_table(config.max_length, config.d_model, half=half)
-            self.register_buffer("position_table", table, persistent=False)
+            self.build_position_table()
         self.encoder = nn.ModuleList(EncoderLayer(config) for _ in range(config.encoder_layers))
         self.decoder = nn.ModuleList(DecoderLayer(config) for _ in range(config.decoder_layers))
         if config.norm == "pre":
@@ -173,6 +171,12 @@ class Transformer(nn.Module):
             self.decoder_norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
         self.dropout = nn.Dropout(config.dropout)
         self.reset_parameters()
+
+    def build_position_table(self, device: torch.device | None = None) -> None:
+        """Compute the sinusoidal encodings (max_length, d_model); they are a function of the shape and never stored."""
+        half = self.config.positions == "sinusoidal_half"
+        table = sinusoidal_table(self.config.max_length, self.config.d_model, half=half, device=device)
+        self.register_buffer("position_table", table, persistent=False)
 
     def reset_parameters(self) -> None:
         """Glorot-uniform matrices, embeddings from N(0, 1 / d_model) so that scaled embeddings have unit variance."""

@@ -1,0 +1,111 @@
+"""Weights of a model folder: safetensors, in shards, checked tensor by tensor against the model's shape."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+
+import torch
+from safetensors import SafetensorError, safe_open
+from safetensors.torch import save_file
+from torch import Tensor
+
+from model.folder import FolderError, ModelFolder
+from model.transformer import Transformer
+
+SHARD_BYTES = 44_000_000
+_INDEX = "model.safetensors.index.json"
+_SINGLE = "model.safetensors"
+
+
+def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dtype | None = None) -> None:
+    """Write config.json and the weights (cast to `dtype` if given) to `folder.path`, in shards under 45 MB."""
+    folder.path.mkdir(parents=True, exist_ok=True)
+    (folder.path / "config.json").write_text(folder.to_json(), encoding="utf-8")
+    tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in transformer.state_dict().items()}
+    if dtype is not None:
+        tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
+    shards = _shards(tensors)
+    if len(shards) == 1:
+        save_file(shards[0], folder.path / _SINGLE)
+        return
+    names: dict[str, str] = {}
+    for number, shard in enumerate(shards, 1):
+        file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
+        save_file(shard, folder.path / file)
+        names.update(dict.fromkeys(shard, file))
+    (folder.path / _INDEX).write_text(json.dumps({"weight_map": names}, indent=1) + "\n", encoding="utf-8")
+
+
+def load_model(
+    folder: ModelFolder, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
+) -> Transformer:
+    """Build the Transformer of a folder and load its weights. Raises FolderError naming wrong, missing or extra tensors."""
+    with torch.device("meta"):
+        transformer = Transformer(folder.model)
+    expected = {name: tuple(tensor.shape) for name, tensor in transformer.state_dict().items()}
+    tensors = read_tensors(weight_files(folder.path), expected)
+    transformer.load_state_dict(tensors, assign=True)
+    return _with_buffers(transformer, folder).to(device=device, dtype=dtype).eval()
+
+
+def weight_files(path: Path) -> list[Path]:
+    """The safetensors files of a folder. Raises FolderError where they are missing or the index leads out of the folder."""
+    if (path / _SINGLE).is_file():
+        return [path / _SINGLE]
+    try:
+        names = sorted(set(json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+    except OSError:
+        raise FolderError(f"{path} holds no {_SINGLE} and no {_INDEX}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError):
+        raise FolderError(f"{path / _INDEX} is not an index of safetensors shards.") from None
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise FolderError(f"{path / _INDEX} names {name!r}, which is not a plain file name.")
+        if not (path / name).is_file():
+            raise FolderError(f"{path} lacks the shard {name}.")
+    return [path / name for name in names]
+
+
+def read_tensors(files: Iterable[Path], expected: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
+    """Tensors of safetensors files, exactly those `expected` with their shapes; floating point only."""
+    tensors: dict[str, Tensor] = {}
+    for file in files:
+        try:
+            with safe_open(str(file), framework="pt") as shard:
+                for name in shard.keys():  # noqa: SIM118 - not a mapping
+                    shape = tuple(shard.get_slice(name).get_shape())
+                    if name not in expected:
+                        raise FolderError(f"{file.name} has an extra tensor {name} of shape {shape}.")
+                    if shape != expected[name]:
+                        raise FolderError(f"{name} in {file.name} has shape {shape}; the config asks for {expected[name]}.")
+                    tensors[name] = shard.get_tensor(name)
+                    if not tensors[name].is_floating_point():
+                        raise FolderError(f"{name} in {file.name} is {tensors[name].dtype}, not floating point.")
+        except (SafetensorError, OSError) as error:
+            raise FolderError(f"{file} is not a readable safetensors file: {error}.") from None
+    if missing := sorted(set(expected) - set(tensors)):
+        shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
+        raise FolderError(f"The weights lack {shown}.")
+    return tensors
+
+
+def _with_buffers(transformer: Transformer, folder: ModelFolder) -> Transformer:
+    """Buffers that are computed, not stored, are still on the meta device after loading: compute them."""
+    if folder.model.positions.startswith("sinusoidal"):
+        transformer.build_position_table(torch.device("cpu"))
+    return transformer
+
+
+def _shards(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:
+    shards: list[dict[str, Tensor]] = [{}]
+    filled = 0
+    for name, tensor in tensors.items():
+        size = tensor.numel() * tensor.element_size()
+        if filled and filled + size > SHARD_BYTES:
+            shards.append({})
+            filled = 0
+        shards[-1][name] = tensor
+        filled += size
+    return shards

@@ -1,0 +1,129 @@
+"""A model folder as it lies on disk: config.json, weights, SentencePiece model(s), model card. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+from model.config import ConfigError, ModelConfig
+from model.tokenizer import Tokenizer, load_vocabulary
+
+FORMAT = 1
+_MAX_CONFIG_BYTES = 1_000_000
+
+
+class FolderError(ValueError):
+    """A model folder that cannot be used; the message says what is wrong with it in one sentence."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TokenizerFiles:
+    """File names inside the folder. `vocabulary` maps pieces to ids where they are not SentencePiece's own."""
+
+    source: str = "tokenizer.model"
+    target: str = "tokenizer.model"
+    vocabulary: str | None = None
+    target_vocabulary: str | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ModelFolder:
+    """What a folder serves. `pairs` are (source, target) codes; `tags` maps a target language to its piece."""
+
+    path: Path
+    name: str
+    model: ModelConfig
+    pairs: tuple[tuple[str, str], ...]
+    tags: dict[str, str]
+    license: str
+    origin: str
+    tokenizer: TokenizerFiles
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Every code that occurs in the pairs, sorted."""
+        return tuple(sorted({code for pair in self.pairs for code in pair}))
+
+    def load_tokenizer(self) -> Tokenizer:
+        """The tokenizer of this model. Raises FolderError where its files are missing or broken."""
+        files = self.tokenizer
+        try:
+            return Tokenizer(
+                self.path / files.source,
+                self.path / files.target,
+                vocabulary=None if files.vocabulary is None else load_vocabulary(self.path / files.vocabulary),
+                target_vocabulary=(
+                    None if files.target_vocabulary is None else load_vocabulary(self.path / files.target_vocabulary)
+                ),
+                tags=self.tags,
+                unk_id=self.model.unk_id,
+                eos_id=self.model.eos_id,
+            )
+        except (OSError, ValueError, RuntimeError) as error:
+            raise FolderError(f"The tokenizer of {self.path.name} cannot be read: {error}") from None
+
+    def to_json(self) -> str:
+        """Text of config.json."""
+        return json.dumps(
+            {
+                "format": FORMAT, "name": self.name, "license": self.license, "origin": self.origin,
+                "pairs": [list(pair) for pair in self.pairs], "tags": self.tags,
+                "tokenizer": asdict(self.tokenizer), "model": asdict(self.model),
+            },
+            indent=2, ensure_ascii=False,
+        ) + "\n"
+
+
+def read_folder(path: Path) -> ModelFolder:
+    """Read and validate config.json of a model folder. Raises FolderError with one sentence."""
+    file = path / "config.json"
+    try:
+        if file.stat().st_size > _MAX_CONFIG_BYTES:
+            raise FolderError(f"{file} is larger than {_MAX_CONFIG_BYTES} bytes.")
+        fields = json.loads(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise FolderError(f"{file} cannot be read: {error.strerror or error}.") from None
+    except ValueError as error:
+        raise FolderError(f"{file} is not JSON: {error}.") from None
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+        raise FolderError(f"{file} is not a model folder of format {FORMAT}; import it with `attentive import`.")
+    try:
+        return ModelFolder(
+            path=path,
+            name=_text(fields, "name"),
+            model=ModelConfig.from_dict(fields.get("model")),
+            pairs=tuple((str(source), str(target)) for source, target in fields["pairs"]),
+            tags={str(language): str(tag) for language, tag in fields.get("tags", {}).items()},
+            license=_text(fields, "license"),
+            origin=_text(fields, "origin"),
+            tokenizer=_tokenizer_files(fields.get("tokenizer", {})),
+        )
+    except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise FolderError(f"{file} is invalid: {error}") from None
+
+
+def find_folders(root: Path) -> list[Path]:
+    """Model folders directly under `root` (or `root` itself), by name."""
+    if (root / "config.json").is_file():
+        return [root]
+    if not root.is_dir():
+        raise FolderError(f"The weights folder {root} does not exist.")
+    return sorted(path for path in root.iterdir() if (path / "config.json").is_file())
+
+
+def _text(fields: dict[str, Any], key: str) -> str:
+    value = fields.get(key, "")
+    if not isinstance(value, str):
+        raise FolderError(f"{key} must be a string.")
+    return value
+
+
+def _tokenizer_files(fields: dict[str, Any]) -> TokenizerFiles:
+    files = TokenizerFiles(**fields)
+    for name in asdict(files).values():
+        # A name from a downloaded folder must not lead out of it.
+        if name is not None and (not isinstance(name, str) or Path(name).name != name or name in ("", ".", "..")):
+            raise FolderError(f"The tokenizer file name {name!r} must be a plain file name.")
+    return files

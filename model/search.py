@@ -1,0 +1,304 @@
+"""Greedy and beam search as one small state machine per sentence, and a loop that decodes many sentences on a backend.
+
+A search says which tokens its rows read next (`tokens`), is told the likeliest next tokens of each row (`advance`), and
+answers which rows survive. It never touches the model, so whoever owns the model may step many searches together.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.options import DecodingOptions, Hypothesis, TraceStep
+
+
+@dataclass(frozen=True, slots=True)
+class StepOutput:
+    """Likeliest next tokens of each row, best first: ids (B, C) and natural log-probabilities (B, C). A forced row has its
+    forced token in column 0."""
+
+    ids: NDArray[np.int64]
+    scores: NDArray[np.float32]
+
+
+class Backend(Protocol):
+    """What searches run on. A slot holds one row: what was decoded so far and the source it reads."""
+
+    slots: int
+
+    def prefill(
+        self, sources: Sequence[Sequence[int]], slots: Sequence[int],
+        masked_heads: Sequence[tuple[tuple[str, int, int], ...]] = (),
+    ) -> None:
+        """Encode sources and begin a row for each in its slot."""
+
+    def step(
+        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
+    ) -> StepOutput:
+        """Advance each row by its token. `forced[i]` >= 0 asks for that token's log-probability in column 0."""
+
+    def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
+        """Row targets[i] continues from what row origins[i] held before the call."""
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Forget the rows."""
+
+
+class Search(Protocol):
+    """One sentence being decoded. `tokens` and `forced` have one entry per live row; `width` rows at most are ever live;
+    `candidates` is how many likeliest tokens `advance` needs per row."""
+
+    width: int
+    candidates: int
+    tokens: list[int]
+    forced: list[int]
+    done: bool
+    trace: list[TraceStep]
+
+    def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
+        """Take the candidates (rows, C); returns the parent row of each row of the next step, none when done."""
+
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        """Finished targets, best first."""
+
+
+def new_search(options: DecodingOptions, *, start: int, end: int, source_length: int, max_length: int) -> Search:
+    """A search for one source of `source_length` ids under `options`; `max_length` is the model's own bound."""
+    wanted = options.max_length if options.max_length is not None else source_length + 50
+    limit = min(wanted, max_length)
+    if options.target is not None:
+        forced = (*options.target, end)
+        if len(forced) > max_length:
+            raise ValueError(f"The target has {len(options.target)} tokens; the model reads at most {max_length - 1}.")
+        return GreedySearch(options, start=start, end=end, limit=len(forced), forced=forced)
+    if len(options.prefix) >= max_length:
+        raise ValueError(f"The prefix has {len(options.prefix)} tokens; the model writes at most {max_length - 1}.")
+    limit = max(limit, len(options.prefix) + 1)
+    if options.beam_size == 1:
+        return GreedySearch(options, start=start, end=end, limit=limit, forced=options.prefix)
+    return BeamSearch(options, start=start, end=end, limit=limit)
+
+
+def normalize(total: float, length: int, options: DecodingOptions) -> float:
+    """Summed log-probability over the length penalty; `length` counts the end of sentence."""
+    if options.normalization == "gnmt":
+        return total / float(((5 + length) / 6) ** options.length_penalty)
+    return total / float(length**options.length_penalty)
+
+
+_TRACED = 8
+"""Candidates of each row that a trace keeps."""
+
+
+class GreedySearch:
+    """The likeliest token at every step; forced tokens first."""
+
+    def __init__(
+        self, options: DecodingOptions, *, start: int, end: int, limit: int, forced: Sequence[int] = ()
+    ) -> None:
+        self._options, self._end, self._limit, self._prefix = options, end, limit, tuple(forced)
+        self.width, self.candidates = 1, _TRACED if options.trace else 1
+        self.tokens = [start]
+        self.forced = [self._prefix[0] if self._prefix else -1]
+        self.done = False
+        self.trace: list[TraceStep] = []
+        self._written: list[int] = []
+        self._scores: list[float] = []
+
+    @property
+    def written(self) -> list[int]:
+        """Tokens so far."""
+        return self._written
+
+    def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
+        token, score = int(ids[0, 0]), float(scores[0, 0])
+        self._scores.append(score)
+        step = len(self._scores)
+        self.done = token == self._end or step >= self._limit
+        if token != self._end:
+            self._written.append(token)
+        if self._options.trace:
+            self._record(ids, scores, token)
+        self.tokens = [token]
+        self.forced = [self._prefix[step] if step < len(self._prefix) else -1]
+        return [] if self.done else [0]
+
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        stopped = len(self._scores) > len(self._written)
+        score = normalize(math.fsum(self._scores), max(1, len(self._scores)), self._options)
+        reason = "stop" if stopped else "length"
+        return (Hypothesis(tuple(self._written), tuple(self._scores), score, reason),)  # type: ignore[arg-type]
+
+    def _record(self, ids: NDArray[np.int64], scores: NDArray[np.float32], token: int) -> None:
+        entry = (0, token, math.fsum(self._scores))
+        ended = token == self._end
+        self.trace.append(TraceStep(_candidates(ids, scores), () if ended else (entry,), (entry,) if ended else ()))
+
+
+@dataclass(slots=True)
+class _Beam:
+    """One live row: tokens, their log-probabilities, and the sum."""
+
+    tokens: tuple[int, ...]
+    scores: tuple[float, ...]
+    total: float
+
+
+class BeamSearch:
+    """The `beam_size` best prefixes at every step. A candidate that ends the sentence is kept if it ranks among the first
+    `beam_size`. The search stops when as many hypotheses are finished and no live row, at its present length, beats
+    the worst of them (Hugging Face's default rule)."""
+
+    def __init__(self, options: DecodingOptions, *, start: int, end: int, limit: int) -> None:
+        self._options, self._end, self._limit = options, end, limit
+        self.width = options.beam_size
+        self.candidates = max(2 * options.beam_size, _TRACED if options.trace else 0)
+        self.tokens = [start]
+        self.forced = [options.prefix[0] if options.prefix else -1]
+        self.done = False
+        self.trace: list[TraceStep] = []
+        self._live = [_Beam((), (), 0.0)]
+        self._finished: list[Hypothesis] = []
+
+    def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
+        step = len(self._live[0].tokens)
+        forced = step < len(self._options.prefix)
+        ranked = self._rank(ids[:, :1] if forced else ids, scores[:, :1] if forced else scores)
+        parents: list[int] = []
+        live: list[_Beam] = []
+        ended: list[tuple[int, int, float]] = []
+        for rank, (total, parent, token, score) in enumerate(ranked):
+            row = self._live[parent]
+            if token == self._end and not forced:
+                if rank < self.width:
+                    ended.append((parent, token, total))
+                    self._finish(_Beam(row.tokens, (*row.scores, score), total), "stop")
+                continue
+            if len(live) < self.width:
+                live.append(_Beam((*row.tokens, token), (*row.scores, score), total))
+                parents.append(parent)
+        if self._options.trace:
+            chosen = tuple((p, beam.tokens[-1], beam.total) for p, beam in zip(parents, live, strict=True))
+            self.trace.append(TraceStep(_candidates(ids, scores), chosen, tuple(ended)))
+        return self._next(live, parents, step + 1)
+
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        return tuple(self._finished[: self._options.hypotheses])
+
+    def _rank(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[tuple[float, int, int, float]]:
+        """The 2 k best continuations: (summed log-probability, parent row, token, its log-probability)."""
+        totals = np.array([beam.total for beam in self._live])[:, None] + scores.astype(np.float64)
+        order = np.argsort(-totals, axis=None, kind="stable")[: 2 * self.width]
+        width = ids.shape[1]
+        return [
+            (float(totals.flat[i]), int(i) // width, int(ids.flat[i]), float(scores.flat[i])) for i in order.tolist()
+        ]
+
+    def _next(self, live: list[_Beam], parents: list[int], step: int) -> list[int]:
+        if not live or self._settled(live, step):
+            self.done = True
+        elif step >= self._limit:
+            for beam in live:
+                self._finish(beam, "length")
+            self.done = True
+        if self.done:
+            return []
+        self._live = live
+        self.tokens = [beam.tokens[-1] for beam in live]
+        prefix = self._options.prefix
+        self.forced = [prefix[step] if step < len(prefix) else -1] * len(live)
+        return parents
+
+    def _settled(self, live: list[_Beam], step: int) -> bool:
+        if len(self._finished) < self.width:
+            return False
+        best = max(beam.total for beam in live)
+        return self._finished[-1].score >= normalize(best, step, self._options)
+
+    def _finish(self, beam: _Beam, reason: str) -> None:
+        score = normalize(beam.total, max(1, len(beam.scores)), self._options)
+        self._finished.append(Hypothesis(beam.tokens, beam.scores, score, reason))  # type: ignore[arg-type]
+        self._finished.sort(key=lambda hypothesis: -hypothesis.score)
+        del self._finished[self.width :]
+
+
+def _candidates(ids: NDArray[np.int64], scores: NDArray[np.float32]) -> tuple[tuple[tuple[int, float], ...], ...]:
+    return tuple(
+        tuple(zip(row_ids[:_TRACED], row_scores[:_TRACED], strict=True))
+        for row_ids, row_scores in zip(ids.tolist(), scores.tolist(), strict=True)
+    )
+
+
+@dataclass(slots=True)
+class _Running:
+    number: int
+    search: Search
+    slots: list[int]
+
+
+def translate(
+    backend: Backend,
+    sources: Sequence[Sequence[int]],
+    options: DecodingOptions,
+    *,
+    start: int,
+    end: int,
+    max_length: int,
+    on_done: Callable[[int], None] = lambda number: None,
+) -> list[tuple[Hypothesis, ...]]:
+    """Decode every source (ids with tag and end) under the same options; sentences join the batch as slots fall free.
+
+    Returns the hypotheses in the order of the sources. `on_done` is told the number of each finished source.
+    """
+    searches = [
+        new_search(options, start=start, end=end, source_length=len(source), max_length=max_length) for source in sources
+    ]
+    waiting = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # the longest are taken first, from the end
+    free = list(range(backend.slots))
+    running: list[_Running] = []
+    while waiting or running:
+        newcomers: list[_Running] = []
+        while waiting and len(free) >= searches[waiting[-1]].width:
+            number = waiting.pop()
+            newcomers.append(_Running(number, searches[number], [free.pop() for _ in range(searches[number].width)]))
+        if not newcomers and not running:
+            raise ValueError(f"A beam of {searches[waiting[-1]].width} needs as many slots; there are {backend.slots}.")
+        if newcomers:
+            backend.prefill(
+                [sources[n.number] for n in newcomers], [n.slots[0] for n in newcomers],
+                [options.masked_heads for _ in newcomers] if options.masked_heads else (),
+            )
+            running.extend(newcomers)
+        _advance(backend, running)
+        for finished in [item for item in running if item.search.done]:
+            backend.free(finished.slots)
+            free.extend(finished.slots)
+            on_done(finished.number)
+        running = [item for item in running if not item.search.done]
+    return [search.hypotheses() for search in searches]
+
+
+def _advance(backend: Backend, running: list[_Running]) -> None:
+    """One step of every running search."""
+    rows = [slot for item in running for slot in item.slots[: len(item.search.tokens)]]
+    tokens = [token for item in running for token in item.search.tokens]
+    forced = [token for item in running for token in item.search.forced]
+    output = backend.step(rows, tokens, max(item.search.candidates for item in running), forced)
+    targets: list[int] = []
+    origins: list[int] = []
+    at = 0
+    for item in running:
+        count = len(item.search.tokens)
+        parents = item.search.advance(output.ids[at : at + count], output.scores[at : at + count])
+        at += count
+        for row, parent in enumerate(parents):
+            if row != parent:
+                targets.append(item.slots[row])
+                origins.append(item.slots[parent])
+    if targets:
+        backend.reorder(targets, origins)
