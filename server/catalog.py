@@ -84,9 +84,8 @@ class Catalog:
             first, second = self._direct.get((source, pivot)), self._direct.get((pivot, target))
             if first and second:
                 return Leg(first, source, pivot), Leg(second, pivot, target)
-        raise UnsupportedLanguage(
-            f"There is no model for {source} to {target}; {source} goes to {', '.join(self.targets(source)) or 'nothing'}."
-        )
+        goals = ", ".join(self.targets(source)) or "nothing"
+        raise UnsupportedLanguage(f"There is no model for {source} to {target}; {source} goes to {goals}.")
 
     def model(self, name: str) -> ServedModel | None:
         return next((model for model in self.models if model.name == name), None)

@@ -42,7 +42,7 @@ class Settings:
     device: Device = setting("auto", "where the model runs")
     dtype: Dtype = setting("auto", "arithmetic of the model; auto is int8 on a CPU and bfloat16 on a GPU")
     threads: int = setting(0, "CPU threads of the worker; 0 uses every core", 0, 1024)
-    slots: int = setting(64, "sequences that decode together; a beam of k takes k", 1, 4096)
+    slots: int = setting(0, "sequences that decode together, a beam of k taking k; 0 suits the device", 0, 4096)
     prefill_tokens: int = setting(4096, "padded source tokens that are encoded as one batch", 16, 1_000_000)
 
     beam_size: int = setting(1, "beam width when a request does not choose; 1 is greedy", 1, 32)

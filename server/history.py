@@ -12,9 +12,8 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NoReturn
 
-from server.errors import ExpiredTranslation, UnknownTranslation
+from server.errors import AttentiveError, ExpiredTranslation, UnknownTranslation
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
 ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
@@ -119,7 +118,7 @@ class History:
             self.hits += 1
             return record
         self.misses += 1
-        self._refuse(id)
+        raise self._refusal(id)
 
     async def close(self) -> None:
         """Forgets everything."""
@@ -129,12 +128,13 @@ class History:
     async def _find_elsewhere(self, id: str) -> Record | None:
         return None
 
-    def _refuse(self, id: str) -> NoReturn:
+    def _refusal(self, id: str) -> AttentiveError:
         born = birth(id)
         if born is None or born > self._wall() + 60:
-            raise UnknownTranslation("No translation has this id.")
-        raise ExpiredTranslation(
-            f"This translation is no longer kept: the server remembers {self.size:,} translations for {self.seconds:,.0f} seconds."
+            return UnknownTranslation("No translation has this id.")
+        return ExpiredTranslation(
+            f"This translation is no longer kept: the server remembers {self.size:,} translations "
+            f"for {self.seconds:,.0f} seconds."
         )
 
     def _prune(self) -> None:

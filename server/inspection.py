@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from server.admission import Admission
-from server.catalog import Leg, ServedModel
+from server.catalog import Leg
 from server.errors import InvalidRequest, NotFound, TextTooLong, Unavailable
 from server.history import Pair, Record
 from server.translation import TranslationRequest
@@ -35,6 +35,7 @@ class Look:
     sentence: int
     sentences: int
     leg: Leg
+    leg_number: int
     legs: int
     source_text: str
     target_text: str
@@ -47,9 +48,15 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class _Case:
-    model: ServedModel
+    """What one look is about; `sentence` and `leg_number` are counted from 0."""
+
     leg: Leg
     pair: Pair
+    id: str | None = None
+    sentence: int = 0
+    sentences: int = 1
+    leg_number: int = 0
+    legs: int = 1
 
 
 class Inspector:
@@ -106,7 +113,7 @@ class Inspector:
         tokenizer = route[0].model.tokenizer
         text, translation = text.strip(), translation.strip()
         pair = Pair(text, tokenizer.encode(text, route[0].target).ids, tokenizer.encode_target(translation))
-        return await self._attend(_Case(route[0].model, route[0], pair), None, (0, 1), 1, masked, deadline)
+        return await self._attend(_Case(route[0], pair), masked, deadline)
 
     async def _look(
         self,
@@ -134,54 +141,58 @@ class Inspector:
         model = self.translator.catalog.model(served.model)
         if model is None:
             raise Unavailable("The model of this translation is no longer served.")
-        case = _Case(model, Leg(model, served.source_language, served.target_language), pair)
-        return await self._attend(case, id, (sentence, len(served.sentences)), len(record.legs), masked, deadline)
+        case = _Case(
+            Leg(model, served.source_language, served.target_language),
+            pair,
+            id,
+            sentence,
+            len(served.sentences),
+            leg,
+            len(record.legs),
+        )
+        return await self._attend(case, masked, deadline)
 
-    async def _attend(
-        self,
-        case: _Case,
-        id: str | None,
-        place: tuple[int, int],
-        legs: int,
-        masked: tuple[HeadMask, ...],
-        deadline: float | None,
-    ) -> Look:
-        pair = case.pair
-        if max(len(pair.source), len(pair.target) + 1) > min(self.token_limit, case.model.max_length):
+    async def _attend(self, case: _Case, masked: tuple[HeadMask, ...], deadline: float | None) -> Look:
+        pair, model = case.pair, case.leg.model
+        limit = min(self.token_limit, model.max_length)
+        if max(len(pair.source), len(pair.target) + 1) > limit:
             raise TextTooLong(
-                f"A look inside takes at most {min(self.token_limit, case.model.max_length)} tokens on either side; this "
-                f"sentence has {len(pair.source)} and {len(pair.target) + 1}."
+                f"A look inside takes at most {limit} tokens on either side; this sentence has {len(pair.source)} and "
+                f"{len(pair.target) + 1}."
             )
         async with time_limit(deadline):
             with self.admission.admit(1, deadline):
                 try:
-                    attended = await self.translator.engine.attend(case.model.name, pair.source, pair.target, masked)
+                    attended = await self.translator.engine.attend(model.name, pair.source, pair.target, masked)
                 except WorkerFailure as failure:
                     raise explained(failure) from failure
-        return self._described(case, id, place, legs, attended)
+        return described(case, attended)
 
-    def _described(self, case: _Case, id: str | None, place: tuple[int, int], legs: int, attended: Attended) -> Look:
-        tokenizer, pair = case.model.tokenizer, case.pair
-        encoding = tokenizer.encode(pair.source_text, case.leg.target)
-        if encoding.ids != pair.source:
-            raise Unavailable("The model was replaced since this translation was served.")
-        decoding = tokenizer.decode_pieces(pair.target)
-        target = tuple(Token(piece, *span) for piece, span in zip(decoding.pieces, decoding.offsets, strict=True))
-        end = Token("</s>", len(decoding.text), len(decoding.text))
-        return Look(
-            id=id,
-            sentence=place[0],
-            sentences=place[1],
-            leg=case.leg,
-            legs=legs,
-            source_text=pair.source_text,
-            target_text=decoding.text,
-            source=tuple(Token(piece, *span) for piece, span in zip(encoding.pieces, encoding.offsets, strict=True)),
-            target=(*target, end),
-            decoder_input=(Token("<s>", 0, 0), *target),
-            candidates=tuple(
-                tuple((tokenizer.decode_pieces((token,)).pieces[0], score) for token, score in row)
-                for row in attended.candidates
-            ),
-            attended=attended,
-        )
+
+def described(case: _Case, attended: Attended) -> Look:
+    """Maps with the pieces they are about. Raises Unavailable where the model has changed since the translation."""
+    tokenizer, pair = case.leg.model.tokenizer, case.pair
+    encoding = tokenizer.encode(pair.source_text, case.leg.target)
+    if encoding.ids != pair.source:
+        raise Unavailable("The model was replaced since this translation was served.")
+    decoding = tokenizer.decode_pieces(pair.target)
+    target = tuple(Token(piece, *span) for piece, span in zip(decoding.pieces, decoding.offsets, strict=True))
+    end = Token("</s>", len(decoding.text), len(decoding.text))
+    return Look(
+        id=case.id,
+        sentence=case.sentence,
+        sentences=case.sentences,
+        leg=case.leg,
+        leg_number=case.leg_number,
+        legs=case.legs,
+        source_text=pair.source_text,
+        target_text=decoding.text,
+        source=tuple(Token(piece, *span) for piece, span in zip(encoding.pieces, encoding.offsets, strict=True)),
+        target=(*target, end),
+        decoder_input=(Token("<s>", 0, 0), *target),
+        candidates=tuple(
+            tuple((tokenizer.decode_pieces((token,)).pieces[0], score) for token, score in row)
+            for row in attended.candidates
+        ),
+        attended=attended,
+    )

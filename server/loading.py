@@ -5,39 +5,50 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
-from model.folder import FolderError
-
+from model.folder import FolderError, find_folders, read_folder
 from server.catalog import ServedModel
 from server.errors import SettingsError
 
 log = logging.getLogger(__name__)
+SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 
 
 def find_models(weights: Path) -> tuple[list[ServedModel], dict[str, str]]:
-    """The models under a folder and, by folder name, why others cannot be used.
+    """The models under a folder and, by folder name, one sentence why others cannot be used.
 
     Raises SettingsError where there is not a single model that can be.
     """
-    if not weights.is_dir():
-        raise SettingsError(f"--weights (ATTENTIVE_WEIGHTS): there is no folder {str(weights)!r}.")
-    folders = [weights] if (weights / "config.json").is_file() else sorted(weights.glob("*/config.json"))
+    try:
+        folders = find_folders(weights)
+    except (FolderError, OSError) as error:
+        raise SettingsError(f"{SETTING}: {error}") from None
     models: dict[str, ServedModel] = {}
     errors: dict[str, str] = {}
-    for path in folders:
-        folder = path if path.is_dir() else path.parent
+    for folder in folders:
         try:
             model = read_model(folder)
-        except (FolderError, ValueError, OSError) as error:
+            if model.name in models:
+                raise FolderError(f"Another folder already serves a model with the name {model.name!r}.")
+            models[model.name] = model
+        except (FolderError, OSError) as error:
             errors[folder.name] = str(error)
             log.error("model folder %s cannot be used: %s", folder.name, error)
-            continue
-        if model.name in models:
-            errors[folder.name] = f"Another folder already serves a model with the name {model.name!r}."
-            continue
-        models[model.name] = model
     if not models:
-        reasons = "; ".join(f"{name}: {reason}" for name, reason in errors.items())
-        raise SettingsError(
-            f"--weights (ATTENTIVE_WEIGHTS): no usable model in {str(weights)!r}{': ' + reasons if reasons else ''}."
-        )
+        reasons = "".join(f" {name}: {reason}" for name, reason in errors.items())
+        raise SettingsError(f"{SETTING}: there is no usable model in {str(weights)!r}.{reasons}")
     return list(models.values()), errors
+
+
+def read_model(folder: Path) -> ServedModel:
+    """One model folder. Raises FolderError with one sentence where it cannot be used."""
+    read = read_folder(folder)
+    if not read.pairs:
+        raise FolderError("config.json names no language pairs.")
+    return ServedModel(
+        name=read.name or folder.name,
+        folder=folder,
+        pairs=read.pairs,
+        license=read.license,
+        max_length=read.model.max_length,
+        tokenizer=read.load_tokenizer(),
+    )

@@ -113,13 +113,13 @@ class Metrics:
         self._seconds["request_latency"].observe(seconds)
 
     def step(self, stats: StepStats) -> None:
-        """What a turn of a worker's loop did."""
+        """What a worker did since it last told."""
         self._running.set(stats.running)
         self._waiting.set(stats.waiting)
         self._slots.set(stats.slots_used / stats.slots_total if stats.slots_total else 0.0)
-        if stats.decode_rows:
-            self._batch_size.observe(stats.decode_rows)
-            self._step_seconds.observe(stats.decode_seconds)
+        for rows, seconds in stats.steps:
+            self._batch_size.observe(rows)
+            self._step_seconds.observe(seconds)
         if stats.prefill_padded_tokens:
             self._padding.observe(1 - stats.prefill_tokens / stats.prefill_padded_tokens)
 

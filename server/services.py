@@ -13,6 +13,7 @@ from server.config import Settings
 from server.history import History
 from server.inspection import Inspector
 from server.languages import Detector
+from server.loading import find_models
 from server.metrics import Metrics, StateCollector
 from server.translator import Translator
 from server.worker.supervisor import Supervisor, WorkerOptions
@@ -40,8 +41,6 @@ class Services:
         self.metrics = Metrics(server_version())
         self.model_errors: dict[str, str] = {}
         if catalog is None:
-            from server.loading import find_models
-
             models, self.model_errors = find_models(settings.weights)
             catalog = Catalog(models)
         self.engine = engine or Supervisor(worker_options(settings), self.metrics.step)

@@ -90,9 +90,9 @@ class Translator:
                 prepared = await asyncio.to_thread(self._prepare, request)
             else:
                 prepared = self._prepare(request)
-            plans = [(plan, len(text.route)) for text in prepared for plan in text.plans]
-            cost = request.options.beam_size * sum(plan.tokens * legs for plan, legs in plans)
-            priority = int(sum(len(plan.segments) for plan, _ in plans) > DOCUMENT_SENTENCES)
+            plans = [(part, len(text.route)) for text in prepared for part in text.plans]
+            cost = request.options.beam_size * sum(part.tokens * legs for part, legs in plans)
+            priority = int(sum(len(part.segments) for part, _ in plans) > DOCUMENT_SENTENCES)
             with self.admission.admit(cost, request.deadline):
                 return await together([self._translate(text, request, priority, listener) for text in prepared])
 
@@ -251,9 +251,9 @@ def joined(
     texts = []
     for rank in range(hypotheses):
         parts = []
-        for passage, plan, found in zip(passages, plans, sentences, strict=True):
+        for passage, part, found in zip(passages, plans, sentences, strict=True):
             targets = [sentence.targets[min(rank, len(sentence.targets) - 1)] for sentence in found]
-            parts.append(passage.render(plan.join(targets)))
+            parts.append(passage.render(part.join(targets)))
         texts.append("".join(parts))
     return texts
 

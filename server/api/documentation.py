@@ -36,3 +36,25 @@ def documented(
         kinds = ("application/json", "application/x-www-form-urlencoded")
         extra["requestBody"] = {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}
     return {"summary": summary, "responses": responses, "openapi_extra": extra, "response_model": None}
+
+
+def documented_query(summary: str, parameters: type[BaseModel], answer: Any = dict[str, Any]) -> dict[str, Any]:
+    """The same for a GET whose parameters are all in the query string."""
+    schema = parameters.model_json_schema(ref_template="#/components/schemas/{model}")
+    errors = {400: ERRORS[400], 404: "No such id.", 410: "The id is no longer kept."}
+    errors |= {status: ERRORS[status] for status in (429, 503, 504)}
+    responses: dict[int | str, dict[str, Any]] = {
+        status: {"model": ErrorAnswer, "description": text} for status, text in errors.items()
+    }
+    responses[200] = {"model": answer}
+    query = [
+        {
+            "name": name,
+            "in": "query",
+            "required": name in schema.get("required", ()),
+            "description": field.get("description", ""),
+            "schema": field,
+        }
+        for name, field in schema["properties"].items()
+    ]
+    return {"summary": summary, "responses": responses, "openapi_extra": {"parameters": query}, "response_model": None}

@@ -82,8 +82,8 @@ async def multipart(request: Request) -> dict[str, Any]:
 
 def gathered(found: list[tuple[str, str]]) -> dict[str, Any]:
     values: dict[str, Any] = {}
-    for name, value in found:
-        name = name.removesuffix("[]")
+    for written, value in found:
+        name = written.removesuffix("[]")
         if name not in values:
             values[name] = value
         elif isinstance(values[name], list):
@@ -109,3 +109,10 @@ def deadline(request: Request, limit: float, field: float | None = None) -> floa
             raise InvalidRequest("X-Request-Timeout must be a positive number of seconds.")
         limit = min(limit, seconds)
     return time.monotonic() + (min(limit, field) if field is not None else limit)
+
+
+def number_or_word(value: Any) -> Any:
+    """For parameters such as `head=3` and `head=mean`: digits as an int, anything else in lower case."""
+    if not isinstance(value, str):
+        return value
+    return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value.strip().lower()
