@@ -1,1 +1,1 @@
-"""The Transformer: shape, layers, cache, search, tokenizer, training. Knows nothing of HTTP. Importing this package imports no torch."""
+"""The Transformer: shape, layers, cache, search, tokenizer, training. Knows no HTTP; importing it imports no torch."""

@@ -45,7 +45,7 @@ def rotate(heads: Tensor, positions: Tensor) -> Tensor:
 
 
 def alibi_bias(heads: int, queries: Tensor, keys: Tensor) -> Tensor:
-    """ALiBi (Press et al. 2022): -slope_h * |query - key| added to the scores; (..., H, Tq, Tk) for positions (..., Tq), (..., Tk).
+    """ALiBi (Press et al. 2022): -slope_h * |query - key|, added to the scores: (..., H, Tq, Tk) of (..., Tq), (..., Tk).
 
     Slopes are the geometric sequence 2^(-8h/H), h = 1..H. The distance is symmetric, so encoder and decoder share it.
     """

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import sentencepiece
 
@@ -133,13 +134,18 @@ def _pieces(
     processor: sentencepiece.SentencePieceProcessor, text: str
 ) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
     """Pieces of `text` and the characters [start, end) of the text that each stands for."""
-    pieces: list[str] = []
-    offsets: list[tuple[int, int]] = []
-    # SentencePiece counts in code points of the text as given; what normalisation dropped belongs to a neighbour.
-    for piece in processor.encode(text, out_type="immutable_proto").pieces:
-        pieces.append(piece.piece)
-        offsets.append((piece.begin, piece.end))
-    return tuple(pieces), tuple(offsets)
+    # Offsets count code points of the text as given, not of its normalised form.
+    mapping: Any = processor.encode(text, out_type="offset_mapping")
+    pieces, offsets = tuple(mapping["pieces"]), [(int(start), int(end)) for start, end in mapping["offsets"]]
+    _share_characters(pieces, offsets)
+    return pieces, tuple(offsets)
+
+
+def _share_characters(pieces: Sequence[str], offsets: list[tuple[int, int]]) -> None:
+    """Several pieces may write one character (its bytes, the parts of a ligature): all of them get its span."""
+    for i in range(len(offsets) - 2, -1, -1):
+        if offsets[i][0] == offsets[i][1] == offsets[i + 1][0]:
+            offsets[i] = offsets[i + 1]
 
 
 def _written(
@@ -159,9 +165,7 @@ def _written(
         length = min(max(length, done), len(text))
         spans.append((done, length))
         done = length
-    for i in range(len(spans) - 2, -1, -1):  # bytes before the last one wrote nothing yet: give them its character
-        if pieces[i].startswith("<0x") and spans[i][0] == spans[i][1]:
-            spans[i] = spans[i + 1]
+    _share_characters(pieces, spans)
     return tuple(_without_space(text, span) for span in spans)
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import cast
 
 import torch
 from torch import Tensor, nn
@@ -14,7 +16,7 @@ from model.config import ModelConfig
 from model.kv_cache import KVCache
 from model.positions import alibi_bias, rotate, sinusoidal_table
 
-_ACTIVATIONS = {"relu": functional.relu, "swish": functional.silu, "gelu": functional.gelu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "swish": functional.silu, "gelu": functional.gelu}
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +151,7 @@ class DecoderLayer(nn.Module):
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder over token ids. Notation: B batch, S source length, T target length, H heads, V vocabulary."""
+    """Encoder and decoder over token ids. B batch, S source length, T target length, H heads, V vocabulary."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -215,8 +217,7 @@ class Transformer(nn.Module):
 
     def write_cross(self, memory: Tensor, source_lengths: list[int], cache: KVCache, slots: list[int]) -> None:
         """Project memory (B, S, d_model) to every decoder layer's cross-attention keys and values, once per source."""
-        for layer, block in enumerate(self.decoder):
-            assert isinstance(block, DecoderLayer)
+        for layer, block in enumerate(self._decoder_layers()):
             cache.write_cross(layer, slots, *block.cross_attention.keys_values(memory))
         cache.begin(slots, source_lengths)
 
@@ -229,8 +230,7 @@ class Transformer(nn.Module):
             start = self._place(torch.zeros_like(x), positions.unsqueeze(1))
             x = torch.where((positions == 0).view(-1, 1, 1), start, x)
         self_bias, cross_bias = self._step_biases(cache, x.dtype)
-        for layer, block in enumerate(self.decoder):
-            assert isinstance(block, DecoderLayer)
+        for layer, block in enumerate(self._decoder_layers()):
             x = block.step(x, cache, layer, self_bias, cross_bias, _decoder_gates(gates, layer))
         cache.close_step()
         if self.config.norm == "pre":
@@ -241,6 +241,9 @@ class Transformer(nn.Module):
         """Pre-softmax projection: features (..., d_model) -> (..., V); shares the embedding's weights when tied."""
         weight = self.embedding.weight if self.config.tied_embeddings else self.projection.weight
         return functional.linear(features, weight, self.output_bias if self.config.output_bias else None)
+
+    def _decoder_layers(self) -> Iterable[DecoderLayer]:
+        return cast("Iterable[DecoderLayer]", self.decoder)
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 

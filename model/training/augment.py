@@ -13,9 +13,9 @@ _KINDS = ("lower", "upper", "bare", "copy")
 
 
 class Augmenter:
-    """Rewrites a share of the pairs. `rates` gives the share of each kind: "lower" writes the source in lower case (the
-    target stays), "upper" both sides in capitals, "bare" drops the final full stop on both sides, "copy" makes the target the source's text
-    (a text that is in the target language already). Pairs are ids without specials."""
+    """Rewrites a share of the pairs; pairs are ids without specials. `rates` gives the share of each kind: "lower" writes
+    the source in lower case (the target stays), "upper" both sides in capitals, "bare" drops the final full stop on both
+    sides, "copy" reads the target's own text (input that is in the target language already)."""
 
     def __init__(self, processor: sentencepiece.SentencePieceProcessor, rates: Mapping[str, float]) -> None:
         if unknown := sorted(set(rates) - set(_KINDS)):

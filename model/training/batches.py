@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 import torch
@@ -114,7 +115,7 @@ class Batches:
             tag = specials.tags["en" if reverse else language]
             sources.append(np.concatenate([[tag], source, [specials.end]]))
             targets.append(np.concatenate([[specials.start], target, [specials.end]]))
-        longest = max(max(map(len, sources)), max(map(len, targets)) - 1)
+        longest = max(*map(len, sources), *(len(target) - 1 for target in targets))
         # Augmented text may have grown past the width that its group was made for: then it is cut.
         width = self._ladder[min(int(np.searchsorted(self._ladder, longest)), len(self._ladder) - 1)]
         if len(examples) * width > self._batch_tokens:
@@ -134,7 +135,7 @@ def width_ladder(batch_tokens: int, longest: int) -> list[int]:
     """
     ladder = [width for width in range(4, batch_tokens + 1) if batch_tokens % width == 0]
     enough = next((i for i, width in enumerate(ladder) if width >= longest), None)
-    if enough is None or any(b > 1.5 * a for a, b in zip(ladder[:enough], ladder[1 : enough + 1], strict=True)):
+    if enough is None or any(b > 1.5 * a for a, b in pairwise(ladder[: enough + 1])):
         raise ValueError(f"batch_tokens {batch_tokens} has too few divisors up to {longest}: 8400, 25200 or 55440 divide well.")
     return ladder[: enough + 1]
 

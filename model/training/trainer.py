@@ -43,8 +43,8 @@ class Progress:
 class Trainer:
     """Trains `recipe` on the shard in `folder` and keeps everything it writes there."""
 
-    def __init__(self, recipe: Recipe, folder: Path, validate: Callable[[Transformer, int], dict[str, float]]) -> None:
-        self.recipe, self.folder, self._validate = recipe, folder, validate
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
+        self.recipe, self.folder = recipe, folder
         self.rank, self.ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
         self.device = self._start_distributed()
         torch.manual_seed(recipe.train.seed)
@@ -157,7 +157,7 @@ class Trainer:
             optimizer.load_state_dict(saved)
 
     def validate(self) -> None:
-        """Loss on the development pairs, and what the caller's validation measures; logged."""
+        """Loss on the development pairs, and BLEU and chrF of greedy translations of some of them; logged."""
         if self.rank > 0:
             return
         self.model.eval()
@@ -165,7 +165,7 @@ class Trainer:
         if self.development:
             with self._autocast():
                 scores["development_loss"] = perplexity_loss(self.model, [self._to_device(b) for b in self.development])
-        scores.update(self._validate(self.model, self.progress.step))
+        scores.update(self._translation_scores())
         self.model.train()
         self._log(scores)
 

@@ -1,0 +1,96 @@
+"""What the training commands do: prepare data, train, average checkpoints, package a model folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+import safetensors.torch
+import sentencepiece
+import torch
+from torch import Tensor
+
+from model.checkpoint import save_model
+from model.folder import ModelFolder, TokenizerFiles
+from model.training.corpus import Shard, tokenise, train_vocabulary
+from model.training.curve import draw_curve
+from model.training.recipe import Recipe, RecipeError
+from model.training.trainer import Trainer, checkpoints, model_config
+from model.transformer import Transformer
+
+
+def prepare(recipe: Recipe, folder: Path) -> None:
+    """Vocabulary, training shard and development shard in `folder`; files that exist are kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = folder / "tokenizer.model"
+    if not tokenizer.exists():
+        print(f"Training a vocabulary of {recipe.vocabulary.size} pieces.")
+        train_vocabulary(recipe, folder)
+    if not (folder / "pairs.npz").exists():
+        shard = tokenise(recipe, tokenizer, folder / "pairs.npz")
+        print(f"{len(shard.group)} pairs, {len(shard.english)} English and {len(shard.other)} other tokens.")
+    if recipe.data.development and not (folder / "development.npz").exists():
+        data = dataclasses.replace(recipe.data, files=recipe.data.development, weights={}, default_weight=1.0)
+        tokenise(dataclasses.replace(recipe, data=data), tokenizer, folder / "development.npz")
+
+
+def train(recipe: Recipe, folder: Path) -> None:
+    """Train, or resume, until the recipe's budget is used up."""
+    Trainer(recipe, folder).run()
+
+
+def average(files: Sequence[Path]) -> dict[str, Tensor]:
+    """Mean of the weights of several checkpoints (section 6.1 averages the last 5), float32."""
+    if not files:
+        raise RecipeError("There is no checkpoint to average.")
+    total: dict[str, Tensor] = {}
+    for file in files:
+        for name, tensor in safetensors.torch.load_file(file).items():
+            total[name] = total.get(name, 0.0) + tensor.float() / len(files)
+    return total
+
+
+def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, last: int = 5) -> None:
+    """Write a model folder: averaged weights, config, tokenizer, the recipe, the learning curve and the log it was drawn from."""
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+    config = model_config(recipe, processor)
+    transformer = Transformer(config)
+    transformer.load_state_dict(average(checkpoints(folder)[-last:]))
+    served = ModelFolder(
+        path=weights,
+        name=recipe.name,
+        model=config,
+        pairs=tuple(recipe.directions),
+        tags={language: f">>{language}<<" for language in recipe.languages},
+        license="Apache-2.0",
+        origin="Trained with model.training; see README.md and recipe.toml.",
+        tokenizer=TokenizerFiles(),
+    )
+    save_model(served, transformer.eval(), dtype=torch.float32)
+    shutil.copyfile(folder / "tokenizer.model", weights / "tokenizer.model")
+    shutil.copyfile(recipe_file, weights / "recipe.toml")
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    draw_curve(lines, weights / "curve.svg")
+    (weights / "training.json").write_text(json.dumps(_summary(lines, folder), indent=2) + "\n", encoding="utf-8")
+
+
+def _summary(lines: list[dict[str, float]], folder: Path) -> dict[str, object]:
+    """Steps, tokens and time of the training, and its development losses, for the model card."""
+    shard = Shard.load(folder / "pairs.npz")
+    counts = torch.bincount(torch.from_numpy(shard.group.astype("int64")), minlength=len(shard.groups)).tolist()
+    speeds = sorted(line["tokens_per_second"] for line in lines if "tokens_per_second" in line)
+    return {
+        "steps": lines[-1]["step"],
+        "epochs": lines[-1]["epoch"],
+        "target_tokens": lines[-1]["tokens"],
+        "hours": round(lines[-1]["seconds"] / 3600, 2),
+        "median_target_tokens_per_second": speeds[len(speeds) // 2] if speeds else None,
+        "development_loss": [
+            {"tokens": line["tokens"], "loss": round(line["development_loss"], 4)}
+            for line in lines if "development_loss" in line
+        ],
+        "pairs": dict(zip(shard.groups, counts, strict=True)),
+    }
