@@ -20,7 +20,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Run one subcommand; returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        recipe = load_recipe(options.recipe)
+        recipe = load_recipe(options.recipe, options.data)
     except (RecipeError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 2
@@ -52,6 +52,7 @@ def _parser() -> argparse.ArgumentParser:
         description="Train a translation model from sentence pairs. Under torchrun each process takes a share of the batches.",
     )
     parser.add_argument("--threads", type=int, help="CPU threads (default: all)")
+    parser.add_argument("--data", type=Path, metavar="DIR", help="where the recipe's files lie (default: here)")
     commands = parser.add_subparsers(dest="command", required=True)
     for name, text in (
         ("prepare", "train the vocabulary and tokenise the pairs into FOLDER; what is there already is kept"),

@@ -105,6 +105,7 @@ def train_vocabulary(recipe: Recipe, folder: Path, seed: int = 1) -> Path:
         normalization_rule_name="nmt_nfkc",
         remove_extra_whitespaces=True,
         split_digits=True,
+        hard_vocab_limit=False,  # a small corpus gives a smaller vocabulary
         minloglevel=1,
         num_threads=2,
     )

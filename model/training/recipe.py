@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -81,8 +81,11 @@ class Recipe:
         return [pair for other in others for pair in (("en", other), (other, "en"))]
 
 
-def load_recipe(path: Path) -> Recipe:
-    """Read and validate a recipe. Raises RecipeError naming the wrong key."""
+def load_recipe(path: Path, data: Path | None = None) -> Recipe:
+    """Read and validate a recipe; its file names are relative to `data` (the current folder if None).
+
+    Raises RecipeError naming the wrong key.
+    """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
@@ -98,10 +101,15 @@ def load_recipe(path: Path) -> Recipe:
         languages=tuple(table["languages"]),
         preset=str(table.get("preset", "base")),
         model=dict(table.get("model", {})),
-        data=_section(DataRecipe, table.get("data", {}), "data"),
+        data=_located(_section(DataRecipe, table.get("data", {}), "data"), data or Path()),
         vocabulary=_section(VocabularyRecipe, table.get("vocabulary", {}), "vocabulary"),
         train=_section(TrainRecipe, table.get("train", {}), "train"),
     )
+
+
+def _located(recipe: DataRecipe, data: Path) -> DataRecipe:
+    files, development = (tuple(str(data / name) for name in names) for names in (recipe.files, recipe.development))
+    return replace(recipe, files=files, development=development)
 
 
 def _section(kind: Any, table: dict[str, Any], name: str) -> Any:

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +19,13 @@ from torch import distributed, nn
 from tqdm import tqdm
 
 from model.config import PRESETS, ModelConfig
+from model.inference import TorchBackend
+from model.options import DecodingOptions
+from model.tokenizer import Tokenizer
 from model.training.augment import Augmenter
 from model.training.batches import Batch, Batches, Specials
-from model.training.corpus import Shard
+from model.training.corpus import Shard, read_pairs
+from model.training.evaluate import score_directions
 from model.training.loss import batch_loss, perplexity_loss
 from model.training.optimizers import build_optimizers, set_rates
 from model.training.recipe import Recipe
@@ -54,6 +59,8 @@ class Trainer:
         self.optimizers = build_optimizers(self.model, recipe.train)
         self.progress = Progress()
         specials = specials_of(recipe, processor)
+        tags = {language: f">>{language}<<" for language in recipe.languages}
+        self._tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=processor.eos_id())
         augmenter = Augmenter(processor, recipe.data.augment) if recipe.data.augment else None
         part = recipe.train.batch_tokens // (recipe.train.accumulate * self.ranks)
         shard = Shard.load(folder / "pairs.npz")
@@ -169,6 +176,19 @@ class Trainer:
         self.model.train()
         self._log(scores)
 
+    def _translation_scores(self) -> dict[str, Any]:
+        """Mean BLEU and chrF over the directions, and each direction's, of greedy translations."""
+        pairs = development_pairs(self.recipe)
+        if not pairs:
+            return {}
+        backend = TorchBackend(self.model, min(64, sum(map(len, pairs.values()))))
+        scores = score_directions(backend, self._tokenizer, self.config, pairs, DecodingOptions())
+        return {
+            "bleu": sum(score.bleu for score in scores.values()) / len(scores),
+            "chrf": sum(score.chrf for score in scores.values()) / len(scores),
+            "directions": {"-".join(way): [round(one.bleu, 2), round(one.chrf, 2)] for way, one in scores.items()},
+        }
+
     def _log(self, values: dict[str, Any]) -> None:
         line = {
             "step": self.progress.step, "epoch": self.progress.epoch, "tokens": self.progress.tokens,
@@ -228,6 +248,16 @@ def autocast(device: torch.device) -> AbstractContextManager[Any]:
     if device.type == "cuda" or torch.cpu._is_avx512_bf16_supported():
         return torch.autocast(device.type, torch.bfloat16)
     return nullcontext()
+
+
+def development_pairs(recipe: Recipe) -> dict[tuple[str, str], list[tuple[str, str]]]:
+    """The first `validate_sentences` (source text, reference) pairs of every direction of the development files."""
+    pairs: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for file in recipe.data.development:
+        for pair in islice(read_pairs(Path(file)), recipe.train.validate_sentences):
+            pairs.setdefault(("en", pair.language), []).append((pair.english, pair.other))
+            pairs.setdefault((pair.language, "en"), []).append((pair.other, pair.english))
+    return pairs
 
 
 def checkpoints(folder: Path) -> list[Path]:
