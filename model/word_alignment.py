@@ -1,0 +1,154 @@
+"""Words instead of pieces, and word alignments read off cross-attention. NumPy only, no torch.
+
+A target token can be aligned by the query that produced it, or by the next one, which reads it ("shift": Chen et al.
+2020, "Accurate Word Alignment Induction from Neural Machine Translation"). Which layer and heads do it best is chosen
+without gold alignments, by how well the two directions of translation agree.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Weights = NDArray[np.float32]
+Link = tuple[int, int]
+"""(source word, target word), counted from 0."""
+
+FILE = "alignment.json"
+_WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+(?:['’\-]\w+)*['’]?|[^\w\s]")
+_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+
+
+@dataclass(frozen=True, slots=True)
+class Word:
+    """A word with its characters [start, end) of the sentence and the places of its pieces. Pieces that write nothing
+    (language tag, start and end of sentence) are words of their own with an empty place."""
+
+    text: str
+    start: int
+    end: int
+    pieces: tuple[int, ...]
+
+    @property
+    def special(self) -> bool:
+        return self.start == self.end
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AlignmentChoice:
+    """Which heads of cross-attention align words: the mean of `heads` (all if None) of `layer`, read `shift` rows late."""
+
+    layer: int
+    heads: tuple[int, ...] | None = None
+    shift: bool = True
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self)) + "\n"
+
+    @classmethod
+    def load(cls, folder: Path, layers: int) -> AlignmentChoice:
+        """The choice a model folder states, or where it states none the middle layer of `layers`, shifted."""
+        file = folder / FILE
+        if not file.is_file():
+            return cls(layer=layers // 2)
+        fields = json.loads(file.read_text(encoding="utf-8"))
+        heads = fields.get("heads")
+        return cls(layer=int(fields["layer"]), heads=None if heads is None else tuple(heads), shift=bool(fields["shift"]))
+
+
+def words(text: str, pieces: Sequence[str], offsets: Sequence[tuple[int, int]]) -> tuple[Word, ...]:
+    """Words of a sentence with their pieces, in the order of the pieces; a piece belongs to the word it overlaps most."""
+    spans = [match.span() for match in _WORD.finditer(text)]
+    groups: list[tuple[int | None, list[int]]] = []
+    at = 0
+    for place, (start, end) in enumerate(offsets):
+        while at < len(spans) and spans[at][1] <= start:
+            at += 1
+        near = [i for i in range(at, len(spans)) if spans[i][0] < end][:8] if start < end else []
+        number = max(near, key=lambda i: min(end, spans[i][1]) - max(start, spans[i][0]), default=None)
+        if number is not None and groups and groups[-1][0] == number:
+            groups[-1][1].append(place)
+        else:
+            groups.append((number, [place]))
+    return tuple(_word(text, pieces, offsets, spans, number, places) for number, places in groups)
+
+
+def to_words(maps: Weights, queries: Sequence[Word], keys: Sequence[Word]) -> Weights:
+    """Weights between words: summed over the pieces of a key, averaged over those of a query. (..., Q, K) -> (..., q, k)"""
+    by_key = np.stack([maps[..., list(word.pieces)].sum(axis=-1) for word in keys], axis=-1)
+    return np.stack([by_key[..., list(word.pieces), :].mean(axis=-2) for word in queries], axis=-2)
+
+
+def alignment_map(cross: Weights, choice: AlignmentChoice) -> Weights:
+    """Soft alignment (T, S) of target tokens (end of sentence last) to source tokens, from cross (L, H, T, S)."""
+    layer = cross[choice.layer]
+    mean = (layer if choice.heads is None else layer[list(choice.heads)]).mean(axis=0)
+    return np.concatenate([mean[1:], mean[-1:]]) if choice.shift else mean
+
+
+def target_to_source(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> dict[Link, float]:
+    """Each target word's best source word with its weight, from a soft alignment of pieces (T, S). Special words align
+    with nothing and draw no links."""
+    by_word = to_words(soft, target, source)
+    real = [place for place, word in enumerate(source) if not word.special]
+    links: dict[Link, float] = {}
+    if not real:
+        return links
+    for place, word in enumerate(target):
+        if not word.special:
+            best = real[int(by_word[place, real].argmax())]
+            links[(best, place)] = float(by_word[place, best])
+    return links
+
+
+def grow_diag(forward: set[Link], backward: set[Link], *, final: bool = False) -> set[Link]:
+    """Symmetrised alignment (Koehn et al. 2003): the intersection, grown by neighbours that are in the union; `final` adds
+    what remains for words that have no link on either side."""
+    union, links = forward | backward, forward & backward
+    rows, columns = {i for i, _ in links}, {j for _, j in links}
+    grown = True
+    while grown:
+        grown = False
+        for i, j in sorted(links):
+            for down, right in _NEIGHBOURS:
+                link = (i + down, j + right)
+                if link in union and link not in links and (link[0] not in rows or link[1] not in columns):
+                    links.add(link)
+                    rows.add(link[0])
+                    columns.add(link[1])
+                    grown = True
+    if final:
+        for link in sorted(union):
+            if link[0] not in rows and link[1] not in columns:
+                links.add(link)
+                rows.add(link[0])
+                columns.add(link[1])
+    return links
+
+
+def coverage(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> list[float]:
+    """How much attention each source word got from the whole target, summed over its words; near 0 is left out."""
+    by_word = to_words(soft, target, source)
+    told = [place for place, word in enumerate(target) if not word.special]
+    return [float(share) for share in by_word[told].sum(axis=0)]
+
+
+def _word(
+    text: str,
+    pieces: Sequence[str],
+    offsets: Sequence[tuple[int, int]],
+    spans: Sequence[tuple[int, int]],
+    number: int | None,
+    places: list[int],
+) -> Word:
+    if number is None:
+        start, end = offsets[places[0]]
+        return Word(text[start:end] or pieces[places[0]], start, end, tuple(places))
+    start, end = spans[number]
+    return Word(text[start:end], start, end, tuple(places))
