@@ -1,0 +1,72 @@
+"""A lean HTTP/1.1 connection for load: the generator shares the machine with the server, so it must cost next to nothing."""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass
+from typing import Self
+from urllib.parse import urlsplit
+
+_MAX_HEAD_BYTES = 65_536
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """Where a plain HTTP server listens. `prefix` is put before every path."""
+
+    host: str
+    port: int
+    prefix: str
+
+    @classmethod
+    def parse(cls, url: str) -> Self:
+        """Raises ValueError unless `url` is http://HOST[:PORT][/PREFIX]."""
+        parts = urlsplit(url)
+        if parts.scheme != "http" or not parts.hostname:
+            raise ValueError(f"{url!r} is not an http:// address.")
+        return cls(parts.hostname, parts.port or 80, parts.path.rstrip("/"))
+
+
+class Connection:
+    """One kept-alive connection, opened when first needed and again after a failure."""
+
+    def __init__(self, address: Address) -> None:
+        self._address = address
+        self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
+
+    async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
+        """Send JSON; returns status and body. Raises OSError, EOFError or ValueError when no answer can be read."""
+        if self._streams is None:
+            self._streams = await asyncio.open_connection(
+                self._address.host, self._address.port, limit=_MAX_HEAD_BYTES
+            )
+        reader, writer = self._streams
+        head = (
+            f"POST {self._address.prefix}{path} HTTP/1.1\r\nHost: {self._address.host}:{self._address.port}\r\n"
+            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+        )
+        try:
+            writer.write(head.encode("ascii") + body)
+            await writer.drain()
+            status, headers = _parse(await reader.readuntil(b"\r\n\r\n"))
+            answer = await reader.readexactly(int(headers[b"content-length"]))
+        except BaseException:
+            self.close()
+            raise
+        if headers.get(b"connection", b"").lower() == b"close":
+            self.close()
+        return status, answer
+
+    def close(self) -> None:
+        """Hang up."""
+        if self._streams is not None:
+            self._streams[1].close()
+            self._streams = None
+
+
+def _parse(head: bytes) -> tuple[int, dict[bytes, bytes]]:
+    first, *lines = head[:-4].split(b"\r\n")
+    headers = {name.strip().lower(): value.strip() for name, _, value in (line.partition(b":") for line in lines)}
+    if b"content-length" not in headers:
+        raise ValueError("The answer has no Content-Length.")
+    return int(first.split(b" ", 2)[1]), headers
