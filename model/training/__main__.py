@@ -36,7 +36,6 @@ def main(arguments: list[str] | None = None) -> int:
         if options.command == "prepare":
             jobs.prepare(recipe, options.folder)
         elif options.command == "train":
-            jobs.prepare(recipe, options.folder)
             jobs.train(recipe, options.folder)
         else:
             jobs.package(recipe, options.recipe, options.folder, options.weights, last=options.last)

@@ -11,14 +11,14 @@ from pathlib import Path
 import safetensors.torch
 import sentencepiece
 import torch
-from torch import Tensor
+from torch import Tensor, distributed
 
 from model.checkpoint import save_model
 from model.folder import ModelFolder, TokenizerFiles
 from model.training.corpus import Shard, tokenise, train_vocabulary
 from model.training.curve import draw_curve
 from model.training.recipe import Recipe, RecipeError
-from model.training.trainer import Trainer, checkpoints, model_config
+from model.training.trainer import Trainer, checkpoints, model_config, ranks
 from model.transformer import Transformer
 
 
@@ -38,8 +38,18 @@ def prepare(recipe: Recipe, folder: Path) -> None:
 
 
 def train(recipe: Recipe, folder: Path) -> None:
-    """Train, or resume, until the recipe's budget is used up."""
+    """Prepare, then train or resume until the recipe's budget is used up. Under torchrun rank 0 prepares for all."""
+    rank, count = ranks()
+    if count > 1:
+        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    if rank == 0:
+        prepare(recipe, folder)
+    if count > 1:
+        distributed.barrier()
     Trainer(recipe, folder).run()
+    if count > 1:
+        distributed.barrier()
+        distributed.destroy_process_group()
 
 
 def average(files: Sequence[Path]) -> dict[str, Tensor]:

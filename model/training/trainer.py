@@ -50,8 +50,8 @@ class Trainer:
 
     def __init__(self, recipe: Recipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
-        self.rank, self.ranks = int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
-        self.device = self._start_distributed()
+        self.rank, self.ranks = ranks()
+        self.device = training_device()
         torch.manual_seed(recipe.train.seed)
         processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
         self.config = model_config(recipe, processor)
@@ -82,7 +82,7 @@ class Trainer:
         while self._share() < 1.0:
             started = time.monotonic()
             loss, tokens = self._step(stream)
-            progress.seconds += time.monotonic() - started
+            progress.seconds = self._agreed(progress.seconds + time.monotonic() - started)
             window_loss += loss * tokens
             window_tokens += tokens
             bar.update()
@@ -199,12 +199,6 @@ class Trainer:
 
     # -- the device ------------------------------------------------------------------------------------------------
 
-    def _start_distributed(self) -> torch.device:
-        cuda = torch.cuda.is_available()
-        if self.ranks > 1:
-            distributed.init_process_group("nccl" if cuda else "gloo")
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0"))) if cuda else torch.device("cpu")
-
     def _average_gradients(self) -> None:
         """Mean over ranks. Gradients are averaged after accumulation, which DDP's hooks would do once per part."""
         if self.ranks > 1:
@@ -212,6 +206,14 @@ class Trainer:
                 if parameter.grad is not None:
                     distributed.all_reduce(parameter.grad)
                     parameter.grad /= self.ranks
+
+    def _agreed(self, seconds: float) -> float:
+        """Rank 0's clock, so that all ranks see the same share of the budget and stop at the same step."""
+        if self.ranks == 1:
+            return seconds
+        shared = torch.tensor(seconds, dtype=torch.float64, device=self.device)
+        distributed.broadcast(shared, 0)
+        return float(shared)
 
     def _loss_function(self) -> Callable[[Batch], torch.Tensor]:
         smoothing = self.recipe.train.label_smoothing
@@ -241,6 +243,18 @@ class Trainer:
         return batches
 
     _rate = 0.0
+
+
+def ranks() -> tuple[int, int]:
+    """This process's rank and the number of ranks, as torchrun tells them."""
+    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+
+
+def training_device() -> torch.device:
+    """This rank's GPU, or the CPU."""
+    if torch.cuda.is_available():
+        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
+    return torch.device("cpu")
 
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:

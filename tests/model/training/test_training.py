@@ -6,6 +6,8 @@ import dataclasses
 import itertools
 import json
 import random
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -127,6 +129,18 @@ def test_resume_equals_an_unbroken_run(prepared: Path, tmp_path: Path) -> None:
     weights = [jobs.average(checkpoints(folder)[-1:]) for folder in (whole, broken)]
     for name, tensor in weights[0].items():
         assert torch.equal(tensor, weights[1][name]), name
+
+
+def test_torchrun_shares_the_work(prepared: Path, tmp_path: Path) -> None:
+    """Two processes, each with half of every batch's tokens, end with one set of weights and one log."""
+    _recipe(prepared, steps=3)
+    command = [
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m", "model.training",
+        "--threads", "1", "train", str(prepared / "adam-wsd-3.toml"), str(tmp_path / "run"),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [path.name for path in checkpoints(tmp_path / "run")] == ["step-0000003.safetensors"]
 
 
 def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
