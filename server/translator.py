@@ -12,12 +12,14 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from server.admission import Admission
+from server.alignment import links
 from server.catalog import AUTO, Catalog, Leg
 from server.errors import AttentiveError, DeadlineExceeded, InvalidRequest, Overloaded, TranslationFailed, Unavailable
 from server.history import History, Pair, Record, ServedLeg, new_id
 from server.languages import Detected, Detector
 from server.markup import Passage, parse
 from server.metrics import Metrics
+from server.placement import Link
 from server.planning import Plan, Segment, plan
 from server.single_flight import Seat, SingleFlight
 from server.translation import Sentence, TranslatedLeg, Translation, TranslationRequest
@@ -138,7 +140,8 @@ class Translator:
             told = listener if last else None
             step = dataclasses.replace(request, options=options)
             sentences = await self._sentences(plans, step, priority, prepared.number, told)
-            text, *others = joined(passages, plans, sentences, options.hypotheses)
+            known = [await self._links(*parts) for parts in zip(passages, plans, sentences, strict=True)]
+            text, *others = joined(passages, plans, sentences, known, options.hypotheses)
             alternatives = tuple(dict.fromkeys(other for other in others if other != text))
             flat = tuple(sentence for passage in sentences for sentence in passage)
             legs.append(TranslatedLeg(leg.model.name, leg.source, leg.target, text, flat))
@@ -175,6 +178,10 @@ class Translator:
             for seat in seats:
                 if seat is not None:
                     seat.leave()
+
+    async def _links(self, passage: Passage, plan: Plan, sentences: Sequence[Sentence]) -> list[Link]:
+        """Which words became which, for a passage that has markup within it."""
+        return await links(self.engine, plan, sentences, passage.boundaries) if passage.marks else []
 
     def _seat(
         self,
@@ -245,15 +252,22 @@ async def together(coroutines: Sequence[Coroutine[Any, Any, Outcome]]) -> list[O
 
 
 def joined(
-    passages: Sequence[Passage], plans: Sequence[Plan], sentences: list[list[Sentence]], hypotheses: int
+    passages: Sequence[Passage],
+    plans: Sequence[Plan],
+    sentences: Sequence[Sequence[Sentence]],
+    links: Sequence[Sequence[Link]],
+    hypotheses: int,
 ) -> list[str]:
-    """The whole text for the best hypotheses, the second best and so on; a sentence with fewer gives its last."""
+    """The whole text for the best hypotheses, the second best and so on; a sentence with fewer gives its last.
+
+    `links` are about the best ones; markup in the others keeps its relative place.
+    """
     texts = []
     for rank in range(hypotheses):
         parts = []
-        for passage, part, found in zip(passages, plans, sentences, strict=True):
+        for passage, part, found, known in zip(passages, plans, sentences, links, strict=True):
             targets = [sentence.targets[min(rank, len(sentence.targets) - 1)] for sentence in found]
-            parts.append(passage.render(part.join(targets)))
+            parts.append(passage.render(part.join(targets), known if rank == 0 else ()))
         texts.append("".join(parts))
     return texts
 

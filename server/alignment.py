@@ -1,0 +1,87 @@
+"""Which words of a translation come from which words of the source: needed to keep inline markup on its words."""
+
+from __future__ import annotations
+
+import logging
+import re
+from collections.abc import Sequence
+
+import numpy as np
+
+from server.catalog import Leg
+from server.placement import Link
+from server.planning import Plan, Segment
+from server.segmentation import Span
+from server.translation import Sentence
+from server.worker.protocol import Attended
+from server.worker.supervisor import Supervisor, WorkerFailure
+
+log = logging.getLogger(__name__)
+WORD = re.compile(r"\w+")
+
+
+async def links(engine: Supervisor, plan: Plan, sentences: Sequence[Sentence], boundaries: Sequence[int]) -> list[Link]:
+    """Links between a passage and the translation that `Plan.join` makes of it, for the best hypotheses.
+
+    Only a sentence with a boundary of markup inside needs to know about its words; any other is linked as a whole.
+    """
+    found: list[Link] = []
+    done, written = 0, 0
+    for segment, sentence in zip(plan.segments, sentences, strict=True):
+        start, end = segment.span
+        written += start - done  # the separator before it
+        target = sentence.targets[0]
+        if any(start < boundary < end for boundary in boundaries):
+            inner = await within(engine, plan.leg, segment, sentence)
+            found += [(shifted(source, start), shifted(goal, written)) for source, goal in inner]
+        else:
+            found.append(((start, end), (written, written + len(target))))
+        written += len(target)
+        done = end
+    return found
+
+
+async def within(engine: Supervisor, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
+    """Links between the words of one sentence, in characters of the sentence."""
+    target = sentence.targets[0]
+    if sentence.copied:
+        return [(found.span(), found.span()) for found in WORD.finditer(target)]
+    tokens = sentence.hypotheses[0].tokens
+    try:
+        attended = await engine.attend(leg.model.name, segment.ids, tokens)
+    except WorkerFailure as failure:
+        log.warning("no alignment for markup: %s", failure.message)
+        return proportional(segment.text, target)
+    encoding = leg.model.tokenizer.encode(segment.text, leg.target)
+    decoding = leg.model.tokenizer.decode_pieces(tokens)
+    return by_attention(attended, encoding.offsets, decoding.offsets) or proportional(segment.text, target)
+
+
+def by_attention(attended: Attended, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:
+    """Each target piece linked to the source piece it attends to most.
+
+    Weights are averaged over the heads of the last decoder layer but one (Garg et al. 2019) and read at the step where
+    the piece is the decoder's input, not its output (Chen et al. 2020, "Accurate Word Alignment Induction", section 3).
+    """
+    maps = np.frombuffer(attended.maps.cross, dtype=np.float32).reshape(attended.maps.cross_shape)  # (L, H, T, S)
+    layer = maps[max(0, maps.shape[0] - 2)].mean(axis=0)  # (T, S)
+    visible = [i for i, (start, end) in enumerate(sources) if end > start]
+    if not visible:
+        return []
+    best = layer[1 : len(targets) + 1][:, visible].argmax(axis=1)
+    return [
+        (sources[visible[int(column)]], target)
+        for column, target in zip(best, targets, strict=True)
+        if target[1] > target[0]
+    ]
+
+
+def proportional(source: str, target: str) -> list[Link]:
+    """Each target word linked to the source word at the same relative place."""
+    words = [found.span() for found in WORD.finditer(source)]
+    goals = [found.span() for found in WORD.finditer(target)]
+    return [(words[i * len(words) // len(goals)], goal) for i, goal in enumerate(goals)] if words else []
+
+
+def shifted(span: Span, by: int) -> Span:
+    return span[0] + by, span[1] + by

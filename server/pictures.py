@@ -1,0 +1,144 @@
+"""Attention maps as pictures: labelled heat maps for print, SVG and PNG. Pure functions; matplotlib is loaded at the
+first picture."""
+
+from __future__ import annotations
+
+import io
+import logging
+import threading
+import unicodedata
+from typing import TYPE_CHECKING, Literal
+
+from server.errors import InvalidRequest
+from server.views import MapView
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Format = Literal["svg", "png"]
+
+MAPS_LIMIT = 144
+CELLS_LIMIT = 2_000_000
+"""Bounds of one picture: maps, and weights in all of them together."""
+DPI = 150
+_VECTOR_CELLS = 2_500
+"""Up to so many weights an SVG draws each as a shape; more are one embedded image."""
+_FONTS = ["DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew"]
+_drawing = threading.Lock()  # matplotlib's font cache and mathtext are not thread-safe
+
+
+def picture(maps: list[MapView], format: Format, title: str) -> bytes:
+    """One heat map, or a grid where layers x heads are several: queries downwards, keys to the right, weights in
+    colour.
+
+    Raises InvalidRequest for more maps or weights than fit one picture. Takes up to a second: call it in a thread.
+    """
+    count = sum(len(view.layers) * len(view.heads) for view in maps)
+    if count > MAPS_LIMIT:
+        raise InvalidRequest(f"A picture shows at most {MAPS_LIMIT} maps, not {count}; choose a kind, layer or head.")
+    if (cells := sum(view.weights.size for view in maps)) > CELLS_LIMIT:
+        raise InvalidRequest(f"A picture shows at most {CELLS_LIMIT:,} weights, not {cells:,}; choose a layer or head.")
+    with _drawing:
+        return _draw(maps, format, title)
+
+
+def _draw(maps: list[MapView], format: Format, title: str) -> bytes:
+    import matplotlib
+    from matplotlib.figure import Figure
+
+    # Labels stay text in an SVG: whoever shows it has fonts for every script and knows which way each is written.
+    style = {"svg.fonttype": "none", "svg.hashsalt": "attentive", "font.family": _fonts(), "axes.linewidth": 0.6}
+    with matplotlib.rc_context(style):
+        figure = Figure(layout="constrained")
+        figure.suptitle(_plain(title), fontsize=9, x=0.01, ha="left", wrap=True)
+        if len(maps) == 1 and maps[0].weights.shape[:2] == (1, 1):
+            _single(figure, maps[0])
+        else:
+            _grid(figure, maps)
+        stream = io.BytesIO()
+        metadata = {"Date": None} if format == "svg" else {"Software": "Attentive"}
+        figure.savefig(stream, format=format, dpi=DPI, metadata=metadata)
+        return stream.getvalue()
+
+
+def _single(figure: Figure, view: MapView) -> None:
+    queries, keys = view.weights.shape[-2:]
+    cell = min(0.28, 16 / max(queries, keys))
+    size = max(5.0, min(9.0, 60 * cell))
+    figure.set_size_inches(max(4.0, 1.6 + keys * cell), max(3.0, 1.8 + queries * cell))
+    axes = figure.add_subplot()
+    image = _heat(axes, view, 0, 0)
+    axes.set_xticks(range(keys), [_plain(key) for key in view.keys], rotation=90, fontsize=size)
+    axes.set_yticks(range(queries), [_plain(query) for query in view.queries], fontsize=size)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0)
+    axes.set_xlabel(
+        {"cross": "source", "encoder": "source (keys)", "decoder": "read so far (keys)"}[view.kind], fontsize=8
+    )
+    axes.set_ylabel({"cross": "translation", "encoder": "source", "decoder": "translation"}[view.kind], fontsize=8)
+    axes.set_title(_name(view, 0, 0), fontsize=8)
+    bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
+    bar.ax.tick_params(labelsize=7)
+
+
+def _grid(figure: Figure, maps: list[MapView]) -> None:
+    """Layers downwards, heads to the right, one block per kind; the labels are left to single maps."""
+    rows = sum(len(view.layers) for view in maps)
+    columns = max(len(view.heads) for view in maps)
+    figure.set_size_inches(max(4.0, 1.5 * columns), 0.6 + 1.6 * rows)
+    grid = figure.subplots(rows, columns, squeeze=False)
+    row = 0
+    for view in maps:
+        for layer in range(len(view.layers)):
+            for head in range(columns):
+                axes = grid[row][head]
+                if head < len(view.heads):
+                    _heat(axes, view, layer, head)
+                    axes.set_title(_name(view, layer, head), fontsize=6, pad=2)
+                    axes.set_xticks([])
+                    axes.set_yticks([])
+                else:
+                    axes.set_axis_off()
+            row += 1
+
+
+def _heat(axes: Axes, view: MapView, layer: int, head: int):  # type: ignore[no-untyped-def]
+    weights = view.weights[layer, head]
+    top = 1.0 if weights.max() <= 0 else float(weights.max())
+    if view.weights.size <= _VECTOR_CELLS:
+        mesh = axes.pcolormesh(weights, cmap="Blues", vmin=0, vmax=top, linewidth=0)
+        # Cells are centred on whole numbers, as in an image, so that ticks mean the same in both.
+        mesh.set_transform(_half_back(axes))
+        axes.set_xlim(-0.5, weights.shape[1] - 0.5)
+        axes.set_ylim(weights.shape[0] - 0.5, -0.5)
+        return mesh
+    return axes.imshow(weights, cmap="Blues", vmin=0, vmax=top, aspect="auto", interpolation="nearest")
+
+
+def _half_back(axes: Axes):  # type: ignore[no-untyped-def]
+    from matplotlib.transforms import Affine2D
+
+    return Affine2D().translate(-0.5, -0.5) + axes.transData
+
+
+def _name(view: MapView, layer: int, head: int) -> str:
+    shown = view.heads[head]
+    return f"{view.kind}  layer {view.layers[layer]}  " + (f"head {shown}" if isinstance(shown, int) else shown)
+
+
+def _plain(text: str) -> str:
+    """A label as matplotlib may print it: no formulas, no control characters, long ones cut in the middle."""
+    printable = "".join(c if unicodedata.category(c)[0] != "C" else "\u00b7" for c in text).replace("$", r"\$")
+    return printable if len(printable) <= 120 else printable[:80] + "\u2026" + printable[-39:]
+
+
+def _fonts() -> list[str]:
+    """The fonts for labels that this machine has, in order of preference."""
+    from matplotlib import font_manager
+
+    logging.getLogger("matplotlib").setLevel(
+        logging.ERROR
+    )  # a missing glyph is drawn as a box; no need to tell the log
+    known = {font.name for font in font_manager.fontManager.ttflist}
+    return [font for font in _FONTS if font in known] or ["sans-serif"]
