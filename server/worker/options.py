@@ -1,4 +1,4 @@
-"""How the workers run: one frozen object that the supervisor keeps and every worker process is started with. No torch."""
+"""How the workers run: one frozen object that the supervisor keeps and every worker is started with. No torch."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ Engine = Literal["auto", "eager"]
 class WorkerOptions:
     """Settings of the worker processes. Raises ValueError with one sentence where a value cannot be used.
 
-    `device` "auto" is every GPU there is, else the CPU; `devices` bounds how many GPUs (0: all), one worker process each.
+    `device` "auto" is every GPU there is, else the CPU; `devices` bounds how many GPUs (0: all), one worker each.
     `dtype` "auto" is bfloat16 on a GPU and int8 on a CPU. `threads` is CPU threads per worker (0: one per core).
-    `slots` is how many hypotheses of one model run at once (0: chosen for the device). `max_batch_tokens` bounds padded
-    source tokens of one prefill. `watchdog_seconds` is how long a worker with work may stay silent before it is killed;
-    `start_seconds` and `load_seconds` bound its start and the loading of one model. `max_attention_jobs` bounds the looks
-    inside that may wait in one worker. `engine` "eager" keeps the plain PyTorch decode path.
+    `slots` is how many hypotheses of one model run at once (0: chosen for the device). `max_batch_tokens` bounds the
+    padded source tokens of one prefill. `watchdog_seconds` is how long a worker with work may stay silent before it is
+    killed; `start_seconds` and `load_seconds` bound its start and the loading of one model. `max_attention_jobs` bounds
+    the looks inside that may wait in one worker. `engine` "eager" keeps the plain PyTorch decode path.
     """
 
     device: Device = "auto"
@@ -40,7 +40,8 @@ class WorkerOptions:
         for name, kind in (("device", Device), ("dtype", Dtype), ("engine", Engine)):
             if getattr(self, name) not in get_args(kind):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}.")
-        for name, least in (("devices", 0), ("threads", 0), ("slots", 0), ("max_batch_tokens", 1), ("max_attention_jobs", 1)):
+        least_values = {"devices": 0, "threads": 0, "slots": 0, "max_batch_tokens": 1, "max_attention_jobs": 1}
+        for name, least in least_values.items():
             if getattr(self, name) < least:
                 raise ValueError(f"{name} must be at least {least}, not {getattr(self, name)}.")
         for name in ("watchdog_seconds", "start_seconds", "load_seconds"):

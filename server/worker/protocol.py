@@ -1,7 +1,8 @@
 """Messages between the API process and a worker process: plain picklable dataclasses, token ids only, no torch.
 
     API -> worker: LoadModel, UnloadModel, TranslateJob, AttentionJob, Cancel, Drain
-    worker -> API: WorkerReady, ModelLoaded, ModelUnloaded, Progress, Translated, Attended, Failed, StepStats, Drained
+    worker -> API: WorkerReady, ModelLoaded, ModelUnloaded, Started, Progress, Translated, Attended, Failed, StepStats,
+                   Drained
 
 Every job that was sent is answered by exactly one of Translated, Attended, Failed. Times are seconds; every interval
 is measured with one monotonic clock in one process.
@@ -21,7 +22,7 @@ FailureKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """Load (or replace) the model folder `folder` under the name `model`; sequences running on the old one finish on it."""
+    """Load (or replace) the model folder `folder` under the name `model`; who runs on the old one finishes on it."""
 
     model: str
     folder: str
@@ -48,6 +49,8 @@ class TranslateJob:
     """Seconds the job may still take, counted from its arrival in the worker; None is unbounded."""
     stream: bool = False
     """Ask for Progress messages as tokens come."""
+    alone: bool = False
+    """Run with nothing beside it: the job was running when a worker died and may be the cause."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +63,7 @@ class AttentionJob:
     target: tuple[int, ...]
     masked_heads: tuple[tuple[str, int, int], ...] = ()
     timeout: float | None = None
+    alone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,11 +78,15 @@ class Drain:
 
 @dataclass(frozen=True, slots=True)
 class WorkerReady:
+    """The worker takes messages. Sent again whenever a field changes, as when a faster engine takes over."""
+
     device: str
     dtype: str
     engine: str
     """Which decode path runs: "eager", "native", "cuda-graphs"; with the reason when a faster one is absent."""
     details: dict[str, str] = field(default_factory=dict)
+    device_count: int = 1
+    """How many devices of this kind the machine has."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,12 +106,19 @@ class ModelUnloaded:
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds one sequence spent: waiting for a slot, in prefill, in decode steps, and from arrival to its first token."""
+    """Seconds one sequence spent waiting for a slot, in prefill, in decode steps, and from arrival to first token."""
 
     queue: float
     encode: float
     decode: float
     first_token: float
+
+
+@dataclass(frozen=True, slots=True)
+class Started:
+    """These jobs touch the device from now on: should the worker die before it answers them, they are the suspects."""
+
+    ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,7 +174,11 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class StepStats:
-    """What one turn of the worker loop did; the API side turns it into metrics."""
+    """What the worker did since the StepStats before; the API side turns it into metrics.
+
+    `running`, `waiting`, `slots_used` and `slots_total` are as of now (sequences, slots); everything else is a sum over
+    the steps since. `steps` has each decode step's rows and seconds. Nothing is left out: sums add up exactly.
+    """
 
     running: int
     waiting: int
@@ -172,6 +191,9 @@ class StepStats:
     prefill_padded_tokens: int
     prefill_seconds: float
     generated_tokens: int
+    steps: tuple[tuple[int, float], ...] = ()
+    attention_jobs: int = 0
+    attention_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,4 +202,5 @@ class Drained:
 
 
 ToWorker = LoadModel | UnloadModel | TranslateJob | AttentionJob | Cancel | Drain
-FromWorker = WorkerReady | ModelLoaded | ModelUnloaded | Progress | Translated | Attended | Failed | StepStats | Drained
+Answer = Translated | Attended | Failed
+FromWorker = WorkerReady | ModelLoaded | ModelUnloaded | Started | Progress | Answer | StepStats | Drained

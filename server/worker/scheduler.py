@@ -1,0 +1,253 @@
+"""Waiting and running sequences, their slots, and who is admitted when. Pure Python: time comes in, decisions go out.
+
+    turn = scheduler.schedule(now)   # who expired, whom to prefill, which lanes to decode, which look inside to run
+    scheduler.finish(sequence)       # answered: its slots are free for the next turn
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count
+
+from server.worker.jobs import Look, Sequence
+from server.worker.protocol import AttentionJob, TranslateJob
+from server.worker.waiting import FairQueue
+
+_GROUP = 8
+"""While others run and more wait than fit, newcomers are admitted in groups of at least slots / _GROUP ..."""
+_HELD = 2
+"""... but are held back for at most so many turns."""
+_CHUNK = 4
+"""While others run, one prefill has at most max_batch_tokens / _CHUNK padded tokens: they do not stand still."""
+_TRANSLATORS_SHARE = 3.0
+"""After a look inside of t seconds, translators who are there get _TRANSLATORS_SHARE * t seconds for themselves."""
+
+
+@dataclass(slots=True, eq=False)
+class Lane:
+    """One loaded model: its slots, who waits for them and who runs in them (by job id). `jobs` counts everybody who is
+    not answered yet, looks inside included. A `closing` lane takes no further jobs."""
+
+    number: int
+    model: str
+    slots: int
+    queue: FairQueue = field(default_factory=FairQueue)
+    free: list[int] = field(default_factory=list)
+    running: dict[int, Sequence] = field(default_factory=dict)
+    jobs: int = 0
+    closing: bool = False
+    held: int = 0
+
+
+@dataclass(slots=True)
+class Turn:
+    """What to do now. `expired` passed their deadline and hold nothing any more. Newcomers of `prefill` are among the
+    running of their lane already, so that they decode in the same turn."""
+
+    expired: list[Sequence | Look] = field(default_factory=list)
+    prefill: list[tuple[Lane, list[Sequence]]] = field(default_factory=list)
+    decode: list[Lane] = field(default_factory=list)
+    look: Look | None = None
+
+
+class Scheduler:
+    """Decides for all models of one worker. `max_batch_tokens` bounds the padded source tokens of a prefill,
+    `max_looks` the attention jobs that may wait."""
+
+    def __init__(self, max_batch_tokens: int, max_looks: int) -> None:
+        self._max_batch_tokens = max_batch_tokens
+        self._max_looks = max_looks
+        self._lanes: dict[int, Lane] = {}
+        self._current: dict[str, Lane] = {}
+        self._numbers = count()
+        self._jobs: dict[int, Sequence | Look] = {}
+        self._deadlines: list[tuple[float, int]] = []
+        self._looks: deque[Look] = deque()
+        self._alone: deque[Sequence | Look] = deque()
+        self._isolated: Sequence | Look | None = None
+        self._next_look = 0.0
+
+    # -- models --------------------------------------------------------------------------------------------------------
+
+    def open(self, model: str, slots: int) -> Lane:
+        """A model was loaded. Who waits for one of this name moves to the new lane; who runs finishes in the old."""
+        lane = Lane(next(self._numbers), model, slots, free=list(range(slots)))
+        old = self._current.get(model)
+        self._lanes[lane.number] = self._current[model] = lane
+        if old is not None:
+            old.closing = True
+            lane.queue, old.queue = old.queue, FairQueue()
+            for job in self._jobs.values():
+                if job.lane == old.number and not job.running:
+                    job.lane = lane.number
+                    old.jobs, lane.jobs = old.jobs - 1, lane.jobs + 1
+        return lane
+
+    def close(self, model: str) -> bool:
+        """Take no further jobs for `model`; False if there is none. Its lane is over when all are answered."""
+        lane = self._current.pop(model, None)
+        if lane is not None:
+            lane.closing = True
+        return lane is not None
+
+    def retire(self) -> list[Lane]:
+        """Closed lanes whose last job is answered, each named once."""
+        over = [lane for lane in self._lanes.values() if lane.closing and not lane.jobs]
+        for lane in over:
+            del self._lanes[lane.number]
+        return over
+
+    def lane(self, model: str) -> Lane | None:
+        """Where jobs for `model` go now."""
+        return self._current.get(model)
+
+    # -- jobs ----------------------------------------------------------------------------------------------------------
+
+    def __len__(self) -> int:
+        """Jobs that are not answered."""
+        return len(self._jobs)
+
+    @property
+    def running(self) -> list[Sequence]:
+        return [sequence for lane in self._lanes.values() for sequence in lane.running.values()]
+
+    @property
+    def slots(self) -> tuple[int, int]:
+        """Slots in use and slots there are."""
+        free = sum(len(lane.free) for lane in self._lanes.values())
+        total = sum(lane.slots for lane in self._lanes.values())
+        return total - free, total
+
+    def add(self, job: TranslateJob, now: float) -> None:
+        """A job for a model that is open and has slots enough for its beams."""
+        sequence = Sequence(job, now, self._deadline(job, now), self._current[job.model].number, job.alone)
+        self._register(sequence)
+        if sequence.alone:
+            self._alone.append(sequence)
+        else:
+            self._current[job.model].queue.push(sequence)
+
+    def look(self, job: AttentionJob, now: float) -> bool:
+        """An attention job for a model that is open; False where too many wait already."""
+        if len(self._looks) >= self._max_looks:
+            return False
+        look = Look(job, now, self._deadline(job, now), self._current[job.model].number, job.alone)
+        self._register(look)
+        (self._alone if look.alone else self._looks).append(look)
+        return True
+
+    def finish(self, id: int) -> Sequence | Look | None:
+        """The job is answered or cancelled: what it held is free before the next step. None if it was before."""
+        job = self._jobs.pop(id, None)
+        if job is not None:
+            self._leave(job)
+            job.gone = True
+            self._lanes[job.lane].jobs -= 1
+        return job
+
+    def again(self, job: Sequence | Look) -> None:
+        """Run `job` once more from its start, with nothing beside it: one of its batch broke the step."""
+        self._leave(job)
+        job.alone = True
+        if isinstance(job, Sequence):
+            job.slots, job.steps = (), 0
+        current = self._current.get(job.job.model)
+        if current is not None and current.number != job.lane:
+            self._lanes[job.lane].jobs -= 1
+            current.jobs += 1
+            job.lane = current.number
+        self._alone.append(job)
+
+    def looked(self, now: float, seconds: float) -> None:
+        """A look inside took `seconds`."""
+        self._next_look = now + _TRANSLATORS_SHARE * seconds
+
+    # -- decisions -----------------------------------------------------------------------------------------------------
+
+    def schedule(self, now: float) -> Turn:
+        """Expire, admit, and say what runs. While there are jobs, every turn does something for one of them."""
+        turn = Turn(expired=self._expire(now))
+        if self._isolated is None and self._alone:
+            if not any(lane.running for lane in self._lanes.values()):
+                self._isolate(turn)
+        elif self._isolated is None:
+            for lane in self._lanes.values():
+                self._admit(lane, turn)
+            self._choose_look(turn, now)
+        turn.decode = [lane for lane in self._lanes.values() if lane.running]
+        return turn
+
+    def _expire(self, now: float) -> list[Sequence | Look]:
+        expired: list[Sequence | Look] = []
+        while self._deadlines and self._deadlines[0][0] <= now:
+            job = self.finish(heapq.heappop(self._deadlines)[1])
+            if job is not None:
+                expired.append(job)
+        return expired
+
+    def _isolate(self, turn: Turn) -> None:
+        self._isolated = job = self._alone.popleft()
+        if isinstance(job, Look):
+            job.running = True
+            turn.look = job
+        else:
+            lane = self._lanes[job.lane]
+            self._occupy(lane, job)
+            turn.prefill.append((lane, [job]))
+
+    def _admit(self, lane: Lane, turn: Turn) -> None:
+        if not lane.queue or not lane.free:
+            return
+        if lane.running and len(lane.free) < min(len(lane.queue), lane.slots // _GROUP) and lane.held < _HELD:
+            lane.held += 1
+            return
+        lane.held = 0
+        tokens = self._max_batch_tokens // _CHUNK if lane.running else self._max_batch_tokens
+        newcomers = lane.queue.take(len(lane.free), tokens)
+        for sequence in newcomers:
+            self._occupy(lane, sequence)
+        if newcomers:
+            turn.prefill.append((lane, newcomers))
+
+    def _choose_look(self, turn: Turn, now: float) -> None:
+        translators = any(lane.running or lane.queue for lane in self._lanes.values())
+        if self._looks and (not translators or now >= self._next_look):
+            turn.look = self._looks.popleft()
+            turn.look.running = True
+
+    # -- parts ---------------------------------------------------------------------------------------------------------
+
+    @staticmethod
+    def _deadline(job: TranslateJob | AttentionJob, now: float) -> float | None:
+        return None if job.timeout is None else now + job.timeout
+
+    def _register(self, job: Sequence | Look) -> None:
+        self._jobs[job.id] = job
+        self._lanes[job.lane].jobs += 1
+        if job.deadline is not None:
+            heapq.heappush(self._deadlines, (job.deadline, job.id))
+
+    def _occupy(self, lane: Lane, sequence: Sequence) -> None:
+        sequence.slots = tuple(heapq.heappop(lane.free) for _ in range(sequence.width))
+        sequence.running = True
+        lane.running[sequence.id] = sequence
+
+    def _leave(self, job: Sequence | Look) -> None:
+        """Take `job` from wherever it waits or runs."""
+        lane = self._lanes[job.lane]
+        if job is self._isolated:
+            self._isolated = None
+        if job.running:
+            job.running = False
+            if isinstance(job, Sequence):
+                del lane.running[job.id]
+                for slot in job.slots:
+                    heapq.heappush(lane.free, slot)
+        elif job.alone:
+            self._alone.remove(job)
+        elif isinstance(job, Look):
+            self._looks.remove(job)
+        else:
+            lane.queue.drop(job)
