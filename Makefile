@@ -17,7 +17,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt $(PIP_ARGS)
 
-.PHONY: serve test check install install-dev clean
+.PHONY: serve test check audit install install-dev clean
 .DEFAULT_GOAL := serve
 
 serve: install
@@ -31,6 +31,11 @@ check: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Known vulnerabilities of the pinned packages; needs the network.
+audit: install
+	$(PIP) pip-audit
+	$(BIN)/pip-audit --requirement constraints.txt --no-deps --disable-pip --progress-spinner off
 
 install: $(VENV)/installed
 install-dev: $(VENV)/installed-dev
