@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sqlite3
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
 from server.admission import Admission
 from server.catalog import Catalog
 from server.config import Settings
+from server.errors import SettingsError
 from server.history import History
+from server.history_store import StoredHistory
 from server.inspection import Inspector
 from server.languages import Detector
 from server.loading import find_models
@@ -117,10 +120,18 @@ class Services:
 
 
 def make_history(settings: Settings) -> History | None:
-    """The history that the settings ask for, or None where it is switched off."""
+    """The history that the settings ask for, or None where it is switched off. Raises SettingsError."""
     if not settings.history:
         return None
-    return History(settings.history_size, settings.history_bytes, settings.history_seconds)
+    bounds = (settings.history_size, settings.history_bytes, settings.history_seconds)
+    if settings.data is None:
+        return History(*bounds)
+    try:
+        return StoredHistory(settings.data, *bounds)
+    except (OSError, sqlite3.Error) as error:
+        raise SettingsError(
+            f"--data (ATTENTIVE_DATA): the history in {str(settings.data)!r} cannot be opened: {error}."
+        ) from None
 
 
 def worker_options(settings: Settings) -> WorkerOptions:

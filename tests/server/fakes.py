@@ -16,7 +16,7 @@ from server.worker.protocol import Attended, Maps, ModelLoaded, Timings, Transla
 from server.worker.supervisor import WorkerFailure, WorkerStatus
 
 EOS = 3
-TAGS = {"en": 10, "de": 11, "fr": 12, "es": 13, "it": 14, "ru": 15}
+TAGS = {code: 10 + i for i, code in enumerate(["en", "de", "fr", "es", "it", "ru", "pt-BR", "zh-Hans", "zh-Hant"])}
 FIRST = 100
 """Id of the character U+0000; the ids of the others follow in order."""
 

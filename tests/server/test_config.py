@@ -1,0 +1,69 @@
+"""Settings: flags over variables over defaults, all validated."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from server.config import Settings, add_flags
+from server.errors import SettingsError
+
+
+def read(*flags: str, **variables: str) -> Settings:
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    return Settings.read(parser.parse_args(flags), variables)
+
+
+def test_a_flag_wins_over_a_variable_over_the_default():
+    assert read().port == 8000
+    assert read(ATTENTIVE_PORT="9000").port == 9000
+    assert read("--port", "9001", ATTENTIVE_PORT="9000").port == 9001
+    assert read(ATTENTIVE_PORT="").port == 8000
+
+
+def test_every_kind_of_value():
+    settings = read(
+        "--history", "off", "--grace-seconds", "1.5", "--dtype", "int8", ATTENTIVE_WEIGHTS="/models", ATTENTIVE_DATA="~"
+    )
+    assert settings.history is False
+    assert settings.grace_seconds == 1.5
+    assert settings.dtype == "int8"
+    assert settings.weights == Path("/models")
+    assert settings.data == Path.home()
+
+
+@pytest.mark.parametrize(
+    "flags",
+    [
+        ("--port", "http"),
+        ("--port", "70000"),
+        ("--port", "-1"),
+        ("--history", "maybe"),
+        ("--device", "tpu"),
+        ("--dtype", "int4"),
+        ("--timeout-seconds", "nan"),
+        ("--timeout-seconds", "0"),
+        ("--char-limit", "0"),
+        ("--beam-size", "33"),
+        ("--data", __file__),
+        ("--log-level", "loud"),
+    ],
+)
+def test_a_wrong_value_is_named_with_its_flag_and_variable(flags):
+    with pytest.raises(SettingsError) as caught:
+        read(*flags)
+    assert flags[0] in str(caught.value)
+    assert "ATTENTIVE_" + flags[0].strip("-").replace("-", "_").upper() in str(caught.value)
+
+
+def test_help_names_every_setting():
+    parser = argparse.ArgumentParser()
+    add_flags(parser)
+    text = parser.format_help()
+    for field in dataclasses.fields(Settings):
+        assert "--" + field.name.replace("_", "-") in text
+        assert "ATTENTIVE_" + field.name.upper() in text.replace("\n", "").replace(" ", "")
