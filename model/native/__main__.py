@@ -15,9 +15,9 @@ def main() -> int:
     parser.add_argument("folder", nargs="?", type=Path, default=SOURCES, help="where to put the library")
     arguments = parser.parse_args()
     try:
-        print(build(arguments.folder))
+        sys.stdout.write(f"{build(arguments.folder)}\n")
     except NativeUnavailable as unavailable:
-        print(unavailable, file=sys.stderr)
+        sys.stderr.write(f"{unavailable}\n")
         return 1
     return 0
 

@@ -108,6 +108,13 @@ void attend_head(const char* const* pages, size_t offset, int length, const floa
     for (int j = 0; j < D / 16; ++j) _mm512_storeu_ps(context + 16 * j, _mm512_mul_ps(_mm512_add_ps(sum[0][j], sum[1][j]), share));
 }
 
+// Asks for a head's keys and values while the one before it is computed: they are read once a step, far from the caches.
+void fetch_head(const char* const* pages, int count, size_t offset, size_t bytes) {
+    for (int page = 0; page < count; ++page) {
+        for (size_t line = 0; line < bytes; line += 64) _mm_prefetch(pages[page] + offset + line, _MM_HINT_T0);
+    }
+}
+
 template <typename E>
 decltype(&attend_head<E, 64>) head_kernel(int dim) {
     switch (dim) {
@@ -154,7 +161,10 @@ void write_position(const AttentionShape& shape, const PageLayout& layout, char*
 void attend_pages(const AttentionShape& shape, const PageLayout& layout, const char* const* pages, size_t offset, int length,
                   const float* query, float* scores, float* context) {
     const auto kernel = shape.precision == Precision::Int8 ? head_kernel<int8_t>(shape.dim) : head_kernel<float>(shape.dim);
+    const int count = (length + kPage - 1) / kPage;
+    fetch_head(pages, count, offset, layout.head_bytes);
     for (int h = 0; h < shape.heads; ++h) {
+        if (h + 1 < shape.heads) fetch_head(pages, count, offset + (h + 1) * layout.head_bytes, layout.head_bytes);
         kernel(pages, offset + h * layout.head_bytes, length, query + h * shape.dim, scores, context + h * shape.dim);
     }
 }

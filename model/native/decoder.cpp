@@ -102,7 +102,8 @@ void Engine::choose(Member& member, int count, int32_t* ids, float* scores, floa
         float* logits = scratch_[member.index].as<float>();
         for (int first = 0; first < count; first += kRows) {
             const int last = std::min(count, first + kRows);
-            projection_->panel(input, panel, first, last, logits, kPanel);
+            const int next = first ? projection_->panels() : panel + team_.size();  // ask for it once
+            projection_->panel(input, panel, next, first, last, logits, kPanel);
             for (int row = first; row < last; ++row) choice_.take(member.index, row, panel, logits + (row - first) * kPanel);
         }
     });

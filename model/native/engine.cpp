@@ -134,7 +134,7 @@ void Engine::apply(Member& member, const Linear& linear, const Rows& input, int 
     const size_t stride = width(linear.out());
     member.each(panels * chunks, [&](int task) {
         const int panel = task / chunks, first = task % chunks * height;
-        linear.panel(input, panel, first, std::min(rows, first + height), out + first * stride + panel * kPanel, stride);
+        linear.panel(input, panel, panel + team_.size(), first, std::min(rows, first + height), out + first * stride + panel * kPanel, stride);
     });
 }
 

@@ -125,8 +125,8 @@ class NativeEngine:
         for name, matrix, bias in linears(self.config, tensors):
             weight = np.ascontiguousarray(matrix, dtype=np.float32)
             offset = None if bias is None else np.ascontiguousarray(bias, dtype=np.float32)
-            if offset is not None and offset.shape != weight.shape[:1]:
-                raise ValueError(f"The bias of {name} does not fit its weight.")
+            if weight.ndim != 2 or (offset is not None and offset.shape != weight.shape[:1]):
+                raise ValueError(f"The tensors of {name} do not have the shapes of a matrix and its bias.")
             self._call("linear", name.encode(), library.float32(weight), library.float32(offset), *weight.shape)
         for name, vector in vectors(self.config, tensors, positions):
             values = np.ascontiguousarray(vector, dtype=np.float32)

@@ -16,9 +16,10 @@ namespace {
 constexpr int kTile = 6;  // rows of a tile: 6 x 4 accumulators, 4 weights and 1 broadcast fill 29 of 32 registers
 constexpr size_t kHuge = size_t{1} << 21;
 
-template <int R>
+// `ahead`, if the tile has one, is asked for along the way: the panel that this thread reads next, still far from the caches.
+template <int R, bool Ahead>
 void tile_int8(const uint8_t* a, size_t stride, const int8_t* weights, int k, const int32_t* corrections, const float* row_scales,
-               const float* column_scales, const float* bias, float* out, size_t out_stride) {
+               const float* column_scales, const float* bias, float* out, size_t out_stride, const int8_t* ahead) {
     __m512i acc[R][4];
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
@@ -26,6 +27,10 @@ void tile_int8(const uint8_t* a, size_t stride, const int8_t* weights, int k, co
         for (int j = 0; j < 4; ++j) acc[r][j] = _mm512_load_si512(corrections + 16 * j);
     }
     for (int i = 0; i < k; i += 4, weights += 256) {
+        if constexpr (Ahead) {
+#pragma GCC unroll 4
+            for (int j = 0; j < 4; ++j) _mm_prefetch(ahead + i * kPanel + 64 * j, _MM_HINT_T1);
+        }
         const __m512i w0 = _mm512_load_si512(weights), w1 = _mm512_load_si512(weights + 64);
         const __m512i w2 = _mm512_load_si512(weights + 128), w3 = _mm512_load_si512(weights + 192);
 #pragma GCC unroll 8
@@ -78,7 +83,11 @@ void tile_float(const float* a, size_t a_stride, const float* b, size_t b_stride
     }
 }
 
-constexpr decltype(&tile_int8<1>) kTileInt8[] = {tile_int8<1>, tile_int8<2>, tile_int8<3>, tile_int8<4>, tile_int8<5>, tile_int8<6>};
+using TileInt8 = decltype(&tile_int8<1, false>);
+constexpr TileInt8 kTileInt8[2][kTile] = {
+    {tile_int8<1, false>, tile_int8<2, false>, tile_int8<3, false>, tile_int8<4, false>, tile_int8<5, false>, tile_int8<6, false>},
+    {tile_int8<1, true>, tile_int8<2, true>, tile_int8<3, true>, tile_int8<4, true>, tile_int8<5, true>, tile_int8<6, true>},
+};
 constexpr decltype(&tile_float<1>) kTileFloat[] = {tile_float<1>, tile_float<2>, tile_float<3>,
                                                    tile_float<4>, tile_float<5>, tile_float<6>};
 
@@ -154,15 +163,17 @@ void Linear::pack_float(const float* weight) {
     }
 }
 
-void Linear::panel(const Rows& rows, int panel, int first, int last, float* out, size_t stride) const {
+void Linear::panel(const Rows& rows, int panel, int next, int first, int last, float* out, size_t stride) const {
     const size_t column = static_cast<size_t>(panel) * kPanel;
     const float* bias = bias_.as<float>() + column;
     if (precision_ == Precision::Int8) {
         const int8_t* weights = weights_.as<int8_t>() + column * in_;
+        const int8_t* ahead = weights_.as<int8_t>() + static_cast<size_t>(std::min(next, panels_ - 1)) * kPanel * in_;
+        int block = 0;  // the first block waits for its own panel, the second has time to ask for the next one
         blocks(last - first, [&](int row, int height) {
-            kTileInt8[height - 1](rows.quantized + (first + row) * rows.stride, rows.stride, weights, in_,
+            kTileInt8[block++ == 1 && next < panels_][height - 1](rows.quantized + (first + row) * rows.stride, rows.stride, weights, in_,
                                   corrections_.as<int32_t>() + column, rows.scales + first + row, scales_.as<float>() + column, bias,
-                                  out + row * stride, stride);
+                                  out + row * stride, stride, ahead);
         });
     } else {
         const float* weights = weights_.as<float>() + column * in_;

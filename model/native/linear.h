@@ -46,7 +46,8 @@ class Linear {
     Linear(Precision precision, const float* weight, const float* bias, int out, int in);
 
     // Outputs [panel * 64, panel * 64 + 64) of rows [first, last): out[(row - first) * stride + j]. Columns past `out` are 0.
-    void panel(const Rows& rows, int panel, int first, int last, float* out, size_t stride) const;
+    // `next` is the panel that this thread will probably compute after this one (or one past the last).
+    void panel(const Rows& rows, int panel, int next, int first, int last, float* out, size_t stride) const;
     // One row of the weight matrix as float32: what an embedding looks up.
     void row(int index, float* values) const;
 

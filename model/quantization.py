@@ -1,0 +1,133 @@
+"""int8 linears for the CPU in plain torch: weights per output channel, activations per row, exact integer sums.
+
+The rule, shared with the native engine (model/native/simd.h): with top = max |x| of a row, q = round_half_even(x * (127 / top)),
+x ~ q * (top / 127). One scale per row of activations means that a result never depends on the other rows of a batch.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import torch
+from torch import Tensor, nn
+
+from model.config import ModelConfig
+from model.transformer import Transformer
+
+_EXACT_TERMS = 1024
+"""So many products of int8 sum to less than 2^24 and are exact in float32, in any order."""
+
+
+def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
+    """x (..., K) float -> int8 (..., K) and float32 scales (..., 1)."""
+    x = x.float()
+    top = x.abs().amax(dim=-1, keepdim=True)
+    inverse = torch.where(top > 0, 127.0 / top, torch.zeros_like(top))
+    return (x * inverse).round().clamp(-127, 127).to(torch.int8), top / 127.0
+
+
+def integer_product(left: Tensor, right: Tensor) -> Tensor:
+    """left (M, K) int8 times right (N, K) int8 transposed: exact sums (M, N), int32."""
+    if _exact_int_mm():
+        return torch._int_mm(left, right.t())
+    total = torch.zeros(left.shape[0], right.shape[0], dtype=torch.int32)
+    for start in range(0, left.shape[1], _EXACT_TERMS):
+        part = slice(start, start + _EXACT_TERMS)
+        total += (left[:, part].float() @ right[:, part].float().t()).to(torch.int32)
+    return total
+
+
+@cache
+def _exact_int_mm() -> bool:
+    """Whether torch's integer product is exact here: kernels for processors without VNNI saturate pairs of products."""
+    left = torch.full((4, 64), 127, dtype=torch.int8)
+    for right in (left, -left):
+        try:
+            product = torch._int_mm(left, right.t())
+        except RuntimeError:
+            return False
+        if not torch.equal(product, (left.int() @ right.int().t())):
+            return False
+    return True
+
+
+class QuantizedLinear(nn.Module):
+    """y = x W^T + b with W (N, K) int8 and a scale per output. Takes the place of nn.Linear in evaluation."""
+
+    weight: Tensor
+    scale: Tensor
+
+    def __init__(self, weight: Tensor, scale: Tensor, bias: Tensor | None) -> None:
+        super().__init__()
+        self.register_buffer("weight", weight)  # (N, K) int8
+        self.register_buffer("scale", scale)  # (N, 1)
+        self.bias = None if bias is None else nn.Parameter(bias.detach().clone(), requires_grad=False)
+
+    @classmethod
+    def of(cls, weight: Tensor, bias: Tensor | None) -> QuantizedLinear:
+        """Quantise a float weight (N, K)."""
+        return cls(*quantize_rows(weight.detach()), bias)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (..., K) -> (..., N)."""
+        rows, scales = quantize_rows(x.reshape(-1, x.shape[-1]))
+        y = integer_product(rows, self.weight).float() * (scales * self.scale.t())
+        if self.bias is not None:
+            y = y + self.bias
+        return y.view(*x.shape[:-1], -1)
+
+
+class QuantizedEmbedding(nn.Module):
+    """Rows of an int8 table (V, d_model) with a scale each."""
+
+    weight: Tensor
+    scale: Tensor
+
+    def __init__(self, weight: Tensor) -> None:
+        super().__init__()
+        table, scale = quantize_rows(weight.detach())
+        self.register_buffer("weight", table)
+        self.register_buffer("scale", scale)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        """ids (...) -> (..., d_model) float32."""
+        return self.weight[ids].float() * self.scale[ids]
+
+
+class QuantizedTransformer(Transformer):
+    """A Transformer whose matrices are int8; LayerNorm, softmax, keys and values stay float32. Only for evaluation."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        with torch.device("meta"):
+            super().__init__(config)
+
+    def logits(self, features: Tensor) -> Tensor:
+        """Pre-softmax projection: features (..., d_model) -> (..., V)."""
+        logits: Tensor = self.projection(features)
+        return logits
+
+
+def quantize(transformer: Transformer) -> QuantizedTransformer:
+    """A copy with int8 matrices; small parameters are shared with the original. The original is left as it was."""
+    config = transformer.config
+    copy = QuantizedTransformer(config)
+    bias = transformer.output_bias if config.output_bias else None
+    embedding = QuantizedEmbedding(transformer.embedding.weight)
+    tied = config.tied_embeddings
+    if tied:
+        projection = QuantizedLinear(embedding.weight, embedding.scale, bias)
+    else:
+        projection = QuantizedLinear.of(transformer.projection.weight, bias)
+        copy.set_submodule("source_embedding", QuantizedEmbedding(transformer.source_embedding.weight))
+    for name, module in transformer.named_modules():
+        if isinstance(module, nn.Linear) and name != "projection":
+            copy.set_submodule(name, QuantizedLinear.of(module.weight, module.bias))
+        elif isinstance(module, nn.LayerNorm | nn.Embedding) and "embedding" not in name:
+            copy.set_submodule(name, module)
+    copy.set_submodule("embedding", embedding)
+    copy.add_module("projection", projection)
+    if config.output_bias:
+        copy.output_bias = transformer.output_bias
+    if "position_table" in dict(transformer.named_buffers()):
+        copy.register_buffer("position_table", transformer.get_buffer("position_table"), persistent=False)
+    return copy.eval()
