@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from server.commands import models, serve, translate
+from server.commands import keys, models, serve, translate
 from server.errors import AttentiveError, SettingsError
 from server.services import server_version
 
-COMMANDS = (serve, translate, models)
+COMMANDS = (serve, translate, models, keys)
 INTERRUPTED = 130
 
 

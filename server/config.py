@@ -65,6 +65,14 @@ class Settings:
     history_bytes: int = setting(64_000_000, "approximate size of what is remembered in memory", 1, MAX_INT)
     history_seconds: float = setting(3_600.0, "time a translation is remembered", 1.0, 10 * 365 * 86_400)
 
+    key_required: bool = setting(False, "refuse requests without an API key (see `attentive keys`)")
+    requests_per_minute: int = setting(0, "requests per key, or per address without one; 0 is unlimited", 0, MAX_INT)
+    characters_per_minute: int = setting(0, "characters per key, or per address without one; 0 is unlimited", 0, MAX_INT)
+    limits_storage: str = setting("memory://", "where these are counted; redis://host:port shares them between servers")
+    trusted_proxies: str = setting(
+        "", "addresses of proxies, separated by commas, whose X-Forwarded-For names the caller; * trusts everybody"
+    )
+
     cors_origins: str = setting("*", "origins that browsers may call from, separated by commas")
     log_format: LogFormat = setting("json", "form of the log lines on standard error")
     log_level: LogLevel = setting("info", "least severe log line that is written")

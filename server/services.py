@@ -8,6 +8,7 @@ import sqlite3
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 
+from server.access import Access
 from server.admission import Admission
 from server.catalog import Catalog
 from server.config import Settings
@@ -42,6 +43,7 @@ class Services:
     def __init__(self, settings: Settings, engine: Supervisor | None = None, catalog: Catalog | None = None) -> None:
         self.settings = settings
         self.metrics = Metrics(server_version())
+        self.access = Access(settings)
         self.model_errors: dict[str, str] = {}
         if catalog is None:
             models, self.model_errors = find_models(settings.weights)

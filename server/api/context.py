@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from typing import Any
 
 import orjson
@@ -18,12 +17,25 @@ def services_of(request: Request) -> Services:
     return services
 
 
-def caller(request: Request, api_key: str | None = None) -> str:
-    """An opaque name for the caller, for fairness between callers: from the key where there is one, else the
-    address."""
-    if api_key:
-        return hashlib.sha256(api_key.encode("utf-8", "surrogatepass")).hexdigest()[:16]
+def caller(request: Request) -> str:
+    """The caller's address, for fairness between callers."""
     return request.client.host if request.client else ""
+
+
+async def enter(request: Request, characters: int = 0, api_key: str | None = None) -> str:
+    """Lets the caller in, counts the request and its characters, and returns an opaque name, for fairness between
+    callers.
+
+    The key may also stand in the header `Authorization` after any scheme (Bearer, DeepL-Auth-Key). Raises Forbidden,
+    Overloaded or TextTooLong.
+    """
+    address = request.client.host if request.client else ""
+    return await services_of(request).access.enter(api_key or header_key(request), address, characters)
+
+
+def header_key(request: Request) -> str | None:
+    """The key in the header `Authorization`, if there is one."""
+    return request.headers.get("authorization", "").strip().partition(" ")[2].strip() or None
 
 
 def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

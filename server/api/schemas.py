@@ -44,6 +44,8 @@ class TranslateParameters(Schema):
     length_penalty: OptionalFloat = Field(default=None, ge=0, le=5, description="GNMT length penalty alpha.")
     max_length: OptionalInt = Field(default=None, ge=1, le=100_000, description="Most tokens generated per sentence.")
     details: bool = Field(default=False, description="Add sentences, pieces, scores and timings.")
+    stream: bool = Field(default=False, description="Answer with server-sent events: sentences as they finish.")
+    stream_tokens: bool = Field(default=False, description="The same, with the tokens of sentences under way too.")
     timeout: OptionalFloat = Field(default=None, gt=0, description="Give up after so many seconds.")
 
 

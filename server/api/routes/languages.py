@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api import parameters
-from server.api.context import json_response, services_of
+from server.api.context import enter, json_response, services_of
 from server.api.documentation import documented
 from server.api.routes.translate import check_texts
 from server.api.schemas import DetectedLanguage, DetectParameters, Language
@@ -33,6 +33,7 @@ async def detect(request: Request) -> Response:
     services = services_of(request)
     asked = await parameters.read(request, DetectParameters)
     check_texts((asked.q,), services.settings)
+    await enter(request, len(asked.q), asked.api_key)
     guesses = await asyncio.to_thread(services.translator.detect, asked.q)
     return json_response(guesses)
 
@@ -44,8 +45,8 @@ async def frontend_settings(request: Request) -> Response:
     body: dict[str, Any] = {
         "charLimit": settings.char_limit,
         "frontendTimeout": 1000,
-        "apiKeys": False,
-        "keyRequired": False,
+        "apiKeys": services.access.uses_keys,
+        "keyRequired": services.access.key_required,
         "suggestions": False,
         "filesTranslation": False,
         "supportedFilesFormat": [],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 from fastapi import APIRouter
@@ -10,9 +11,10 @@ from starlette.responses import Response
 
 from model.options import DecodingOptions
 from server.api import parameters
-from server.api.context import caller, json_response, services_of
+from server.api.context import enter, json_response, services_of
 from server.api.documentation import documented
 from server.api.schemas import TranslateAnswer, TranslateParameters
+from server.api.streaming import stream
 from server.config import Settings
 from server.errors import InvalidRequest, TextTooLong
 from server.translation import Sentence, TranslatedLeg, Translation, TranslationRequest
@@ -24,9 +26,12 @@ router = APIRouter(tags=["translation"])
 async def translate(request: Request) -> Response:
     services = services_of(request)
     asked = await parameters.read(request, TranslateParameters)
-    translations = await services.translator.translate(
-        translation_request(asked, request, services.settings),
-    )
+    wanted = translation_request(asked, request, services.settings)
+    client = await enter(request, sum(map(len, wanted.texts)), asked.api_key)
+    wanted = dataclasses.replace(wanted, client=client)
+    if asked.stream or asked.stream_tokens:
+        return await stream(services.translator, wanted, asked.stream_tokens, lambda done: answer(asked, done))
+    translations = await services.translator.translate(wanted)
     body = answer(asked, translations)
     return json_response(body, headers={"Server-Timing": server_timing(translations)})
 
@@ -50,7 +55,6 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         target=asked.target,
         format=asked.format,
         options=options,
-        client=caller(request, asked.api_key),
         deadline=parameters.deadline(request, settings.timeout_seconds, asked.timeout),
     )
 
