@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import logging
+import socket
 from types import FrameType
 
 import uvicorn
 
 from server.api.app import create_app
 from server.config import Settings, add_flags
+from server.errors import SettingsError
 from server.log import configure
 from server.services import Services
 
@@ -42,8 +44,6 @@ def run(arguments: argparse.Namespace) -> int:
     services = Services(settings)
     config = uvicorn.Config(
         create_app(settings, services),
-        host=settings.host,
-        port=settings.port,
         loop="auto",  # uvloop and httptools where they are installed
         http="auto",
         log_config=None,
@@ -55,6 +55,26 @@ def run(arguments: argparse.Namespace) -> int:
         timeout_keep_alive=75,
         h11_max_incomplete_event_size=65_536,
     )
-    server = Server(config, services)
-    server.run()
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    with listener(settings) as bound:
+        log.info("listening", extra={"host": settings.host, "port": bound.getsockname()[1]})
+        server = Server(config, services)
+        server.run(sockets=[bound])
+    log.info("stopped")
     return 0 if server.started else 1
+
+
+def listener(settings: Settings) -> socket.socket:
+    """The listening socket, bound before anything heavy starts. Raises SettingsError where the address is taken."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    bound = socket.socket(family)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((settings.host, settings.port))
+        bound.set_inheritable(False)
+    except OSError as error:
+        bound.close()
+        raise SettingsError(
+            f"--host and --port: cannot listen on {settings.host} port {settings.port}: {error.strerror or error}."
+        ) from None
+    return bound
