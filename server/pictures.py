@@ -44,12 +44,13 @@ def picture(maps: list[MapView], format: Format, title: str) -> bytes:
 
 
 def _draw(maps: list[MapView], format: Format, title: str) -> bytes:
-    import matplotlib
+    import matplotlib as mpl
     from matplotlib.figure import Figure
 
     # Labels stay text in an SVG: whoever shows it has fonts for every script and knows which way each is written.
-    style = {"svg.fonttype": "none", "svg.hashsalt": "attentive", "font.family": _fonts(), "axes.linewidth": 0.6}
-    with matplotlib.rc_context(style):
+    with mpl.rc_context(
+        {"svg.fonttype": "none", "svg.hashsalt": "attentive", "font.family": _fonts(), "text.parse_math": False}
+    ):
         figure = Figure(layout="constrained")
         figure.suptitle(_plain(title), fontsize=9, x=0.01, ha="left", wrap=True)
         if len(maps) == 1 and maps[0].weights.shape[:2] == (1, 1):
@@ -128,8 +129,8 @@ def _name(view: MapView, layer: int, head: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """A label as matplotlib may print it: no formulas, no control characters, long ones cut in the middle."""
-    printable = "".join(c if unicodedata.category(c)[0] != "C" else "\u00b7" for c in text).replace("$", r"\$")
+    """A label as it may be printed: no control characters, long ones cut in the middle."""
+    printable = "".join(c if unicodedata.category(c)[0] != "C" else "\u00b7" for c in text)
     return printable if len(printable) <= 120 else printable[:80] + "\u2026" + printable[-39:]
 
 

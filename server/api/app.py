@@ -15,12 +15,19 @@ from starlette.responses import Response
 from server.api.errors import ErrorWriter, Shape
 from server.api.middleware.exchange import Exchange
 from server.api.middleware.observe import Observe
-from server.api.routes import attention, health, languages, translate
+from server.api.routes import attention, explorer, health, languages, looking, translate
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded
 from server.services import Services, server_version
 
-ROUTERS = (translate.router, languages.router, attention.router, health.router)
+ROUTERS = (
+    translate.router,
+    languages.router,
+    attention.router,
+    looking.router,
+    explorer.router,
+    health.router,
+)
 """Every router. A dialect is one more file with a router, and an entry in SHAPES where its errors look different."""
 SHAPES: tuple[Shape, ...] = ()
 DESCRIPTION = (

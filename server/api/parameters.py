@@ -116,3 +116,19 @@ def number_or_word(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value.strip().lower()
+
+
+def head_mask(text: str | None) -> tuple[tuple[str, int, int], ...]:
+    """Heads from "kind.layer.head,...". Raises InvalidRequest where the text is something else."""
+    found: set[tuple[str, int, int]] = set()
+    for part in (text or "").split(","):
+        match part.strip().split("."):
+            case [""]:
+                continue
+            case [("cross" | "encoder" | "decoder") as kind, layer, head] if all(
+                number.isascii() and number.isdigit() and len(number) < 4 for number in (layer, head)
+            ):
+                found.add((kind, int(layer), int(head)))
+            case _:
+                raise InvalidRequest("masked_heads must look like cross.0.1,encoder.2.3 (kind.layer.head from 0).")
+    return tuple(sorted(found))

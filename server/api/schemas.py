@@ -44,6 +44,12 @@ class TranslateParameters(Schema):
     length_penalty: OptionalFloat = Field(default=None, ge=0, le=5, description="GNMT length penalty alpha.")
     max_length: OptionalInt = Field(default=None, ge=1, le=100_000, description="Most tokens generated per sentence.")
     details: bool = Field(default=False, description="Add sentences, pieces, scores and timings.")
+    masked_heads: StrictStr | None = Field(
+        default=None,
+        max_length=4096,
+        description="Attention heads to switch off, kind.layer.head each, separated by commas.",
+        examples=["cross.0.1,encoder.2.3"],
+    )
     stream: bool = Field(default=False, description="Answer with server-sent events: sentences as they finish.")
     stream_tokens: bool = Field(default=False, description="The same, with the tokens of sentences under way too.")
     timeout: OptionalFloat = Field(default=None, gt=0, description="Give up after so many seconds.")

@@ -1,7 +1,12 @@
-"""GET /attention: the weights behind a translation as JSON."""
+"""GET /attention: the weights behind a translation as numbers, pictures or a report."""
 
 from __future__ import annotations
 
+import asyncio
+import base64
+import dataclasses
+import hashlib
+import io
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -12,19 +17,31 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.options import DecodingOptions
+from server import pictures, reports
 from server.api import parameters
 from server.api.context import caller, json_response, services_of
 from server.api.documentation import documented_query
+from server.api.negotiation import preferred
+from server.api.routes.explorer import page
 from server.api.routes.translate import check_texts
 from server.api.schemas import OptionalInt, Schema
 from server.errors import InvalidRequest
 from server.inspection import Look, Token
 from server.translation import TranslationRequest
-from server.worker.protocol import Maps
+from server.views import KINDS, MapView, ViewOptions, alignment, figures, views, words_of
 
 router = APIRouter(tags=["look inside"])
-Weights = NDArray[np.float32]
-KINDS: tuple[Literal["cross", "encoder", "decoder"], ...] = ("cross", "encoder", "decoder")
+Format = Literal["json", "npz", "svg", "png", "html"]
+MEDIA: dict[Format, str] = {
+    "json": "application/json",
+    "npz": "application/x-npz",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "html": "text/html; charset=utf-8",
+}
+WEIGHTS_LIMIT = 8_000_000
+"""Weights in one answer written as numbers: about 100 MB of JSON."""
+MASK_LIMIT = 4096
 
 
 class AttentionParameters(Schema):
@@ -43,16 +60,55 @@ class AttentionParameters(Schema):
     layer: Annotated[int | Literal["all"], BeforeValidator(parameters.number_or_word)] = Field(
         default="all", description="One layer, counted from 0, or `all`."
     )
-    head: Annotated[int | Literal["all", "mean"], BeforeValidator(parameters.number_or_word)] = Field(
-        default="all", description="One head, counted from 0, `mean` over the heads, or `all`."
+    head: Annotated[int | Literal["all", "mean", "max"], BeforeValidator(parameters.number_or_word)] = Field(
+        default="all", description="One head, counted from 0, `mean` or `max` over the heads, or `all`."
+    )
+    level: Literal["piece", "word"] = Field(
+        default="piece", description="`word` sums weights over a key's pieces and averages them over a query's."
+    )
+    rollout: bool = Field(default=False, description="Attention rollout in place of heads: one map per layer.")
+    normalize: Literal["none", "row", "max"] = Field(
+        default="none", description="`row`: every query's weights sum to 1; `max`: a map's largest weight is 1."
+    )
+    figures: bool = Field(default=False, description="Add entropy, diagonality and role of every head.")
+    numbers: Literal["lists", "float32", "uint16"] = Field(
+        default="lists",
+        description="How JSON holds weights: nested lists, or base64 of little-endian float32, or of uint16 (65535 w).",
+    )
+    masked_heads: StrictStr | None = Field(
+        default=None,
+        max_length=MASK_LIMIT,
+        description="Heads to switch off, kind.layer.head each, separated by commas.",
+        examples=["cross.0.1,encoder.2.3"],
     )
     beam_size: OptionalInt = Field(default=None, ge=1, le=32, description="Beam width for q.")
+    format: Format | None = Field(
+        default=None,
+        description="`json`, `npz`, a picture (`svg`, `png`), or `html`, a report in one file. Without it `Accept` decides; "
+        "a browser gets the explorer.",
+    )
 
 
 @router.get("/attention", **documented_query("Attention behind a translation", AttentionParameters))
 async def attention(request: Request) -> Response:
-    asked = parameters.validated(AttentionParameters, parameters.pairs(request.scope["query_string"]))
-    return json_response(answer(asked, await look(asked, request)))
+    query = parameters.pairs(request.scope["query_string"])
+    accept = request.headers.get("accept", "")
+    if "format" not in query and preferred(accept, ("application/json", "text/html")) == "text/html":
+        return page(request)
+    asked = parameters.validated(AttentionParameters, query)
+    format = asked.format or chosen_format(accept)
+    found = await look(asked, request)
+    tag = etag(asked, format, found)
+    headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept"}
+    if tag in [given.strip() for given in request.headers.get("if-none-match", "").split(",")]:
+        return Response(status_code=304, headers=headers)
+    return await written(asked, format, found, headers)
+
+
+def chosen_format(accept: str) -> Format:
+    """The format for a request that names none."""
+    media = preferred(accept, ("application/json", "image/svg+xml", "image/png", "application/x-npz"))
+    return next(format for format, kind in MEDIA.items() if kind.startswith(media))
 
 
 async def look(asked: AttentionParameters, request: Request) -> Look:
@@ -60,32 +116,85 @@ async def look(asked: AttentionParameters, request: Request) -> Look:
     nothing."""
     services = services_of(request)
     deadline = parameters.deadline(request, services.settings.timeout_seconds)
+    masked = parameters.head_mask(asked.masked_heads)
     if asked.id is not None:
-        return await services.inspector.served(asked.id, sentence=asked.sentence, leg=asked.leg, deadline=deadline)
+        return await services.inspector.served(
+            asked.id, sentence=asked.sentence, leg=asked.leg, masked=masked, deadline=deadline
+        )
     if asked.q is None or asked.source is None or asked.target is None:
         raise InvalidRequest("Give either id, or q with source and target.")
     check_texts((asked.q,), services.settings)
     if asked.translation is not None:
         check_texts((asked.translation,), services.settings)
         return await services.inspector.forced(
-            asked.q, asked.translation, asked.source, asked.target, deadline=deadline
+            asked.q, asked.translation, asked.source, asked.target, masked, deadline=deadline
         )
     wanted = TranslationRequest(
         texts=(asked.q,),
         source=asked.source,
         target=asked.target,
-        options=DecodingOptions(beam_size=asked.beam_size or services.settings.beam_size),
+        options=DecodingOptions(beam_size=asked.beam_size or services.settings.beam_size, masked_heads=masked),
         client=caller(request),
         deadline=deadline,
     )
-    return await services.inspector.fresh(wanted, sentence=asked.sentence, leg=asked.leg)
+    return await services.inspector.fresh(wanted, sentence=asked.sentence, leg=asked.leg, masked=masked)
+
+
+async def written(asked: AttentionParameters, format: Format, found: Look, headers: dict[str, str]) -> Response:
+    """The answer in its format. Pictures and reports are made in a thread, so that nobody else waits for them."""
+    match format:
+        case "json":
+            return json_response(answer(asked, found), headers=headers)
+        case "npz":
+            body = await asyncio.to_thread(archive, found, shown(asked, found))
+        case "html":
+            body = await asyncio.to_thread(reports.report, answer(report_parameters(asked), found))
+            headers |= {"Content-Security-Policy": reports.policy()}
+        case _:
+            title = f"{found.source_text}  \u2192  {found.target_text}"
+            body = await asyncio.to_thread(pictures.picture, shown(asked, found), format, title)
+    name = f"attention.{format}"
+    headers |= {"Content-Disposition": f'{"inline" if format in ("svg", "png") else "attachment"}; filename="{name}"'}
+    return Response(body, 200, headers, MEDIA[format])
+
+
+def etag(asked: AttentionParameters, format: Format, found: Look) -> str:
+    """Changes whenever the answer does: the weights, the texts, and how they are to be shown."""
+    digest = hashlib.sha256(repr((asked, format, found.source_text, found.target_text)).encode("utf-8", "replace"))
+    for part in (found.attended.maps.cross, found.attended.maps.encoder, found.attended.maps.decoder):
+        digest.update(part)
+    return f'"{digest.hexdigest()[:32]}"'
+
+
+def shown(asked: AttentionParameters, found: Look) -> list[MapView]:
+    """The maps asked for. Raises InvalidRequest where they are too many to write down."""
+    options = ViewOptions(
+        kinds=KINDS if asked.kind == "all" else (asked.kind,),
+        layer=asked.layer,
+        head=asked.head,
+        level=asked.level,
+        rollout=asked.rollout,
+        normalize=asked.normalize,
+    )
+    maps = views(found, options)
+    if (size := sum(view.weights.size for view in maps)) > WEIGHTS_LIMIT:
+        raise InvalidRequest(f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head.")
+    return maps
+
+
+def report_parameters(asked: AttentionParameters) -> AttentionParameters:
+    """A report holds everything, whatever one view of it was asked for."""
+    kept = {"id", "q", "source", "target", "translation", "sentence", "leg", "masked_heads", "beam_size"}
+    return AttentionParameters(**asked.model_dump(include=kept), figures=True, numbers="uint16")
 
 
 def answer(asked: AttentionParameters, found: Look) -> dict[str, Any]:
     """The body of a 200. Maps are nested lists [layer][head][query][key], also where one layer or head was chosen."""
-    kinds = KINDS if asked.kind == "all" else (asked.kind,)
-    maps: dict[str, Any] = {kind: chosen(weights(found.attended.maps, kind), asked) for kind in kinds}
-    return {
+    maps = shown(asked, found)
+    kinds = [view.kind for view in maps]
+    words = words_of(found)
+    aligned = alignment(found)
+    body: dict[str, Any] = {
         "id": found.id,
         "model": found.leg.model.name,
         "language": {"source": found.leg.source, "target": found.leg.target},
@@ -93,13 +202,18 @@ def answer(asked: AttentionParameters, found: Look) -> dict[str, Any]:
         "sentences": found.sentences,
         "leg": found.leg_number,
         "legs": found.legs,
-        "source": side(found.source_text, found.source),
-        "target": side(found.target_text, found.target) | {"scores": found.attended.token_scores},
-        "decoder_input": {"pieces": [token.piece for token in found.decoder_input]},
-        "layers": {kind: numbers(weights(found.attended.maps, kind).shape[0], asked.layer) for kind in kinds},
-        "heads": {kind: numbers(weights(found.attended.maps, kind).shape[1], asked.head) for kind in kinds},
-        **maps,
+        "level": asked.level,
+        "source": side(found.source_text, found.source) | {"words": words.source},
+        "target": side(found.target_text, found.target)
+        | {"words": words.target, "scores": found.attended.token_scores, "candidates": found.candidates},
+        "decoder_input": {"pieces": [token.piece for token in found.decoder_input], "words": words.decoder_input},
+        "alignment": dataclasses.asdict(aligned.choice) | {"links": aligned.links, "coverage": aligned.coverage},
+        "layers": {view.kind: view.layers for view in maps},
+        "heads": {view.kind: view.heads for view in maps},
+        "shapes": {view.kind: view.weights.shape for view in maps},
+        **{view.kind: numbers(view.weights, asked.numbers) for view in maps},
     }
+    return body | {"figures": figures(found, kinds)} if asked.figures else body
 
 
 def side(text: str, tokens: tuple[Token, ...]) -> dict[str, Any]:
@@ -111,31 +225,18 @@ def side(text: str, tokens: tuple[Token, ...]) -> dict[str, Any]:
     }
 
 
-def weights(maps: Maps, kind: Literal["cross", "encoder", "decoder"]) -> Weights:
-    """One kind of map as an array, (L, H, T, S), (L, H, S, S) or (L, H, T, T)."""
-    data, shape = {
-        "cross": (maps.cross, maps.cross_shape),
-        "encoder": (maps.encoder, maps.encoder_shape),
-        "decoder": (maps.decoder, maps.decoder_shape),
-    }[kind]
-    return np.frombuffer(data, dtype=np.float32).reshape(shape)
+def numbers(weights: NDArray[np.float32], form: Literal["lists", "float32", "uint16"]) -> NDArray[np.float32] | str:
+    if form == "lists":
+        return weights
+    packed = weights.astype("<f4") if form == "float32" else np.rint(weights * 65535).astype("<u2")
+    return base64.b64encode(packed.tobytes()).decode("ascii")
 
 
-def chosen(maps: Weights, asked: AttentionParameters) -> Weights:
-    """The layers and heads asked for, still with four axes."""
-    layers, heads = maps.shape[:2]
-    for name, value, count in (("layer", asked.layer, layers), ("head", asked.head, heads)):
-        if isinstance(value, int) and value >= count:
-            raise InvalidRequest(f"{name} must be between 0 and {count - 1} for this model.")
-    if isinstance(asked.layer, int):
-        maps = maps[asked.layer : asked.layer + 1]
-    if asked.head == "mean":
-        maps = maps.mean(axis=1, keepdims=True)
-    elif isinstance(asked.head, int):
-        maps = maps[:, asked.head : asked.head + 1]
-    return np.ascontiguousarray(maps)
-
-
-def numbers(count: int, choice: int | str) -> list[int | str]:
-    """What the entries of an axis are: numbers counted from 0, or "mean"."""
-    return list(range(count)) if choice == "all" else [choice]
+def archive(found: Look, maps: list[MapView]) -> bytes:
+    """An .npz of the maps with their labels; opens without pickle."""
+    stream = io.BytesIO()
+    arrays: dict[str, Any] = {view.kind: view.weights for view in maps}
+    for view in maps:
+        arrays |= {f"{view.kind}_queries": np.array(view.queries), f"{view.kind}_keys": np.array(view.keys)}
+    np.savez(stream, allow_pickle=False, scores=np.array(found.attended.token_scores, dtype=np.float32), **arrays)
+    return stream.getvalue()

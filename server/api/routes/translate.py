@@ -48,6 +48,7 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         length_penalty=0.6 if asked.length_penalty is None else asked.length_penalty,
         max_length=asked.max_length,
         hypotheses=hypotheses,
+        masked_heads=parameters.head_mask(asked.masked_heads),
     )
     return TranslationRequest(
         texts=texts,
