@@ -127,11 +127,16 @@ def live_server(weights: Path, log: Path, arguments: Sequence[str] = ()) -> Iter
 def wait_until_ready(server: LiveServer) -> None:
     """Returns once /ready says so. Raises AssertionError with the log where the server ends or never is."""
     deadline = time.monotonic() + START_SECONDS
+    last = b""
     while time.monotonic() < deadline and server.process.poll() is None:
         try:
-            if server.get("/ready").status == 200:
+            answer = server.get("/ready")
+            if answer.status == 200:
                 return
+            last = answer.body
         except OSError:
             pass  # not listening yet
         time.sleep(0.1)
-    raise AssertionError(f"The server did not become ready:\n{server.log.read_text(encoding='utf-8')[-4000:]}")
+    lines = server.log.read_text(encoding="utf-8").splitlines()
+    said = "\n".join(line for line in lines if '"route": "/ready"' not in line)
+    raise AssertionError(f"The server did not become ready: {last.decode()}\n{said[-4000:]}")
