@@ -72,6 +72,8 @@ class NativeEngine:
         if lengths.min() < 1 or lengths.max() > self.config.max_length:
             raise ValueError(f"A source must have 1 to {self.config.max_length} tokens.")
         where = self._slots(slots)
+        if len(set(slots)) != len(slots):
+            raise ValueError("Slots of one prefill must be distinct.")
         self._call("prefill", len(sources), library.int32(where), library.int32(lengths), library.int32(tokens))
 
     def step(
