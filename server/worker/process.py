@@ -7,6 +7,7 @@ touches jobs; loading and compiling happen beside it and are picked up between s
 from __future__ import annotations
 
 import faulthandler
+import os
 import signal
 import sys
 import time
@@ -54,10 +55,11 @@ _LOOK_SECONDS = 0.02
 
 @dataclass(frozen=True, slots=True)
 class Loaded:
-    """A model is in memory under `key`, with `slots` slots. `announce` is False where only its engine got faster."""
+    """A model is in memory as `served`, the runner's own object, with `slots` slots; or `answer` has the error.
+    `announce` is False where the same model only moved to a faster engine."""
 
     model: str
-    key: object
+    served: object
     slots: int
     answer: ModelLoaded
     announce: bool = True
@@ -79,13 +81,13 @@ class Runner(Protocol):
     def load(self, model: str, folder: str) -> None: ...
     def loading(self) -> bool: ...
     def loaded(self) -> list[Loaded]: ...
-    def attach(self, lane: int, key: object) -> None: ...
+    def attach(self, lane: int, loaded: Loaded) -> None: ...
     def detach(self, lane: int) -> None: ...
     def refusal(self, lane: int, job: TranslateJob | AttentionJob) -> str | None: ...
     def prefill(self, lane: int, sequences: list[Sequence]) -> None: ...
     def step(self, lane: int, sequences: list[Sequence]) -> list[Finished]: ...
     def progress(self, sequence: Sequence) -> tuple[int, ...]: ...
-    def release(self, sequence: Sequence) -> None: ...
+    def release(self, lane: int, sequence: Sequence) -> None: ...
     def attend(self, look: Look) -> Attended: ...
     def blame(self, error: Exception) -> FailureKind | None: ...
 
@@ -156,8 +158,8 @@ class Worker:
         """Take in models that finished loading beside the loop and let go of those that are over."""
         for loaded in self._runner.loaded():
             if loaded.answer.error is None:
-                lane = self._scheduler.open(loaded.model, loaded.slots)
-                self._runner.attach(lane.number, loaded.key)
+                lane = self._scheduler.open(loaded.model, loaded.slots, same=not loaded.announce)
+                self._runner.attach(lane.number, loaded)
             if loaded.announce:
                 self._outbox.append(loaded.answer)
         for lane in self._scheduler.retire():
@@ -276,7 +278,7 @@ class Worker:
     def _release(self, job: Sequence | Look) -> None:
         self._shown.pop(job.id, None)
         if isinstance(job, Sequence) and job.slots:
-            self._runner.release(job)
+            self._runner.release(job.lane, job)
 
 
 def serve(arguments: Items[str], start: Callable[[WorkerOptions, int], Runner]) -> int:
@@ -295,6 +297,8 @@ def serve(arguments: Items[str], start: Callable[[WorkerOptions, int], Runner]) 
 
 
 if __name__ == "__main__":
-    from server.worker.runner import DeviceRunner  # torch is imported here, in the worker process alone
+    from server.worker.runner import DeviceRunner
 
-    sys.exit(serve(sys.argv[1:], DeviceRunner))
+    code = serve(sys.argv[1:], DeviceRunner)
+    sys.stdout.flush()
+    os._exit(code)  # threads that still load or compile are not waited for

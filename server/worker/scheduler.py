@@ -71,18 +71,16 @@ class Scheduler:
 
     # -- models --------------------------------------------------------------------------------------------------------
 
-    def open(self, model: str, slots: int) -> Lane:
-        """A model was loaded. Who waits for one of this name moves to the new lane; who runs finishes in the old."""
+    def open(self, model: str, slots: int, *, same: bool = False) -> Lane:
+        """A model was loaded; new jobs of this name go to its lane. Those accepted before finish in the old lane, whose
+        vocabulary they were written in; where it is the `same` model on another engine, those who wait move over."""
         lane = Lane(next(self._numbers), model, slots, free=list(range(slots)))
         old = self._current.get(model)
         self._lanes[lane.number] = self._current[model] = lane
         if old is not None:
             old.closing = True
-            lane.queue, old.queue = old.queue, FairQueue()
-            for job in self._jobs.values():
-                if job.lane == old.number and not job.running:
-                    job.lane = lane.number
-                    old.jobs, lane.jobs = old.jobs - 1, lane.jobs + 1
+            if same:
+                self._move(old, lane)
         return lane
 
     def close(self, model: str) -> bool:
@@ -147,17 +145,10 @@ class Scheduler:
             self._lanes[job.lane].jobs -= 1
         return job
 
-    def again(self, job: Sequence | Look) -> None:
+    def again(self, job: Sequence) -> None:
         """Run `job` once more from its start, with nothing beside it: one of its batch broke the step."""
         self._leave(job)
-        job.alone = True
-        if isinstance(job, Sequence):
-            job.slots, job.steps = (), 0
-        current = self._current.get(job.job.model)
-        if current is not None and current.number != job.lane:
-            self._lanes[job.lane].jobs -= 1
-            current.jobs += 1
-            job.lane = current.number
+        job.alone, job.slots, job.steps = True, (), 0
         self._alone.append(job)
 
     def looked(self, now: float, seconds: float) -> None:
@@ -228,6 +219,13 @@ class Scheduler:
         self._lanes[job.lane].jobs += 1
         if job.deadline is not None:
             heapq.heappush(self._deadlines, (job.deadline, job.id))
+
+    def _move(self, old: Lane, lane: Lane) -> None:
+        lane.queue, old.queue = old.queue, FairQueue()
+        for job in self._jobs.values():
+            if job.lane == old.number and not job.running:
+                job.lane = lane.number
+                old.jobs, lane.jobs = old.jobs - 1, lane.jobs + 1
 
     def _occupy(self, lane: Lane, sequence: Sequence) -> None:
         sequence.slots = tuple(heapq.heappop(lane.free) for _ in range(sequence.width))

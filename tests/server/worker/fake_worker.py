@@ -53,19 +53,19 @@ class FakeRunner:
             os.kill(os.getpid(), signal.SIGSEGV)
         error = "There is no such folder." if name == "absent" else None
         shift, _, milliseconds = name.partition("-") if error is None else ("0", "", "")
-        key = (int(shift), float(milliseconds or 0) / 1000)
-        self._loads.append(Loaded(model, key, SLOTS, ModelLoaded(model, 1, 1, 0.0, error)))
+        served = (int(shift), float(milliseconds or 0) / 1000)
+        self._loads.append(Loaded(model, served, SLOTS, ModelLoaded(model, 1, 1, 0.0, error)))
 
     def loading(self) -> bool:
-        return bool(self._loads)
+        return False
 
     def loaded(self) -> list[Loaded]:
         loads, self._loads = self._loads, []
         return loads
 
-    def attach(self, lane: int, key: object) -> None:
-        assert isinstance(key, tuple)
-        self._lanes[lane] = key
+    def attach(self, lane: int, loaded: Loaded) -> None:
+        assert isinstance(loaded.served, tuple)
+        self._lanes[lane] = loaded.served
 
     def detach(self, lane: int) -> None:
         del self._lanes[lane]
@@ -98,7 +98,7 @@ class FakeRunner:
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
         return tuple(self._made.get(sequence.id, ()))
 
-    def release(self, sequence: Sequence) -> None:
+    def release(self, lane: int, sequence: Sequence) -> None:
         self._made.pop(sequence.id, None)
 
     def attend(self, look: Look) -> Attended:

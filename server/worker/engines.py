@@ -1,0 +1,209 @@
+"""Model folders become backends here: which engine runs them on this device, and why not a faster one.
+
+On a CPU the native engine decodes int8 and float32. While it compiles, or where it cannot, torch decodes ("eager"). On a
+GPU torch decodes, with CUDA graphs where they can be used. torch is imported only when something needs it.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from model.folder import ModelFolder, read_folder
+from model.native.backend import NativeBackend, open_backend
+from model.native.build import NativeUnavailable, check_cpu, find
+from model.native.engine import Precision
+from model.native.tensors import SafetensorFiles, weight_files
+from model.search import Backend
+from server.worker.options import WorkerOptions
+
+if TYPE_CHECKING:
+    from model.transformer import Transformer
+
+CPU_SLOTS, GPU_SLOTS = 64, 256
+_GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
+"""One of these is there wherever the NVIDIA driver is (Linux, WSL)."""
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+"""Parameters of mallopt(3)."""
+COMPILING = "The native engine is being compiled."
+
+EngineName = Literal["native", "eager", "cuda-graphs"]
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where this worker computes. `device` is torch's name, `count` how many devices of the kind there are."""
+
+    device: str
+    count: int
+    dtype: str
+    threads: int
+    slots: int
+
+    @property
+    def cuda(self) -> bool:
+        return self.device.startswith("cuda")
+
+
+def find_place(options: WorkerOptions, index: int) -> Place:
+    """The device of worker `index`. Raises RuntimeError where the options ask for a GPU and there is none."""
+    threads = options.threads or len(os.sched_getaffinity(0))
+    if options.device == "cuda" or (options.device == "auto" and any(Path(file).exists() for file in _GPU_FILES)):
+        import torch
+
+        if torch.cuda.is_available():
+            dtype = "bfloat16" if options.dtype in ("auto", "int8") else options.dtype
+            slots = options.slots or GPU_SLOTS
+            return Place(f"cuda:{index}", torch.cuda.device_count(), dtype, threads, slots)
+        if options.device == "cuda":
+            raise RuntimeError("There is no CUDA device that torch can use; choose device cpu or auto.")
+    dtype = "int8" if options.dtype == "auto" else options.dtype
+    return Place("cpu", 1, dtype, threads, options.slots or CPU_SLOTS)
+
+
+class Weights:
+    """The torch Transformer of one folder in this worker's arithmetic, loaded when it is first needed, once."""
+
+    def __init__(self, folder: ModelFolder, place: Place) -> None:
+        self._folder, self._place = folder, place
+        self._lock = threading.Lock()
+        self._transformer: Transformer | None = None
+
+    def transformer(self) -> Transformer:
+        """Waits for another thread that is loading it. Raises FolderError."""
+        with self._lock:
+            if self._transformer is None:
+                self._transformer = self._load()
+            return self._transformer
+
+    def _load(self) -> Transformer:
+        import torch
+
+        from model.checkpoint import load_model
+        from model.quantization import quantize
+
+        torch.set_num_threads(self._place.threads)
+        if self._place.dtype == "int8":
+            return quantize(load_model(self._folder))
+        return load_model(self._folder, dtype=getattr(torch, self._place.dtype), device=self._place.device)
+
+
+@dataclass(slots=True, eq=False)
+class Served:
+    """A model in memory and ready to decode. `reason` says why no faster engine runs, None where there is none."""
+
+    folder: ModelFolder
+    backend: Backend
+    engine: EngineName
+    reason: str | None
+    weights: Weights
+    seconds: float
+
+
+def open_model(path: str, place: Place, options: WorkerOptions) -> Served:
+    """Load a folder on the fastest engine that is ready now, and warm it up. Raises FolderError."""
+    begun = time.monotonic()
+    folder = read_folder(Path(path))
+    weights = Weights(folder, place)
+    if place.cuda:
+        return _served(folder, partial(_torch, weights, place, options), weights, begun)
+    reason = why_not_native(place, options)
+    library = None if reason else find()
+    if library is not None:
+        try:
+            return open_native(folder, library, place, weights)
+        except NativeUnavailable as unavailable:
+            reason = str(unavailable)
+    elif reason is None:
+        reason = COMPILING
+    return _served(folder, partial(_torch, weights, place, options), weights, begun, reason)
+
+
+def why_not_native(place: Place, options: WorkerOptions) -> str | None:
+    """Why this worker does not decode on the native engine; None if it does, at once or when it is compiled."""
+    if options.engine == "eager":
+        return "The eager engine was asked for."
+    if place.cuda:
+        return "The native engine is for CPUs."
+    if place.dtype not in ("int8", "float32"):
+        return f"The native engine computes in int8 or float32, not in {place.dtype}."
+    try:
+        check_cpu()
+    except NativeUnavailable as unavailable:
+        return str(unavailable)
+    return None
+
+
+def open_native(folder: ModelFolder, library: Path, place: Place, weights: Weights) -> Served:
+    """A model on the native engine. Raises NativeUnavailable for shapes it does not have, FolderError."""
+    precision: Precision = "int8" if place.dtype == "int8" else "float32"
+
+    def looking() -> Backend:
+        from model.inference import TorchBackend
+
+        return TorchBackend(weights.transformer(), place.slots)
+
+    def make() -> tuple[Backend, EngineName]:
+        backend = open_backend(
+            folder, library, slots=place.slots, threads=place.threads, precision=precision, looking=looking
+        )
+        return backend, "native"
+
+    return _served(folder, make, weights, time.monotonic())
+
+
+def release(served: Served) -> None:
+    """Give back what a backend holds beyond Python's memory."""
+    if isinstance(served.backend, NativeBackend):
+        served.backend.close()
+
+
+def measure(folder: ModelFolder) -> tuple[int, int]:
+    """Parameters and bytes of a folder's weight files, from their headers."""
+    files = weight_files(folder.path)
+    tensors = SafetensorFiles(files)
+    return sum(math.prod(tensors.shape(name)) for name in tensors), sum(file.stat().st_size for file in files)
+
+
+def _torch(weights: Weights, place: Place, options: WorkerOptions) -> tuple[Backend, EngineName]:
+    from model.inference import TorchBackend
+
+    if not place.cuda:
+        keep_freed_memory()
+    return TorchBackend(weights.transformer(), place.slots), "eager"
+
+
+def keep_freed_memory() -> None:
+    """Have glibc keep what torch frees: without this every large temporary of a step is fresh pages from the kernel."""
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):  # another C library, with habits of its own
+        return
+    mallopt(_M_MMAP_MAX, 0)
+    mallopt(_M_TRIM_THRESHOLD, 1 << 30)
+
+
+def _served(
+    folder: ModelFolder,
+    make: Callable[[], tuple[Backend, EngineName]],
+    weights: Weights,
+    begun: float,
+    reason: str | None = None,
+) -> Served:
+    """Make the backend and decode two tokens of nothing, so that the first caller does not wait for lazy beginnings."""
+    backend, engine = make()
+    config = folder.model
+    backend.prefill([[config.eos_id]], [0])
+    for token in (config.decoder_start_id, config.eos_id):
+        backend.step([0], [token], 1, [-1])
+    backend.free([0])
+    return Served(folder, backend, engine, reason, weights, time.monotonic() - begun)
