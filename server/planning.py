@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from server.catalog import Leg
 from server.scripts import is_translatable
-from server.segmentation import Span, cut, sentences
+from server.segmentation import Span, Split, cut, sentences
+
+LINE_ENDS = re.compile(r"[\t-\r\x85]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,10 +45,10 @@ class Plan:
         return "".join(parts)
 
 
-def plan(text: str, leg: Leg) -> Plan:
+def plan(text: str, leg: Leg, split: Split = "all") -> Plan:
     """Cuts a text into sentences that the leg's model can take and encodes them."""
     segments: list[Segment] = []
-    for start, end in sentences(text, leg.source):
+    for start, end in sentences(text, leg.source, split):
         segments += _segments(text, start, end, leg, leg.model.max_length)
     return Plan(text, leg, tuple(segments))
 
@@ -54,7 +57,7 @@ def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Seg
     content = text[start:end]
     if not is_translatable(content, leg.source):
         return [Segment((start, end), content)]
-    encoding = leg.model.tokenizer.encode(content, leg.target)
+    encoding = leg.model.tokenizer.encode(LINE_ENDS.sub(" ", content), leg.target)
     if len(encoding.ids) <= leg.model.max_length:
         return [Segment((start, end), content, encoding.ids)]
     # Tags and the end of sentence cover nothing; they count for every part, so the parts get that much less.

@@ -9,14 +9,19 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from typing import Literal
 
 from sentencex import segment
 
 Span = tuple[int, int]
 """Start and end (exclusive) in characters."""
+Split = Literal["all", "punctuation", "none"]
+"""Where a text is cut: at line ends and after sentences, after sentences only (the line ends of HTML are spaces), or
+nowhere."""
 
 # Line and paragraph ends, tabs (columns), and control characters, none of which a model is asked to carry.
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
+CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 
 # Where an over-long sentence is best cut: after the mark, best kinds first. The last resort is anywhere.
@@ -25,18 +30,21 @@ CUTS = tuple(
 )
 
 
-def sentences(text: str, language: str) -> list[Span]:
+def sentences(text: str, language: str, split: Split = "all") -> list[Span]:
     """The sentences of a text, in order, without the white space around them.
 
     `language` guides the boundary rules (abbreviations); an unknown one gets general rules.
     """
-    return [span for line in lines(text) for span in _sentences_of_line(text, line, language)]
+    if split == "none":
+        return list(_trimmed(text, 0, len(text)))
+    breaks = BREAKS if split == "all" else CONTROLS
+    return [span for line in lines(text, breaks) for span in _sentences_of_line(text, line, language)]
 
 
-def lines(text: str) -> Iterator[Span]:
+def lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
     """The lines and table cells of a text that are not blank, trimmed."""
     start = 0
-    for found in BREAKS.finditer(text):
+    for found in breaks.finditer(text):
         yield from _trimmed(text, start, found.start())
         start = found.end()
     yield from _trimmed(text, start, len(text))

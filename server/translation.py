@@ -8,7 +8,7 @@ from typing import Literal
 
 from model.options import DecodingOptions, Hypothesis
 from server.languages import Detected
-from server.segmentation import Span
+from server.segmentation import Span, Split
 from server.worker.protocol import Timings
 
 Format = Literal["text", "html"]
@@ -19,7 +19,8 @@ NO_TIMINGS = Timings(queue=0.0, encode=0.0, decode=0.0, first_token=0.0)
 class TranslationRequest:
     """One or more texts between the same two languages. Codes are as the caller wrote them; `source` may be "auto".
 
-    `options` holds for every sentence. `client` is an opaque key of the caller, for fairness. `deadline` is a moment on
+    `split` None cuts text at line ends and after sentences, HTML after sentences only. `options` holds for every
+    sentence. `client` is an opaque key of the caller, for fairness. `deadline` is a moment on
     the monotonic clock, in seconds.
     """
 
@@ -27,6 +28,7 @@ class TranslationRequest:
     source: str
     target: str
     format: Format = "text"
+    split: Split | None = None
     options: DecodingOptions = DecodingOptions()
     client: str = ""
     deadline: float | None = None

@@ -21,6 +21,7 @@ from server.markup import Passage, parse
 from server.metrics import Metrics
 from server.placement import Link
 from server.planning import Plan, Segment, plan
+from server.segmentation import Split
 from server.single_flight import Seat, SingleFlight
 from server.translation import Sentence, TranslatedLeg, Translation, TranslationRequest
 from server.worker.protocol import Translated
@@ -110,7 +111,7 @@ class Translator:
             detected, source = self._source(text, request, catalog)
             route = catalog.route(source, target)
             passages = parse(text, request.format) if route else ()
-            plans = tuple(plan(passage.text, route[0]) for passage in passages)
+            plans = tuple(plan(passage.text, route[0], splitting(request)) for passage in passages)
             prepared.append(_Prepared(number, text, detected, route, passages, plans))
         return prepared
 
@@ -134,7 +135,7 @@ class Translator:
             last = i == len(prepared.route) - 1
             if i > 0:
                 passages = parse(text, request.format)
-                plans = tuple([plan(passage.text, leg) for passage in passages])
+                plans = tuple([plan(passage.text, leg, splitting(request)) for passage in passages])
             # Alternatives are those of the last leg: an alternative in the pivot language would need a leg of its own.
             options = request.options if last else dataclasses.replace(request.options, hypotheses=1)
             told = listener if last else None
@@ -270,6 +271,11 @@ def joined(
             parts.append(passage.render(part.join(targets), known if rank == 0 else ()))
         texts.append("".join(parts))
     return texts
+
+
+def splitting(request: TranslationRequest) -> Split:
+    """Where the texts of a request are cut."""
+    return request.split or ("punctuation" if request.format == "html" else "all")
 
 
 def copied(segment: Segment) -> Sentence:

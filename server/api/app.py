@@ -12,6 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
+from server.api.dialects import deepl, google
 from server.api.errors import ErrorWriter, Shape
 from server.api.middleware.exchange import Exchange
 from server.api.middleware.observe import Observe
@@ -27,9 +28,11 @@ ROUTERS = (
     looking.router,
     explorer.router,
     health.router,
+    deepl.router,
+    google.router,
 )
 """Every router. A dialect is one more file with a router, and an entry in SHAPES where its errors look different."""
-SHAPES: tuple[Shape, ...] = ()
+SHAPES: tuple[Shape, ...] = (("/v2/", deepl.shape), (google.PREFIX, google.shape))
 DESCRIPTION = (
     "Self-hosted translation that lets you look inside: LibreTranslate's dialect, and the attention behind it."
 )

@@ -47,7 +47,9 @@ class Observe:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = message.setdefault("headers", [])
-                message["headers"] = [*headers, (b"x-request-id", identity.encode()), *missing(headers)]
+                names = (b"x-request-id", b"x-trace-id") if scope["path"].startswith("/v2/") else (b"x-request-id",)
+                ids = [(name, identity.encode()) for name in names]  # DeepL's clients know the second name
+                message["headers"] = [*headers, *ids, *missing(headers)]
             await send(message)
 
         try:
