@@ -47,7 +47,7 @@ def tiny_model(folder: Path, seed: int = 0) -> Path:
         minloglevel=2,
     )  # fmt: skip
     size = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model")).get_piece_size()
-    config = small(size, d_model=32, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2)
+    config = small(size, d_model=64, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2)
     description = ModelFolder(
         path=folder,
         name=folder.name,
