@@ -39,6 +39,8 @@ class Detected:
 def resolve(code: str, served: Collection[str]) -> str | None:
     """The served code that a caller means, or None: the same code in any case, an alias of it, or the language without
     its region (de-AT -> de)."""
+    if code in served:
+        return code
     wanted = code.strip().replace("_", "-").lower()
     spellings = {language.replace("_", "-").lower(): language for language in served}
     candidates = [wanted]

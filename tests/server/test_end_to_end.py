@@ -1,0 +1,175 @@
+"""The whole house: HTTP, translator, worker process, model. Random weights, so what is checked is that answers agree."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import numpy as np
+import pytest
+
+from model.tokenizer import Tokenizer
+from tests.live import ROOT, LiveServer, live_server
+
+TEXTS = [f"the {thing} sleeps {place} the {other}" for thing in ("dog", "cat", "train") for place in ("in", "on", "under")
+         for other in ("house", "station", "water")]  # fmt: skip
+
+
+def translate(server: LiveServer, text: str | list[str], **options) -> dict:
+    answer = server.post("/translate", {"q": text, "source": "en", "target": "de", **options})
+    assert answer.status == 200, answer.body
+    return answer.json()
+
+
+def metric(server: LiveServer, name: str) -> float:
+    found = re.search(rf"^{re.escape(name)} (\S+)$", server.get("/metrics").body.decode(), re.MULTILINE)
+    assert found, name
+    return float(found[1])
+
+
+def test_alone_in_a_list_and_among_others_the_answer_is_the_same(live):
+    alone = [translate(live, text, max_length=12)["translatedText"] for text in TEXTS]
+    assert translate(live, TEXTS, max_length=12)["translatedText"] == alone
+    with ThreadPoolExecutor(16) as pool:
+        together = list(pool.map(lambda text: translate(live, text, max_length=12)["translatedText"], TEXTS))
+    assert together == alone
+
+
+def test_beams_alternatives_and_details(live):
+    answer = translate(live, TEXTS[0], alternatives=2, beam_size=4, max_length=8, details=True)
+    assert 1 <= len(answer["alternatives"]) <= 2
+    [[sentence]] = answer["details"]["sentences"]
+    scores = [hypothesis["score"] for hypothesis in sentence["hypotheses"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_maps_of_what_was_served_are_those_of_the_given_pair(live, tiny_weights):
+    answer = translate(live, "the dog sleeps", max_length=6)
+    served = live.get(f"/attention?id={answer['id']}").json()
+    assert served["target"]["text"] == answer["translatedText"]
+    for kind in ("cross", "encoder", "decoder"):
+        assert np.allclose(np.array(served[kind]).sum(axis=-1), 1.0, atol=1e-5)
+    assert np.allclose(np.triu(np.array(served["decoder"])[0, 0], 1), 0.0)
+    tokenizer = Tokenizer(tiny_weights / "tiny" / "tokenizer.model", tags={"de": ">>de<<"})
+    assert served["source"]["pieces"] == list(tokenizer.encode("the dog sleeps", "de").pieces)
+
+
+def test_metrics_add_up(live):
+    before = metric(live, 'attentive_request_success_total{finish_reason="length"}')
+    tokens = metric(live, "attentive_generated_tokens_total")
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda i: translate(live, f"the old dog {i} walks", max_length=3), range(40)))
+    assert metric(live, 'attentive_request_success_total{finish_reason="length"}') == before + 40
+    assert metric(live, "attentive_generated_tokens_total") == tokens + 40 * 3
+    assert metric(live, "attentive_queue_tokens") == 0
+
+
+def test_a_killed_worker_loses_nothing(tiny_weights, tmp_path):
+    with live_server(tiny_weights, tmp_path / "log", ("--dtype", "float32")) as server:
+        texts = [f"{text} {number}" for number in range(4) for text in TEXTS]
+        expected = {text: translate(server, text, max_length=20)["translatedText"] for text in texts[::9]}
+        worker = server.get("/ready").json()["workers"][0]["pid"]
+        with ThreadPoolExecutor(16) as pool:
+            waiting = [pool.submit(translate, server, text, max_length=20) for text in texts]
+            waiting[5].result()
+            os.kill(worker, signal.SIGKILL)
+            answers = dict(zip(texts, (one.result()["translatedText"] for one in waiting), strict=True))
+        assert {text: answers[text] for text in expected} == expected
+        assert metric(server, "attentive_worker_restarts_total") == 1
+        assert server.get("/ready").status == 200
+
+
+def test_sigterm_finishes_what_was_accepted_and_exits_with_0(tiny_weights, tmp_path):
+    with live_server(tiny_weights, tmp_path / "log", ("--dtype", "float32")) as server, ThreadPoolExecutor(8) as pool:
+        texts = [text * 3 for text in TEXTS[:8]]
+        waiting = [pool.submit(server.post, "/translate", {"q": text, "source": "en", "target": "de"}) for text in texts]
+        while metric(server, "attentive_queue_requests") < 1:
+            continue
+        server.process.send_signal(signal.SIGTERM)
+        statuses = set()
+        for one in waiting:
+            try:
+                statuses.add(one.result().status)
+            except OSError:
+                statuses.add("refused")  # it came after the door was closed
+        assert 200 in statuses and statuses <= {200, "refused"}
+        assert server.process.wait(60) == 0
+
+
+def run(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "server", *arguments]
+    return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_line_translates_like_the_server(live, tiny_weights, tmp_path):
+    lines = [*TEXTS[:5], "", "42", "  the dog sleeps  "]
+    shared = ("--from", "en", "--to", "de", "--weights", str(tiny_weights), "--dtype", "float32")
+    result = run("translate", *shared, text="\n".join(lines) + "\n")
+    assert result.returncode == 0, result.stderr
+    expected = [translate(live, line)["translatedText"] if line else "" for line in lines]
+    assert result.stdout == "\n".join(expected) + "\n"
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes(b"the dog sleeps\r\n\r\n42")
+    assert run("translate", *shared, str(source), "-o", str(target)).returncode == 0
+    first, *rest = target.read_bytes().split(b"\r\n")
+    assert rest == [b"", b"42"] and first
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "word"),
+    [
+        (("translate", "--from", "en", "--to", "tlh"), 1, "not supported"),
+        (("translate", "--from", "en", "--to", "de", "/nowhere.txt"), 1, "/nowhere.txt"),
+        (("serve", "--port", "http"), 2, "ATTENTIVE_PORT"),
+        (("models", "--weights", "/nowhere"), 2, "ATTENTIVE_WEIGHTS"),
+        (("fly",), 2, "invalid choice"),
+    ],
+)
+def test_the_command_line_refuses_in_one_sentence(tiny_weights, arguments, status, word):
+    weights = () if "--weights" in arguments or arguments == ("fly",) else ("--weights", str(tiny_weights))
+    result = run(*arguments[:1], *weights, *arguments[1:])
+    assert result.returncode == status
+    assert word in result.stderr
+    assert "Traceback" not in result.stderr
+
+
+def test_models_are_listed(tiny_weights):
+    (broken := tiny_weights.parent / "with-broken").mkdir()
+    (broken / "tiny").symlink_to(tiny_weights / "tiny")
+    (broken / "bad").mkdir()
+    (broken / "bad" / "config.json").write_text("{")
+    result = run("models", "--json", "--weights", str(broken))
+    listed = json.loads(result.stdout)
+    assert [model["name"] for model in listed["models"]] == ["tiny"]
+    assert listed["models"][0]["pairs"] == ["en-de", "en-fr"]
+    assert "JSON" in listed["errors"]["bad"]
+    assert result.returncode == 1
+    assert "tiny" in run("models", "--weights", str(tiny_weights)).stdout
+
+
+def test_a_corrupt_model_does_not_stop_the_others(tiny_weights, tmp_path):
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    (weights / "tiny").symlink_to(tiny_weights / "tiny")
+    (weights / "torn").mkdir()
+    for file in (tiny_weights / "tiny").iterdir():
+        (weights / "torn" / file.name).write_bytes(file.read_bytes()[: 5_000 if file.suffix == ".safetensors" else None])
+    config = weights / "torn" / "config.json"
+    config.write_text(config.read_text().replace('"tiny"', '"torn"').replace('"en"', '"es"'))
+    with live_server(weights, tmp_path / "log", ("--dtype", "float32")) as server:
+        assert server.post("/translate", {"q": "the dog", "source": "en", "target": "de"}).status == 200
+        answer = server.post("/translate", {"q": "the dog", "source": "es", "target": "de"})
+        assert answer.status == 503
+        assert "torn" in server.get("/ready").json()["errors"]
+
+
+def test_the_api_process_never_imports_torch():
+    code = "import sys, server.commands.serve, server.commands.translate; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
