@@ -14,27 +14,22 @@ import time
 import traceback
 from collections.abc import Callable
 from collections.abc import Sequence as Items
-from dataclasses import dataclass
 from functools import partial
-from typing import Protocol
 
-from model.options import Hypothesis, TraceStep
 from server.worker.jobs import Look, Sequence
 from server.worker.ledger import Ledger
 from server.worker.options import WorkerOptions
+from server.worker.owner import Runner
 from server.worker.pipe import Pipes
 from server.worker.protocol import (
     Answer,
-    Attended,
     AttentionJob,
     Cancel,
     Drain,
     Drained,
     Failed,
-    FailureKind,
     FromWorker,
     LoadModel,
-    ModelLoaded,
     ModelUnloaded,
     Progress,
     Started,
@@ -51,45 +46,6 @@ _TELL_SECONDS = 0.1
 """Statistics and progress are told at most this often while work goes on."""
 _LOOK_SECONDS = 0.02
 """How often an idle worker looks whether a model that is loading beside it is ready."""
-
-
-@dataclass(frozen=True, slots=True)
-class Loaded:
-    """A model is in memory as `served`, the runner's own object, with `slots` slots; or `answer` has the error.
-    `announce` is False where the same model only moved to a faster engine."""
-
-    model: str
-    served: object
-    slots: int
-    answer: ModelLoaded
-    announce: bool = True
-
-
-@dataclass(frozen=True, slots=True)
-class Finished:
-    """A sequence that ended in this step: best hypothesis first."""
-
-    sequence: Sequence
-    hypotheses: tuple[Hypothesis, ...]
-    trace: tuple[TraceStep, ...] = ()
-
-
-class Runner(Protocol):
-    """What the loop asks of the owner of the device."""
-
-    def ready(self) -> WorkerReady: ...
-    def load(self, model: str, folder: str) -> None: ...
-    def loading(self) -> bool: ...
-    def loaded(self) -> list[Loaded]: ...
-    def attach(self, lane: int, loaded: Loaded) -> None: ...
-    def detach(self, lane: int) -> None: ...
-    def refusal(self, lane: int, job: TranslateJob | AttentionJob) -> str | None: ...
-    def prefill(self, lane: int, sequences: list[Sequence]) -> None: ...
-    def step(self, lane: int, sequences: list[Sequence]) -> list[Finished]: ...
-    def progress(self, sequence: Sequence) -> tuple[int, ...]: ...
-    def release(self, lane: int, sequence: Sequence) -> None: ...
-    def attend(self, look: Look) -> Attended: ...
-    def blame(self, error: Exception) -> FailureKind | None: ...
 
 
 class Worker:

@@ -19,7 +19,7 @@ from model.search import GreedySearch, Search, new_search
 from server.worker.engines import COMPILING, Served, find_place, measure, open_model, open_native, release
 from server.worker.jobs import Look, Sequence
 from server.worker.options import WorkerOptions
-from server.worker.process import Finished, Loaded
+from server.worker.owner import Finished, Loaded
 from server.worker.protocol import (
     Attended,
     AttentionJob,

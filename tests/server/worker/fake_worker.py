@@ -13,7 +13,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from model.options import Hypothesis
 from server.worker.jobs import Look, Sequence
 from server.worker.options import WorkerOptions
-from server.worker.process import Finished, Loaded, serve
+from server.worker.owner import Finished, Loaded
+from server.worker.process import serve
 from server.worker.protocol import (
     Attended,
     AttentionJob,

@@ -1,0 +1,49 @@
+"""What the worker's loop asks of the owner of the device, and what it gets back. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from model.options import Hypothesis, TraceStep
+from server.worker.jobs import Look, Sequence
+from server.worker.protocol import Attended, AttentionJob, FailureKind, ModelLoaded, TranslateJob, WorkerReady
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model is in memory as `served`, the runner's own object, with `slots` slots; or `answer` has the error.
+    `announce` is False where the same model only moved to a faster engine."""
+
+    model: str
+    served: object
+    slots: int
+    answer: ModelLoaded
+    announce: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Finished:
+    """A sequence that ended in this step: best hypothesis first."""
+
+    sequence: Sequence
+    hypotheses: tuple[Hypothesis, ...]
+    trace: tuple[TraceStep, ...] = ()
+
+
+class Runner(Protocol):
+    """What the loop asks of the owner of the device."""
+
+    def ready(self) -> WorkerReady: ...
+    def load(self, model: str, folder: str) -> None: ...
+    def loading(self) -> bool: ...
+    def loaded(self) -> list[Loaded]: ...
+    def attach(self, lane: int, loaded: Loaded) -> None: ...
+    def detach(self, lane: int) -> None: ...
+    def refusal(self, lane: int, job: TranslateJob | AttentionJob) -> str | None: ...
+    def prefill(self, lane: int, sequences: list[Sequence]) -> None: ...
+    def step(self, lane: int, sequences: list[Sequence]) -> list[Finished]: ...
+    def progress(self, sequence: Sequence) -> tuple[int, ...]: ...
+    def release(self, lane: int, sequence: Sequence) -> None: ...
+    def attend(self, look: Look) -> Attended: ...
+    def blame(self, error: Exception) -> FailureKind | None: ...
