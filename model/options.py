@@ -14,6 +14,7 @@ class DecodingOptions:
 
     `beam_size` 1 is greedy. `length_penalty` is alpha; "gnmt" divides the summed log-probability by
     ((5 + length) / 6) ** alpha (Wu et al. 2016, equation 14), "average" by length ** alpha (Hugging Face, CTranslate2).
+    `early_stopping` ends a beam search at `beam_size` finished hypotheses, though a longer one might still be better.
     `max_length` bounds generated tokens, end of sentence included; None means source length + 50 (the paper, section 6.1).
     `hypotheses` is n of the n-best list, at most `beam_size`. `prefix` holds target ids that are forced first.
     `target` holds a whole target (without end of sentence) that is only scored: forced decoding.
@@ -24,6 +25,7 @@ class DecodingOptions:
     beam_size: int = 1
     length_penalty: float = 0.6
     normalization: LengthNormalization = "gnmt"
+    early_stopping: bool = False
     max_length: int | None = None
     hypotheses: int = 1
     prefix: tuple[int, ...] = ()

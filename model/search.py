@@ -150,9 +150,10 @@ class _Beam:
 
 
 class BeamSearch:
-    """The `beam_size` best prefixes at every step. A candidate that ends the sentence is kept if it ranks among the first
-    `beam_size`. The search stops when as many hypotheses are finished and no live row, at its present length, beats
-    the worst of them (Hugging Face's default rule)."""
+    """The `beam_size` best prefixes at every step. A candidate that ends the sentence, or the last step, is kept if it
+    ranks among the first `beam_size`. The search stops when as many hypotheses are finished and no live row, at its
+    present length, beats the worst of them (Hugging Face's default rule); with `early_stopping` as soon as as many are
+    finished (CTranslate2's rule)."""
 
     def __init__(self, options: DecodingOptions, *, start: int, end: int, limit: int) -> None:
         self._options, self._end, self._limit = options, end, limit
@@ -167,6 +168,7 @@ class BeamSearch:
 
     def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
         step = len(self._live[0].tokens)
+        last = step + 1 >= self._limit
         forced = step < len(self._options.prefix)
         ranked = self._rank(ids[:, :1] if forced else ids, scores[:, :1] if forced else scores)
         parents: list[int] = []
@@ -182,6 +184,8 @@ class BeamSearch:
             if len(live) < self.width:
                 live.append(_Beam((*row.tokens, token), (*row.scores, score), total))
                 parents.append(parent)
+                if last and rank < self.width:
+                    self._finish(live[-1], "length")
         if self._options.trace:
             chosen = tuple((p, beam.tokens[-1], beam.total) for p, beam in zip(parents, live, strict=True))
             self.trace.append(TraceStep(_candidates(ids, scores), chosen, tuple(ended)))
@@ -200,12 +204,7 @@ class BeamSearch:
         ]
 
     def _next(self, live: list[_Beam], parents: list[int], step: int) -> list[int]:
-        if not live or self._settled(live, step):
-            self.done = True
-        elif step >= self._limit:
-            for beam in live:
-                self._finish(beam, "length")
-            self.done = True
+        self.done = not live or step >= self._limit or self._settled(live, step)
         if self.done:
             return []
         self._live = live
@@ -217,6 +216,8 @@ class BeamSearch:
     def _settled(self, live: list[_Beam], step: int) -> bool:
         if len(self._finished) < self.width:
             return False
+        if self._options.early_stopping:
+            return True
         best = max(beam.total for beam in live)
         return self._finished[-1].score >= normalize(best, step, self._options)
 

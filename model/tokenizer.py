@@ -58,11 +58,11 @@ class Tokenizer:
         self._source_ids = _Vocabulary(self._source, vocabulary, unk_id)
         self._target_ids = _Vocabulary(self._target, target_vocabulary or vocabulary, unk_id)
         self._tags = dict(tags or {})
-        self._unk_id = unk_id
-        self._eos_id = eos_id
+        # With two vocabularies the source side numbers these two in its own way.
+        self._eos_id = eos_id if vocabulary is None else vocabulary.get("</s>", eos_id)
         self._prepend = tuple(prepend)
         for language, tag in self._tags.items():
-            if self._source_ids.id(tag) == unk_id:
+            if not self._source_ids.has(tag):
                 raise ValueError(f"The vocabulary lacks {tag}, the tag for {language}.")
 
     @property
@@ -104,13 +104,16 @@ class _Vocabulary:
     def __init__(
         self, processor: sentencepiece.SentencePieceProcessor, mapping: Mapping[str, int] | None, unk_id: int
     ) -> None:
-        self._unk_id = unk_id
         if mapping is None:
             size = processor.get_piece_size()
             mapping = {processor.id_to_piece(i): i for i in range(size)}
+        self._unk_id = mapping.get("<unk>", unk_id)
         self._ids = dict(mapping)
         self._pieces = {i: piece for piece, i in self._ids.items()}
         self.size = max(self._pieces, default=-1) + 1
+
+    def has(self, piece: str) -> bool:
+        return piece in self._ids
 
     def id(self, piece: str) -> int:
         return self._ids.get(piece, self._unk_id)

@@ -1,0 +1,39 @@
+"""Order of features: a model with interleaved sinusoids is the same model with half-and-half ones, features permuted.
+
+PE(pos, 2i) = sin, PE(pos, 2i+1) = cos (the paper) against all sines then all cosines (Marian). Everything else in a
+Transformer treats the features of the residual stream alike, so permuting them everywhere changes nothing but their order.
+"""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from model.config import ModelConfig
+
+_READS_STREAM = (".query.weight", ".key.weight", ".value.weight", ".inner.weight", "embedding.weight", "projection.weight")
+_WRITES_STREAM = (".output.weight", ".output.bias", ".outer.weight", ".outer.bias")
+
+
+def to_half(config: ModelConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Interleaved -> half-and-half: feature 2i goes to i, feature 2i+1 to d_model / 2 + i."""
+    features = torch.arange(config.d_model)
+    return _permute(tensors, torch.cat([features[0::2], features[1::2]]))
+
+
+def to_interleaved(config: ModelConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Inverse of `to_half`."""
+    features = torch.arange(config.d_model)
+    return _permute(tensors, torch.stack(features.chunk(2), dim=1).flatten())
+
+
+def _permute(tensors: dict[str, Tensor], order: Tensor) -> dict[str, Tensor]:
+    permuted = {}
+    for name, tensor in tensors.items():
+        if name.endswith(_READS_STREAM):
+            permuted[name] = tensor[:, order].contiguous()
+        elif name.endswith(_WRITES_STREAM) or "norm." in name:
+            permuted[name] = tensor[order].contiguous()
+        else:
+            permuted[name] = tensor
+    return permuted
