@@ -1,1 +1,486 @@
+// Attention maps as pictures in the page: heat map, line view, thumbnails. Shared by the explorer and its reports.
+"use strict";
+const Views = (() => {
+  const HUES = ["#4e79a7", "#e8710a", "#2f9e44", "#d6336c", "#7950f2", "#1098ad", "#a0640f", "#5c6b7a"];
 
+  // -- small DOM helpers; text always goes in as text, never as markup ------------------------------------------------
+  function el(tag, attributes = {}, ...children) {
+    const node = document.createElement(tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+      else if (name === "class") node.className = value;
+      else if (name in node && typeof value === "boolean") node[name] = value;
+      else node.setAttribute(name, value);
+    }
+    node.append(...children.filter((child) => child !== null && child !== undefined));
+    return node;
+  }
+  const SVG = "http://www.w3.org/2000/svg";
+  function svg(tag, attributes = {}, ...children) {
+    const node = document.createElementNS(SVG, tag);
+    for (const [name, value] of Object.entries(attributes)) {
+      if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+      else node.setAttribute(name, value);
+    }
+    node.append(...children);
+    return node;
+  }
+  const percent = (share) => (share >= 0.0995 ? Math.round(100 * share) : share >= 0.001 ? (100 * share).toFixed(1) : "<0.1") + " %";
+  const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+  const chance = (score) => percent(Math.exp(score));
+
+  /** One choice among several: [[value, label], ...]. Arrow keys move it. */
+  function segmented(label, options, value, choose) {
+    const group = el("div", { class: "seg", role: "radiogroup", "aria-label": label });
+    const show = () => [...group.children].forEach((button, i) => {
+      button.setAttribute("aria-checked", options[i][0] === value);
+      button.tabIndex = options[i][0] === value ? 0 : -1;
+    });
+    const pick = (i, focus) => {
+      value = options[i][0];
+      show();
+      if (focus) group.children[i].focus();
+      choose(value);
+    };
+    options.forEach(([, text], i) => group.append(el("button", { type: "button", role: "radio", onclick: () => pick(i) }, text)));
+    group.addEventListener("keydown", (event) => {
+      const move = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+      if (!move) return;
+      event.preventDefault();
+      pick((options.findIndex(([v]) => v === value) + move + options.length) % options.length, true);
+    });
+    show();
+    return group;
+  }
+  function select(label, options, value, choose) {
+    const node = el("select", { "aria-label": label, onchange: () => choose(options[node.selectedIndex][0]) });
+    for (const [key, text] of options) node.append(el("option", { value: key, selected: key === value }, text));
+    return node;
+  }
+
+  // -- data ---------------------------------------------------------------------------------------------------------
+  /** A look as GET /attention?numbers=uint16 answers it, with `maps[kind]` = {shape, data}. */
+  function unpack(look) {
+    look.maps = {};
+    for (const kind of Object.keys(look.shapes)) {
+      const bytes = Uint8Array.from(atob(look[kind]), (c) => c.charCodeAt(0));
+      const view = new DataView(bytes.buffer);
+      const data = new Float32Array(bytes.length / 2);
+      for (let i = 0; i < data.length; i++) data[i] = view.getUint16(2 * i, true) / 65535;
+      look.maps[kind] = { shape: look.shapes[kind], data };
+      delete look[kind];
+    }
+    return look;
+  }
+  function sides(look, kind) {
+    const { source, target, decoder_input: input } = look;
+    return { cross: [target, source], encoder: [source, source], decoder: [target, input] }[kind];
+  }
+  const slice = (map, layer, head) => {
+    const [, heads, rows, columns] = map.shape;
+    const at = (layer * heads + head) * rows * columns;
+    return { rows, columns, data: map.data.subarray(at, at + rows * columns) };
+  };
+  function combine(map, layer, how) {
+    const heads = map.shape[1], first = slice(map, layer, 0);
+    const data = new Float32Array(first.data);
+    for (let head = 1; head < heads; head++) {
+      const next = slice(map, layer, head).data;
+      for (let i = 0; i < data.length; i++) data[i] = how === "max" ? Math.max(data[i], next[i]) : data[i] + next[i];
+    }
+    if (how === "mean") for (let i = 0; i < data.length; i++) data[i] /= heads;
+    return { ...first, data };
+  }
+  const identity = (n) => Float32Array.from({ length: n * n }, (_, i) => (i % (n + 1) === 0 ? 1 : 0));
+  function product(a, b, rows, inner, columns) {
+    const out = new Float32Array(rows * columns);
+    for (let i = 0; i < rows; i++)
+      for (let k = 0; k < inner; k++) {
+        const w = a[i * inner + k];
+        if (w) for (let j = 0; j < columns; j++) out[i * columns + j] += w * b[k * columns + j];
+      }
+    return out;
+  }
+  const halves = (a, b) => a.map((w, i) => 0.5 * w + 0.5 * b[i]);
+  /** Attention rollout after `layer`, residual connections counted as half (Abnar & Zuidema 2020). */
+  function rollout(look, kind, layer) {
+    const { encoder, decoder, cross } = look.maps;
+    const S = encoder.shape[2], T = decoder.shape[2];
+    let source = identity(S);
+    const depth = kind === "encoder" ? layer + 1 : encoder.shape[0];
+    for (let l = 0; l < depth; l++) source = halves(source, product(combine(encoder, l, "mean").data, source, S, S, S));
+    if (kind === "encoder") return { rows: S, columns: S, data: source };
+    let written = identity(T), read = new Float32Array(T * S);
+    for (let l = 0; l <= layer; l++) {
+      const own = combine(decoder, l, "mean").data;
+      written = halves(written, product(own, written, T, T, T)).map((w) => 0.5 * w);
+      read = halves(halves(read, product(own, read, T, T, S)), product(combine(cross, l, "mean").data, source, T, S, S));
+    }
+    return kind === "decoder" ? { rows: T, columns: T, data: written } : { rows: T, columns: S, data: read };
+  }
+  /** Weights between words: summed over a key's pieces, averaged over a query's. */
+  function byWord(map, queries, keys) {
+    const data = new Float32Array(queries.length * keys.length);
+    queries.forEach((query, i) => keys.forEach((key, j) => {
+      let sum = 0;
+      for (const q of query.pieces) for (const k of key.pieces) sum += map.data[q * map.columns + k];
+      data[i * keys.length + j] = sum / query.pieces.length;
+    }));
+    return { rows: queries.length, columns: keys.length, data };
+  }
+  /** One map ready to be drawn. `head` is a number, "mean", "max" or "rollout"; `level` "word" or "piece". */
+  function pick(look, kind, layer, head, level) {
+    const raw = look.maps[kind];
+    layer = Math.min(layer, raw.shape[0] - 1);
+    const map = head === "rollout" ? rollout(look, kind, layer)
+      : typeof head === "number" ? slice(raw, layer, Math.min(head, raw.shape[1] - 1)) : combine(raw, layer, head);
+    const [queries, keys] = sides(look, kind);
+    if (level === "word") return { ...byWord(map, queries.words, keys.words), queries: queries.words.map((w) => w.text), keys: keys.words.map((w) => w.text) };
+    return { ...map, queries: queries.pieces, keys: keys.pieces };
+  }
+  /** The soft word alignment (target words x source words) that the model folder's choice of heads gives. */
+  function aligned(look) {
+    const { layer, heads, shift } = look.alignment, raw = look.maps.cross;
+    const chosen = heads === null ? [...Array(raw.shape[1]).keys()] : heads;
+    const { rows, columns } = slice(raw, layer, 0);
+    const data = new Float32Array(rows * columns);
+    for (const head of chosen) {
+      const map = slice(raw, layer, head).data;
+      for (let q = 0; q < rows; q++) {
+        const from = shift ? Math.min(q + 1, rows - 1) : q;
+        for (let k = 0; k < columns; k++) data[q * columns + k] += map[from * columns + k] / chosen.length;
+      }
+    }
+    return byWord({ rows, columns, data }, look.target.words, look.source.words);
+  }
+
+  // -- colour -------------------------------------------------------------------------------------------------------
+  function rgb(text) {
+    const n = parseInt(text.slice(1), 16);
+    return [n >> 16, (n >> 8) & 255, n & 255];
+  }
+  function ramp() {
+    const stops = ["--heat0", "--heat1", "--heat2"].map((name) => rgb(color(name)));
+    const table = new Uint8ClampedArray(256 * 3);
+    for (let i = 0; i < 256; i++) {
+      const x = (i / 255) * 2, a = stops[Math.min(1, Math.floor(x))], b = stops[Math.min(1, Math.floor(x)) + 1], t = x - Math.min(1, Math.floor(x));
+      for (let c = 0; c < 3; c++) table[3 * i + c] = a[c] + (b[c] - a[c]) * t;
+    }
+    return table;
+  }
+  function paint(map, top) {
+    const canvas = document.createElement("canvas");
+    canvas.width = map.columns;
+    canvas.height = map.rows;
+    const context = canvas.getContext("2d"), image = context.createImageData(map.columns, map.rows), table = ramp();
+    top = top || map.data.reduce((a, b) => Math.max(a, b), 0) || 1;
+    map.data.forEach((weight, i) => {
+      const shade = 3 * Math.round(255 * Math.min(1, Math.sqrt(Math.max(0, weight) / top)));
+      image.data.set([table[shade], table[shade + 1], table[shade + 2], 255], 4 * i);
+    });
+    context.putImageData(image, 0, 0);
+    return canvas;
+  }
+
+  // -- heat map -----------------------------------------------------------------------------------------------------
+  /** Draws a labelled heat map into `host`. `told(query, key)` hears where the pointer or the arrow keys are (null: nowhere). */
+  function heat(host, map, { label = "Attention", told = () => {}, format = percent, verb = "looks at", top } = {}) {
+    const canvas = el("canvas", { tabindex: "0", role: "img", "aria-label": `${label}: ${map.rows} queries by ${map.columns} keys. Arrow keys read single weights.` });
+    const tip = el("div", { class: "tip", hidden: true }), frame = el("div", { class: "heat" }, canvas, tip);
+    const readout = el("div", { class: "readout", "aria-live": "polite" });
+    host.replaceChildren(frame, readout);
+    let at = null, cell = 0, left = 0, head = 0, image = paint(map, top);
+    const short = (text, room) => (text.length > room ? text.slice(0, room - 1) + "…" : text);
+    function draw() {
+      const context = canvas.getContext("2d"), ratio = window.devicePixelRatio || 1;
+      const font = "px system-ui, sans-serif";
+      const width = Math.max(220, host.clientWidth || 600);
+      context.font = 13 + font;
+      const longest = (labels) => labels.reduce((most, text) => Math.max(most, context.measureText(short(text, 18)).width), 0);
+      left = Math.min(width * 0.34, longest(map.queries) + 12);
+      cell = Math.max(7, Math.min(40, (width - left - 34) / map.columns));
+      const size = Math.max(8, Math.min(13, cell * 0.8)), step = Math.ceil(9 / cell);
+      head = Math.min(120, longest(map.keys) * 0.82 * (size / 13) + 16);
+      const full = [left + cell * map.columns + 34, head + cell * map.rows + 2];
+      canvas.width = full[0] * ratio;
+      canvas.height = full[1] * ratio;
+      canvas.style.width = full[0] + "px";
+      canvas.style.height = full[1] + "px";
+      context.scale(ratio, ratio);
+      context.imageSmoothingEnabled = false;
+      context.drawImage(image, left, head, cell * map.columns, cell * map.rows);
+      context.font = size + font;
+      const ink = color("--ink"), soft = color("--soft"), warm = color("--warm");
+      map.queries.forEach((text, i) => {
+        if (i % step && at?.[0] !== i) return;
+        context.fillStyle = at?.[0] === i ? warm : /^<|^>>/.test(text) ? soft : ink;
+        context.textAlign = "right";
+        context.textBaseline = "middle";
+        context.fillText(short(text, 18), left - 6, head + cell * (i + 0.5));
+      });
+      map.keys.forEach((text, j) => {
+        if (j % step && at?.[1] !== j) return;
+        context.save();
+        context.translate(left + cell * (j + 0.5) - 2, head - 6);
+        context.rotate(-Math.PI / 3.2);
+        context.fillStyle = at?.[1] === j ? warm : /^<|^>>/.test(text) ? soft : ink;
+        context.textAlign = "left";
+        context.fillText(short(text, 18), 0, 0);
+        context.restore();
+      });
+      if (at) {
+        context.strokeStyle = warm;
+        context.lineWidth = 2;
+        context.strokeRect(left + cell * at[1], head + cell * at[0], cell, cell);
+        context.globalAlpha = 0.25;
+        context.strokeRect(left, head + cell * at[0], cell * map.columns, cell);
+        context.strokeRect(left + cell * at[1], head, cell, cell * map.rows);
+      }
+    }
+    function point(next, quiet) {
+      if (at?.[0] === next?.[0] && at?.[1] === next?.[1]) return;
+      at = next;
+      draw();
+      tip.hidden = !at;
+      if (at) {
+        const [i, j] = at, text = `${map.queries[i]} ${verb} ${map.keys[j]}: ${format(map.data[i * map.columns + j])}`;
+        tip.textContent = text;
+        tip.style.left = Math.max(80, left + cell * (j + 0.5)) + "px";
+        tip.style.top = Math.max(34, head + cell * i) + "px";
+        readout.textContent = text;
+      } else readout.textContent = "";
+      if (!quiet) told(at ? at[0] : null, at ? at[1] : null);
+    }
+    const find = (event) => {
+      const box = canvas.getBoundingClientRect();
+      const j = Math.floor((event.clientX - box.left - left) / cell), i = Math.floor((event.clientY - box.top - head) / cell);
+      return i >= 0 && j >= 0 && i < map.rows && j < map.columns ? [i, j] : null;
+    };
+    canvas.addEventListener("pointermove", (event) => point(find(event)));
+    canvas.addEventListener("pointerdown", (event) => point(find(event)));
+    canvas.addEventListener("pointerleave", (event) => event.pointerType === "mouse" && point(null));
+    canvas.addEventListener("keydown", (event) => {
+      const move = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] }[event.key];
+      if (event.key === "Escape") point(null);
+      if (!move) return;
+      event.preventDefault();
+      const [i, j] = at || [0, -1];
+      point([Math.min(map.rows - 1, Math.max(0, i + move[0])), Math.min(map.columns - 1, Math.max(0, j + move[1]))]);
+    });
+    const redraw = () => { image = paint(map, top); draw(); };
+    observe(host, redraw);
+    draw();
+    return { point: (query, key) => point(query === null ? null : [query, key], true), canvas };
+  }
+
+  // Redraw when the width or the theme changes; one observer for all hosts, forgotten with them.
+  const watched = new WeakMap();
+  const sizes = new ResizeObserver((entries) => {
+    for (const { target } of entries) {
+      const seen = watched.get(target);
+      if (seen && Math.abs(seen.width - target.clientWidth) > 1) {
+        seen.width = target.clientWidth;
+        seen.draw();
+      }
+    }
+  });
+  const live = new Set();
+  function observe(host, draw) {
+    watched.set(host, { width: host.clientWidth, draw });
+    live.add(new WeakRef(host));
+    sizes.observe(host);
+  }
+  function repaint() {
+    for (const reference of live) {
+      const host = reference.deref();
+      if (host?.isConnected) watched.get(host)?.draw();
+      else live.delete(reference);
+    }
+  }
+
+  // -- line view ----------------------------------------------------------------------------------------------------
+  /** Queries on the left, keys on the right, a line per weight; `maps` has one map per shown head, `hues` their colours. */
+  function lines(host, maps, { hues = HUES, names = [], told = () => {} } = {}) {
+    const [first] = maps;
+    const shown = maps.map(() => true);
+    const canvas = el("canvas", { role: "img", "aria-label": "Lines from each query to the keys it looks at; the words left and right can be chosen." });
+    const column = (labels, side) => el("div", { class: side }, ...labels.map((text, i) => el("button", {
+      type: "button", title: text,
+      onpointerenter: (event) => event.pointerType === "mouse" && focus(side, i), onpointerleave: (event) => event.pointerType === "mouse" && focus(null),
+      onfocus: () => focus(side, i), onclick: () => focus(side, i), onblur: () => focus(null),
+    }, text)));
+    const left = column(first.queries, "left"), right = column(first.keys, "right");
+    const legend = el("div", { class: "legend", role: "group", "aria-label": "Heads shown" });
+    if (maps.length > 1) names.forEach((name, i) => {
+      const button = el("button", { type: "button", "aria-pressed": "true", onclick: () => {
+        shown[i] = !shown[i];
+        button.setAttribute("aria-pressed", shown[i]);
+        draw();
+      } }, name);
+      button.style.setProperty("--hue", hues[i % hues.length]);
+      legend.append(button);
+    });
+    host.replaceChildren(legend, el("div", { class: "lines" }, left, canvas, right));
+    let on = null;
+    function focus(side, i) {
+      on = side ? [side, i] : null;
+      const count = shown.filter(Boolean).length || 1;
+      const share = (query, key) => maps.reduce((sum, map, m) => sum + (shown[m] ? map.data[query * map.columns + key] : 0), 0) / count;
+      [...left.children].forEach((node, q) => mark(node, on && side === "right" ? share(q, i) : 0, side === "left" && q === i));
+      [...right.children].forEach((node, k) => mark(node, on && side === "left" ? share(i, k) : 0, side === "right" && k === i));
+      draw();
+      told(side === "left" ? i : null, side === "right" ? i : null);
+    }
+    const mark = (node, weight, chosen) => {
+      node.style.background = weight > 0.005 ? `rgb(${color("--glow")} / ${Math.min(0.8, 0.9 * Math.sqrt(weight)).toFixed(3)})` : "";
+      node.classList.toggle("on", Boolean(chosen));
+    };
+    function draw() {
+      const width = canvas.clientWidth || 200, height = Math.max(first.rows, first.columns) * 26, ratio = window.devicePixelRatio || 1;
+      canvas.width = width * ratio;
+      canvas.height = height * ratio;
+      canvas.style.height = height + "px";
+      const context = canvas.getContext("2d");
+      context.scale(ratio, ratio);
+      const alone = shown.filter(Boolean).length === 1 && maps.length === 1;
+      maps.forEach((map, m) => {
+        if (!shown[m]) return;
+        context.strokeStyle = alone ? color("--accent") : hues[m % hues.length];
+        for (let q = 0; q < map.rows; q++)
+          for (let k = 0; k < map.columns; k++) {
+            const weight = map.data[q * map.columns + k];
+            if (weight < 0.015 || (on && (on[0] === "left" ? on[1] !== q : on[1] !== k))) continue;
+            context.globalAlpha = Math.min(1, weight * (on ? 1.6 : 1) + 0.02);
+            context.lineWidth = 0.8 + 3 * weight;
+            context.beginPath();
+            context.moveTo(0, 26 * q + 13);
+            context.bezierCurveTo(width * 0.45, 26 * q + 13, width * 0.55, 26 * k + 13, width, 26 * k + 13);
+            context.stroke();
+          }
+      });
+    }
+    observe(host, draw);
+    requestAnimationFrame(draw);
+    return { draw };
+  }
+
+  // -- model view ---------------------------------------------------------------------------------------------------
+  /** Layers x heads as thumbnails. `choose(layer, head)` on a click; `state(layer, head)` gives {current, pressed}. */
+  function model(host, look, kind, { choose, state = () => ({}), level = "piece" }) {
+    const [layers, heads] = look.maps[kind].shape;
+    const grid = el("div", { class: "model" });
+    grid.style.setProperty("--heads", heads);
+    const jobs = [];
+    for (let layer = 0; layer < layers; layer++) {
+      const row = el("div", { class: "layer", role: "group", "aria-label": `Layer ${layer}` }, el("span", {}, `layer ${layer}`));
+      for (let head = 0; head < heads; head++) {
+        const figures = look.figures?.[kind]?.[layer]?.[head], { current, pressed } = state(layer, head);
+        const picture = el("canvas", { "aria-hidden": "true" });
+        const button = el("button", { type: "button", class: "thumb", onclick: () => choose(layer, head, button),
+          title: figures ? `entropy ${figures.entropy.toFixed(2)} bits, diagonality ${figures.diagonality.toFixed(2)}` : "" },
+          picture, el("small", {}, `head ${head}${figures ? " · " + role(figures) : ""}`));
+        button.setAttribute("aria-label", `${kind} layer ${layer} head ${head}${figures ? ", " + role(figures) : ""}`);
+        if (current) button.setAttribute("aria-current", "true");
+        if (pressed !== undefined) button.setAttribute("aria-pressed", pressed);
+        jobs.push(() => {
+          const map = level === "word" ? pick(look, kind, layer, head, "word") : slice(look.maps[kind], layer, head), small = paint(map);
+          picture.width = small.width;
+          picture.height = small.height;
+          picture.getContext("2d").drawImage(small, 0, 0);
+        });
+        row.append(button);
+      }
+      grid.append(row);
+    }
+    host.replaceChildren(grid);
+    const draw = () => jobs.forEach((job) => job());
+    draw();
+    observe(host, draw);
+  }
+  const role = (figures) => ({ end: "end of sentence", start: "first token", previous: "previous token", next: "next token", same: "same token" })[figures.role] || figures.role;
+
+  /** Entropy, diagonality and role of every head as a table. */
+  function table(host, look, kind, choose) {
+    const body = el("tbody");
+    look.figures[kind].forEach((row, layer) => row.forEach((f, head) => body.append(el("tr", {},
+      el("td", {}, el("button", { type: "button", class: "quiet", onclick: () => choose(layer, head) }, `layer ${layer}, head ${head}`)),
+      el("td", {}, role(f) + (f.role_share ? ` (${percent(f.role_share)} of queries)` : "")),
+      ...[f.entropy.toFixed(2), percent(f.spread), f.diagonality.toFixed(2)].map((n) => el("td", { class: "n" }, n))))));
+    host.replaceChildren(el("div", { class: "wide" }, el("table", {}, el("thead", {}, el("tr", {},
+      ...["head", "looks mostly at", "entropy (bits)", "of the largest", "diagonality"].map((t) => el("th", { scope: "col" }, t)))), body)));
+  }
+  /** One number per head as a heat map of layers x heads. */
+  function byHead(host, look, kind, name) {
+    const values = look.figures[kind].map((row) => row.map((f) => f[name]));
+    heat(host, { rows: values.length, columns: values[0].length, data: Float32Array.from(values.flat()),
+      queries: values.map((_, i) => `layer ${i}`), keys: values[0].map((_, i) => `head ${i}`) },
+      { label: name, format: (x) => x.toFixed(2), verb: "·" });
+  }
+
+  // -- the attention panel: everything about one look ---------------------------------------------------------------
+  const KINDS = [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]];
+  const SAYS = {
+    cross: "Each word of the translation (row) and the source words (columns) it looked at.",
+    encoder: "Each source word (row) and the source words (columns) it looked at.",
+    decoder: "Each word of the translation (row) and what was already written (columns). The empty triangle is the mask: no look ahead.",
+  };
+  const start = () => ({ kind: "cross", layer: null, head: "mean", level: "word", view: "map" });
+  /** Draws the panel into `host`. `state` (see `start`) is kept up to date; `told(kind, query, key)` hears the pointer in words. */
+  function panel(host, look, state, { told = () => {}, changed = () => {}, tools = () => [] } = {}) {
+    const [layers, heads] = look.maps[state.kind].shape;
+    if (state.layer === null || state.layer >= layers) state.layer = state.kind === "cross" ? Math.min(look.alignment.layer, layers - 1) : layers - 1;
+    if (typeof state.head === "number" && state.head >= heads) state.head = "mean";
+    const set = (change) => {
+      Object.assign(state, change);
+      changed(state);
+      panel(host, look, state, { told, changed, tools });
+    };
+    const keep = (name) => (value) => {
+      set({ [name]: value, ...(name === "kind" ? { layer: null } : {}) });
+      host.querySelector(`[aria-label="${{ kind: "Attention", view: "View", level: "Level" }[name]}"] [aria-checked="true"]`)?.focus();
+    };
+    const range = (n) => [...Array(n).keys()];
+    const headings = [["mean", "mean of heads"], ["max", "max of heads"], ...range(heads).map((h) => [h, `head ${h}`]), ["rollout", "rollout"]];
+    const controls = el("div", { class: "controls" },
+      segmented("Attention", KINDS, state.kind, keep("kind")),
+      segmented("View", [["map", "Map & lines"], ["model", "All heads"], ["figures", "Numbers"]], state.view, keep("view")),
+      segmented("Level", [["word", "words"], ["piece", "pieces"]], state.level, keep("level")));
+    if (state.view === "map") controls.append(
+      select("Layer", range(layers).map((l) => [l, `layer ${l}`]), state.layer, keep("layer")),
+      select("Head", headings, state.head, keep("head")));
+    controls.append(el("span", { class: "grow" }), ...tools(state));
+    const body = el("div");
+    host.replaceChildren(controls, body);
+    if (state.view === "map") mapAndLines(body, look, state, told);
+    else if (state.view === "model") {
+      const card = el("div");
+      body.append(el("p", { class: "note" }, "Every head of every layer; choose one to enlarge it."), card);
+      model(card, look, state.kind, { level: state.level, choose: (layer, head) => set({ layer, head, view: "map" }),
+        state: (layer, head) => ({ current: layer === state.layer && head === state.head }) });
+    } else figures(body, look, state, (layer, head) => set({ layer, head, view: "map" }));
+  }
+  function mapAndLines(body, look, state, told) {
+    const map = pick(look, state.kind, state.layer, state.head, state.level);
+    const name = `${state.kind}, layer ${state.layer}, ${typeof state.head === "number" ? "head " + state.head : state.head}`;
+    const one = typeof state.head === "number" && look.figures ? look.figures[state.kind][state.layer][state.head] : null;
+    const grid = el("div"), threads = el("div");
+    body.append(el("p", { class: "note" }, SAYS[state.kind]), el("div", { class: "split" },
+      el("div", { class: "card" }, el("h3", {}, "Heat map ", el("span", { class: "note" }, name + (one ? ` · ${role(one)}, ${one.entropy.toFixed(2)} bits` : ""))), grid),
+      el("div", { class: "card" }, el("h3", {}, "Lines"), threads)));
+    const several = state.head === "mean" || state.head === "max";
+    const maps = several ? [...Array(look.maps[state.kind].shape[1]).keys()].map((h) => pick(look, state.kind, state.layer, h, state.level)) : [map];
+    const speak = (query, key) => told(state, query, key);
+    heat(grid, map, { label: name, told: speak });
+    lines(threads, maps, { names: maps.map((_, h) => `head ${h}`), told: speak });
+  }
+  function figures(body, look, state, choose) {
+    const bits = el("div"), diagonal = el("div"), rows = el("div");
+    body.append(el("p", { class: "note" }, "Entropy says how widely a head looks (0 bits: one token). Diagonality is 1 for a head that follows the order of the sentence, 0 for one that looks everywhere alike."),
+      el("div", { class: "split even" }, el("div", { class: "card" }, el("h3", {}, "Entropy in bits"), bits), el("div", { class: "card" }, el("h3", {}, "Diagonality"), diagonal)), rows);
+    byHead(bits, look, state.kind, "entropy");
+    byHead(diagonal, look, state.kind, "diagonality");
+    table(rows, look, state.kind, choose);
+  }
+
+  return { panel, start, el, svg, percent, chance, color, segmented, select, unpack, pick, aligned, slice, heat, lines, model, table, byHead, role, repaint, observe, paint, HUES };
+})();
