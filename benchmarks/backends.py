@@ -6,18 +6,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-import torch
-
-from benchmarks.native import native_backend
-from model.checkpoint import load_model
 from model.config import ModelConfig
-from model.folder import read_folder
-from model.inference import TorchBackend
+from model.folder import ModelFolder, read_folder
+from model.native.backend import open_backend
+from model.native.build import build
+from model.native.engine import Precision
 from model.search import Backend
 from model.tokenizer import Tokenizer
 
 Engine = Literal["torch", "native"]
-_TORCH_PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16}
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,14 +32,30 @@ def open_model(
     path: Path, *, engine: Engine = "torch", precision: str = "float32", device: str = "cpu", slots: int, threads: int
 ) -> OpenModel:
     """Load the folder at `path`. Raises ValueError for a precision that the engine does not have."""
-    torch.set_num_threads(threads)
     folder = read_folder(path)
-    backend: Backend
     if engine == "native":
-        backend = native_backend(folder, precision=precision, slots=slots, threads=threads)
-    elif precision in _TORCH_PRECISIONS:
-        backend = TorchBackend(load_model(folder, dtype=_TORCH_PRECISIONS[precision], device=device), slots)
+        backend = _native(folder, precision, slots, threads)
     else:
-        raise ValueError(f"The torch engine has {', '.join(_TORCH_PRECISIONS)}; {precision} needs --engine native.")
+        backend = _torch(folder, precision, device, slots, threads)
     directions = tuple(f"{source}-{target}" for source, target in folder.pairs)
     return OpenModel(folder.name, folder.model, folder.load_tokenizer(), backend, directions)
+
+
+def _native(folder: ModelFolder, precision: str, slots: int, threads: int) -> Backend:
+    if precision not in ("float32", "int8"):
+        raise ValueError(f"The native engine has float32 and int8, not {precision}.")
+    wanted: Precision = "int8" if precision == "int8" else "float32"
+    return open_backend(folder, build(), slots=slots, threads=threads, precision=wanted)
+
+
+def _torch(folder: ModelFolder, precision: str, device: str, slots: int, threads: int) -> Backend:
+    # Imported here: a process that runs the native engine does without torch, and its memory is measured.
+    import torch
+
+    from model.checkpoint import load_model
+    from model.inference import TorchBackend
+
+    if precision not in ("float32", "bfloat16", "float16"):
+        raise ValueError(f"The torch engine has float32, bfloat16 and float16; {precision} needs the native engine.")
+    torch.set_num_threads(threads)
+    return TorchBackend(load_model(folder, dtype=getattr(torch, precision), device=device), slots)

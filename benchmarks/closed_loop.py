@@ -76,7 +76,8 @@ def documents(sentences: Sequence[str], length: int, paragraph: int = 5) -> list
 
 
 async def run(address: Address, pool: Iterator[Job], clients: int, seconds: float, patience: float) -> Round:
-    """`clients` clients for `seconds`, an answer later than `patience` seconds is an error; requests in flight at the end are awaited and counted, and so is their time."""
+    """`clients` clients for `seconds`. Requests in flight at the end are awaited and counted, and so is their time; an answer
+    that takes longer than `patience` seconds is an error."""
     answers: list[Answer] = []
     began = time.perf_counter()
     deadline = began + seconds
