@@ -48,7 +48,7 @@ async def within(engine: Supervisor, leg: Leg, segment: Segment, sentence: Sente
         return [(found.span(), found.span()) for found in WORD.finditer(target)]
     tokens = sentence.hypotheses[0].tokens
     try:
-        attended = await engine.attend(leg.model.name, segment.ids, tokens)
+        attended = await engine.attend(leg.model.key, segment.ids, tokens)
     except WorkerFailure as failure:
         log.warning("no alignment for markup: %s", failure.message)
         return proportional(segment.text, target)

@@ -16,7 +16,8 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """One model folder as the API process knows it: everything but the weights. `max_length` is in source tokens."""
+    """One model folder as the API process knows it: everything but the weights. `max_length` is in source tokens,
+    `bytes` the size of the weight files; `version` changes with the folder's content."""
 
     name: str
     folder: Path
@@ -24,6 +25,13 @@ class ServedModel:
     license: str
     max_length: int
     tokenizer: Tokenizer
+    version: str = ""
+    bytes: int = 0
+
+    @property
+    def key(self) -> str:
+        """What the workers and the history call this content of the folder."""
+        return f"{self.name}@{self.version}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,8 +95,9 @@ class Catalog:
         goals = ", ".join(self.targets(source)) or "nothing"
         raise UnsupportedLanguage(f"There is no model for {source} to {target}; {source} goes to {goals}.")
 
-    def model(self, name: str) -> ServedModel | None:
-        return next((model for model in self.models if model.name == name), None)
+    def model(self, key: str) -> ServedModel | None:
+        """The model with that key, or None where it is not served, or no longer with that content."""
+        return next((model for model in self.models if model.key == key), None)
 
     def _reachable(self, source: str) -> tuple[str, ...]:
         near = {target for start, target in self._direct if start == source}

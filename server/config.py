@@ -39,6 +39,11 @@ class Settings:
     weights: Path = setting(Path("weights"), "folder that holds one sub-folder per model (or is itself a model folder)")
     data: Path | None = setting(None, "folder for what must survive a restart (history, keys); none keeps it in memory")
 
+    model_bytes: int = setting(
+        0, "weight files in memory; beyond it the model unused for longest is unloaded; 0 keeps all", 0, MAX_INT
+    )
+    admin_key: str = setting("", "secret that POST /admin/reload asks for; empty switches it off (SIGHUP reloads too)")
+
     device: Device = setting("auto", "where the model runs")
     dtype: Dtype = setting("auto", "arithmetic of the model; auto is int8 on a CPU and bfloat16 on a GPU")
     threads: int = setting(0, "CPU threads of the worker; 0 uses every core", 0, 1024)
@@ -67,7 +72,9 @@ class Settings:
 
     key_required: bool = setting(False, "refuse requests without an API key (see `attentive keys`)")
     requests_per_minute: int = setting(0, "requests per key, or per address without one; 0 is unlimited", 0, MAX_INT)
-    characters_per_minute: int = setting(0, "characters per key, or per address without one; 0 is unlimited", 0, MAX_INT)
+    characters_per_minute: int = setting(
+        0, "characters per key, or per address without one; 0 is unlimited", 0, MAX_INT
+    )
     limits_storage: str = setting("memory://", "where these are counted; redis://host:port shares them between servers")
     trusted_proxies: str = setting(
         "", "addresses of proxies, separated by commas, whose X-Forwarded-For names the caller; * trusts everybody"

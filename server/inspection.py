@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from server.admission import Admission
 from server.catalog import Leg
-from server.errors import InvalidRequest, NotFound, TextTooLong, Unavailable
+from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
 from server.history import Pair, Record
 from server.translation import TranslationRequest
 from server.translator import Translator, explained, recorded, time_limit
@@ -140,7 +140,7 @@ class Inspector:
             raise InvalidRequest(f"Sentence {sentence} holds nothing to translate and was copied.")
         model = self.translator.catalog.model(served.model)
         if model is None:
-            raise Unavailable("The model of this translation is no longer served.")
+            raise ExpiredTranslation("The model that made this translation is no longer served.")
         case = _Case(
             Leg(model, served.source_language, served.target_language),
             pair,
@@ -163,18 +163,17 @@ class Inspector:
         async with time_limit(deadline):
             with self.admission.admit(1, deadline):
                 try:
-                    attended = await self.translator.engine.attend(model.name, pair.source, pair.target, masked)
+                    async with self.translator.pool.holding(model):
+                        attended = await self.translator.engine.attend(model.key, pair.source, pair.target, masked)
                 except WorkerFailure as failure:
                     raise explained(failure) from failure
         return described(case, attended)
 
 
 def described(case: _Case, attended: Attended) -> Look:
-    """Maps with the pieces they are about. Raises Unavailable where the model has changed since the translation."""
+    """Maps with the pieces they are about."""
     tokenizer, pair = case.leg.model.tokenizer, case.pair
     encoding = tokenizer.encode(pair.source_text, case.leg.target)
-    if encoding.ids != pair.source:
-        raise Unavailable("The model was replaced since this translation was served.")
     decoding = tokenizer.decode_pieces(pair.target)
     target = tuple(Token(piece, *span) for piece, span in zip(decoding.pieces, decoding.offsets, strict=True))
     end = Token("</s>", len(decoding.text), len(decoding.text))

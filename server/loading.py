@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import logging
 from pathlib import Path
 
@@ -10,6 +11,7 @@ from server.catalog import ServedModel
 from server.errors import SettingsError
 
 log = logging.getLogger(__name__)
+ENDS_BYTES = 1_000_000
 SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 
 
@@ -51,4 +53,21 @@ def read_model(folder: Path) -> ServedModel:
         license=read.license,
         max_length=read.model.max_length,
         tokenizer=read.load_tokenizer(),
+        version=fingerprint(folder),
+        bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
     )
+
+
+def fingerprint(folder: Path) -> str:
+    """A short name for a folder's content: of all names and sizes, of small files, and of both ends of large ones."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        if not file.is_file() or file.suffix == ".md":
+            continue
+        size = file.stat().st_size
+        digest.update(f"{file.name} {size}\n".encode())
+        with file.open("rb") as content:
+            digest.update(content.read(ENDS_BYTES))
+            content.seek(max(0, size - ENDS_BYTES))
+            digest.update(content.read(ENDS_BYTES))
+    return digest.hexdigest()[:12]

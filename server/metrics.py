@@ -15,7 +15,7 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 STEP_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-disable_created_metrics()  # one more series for each, which nobody asks for
+disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each, which nobody asks for
 
 RATIOS = tuple(tenth / 10 for tenth in range(11))
 

@@ -10,7 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from server.access import Access
 from server.admission import Admission
-from server.catalog import Catalog
+from server.catalog import Catalog, ServedModel
 from server.config import Settings
 from server.errors import SettingsError
 from server.history import History
@@ -19,6 +19,7 @@ from server.inspection import Inspector
 from server.languages import Detector
 from server.loading import find_models
 from server.metrics import Metrics, StateCollector
+from server.pool import ModelPool
 from server.translator import Translator
 from server.worker.supervisor import Supervisor, WorkerOptions
 
@@ -50,8 +51,9 @@ class Services:
             catalog = Catalog(models)
         self.engine = engine or Supervisor(worker_options(settings), self.metrics.step)
         self.history = make_history(settings)
+        self.pool = ModelPool(self.engine, settings.model_bytes)
         self.translator = Translator(
-            self.engine,
+            self.pool,
             catalog,
             Detector(catalog.sources),
             Admission(settings.queue_tokens),
@@ -61,6 +63,7 @@ class Services:
         self.inspector = Inspector(self.translator, Admission(settings.attention_jobs), settings.attention_tokens)
         self.draining = False
         self._loading: asyncio.Task[None] | None = None
+        self._reloading = asyncio.Lock()
         self.metrics.watch(StateCollector(self.engine.status, self._counters))
 
     async def start(self) -> None:
@@ -83,9 +86,9 @@ class Services:
         """Looks at the workers as they are now."""
         if self.draining:
             return Readiness(False, "draining")
-        if self.engine.status().ready:
-            return Readiness(True, "ready")
         loaded = self._loading is not None and self._loading.done()
+        if loaded and self.engine.status().ready:
+            return Readiness(True, "ready")
         return Readiness(False, "failed" if loaded and not self.engine.status().models else "starting")
 
     async def loaded(self) -> None:
@@ -93,22 +96,45 @@ class Services:
         if self._loading is not None:
             await asyncio.shield(self._loading)
 
-    async def _load(self) -> None:
-        await asyncio.gather(
-            asyncio.to_thread(self.translator.detector.load),
-            *(self._load_model(model.name) for model in self.translator.catalog.models),
-        )
+    async def reload(self) -> dict[str, list[str]]:
+        """Looks at the weights folder again and serves what is there now. Requests under way end on the models they
+        began with; a model that cannot be loaded changes nothing. Returns names: added, replaced, removed, failed.
 
-    async def _load_model(self, name: str) -> None:
-        model = self.translator.catalog.model(name)
-        if model is None:
-            return
-        answer = await self.engine.load(name, model.folder)
-        if answer.error:
-            self.model_errors[name] = answer.error
-            log.error("model %s cannot be loaded: %s", name, answer.error)
-        else:
-            log.info("model loaded", extra={"model": name, "seconds": round(answer.seconds, 3), "bytes": answer.bytes})
+        Raises SettingsError where no model would be left.
+        """
+        async with self._reloading:
+            models, errors = await asyncio.to_thread(find_models, self.settings.weights)
+            old = self.translator.catalog
+            before = {model.name: model for model in old.models}
+            chosen: dict[str, ServedModel] = {}
+            for model in models:
+                known = before.get(model.name)
+                if known is not None and known.key == model.key:
+                    chosen[model.name] = known
+                elif error := (await self.pool.load(model)).error:
+                    errors[model.name] = error
+                    if known is not None:
+                        chosen[model.name] = known
+                else:
+                    chosen[model.name] = model
+            catalog = Catalog(chosen.values())
+            if catalog.sources != old.sources:
+                detector = Detector(catalog.sources)
+                await asyncio.to_thread(detector.load)
+                self.translator.detector = detector
+            self.translator.catalog = catalog
+            self.model_errors = errors
+            await self.translator.released(old)
+            for model in old.models:
+                if catalog.model(model.key) is None:
+                    await self.pool.unload(model.key)
+            return changes(before, chosen, errors)
+
+    async def _load(self) -> None:
+        _, errors = await asyncio.gather(
+            asyncio.to_thread(self.translator.detector.load), self.pool.preload(self.translator.catalog.models)
+        )
+        self.model_errors |= errors
 
     def _counters(self) -> dict[str, int]:
         admission, history = self.translator.admission, self.history
@@ -119,6 +145,18 @@ class Services:
             "history_hits_total": history.hits if history else 0,
             "history_misses_total": history.misses if history else 0,
         }
+
+
+def changes(
+    before: dict[str, ServedModel], after: dict[str, ServedModel], errors: dict[str, str]
+) -> dict[str, list[str]]:
+    """What a reload changed, as sorted names."""
+    return {
+        "added": sorted(set(after) - set(before)),
+        "replaced": sorted(name for name in set(after) & set(before) if after[name].key != before[name].key),
+        "removed": sorted(set(before) - set(after)),
+        "failed": sorted(errors),
+    }
 
 
 def make_history(settings: Settings) -> History | None:

@@ -65,9 +65,10 @@ async def trace(inspector: Inspector, request: TranslationRequest, sentence: int
     async with time_limit(request.deadline):
         with inspector.admission.admit(1, request.deadline):
             try:
-                answer = await translator.engine.submit(
-                    route[0].model.name, segment.ids, options, client=request.client
-                )
+                async with translator.pool.holding(route[0].model):
+                    answer = await translator.engine.submit(
+                        route[0].model.key, segment.ids, options, client=request.client
+                    )
             except WorkerFailure as failure:
                 raise explained(failure) from failure
     return Traced(route[0], sentence, len(segments), segment.text, segment.ids, answer)

@@ -53,9 +53,11 @@ class Sentence:
 
 @dataclass(frozen=True, slots=True)
 class TranslatedLeg:
-    """A whole text after one model: `text`, and the sentences in order."""
+    """A whole text after one model: `text`, and the sentences in order. `key` names the very weights
+    (`ServedModel.key`)."""
 
     model: str
+    key: str
     source: str
     target: str
     text: str

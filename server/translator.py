@@ -6,8 +6,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import time
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
-from contextlib import asynccontextmanager
+from collections import Counter
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -21,11 +22,12 @@ from server.markup import Passage, parse
 from server.metrics import Metrics
 from server.placement import Link
 from server.planning import Plan, Segment, plan
+from server.pool import ModelPool
 from server.segmentation import Split
 from server.single_flight import Seat, SingleFlight
 from server.translation import Sentence, TranslatedLeg, Translation, TranslationRequest
 from server.worker.protocol import Translated
-from server.worker.supervisor import Supervisor, WorkerFailure
+from server.worker.supervisor import WorkerFailure
 
 DOCUMENT_SENTENCES = 16
 """A request of more sentences is a document: it goes in the gaps that short requests leave."""
@@ -65,20 +67,23 @@ class Translator:
 
     def __init__(
         self,
-        engine: Supervisor,
+        pool: ModelPool,
         catalog: Catalog,
         detector: Detector,
         admission: Admission,
         history: History | None,
         metrics: Metrics,
     ) -> None:
-        self.engine = engine
+        self.pool = pool
+        self.engine = pool.engine
         self.catalog = catalog
         self.detector = detector
         self.admission = admission
         self.history = history
         self.metrics = metrics
         self.flights: SingleFlight[Translated] = SingleFlight()
+        self._users: Counter[Catalog] = Counter()
+        self._released: dict[Catalog, asyncio.Event] = {}
 
     async def translate(self, request: TranslationRequest, listener: Listener | None = None) -> list[Translation]:
         """One translation per text, in order. Cancelling the call cancels what only it was waiting for.
@@ -88,40 +93,63 @@ class Translator:
         """
         if not self.admission.has_room():
             raise Overloaded("The server is busy; try again later.", self.admission.retry_after(1))
-        async with time_limit(request.deadline):
-            if sum(map(len, request.texts)) > THREAD_CHARACTERS:
-                prepared = await asyncio.to_thread(self._prepare, request)
-            else:
-                prepared = self._prepare(request)
-            plans = [(part, len(text.route)) for text in prepared for part in text.plans]
-            cost = request.options.beam_size * sum(part.tokens * legs for part, legs in plans)
-            priority = int(sum(len(part.segments) for part, _ in plans) > DOCUMENT_SENTENCES)
-            with self.admission.admit(cost, request.deadline):
-                return await together([self._translate(text, request, priority, listener) for text in prepared])
+        catalog = self.catalog
+        with self._using(catalog):
+            async with time_limit(request.deadline):
+                if sum(map(len, request.texts)) > THREAD_CHARACTERS:
+                    prepared = await asyncio.to_thread(self._prepare, request, catalog)
+                else:
+                    prepared = self._prepare(request, catalog)
+                plans = [(part, len(text.route)) for text in prepared for part in text.plans]
+                cost = request.options.beam_size * sum(part.tokens * legs for part, legs in plans)
+                priority = int(sum(len(part.segments) for part, _ in plans) > DOCUMENT_SENTENCES)
+                with self.admission.admit(cost, request.deadline):
+                    return await together([self._translate(text, request, priority, listener) for text in prepared])
 
     def detect(self, text: str) -> list[Detected]:
         """Languages that a text may be in, best first."""
         return self.detector.detect(text)
 
-    def _prepare(self, request: TranslationRequest) -> list[_Prepared]:
-        catalog = self.catalog
+    async def released(self, catalog: Catalog) -> None:
+        """Returns when no request uses a catalog any more that was replaced."""
+        if self._users[catalog]:
+            self._released[catalog] = asyncio.Event()
+            await self._released[catalog].wait()
+
+    @contextmanager
+    def _using(self, catalog: Catalog) -> Iterator[None]:
+        self._users[catalog] += 1
+        try:
+            yield
+        finally:
+            self._users[catalog] -= 1
+            if not self._users[catalog]:
+                del self._users[catalog]
+                if event := self._released.pop(catalog, None):
+                    event.set()
+
+    def _prepare(self, request: TranslationRequest, catalog: Catalog) -> list[_Prepared]:
         target = catalog.target(request.target)
         prepared = []
         for number, text in enumerate(request.texts):
-            detected, source = self._source(text, request, catalog)
+            detected, source = self._source(text, request, catalog, target)
             route = catalog.route(source, target)
             passages = parse(text, request.format) if route else ()
             plans = tuple(plan(passage.text, route[0], splitting(request)) for passage in passages)
             prepared.append(_Prepared(number, text, detected, route, passages, plans))
         return prepared
 
-    def _source(self, text: str, request: TranslationRequest, catalog: Catalog) -> tuple[Detected | None, str]:
+    def _source(
+        self, text: str, request: TranslationRequest, catalog: Catalog, target: str
+    ) -> tuple[Detected | None, str]:
         if request.source.strip().lower() != AUTO:
             return None, catalog.source(request.source)
         plain = text if request.format == "text" else " ".join(passage.text for passage in parse(text, request.format))
         guesses = self.detector.detect(plain)
         if not guesses:
             raise InvalidRequest("The language cannot be detected here; name it in source.")
+        if guesses[0].confidence == 0:  # no word of any served language: nothing to translate, so it stays as it is
+            return guesses[0], target
         return guesses[0], catalog.source(guesses[0].language)
 
     async def _translate(
@@ -140,12 +168,13 @@ class Translator:
             options = request.options if last else dataclasses.replace(request.options, hypotheses=1)
             told = listener if last else None
             step = dataclasses.replace(request, options=options)
-            sentences = await self._sentences(plans, step, priority, prepared.number, told)
-            known = [await self._links(*parts) for parts in zip(passages, plans, sentences, strict=True)]
+            async with self.pool.holding(leg.model):
+                sentences = await self._sentences(plans, step, priority, prepared.number, told)
+                known = [await self._links(*parts) for parts in zip(passages, plans, sentences, strict=True)]
             text, *others = joined(passages, plans, sentences, known, options.hypotheses)
             alternatives = tuple(dict.fromkeys(other for other in others if other != text))
             flat = tuple(sentence for passage in sentences for sentence in passage)
-            legs.append(TranslatedLeg(leg.model.name, leg.source, leg.target, text, flat))
+            legs.append(TranslatedLeg(leg.model.name, leg.model.key, leg.source, leg.target, text, flat))
         translation = Translation(new_id(), text, alternatives, prepared.detected, tuple(legs))
         if self.history is not None:
             self.history.record(recorded(translation))
@@ -195,7 +224,7 @@ class Translator:
         def start() -> asyncio.Future[Translated]:
             began = time.monotonic()
             future = self.engine.submit(
-                leg.model.name,
+                leg.model.key,
                 segment.ids,
                 request.options,
                 priority=priority,
@@ -208,7 +237,7 @@ class Translator:
         # The deadline is no part of the job, as others with a later one may share it: leaving the seat cancels it. A
         # caller who wants to hear of tokens shares with nobody.
         private = object() if on_progress else None
-        return self.flights.join((leg.model.name, segment.ids, request.options, priority, private), start)
+        return self.flights.join((leg.model.key, segment.ids, request.options, priority, private), start)
 
     def _count(self, done: asyncio.Future[Translated], tokens: int, seconds: float) -> None:
         if done.cancelled():
@@ -293,7 +322,7 @@ def recorded(translation: Translation) -> Record:
     """A translation as the history keeps it."""
     legs = tuple(
         ServedLeg(
-            leg.model,
+            leg.key,
             leg.source,
             leg.target,
             tuple(

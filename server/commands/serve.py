@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import logging
+import signal
 import socket
+import threading
 from types import FrameType
 
 import uvicorn
@@ -26,12 +29,30 @@ class Server(uvicorn.Server):
     def __init__(self, config: uvicorn.Config, services: Services) -> None:
         super().__init__(config)
         self._services = services
+        self._reloading: asyncio.Future[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to listen, and to reload the models at SIGHUP."""
+        await super().startup(sockets)
+        if threading.current_thread() is threading.main_thread():
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+
+    def _reload(self) -> None:
+        self._reloading = asyncio.ensure_future(reload(self._services))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """The first signal drains; a second one ends at once."""
         self._services.draining = True
         self.force_exit = self.should_exit
         self.should_exit = True
+
+
+async def reload(services: Services) -> None:
+    """Reloads the models and logs what changed, or why nothing did."""
+    try:
+        log.info("models reloaded", extra=dict(await services.reload()))
+    except SettingsError as error:
+        log.error("models not reloaded: %s", error)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

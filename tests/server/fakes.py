@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import math
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
@@ -52,6 +53,8 @@ class FakeEngine:
 
     def __init__(self, delay: float = 0.0) -> None:
         self.delay = delay
+        self.gate: threading.Event | None = None
+        """Where it is set, nothing is answered before its flag is."""
         self.ready = True
         self.submitted: list[tuple[str, tuple[int, ...], DecodingOptions, int, str]] = []
         self.cancelled = 0
@@ -119,6 +122,8 @@ class FakeEngine:
         if on_progress:
             for count in range(1, len(tokens) + 1):
                 on_progress(tokens[:count])
+        if self.gate is not None:
+            await asyncio.to_thread(self.gate.wait, 20)
         await asyncio.sleep(self.delay)
         return Translated(
             id=0,

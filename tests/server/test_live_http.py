@@ -1,4 +1,5 @@
-"""What only a real connection shows: clients that go away, requests that meet, servers that end. The worker is a fake."""
+"""What only a real connection shows: clients that go away, requests that meet, servers that end. The worker is a
+fake."""
 
 from __future__ import annotations
 
@@ -55,7 +56,9 @@ def raw_request(url: str, body: dict) -> socket.socket:
     data = json.dumps(body).encode()
     host, port = url.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)))
-    head = f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+    head = (
+        f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+    )
     connection.sendall(head.encode() + data)
     return connection
 
@@ -75,9 +78,13 @@ def test_a_client_that_goes_away_cancels_its_work():
 
 
 def test_identical_requests_under_way_are_computed_once():
-    engine = FakeEngine(delay=0.3)
-    with running(engine) as (url, _), ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda _: httpx.post(url + "/translate", json=BODY).json(), range(6)))
+    engine = FakeEngine()
+    engine.gate = threading.Event()
+    with running(engine) as (url, server), ThreadPoolExecutor(6) as pool:
+        waiting = [pool.submit(httpx.post, url + "/translate", json=BODY) for _ in range(6)]
+        wait_for(lambda: server._services.translator.admission.requests == 6)
+        engine.gate.set()
+        answers = [one.result().json() for one in waiting]
         assert {answer["translatedText"] for answer in answers} == {"dlrow olleH"}
         assert len({answer["id"] for answer in answers}) == 6
         assert len(engine.submitted) == 1
@@ -86,22 +93,31 @@ def test_identical_requests_under_way_are_computed_once():
 
 
 def test_one_of_two_identical_requests_may_go_away():
-    engine = FakeEngine(delay=0.5)
-    with running(engine) as (url, _), ThreadPoolExecutor(1) as pool:
+    engine = FakeEngine()
+    engine.gate = threading.Event()
+    with running(engine) as (url, server), ThreadPoolExecutor(1) as pool:
+        admission = server._services.translator.admission
         connection = raw_request(url, BODY)
-        wait_for(lambda: len(engine.submitted) == 1)
+        wait_for(lambda: admission.requests == 1)
         staying = pool.submit(httpx.post, url + "/translate", json=BODY)
-        time.sleep(0.1)
+        wait_for(lambda: admission.requests == 2)
         connection.close()
+        wait_for(lambda: admission.requests == 1)
+        engine.gate.set()
         assert staying.result().json()["translatedText"] == "dlrow olleH"
     assert (len(engine.submitted), engine.cancelled) == (1, 0)
 
 
 def test_a_full_queue_answers_429_with_retry_after():
-    engine = FakeEngine(delay=0.5)
-    with running(engine, queue_tokens=30) as (url, _), ThreadPoolExecutor(8) as pool:
-        asked = [BODY | {"q": f"Sentence number {i}"} for i in range(8)]
-        answers = list(pool.map(lambda body: httpx.post(url + "/translate", json=body), asked))
+    engine = FakeEngine()
+    engine.gate = threading.Event()
+    with running(engine, queue_tokens=30) as (url, server), ThreadPoolExecutor(8) as pool:
+        first = pool.submit(httpx.post, url + "/translate", json=BODY)
+        wait_for(lambda: server._services.translator.admission.requests == 1)
+        asked = [BODY | {"q": f"Sentence number {i}"} for i in range(7)]
+        others = list(pool.map(lambda body: httpx.post(url + "/translate", json=body), asked))
+        engine.gate.set()
+        answers = [first.result(), *others]
         refused = [answer for answer in answers if answer.status_code == 429]
         served = [answer for answer in answers if answer.status_code == 200]
         assert len(served) >= 1 and len(refused) >= 1 and len(served) + len(refused) == 8

@@ -67,6 +67,13 @@ def test_auto_detects_and_says_so(client):
     assert [guess["language"] for guess in answer["detectedLanguage"]] == ["de", "de"]
 
 
+def test_auto_copies_what_has_no_word_of_a_served_language(client):
+    for text in ("12345", "你好，世界", "😀"):
+        answer = ask(client, q=text, source="auto", target="fr").json()
+        assert answer["translatedText"] == text
+        assert answer["detectedLanguage"]["confidence"] == 0
+
+
 def test_the_same_language_is_copied(client, engine):
     assert ask(client, q="Same here.", target="en").json()["translatedText"] == "Same here."
     assert engine.submitted == []

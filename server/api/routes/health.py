@@ -36,8 +36,8 @@ async def ready(request: Request) -> Response:
         "details": status.details,
         "restarts": status.restarts,
         "workers": [dataclasses.asdict(worker) for worker in status.workers],
-        "models": status.models,
-        "errors": services.model_errors | status.errors,
+        "models": sorted(key.partition("@")[0] for key in status.models),
+        "errors": {key.partition("@")[0]: error for key, error in status.errors.items()} | services.model_errors,
     }
     return json_response(body, 200 if readiness.ready else 503, {} if readiness.ready else {"Retry-After": "1"})
 
