@@ -2,18 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
+from model.attention import MultiHeadAttention
 from model.inference import head_gates, pad_ids
+from model.positions import rotate
 from model.transformer import Transformer
+
+Head = tuple[str, int, int]
+"""(kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0."""
 
 CANDIDATES = 8
 """Likeliest tokens that are kept for every place of the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadVectors:
+    """What one head computed with: `query` (T, D), `key` (S, D), `value` (S, D); rotated where positions are rotary."""
+
+    query: NDArray[np.float32]
+    key: NDArray[np.float32]
+    value: NDArray[np.float32]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +47,7 @@ class AttentionMaps:
     token_scores: NDArray[np.float32]
     candidate_ids: NDArray[np.int64]
     candidate_scores: NDArray[np.float32]
+    vectors: HeadVectors | None = None
 
 
 @torch.inference_mode()
@@ -38,10 +55,11 @@ def attention_maps(
     transformer: Transformer,
     source: Sequence[int],
     target: Sequence[int],
-    masked_heads: Sequence[tuple[str, int, int]] = (),
-    candidates: int = CANDIDATES,
+    masked_heads: Sequence[Head] = (),
+    vectors_of: Head | None = None,
 ) -> AttentionMaps:
     """Attention of a pair: `source` ids as the encoder reads them, `target` ids without start and end of sentence.
+    `vectors_of` asks for the queries, keys and values of one head.
 
     A causal decoder computes in parallel exactly the weights that it had when it decoded token by token (section
     3.2.3), so these are the weights that produced the target. Raises ValueError for lengths the model cannot read, ids
@@ -54,10 +72,11 @@ def attention_maps(
     ids, mask = pad_ids([source], config.pad_id, parameter.device)  # (1, S)
     inputs = torch.tensor([[config.decoder_start_id, *target]], device=parameter.device)  # (1, T)
     gates = head_gates(transformer, [tuple(masked_heads)]) if masked_heads else None
-    logits, weights = transformer.eval().forward_with_weights(ids, mask, inputs, gates)
+    with _watched(transformer, vectors_of) as seen:
+        logits, weights = transformer.eval().forward_with_weights(ids, mask, inputs, gates)
     scores = torch.log_softmax(logits[0].float(), dim=-1)  # (T, V)
     written = torch.tensor([*target, config.eos_id], device=parameter.device)
-    best, best_ids = scores.topk(min(candidates, scores.shape[-1]), dim=-1)  # (T, C)
+    best, best_ids = scores.topk(min(CANDIDATES, scores.shape[-1]), dim=-1)  # (T, C)
     return AttentionMaps(
         cross=_array(weights.cross[:, 0]),
         encoder=_array(weights.encoder[:, 0]),
@@ -65,7 +84,46 @@ def attention_maps(
         token_scores=_array(scores.gather(1, written[:, None])[:, 0]),
         candidate_ids=best_ids.cpu().numpy(),
         candidate_scores=_array(best),
+        vectors=None if vectors_of is None else _vectors(transformer, vectors_of, seen),
     )
+
+
+@contextmanager
+def _watched(transformer: Transformer, head: Head | None) -> Iterator[dict[str, torch.Tensor]]:
+    """Keeps what the projections of one head's layer put out, (1, T, d_model) each, while the block runs."""
+    seen: dict[str, torch.Tensor] = {}
+    if head is None:
+        yield seen
+        return
+    attention = _attention(transformer, head)
+    hooks = [
+        getattr(attention, name).register_forward_hook(lambda _, __, output, name=name: seen.update({name: output}))
+        for name in ("query", "key", "value")
+    ]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _attention(transformer: Transformer, head: Head) -> MultiHeadAttention:
+    kind, layer, number = head
+    layers = {"encoder": transformer.encoder, "decoder": transformer.decoder, "cross": transformer.decoder}.get(kind)
+    if layers is None or not (0 <= layer < len(layers) and 0 <= number < transformer.config.heads):
+        raise ValueError(f"There is no {kind} head {number} in layer {layer}.")
+    block = layers[layer]
+    return cast(MultiHeadAttention, block.cross_attention if kind == "cross" else block.self_attention)
+
+
+def _vectors(transformer: Transformer, head: Head, seen: dict[str, torch.Tensor]) -> HeadVectors:
+    kind, _, number = head
+    split = _attention(transformer, head).split
+    query, key, value = (split(seen[name]) for name in ("query", "key", "value"))  # (1, H, T, D)
+    if kind != "cross" and transformer.config.positions == "rotary":
+        positions = torch.arange(query.shape[2], device=query.device)
+        query, key = rotate(query, positions), rotate(key, positions)
+    return HeadVectors(_array(query[0, number]), _array(key[0, number]), _array(value[0, number]))
 
 
 def _array(tensor: torch.Tensor) -> NDArray[np.float32]:

@@ -64,6 +64,8 @@ class AttentionJob:
     masked_heads: tuple[tuple[str, int, int], ...] = ()
     timeout: float | None = None
     alone: bool = False
+    vectors_of: tuple[str, int, int] | None = None
+    """Also answer with the queries, keys and values of this head."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -152,6 +154,17 @@ class Maps:
 
 
 @dataclass(frozen=True, slots=True)
+class Vectors:
+    """Queries (T, D), keys (S, D) and values (S, D) of one head as float32 bytes in C order with their shapes."""
+
+    query: bytes
+    query_shape: tuple[int, int]
+    key: bytes
+    value: bytes
+    key_shape: tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
 class Attended:
     """`token_scores` are the natural log-probabilities of target tokens then end of sentence; row t of the maps is the
     query that produced target token t (row T-1 produced the end of sentence), so T = len(target) + 1.
@@ -162,6 +175,7 @@ class Attended:
     token_scores: tuple[float, ...]
     candidates: tuple[tuple[tuple[int, float], ...], ...]
     seconds: float
+    vectors: Vectors | None = None
 
 
 @dataclass(frozen=True, slots=True)

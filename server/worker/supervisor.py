@@ -235,9 +235,12 @@ class Supervisor:
         target: Iterable[int],
         masked_heads: tuple[tuple[str, int, int], ...] = (),
         timeout: float | None = None,
+        vectors_of: tuple[str, int, int] | None = None,
     ) -> asyncio.Future[Attended]:
-        """Attention maps of a given pair. The future raises WorkerFailure."""
-        job = AttentionJob(next(self._ids), model, tuple(source), tuple(target), masked_heads, timeout)
+        """Attention maps of a given pair, with the vectors of one head if asked. The future raises WorkerFailure."""
+        job = AttentionJob(
+            next(self._ids), model, tuple(source), tuple(target), masked_heads, timeout, vectors_of=vectors_of
+        )
         return self._accept(job, None)
 
     def status(self) -> WorkerStatus:

@@ -132,3 +132,22 @@ def test_what_the_model_cannot_read_is_refused(
 ) -> None:
     with pytest.raises(ValueError):
         attention_maps(build(), source, target, masked)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+@pytest.mark.parametrize("head", [("cross", 2, 1), ("encoder", 1, 3), ("decoder", 0, 2)])
+def test_the_vectors_of_a_head_give_its_weights(positions: Positions, head: tuple[str, int, int]) -> None:
+    kind, layer, number = head
+    maps = attention_maps(build(positions), SOURCE, (5, 9, 30), vectors_of=head)
+    assert maps.vectors is not None
+    scores = maps.vectors.query @ maps.vectors.key.T / np.sqrt(maps.vectors.query.shape[-1])
+    if kind == "decoder":
+        scores = np.where(np.tri(len(scores), dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(weights, getattr(maps, kind)[layer, number], atol=1e-5)
+
+
+def test_vectors_of_a_head_that_is_not_there_are_refused() -> None:
+    with pytest.raises(ValueError, match="no cross head 9"):
+        attention_maps(build(), SOURCE, (5,), vectors_of=("cross", 0, 9))
