@@ -37,6 +37,8 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 COMPILING = "The native engine is being compiled."
 
 EngineName = Literal["native", "eager", "cuda-graphs"]
+Made = tuple[Backend, EngineName, str | None]
+"""A backend, its engine, and why it is not a faster one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +95,10 @@ class Weights:
 
         torch.set_num_threads(self._place.threads)
         if self._place.dtype == "int8":
-            return quantize(load_model(self._folder))
+            quantized = quantize(load_model(self._folder))
+            for parameter in quantized.parameters():  # the few floats it shares would keep the whole file mapped
+                parameter.data = parameter.data.clone()
+            return quantized
         return load_model(self._folder, dtype=getattr(torch, self._place.dtype), device=self._place.device)
 
 
@@ -115,7 +120,7 @@ def open_model(path: str, place: Place, options: WorkerOptions) -> Served:
     folder = read_folder(Path(path))
     weights = Weights(folder, place)
     if place.cuda:
-        return _served(folder, partial(_torch, weights, place, options), weights, begun)
+        return _served(folder, partial(_on_gpu, weights, place, options), weights, begun)
     reason = why_not_native(place, options)
     library = None if reason else find()
     if library is not None:
@@ -125,7 +130,7 @@ def open_model(path: str, place: Place, options: WorkerOptions) -> Served:
             reason = str(unavailable)
     elif reason is None:
         reason = COMPILING
-    return _served(folder, partial(_torch, weights, place, options), weights, begun, reason)
+    return _served(folder, partial(_on_cpu, weights, place, reason), weights, begun)
 
 
 def why_not_native(place: Place, options: WorkerOptions) -> str | None:
@@ -152,11 +157,11 @@ def open_native(folder: ModelFolder, library: Path, place: Place, weights: Weigh
 
         return TorchBackend(weights.transformer(), place.slots)
 
-    def make() -> tuple[Backend, EngineName]:
+    def make() -> Made:
         backend = open_backend(
             folder, library, slots=place.slots, threads=place.threads, precision=precision, looking=looking
         )
-        return backend, "native"
+        return backend, "native", None
 
     return _served(folder, make, weights, time.monotonic())
 
@@ -174,12 +179,30 @@ def measure(folder: ModelFolder) -> tuple[int, int]:
     return sum(math.prod(tensors.shape(name)) for name in tensors), sum(file.stat().st_size for file in files)
 
 
-def _torch(weights: Weights, place: Place, options: WorkerOptions) -> tuple[Backend, EngineName]:
+def _on_cpu(weights: Weights, place: Place, reason: str | None) -> Made:
     from model.inference import TorchBackend
 
-    if not place.cuda:
-        keep_freed_memory()
-    return TorchBackend(weights.transformer(), place.slots), "eager"
+    keep_freed_memory()
+    return TorchBackend(weights.transformer(), place.slots), "eager", reason
+
+
+def _on_gpu(weights: Weights, place: Place, options: WorkerOptions) -> Made:
+    """Steps from CUDA graphs if they can be captured and compute the same as without; else plain torch."""
+    from model.inference import TorchBackend
+
+    transformer = weights.transformer()
+    reason: str | None = "The eager engine was asked for."
+    if options.engine != "eager":
+        from server.worker.graphs import GraphedBackend, disagreement
+
+        backend = GraphedBackend(transformer, place.slots, capture=True)
+        try:
+            reason = disagreement(backend)
+        except RuntimeError as error:
+            reason = f"CUDA graphs cannot be captured here: {str(error).splitlines()[0]}"
+        if reason is None:
+            return backend, "cuda-graphs", None
+    return TorchBackend(transformer, place.slots), "eager", reason
 
 
 def keep_freed_memory() -> None:
@@ -194,13 +217,12 @@ def keep_freed_memory() -> None:
 
 def _served(
     folder: ModelFolder,
-    make: Callable[[], tuple[Backend, EngineName]],
+    make: Callable[[], Made],
     weights: Weights,
     begun: float,
-    reason: str | None = None,
 ) -> Served:
     """Make the backend and decode two tokens of nothing, so that the first caller does not wait for lazy beginnings."""
-    backend, engine = make()
+    backend, engine, reason = make()
     config = folder.model
     backend.prefill([[config.eos_id]], [0])
     for token in (config.decoder_start_id, config.eos_id):

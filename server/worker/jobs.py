@@ -23,7 +23,7 @@ class Sequence:
     gone: bool = False
     admitted: float = 0.0
     encoded: float = 0.0
-    first_token: float = 0.0
+    first_token: float = 0.0  # 0: none yet
     steps: int = 0
 
     @property

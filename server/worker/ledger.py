@@ -27,9 +27,9 @@ class Ledger:
         self.prefill_padded_tokens += len(lengths) * max(lengths)
         self.prefill_seconds += seconds
 
-    def step(self, rows: int, tokens: int, seconds: float) -> None:
-        """One decode step: `rows` hypotheses advanced, `tokens` sequences got a token."""
-        self.steps.append((rows, seconds))
+    def step(self, steps: int, rows: int, tokens: int, seconds: float) -> None:
+        """`steps` decode steps of `rows` slots took `seconds` together and wrote `tokens` tokens of sequences."""
+        self.steps += [(rows, seconds / steps)] * steps
         self.generated_tokens += tokens
 
     def attention(self, seconds: float) -> None:

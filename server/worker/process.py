@@ -180,14 +180,12 @@ class Worker:
 
     def _step(self, lane: int, running: list[Sequence]) -> None:
         begun = time.monotonic()
-        finished = self._runner.step(lane, running)
+        stepped = self._runner.step(lane, running)
         ended = time.monotonic()
-        self._ledger.step(sum(sequence.width for sequence in running), len(running), ended - begun)
+        self._ledger.step(stepped.steps, sum(sequence.width for sequence in running), stepped.tokens, ended - begun)
         for sequence in running:
-            sequence.steps += 1
-            if sequence.steps == 1:
-                sequence.first_token = ended
-        for done in finished:
+            sequence.first_token = sequence.first_token or ended
+        for done in stepped.finished:
             sequence = done.sequence
             timings = Timings(
                 queue=sequence.admitted - sequence.arrived,

@@ -8,18 +8,20 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable
+from collections.abc import Sequence as Items
 from queue import SimpleQueue
+from typing import TYPE_CHECKING, Protocol, runtime_checkable
 
 import numpy as np
 
 from model.config import ModelConfig
 from model.folder import FolderError
 from model.native.build import NativeUnavailable, build
-from model.search import GreedySearch, Search, new_search
+from model.search import Backend, GreedySearch, Search, StepOutput, new_search
 from server.worker.engines import COMPILING, Served, find_place, measure, open_model, open_native, release
 from server.worker.jobs import Look, Sequence
 from server.worker.options import WorkerOptions
-from server.worker.owner import Finished, Loaded
+from server.worker.owner import Finished, Loaded, Stepped
 from server.worker.protocol import (
     Attended,
     AttentionJob,
@@ -27,8 +29,23 @@ from server.worker.protocol import (
     Maps,
     ModelLoaded,
     TranslateJob,
+    Vectors,
     WorkerReady,
 )
+
+if TYPE_CHECKING:
+    from model.attention_maps import HeadVectors
+
+_BURST = 4
+"""Steps that a device which chooses tokens itself runs before the host looks."""
+
+
+@runtime_checkable
+class Bursting(Protocol):
+    """A backend that feeds its own choices back (graphs.GraphedBackend)."""
+
+    def burst(self, slots: Items[int], tokens: Items[int], steps: int) -> list[StepOutput]:
+        """`steps` greedy steps of each row."""
 
 
 class DeviceRunner:
@@ -94,7 +111,8 @@ class DeviceRunner:
         if max(job.source) >= (config.source_vocab_size or config.vocab_size) or min(job.source) < 0:
             return "A source token is outside the model's vocabulary."
         if isinstance(job, AttentionJob):
-            target, masked = job.target, job.masked_heads
+            target = job.target
+            masked = job.masked_heads if job.vectors_of is None else (*job.masked_heads, job.vectors_of)
             if len(target) >= config.max_length:
                 return f"The target has {len(target)} tokens; the model reads at most {config.max_length - 1}."
         else:
@@ -116,31 +134,55 @@ class DeviceRunner:
         sources = [sequence.job.source for sequence in sequences]
         served.backend.prefill(sources, [sequence.slots[0] for sequence in sequences], masked if any(masked) else ())
 
-    def step(self, lane: int, sequences: list[Sequence]) -> list[Finished]:
-        """One token for every hypothesis of `sequences`; those that ended."""
+    def step(self, lane: int, sequences: list[Sequence]) -> Stepped:
+        """One token for every hypothesis of `sequences`, or a few where the device can go on without being asked."""
         searches = [self._searches[sequence.id] for sequence in sequences]
         rows = [slot for at, search in zip(sequences, searches, strict=True) for slot in at.slots[: len(search.tokens)]]
         tokens = [token for search in searches for token in search.tokens]
-        forced = [token for search in searches for token in search.forced]
-        backend = self._served[lane].backend
-        output = backend.step(rows, tokens, max(search.candidates for search in searches), forced)
+        served = self._served[lane]
+        steps = self._burst(served, sequences, searches)
+        if steps > 1 and isinstance(served.backend, Bursting):
+            outputs = served.backend.burst(rows, tokens, steps)
+        else:
+            forced = [token for search in searches for token in search.forced]
+            outputs = [served.backend.step(rows, tokens, max(search.candidates for search in searches), forced)]
+        written = sum(self._take(served.backend, sequences, searches, output) for output in outputs)
+        finished = tuple(
+            Finished(sequence, search.hypotheses(), tuple(search.trace))
+            for sequence, search in zip(sequences, searches, strict=True)
+            if search.done
+        )
+        return Stepped(len(outputs), written, finished)
+
+    @staticmethod
+    def _burst(served: Served, sequences: list[Sequence], searches: list[Search]) -> int:
+        """How many steps may run before the host looks: more than one only if each row just follows its likeliest token."""
+        if not isinstance(served.backend, Bursting) or any(
+            search.candidates > 1 or search.forced[0] >= 0 for search in searches
+        ):
+            return 1
+        room = served.folder.model.max_length - max(sequence.steps for sequence in sequences)
+        return max(1, min(_BURST, room))
+
+    @staticmethod
+    def _take(backend: Backend, sequences: list[Sequence], searches: list[Search], output: StepOutput) -> int:
+        """Tell every search that still runs what the step brought; returns how many got a token."""
         targets: list[int] = []
         origins: list[int] = []
-        finished: list[Finished] = []
-        begin = 0
+        begin = written = 0
         for sequence, search in zip(sequences, searches, strict=True):
             end = begin + len(search.tokens)
-            parents = search.advance(output.ids[begin:end], output.scores[begin:end])
+            if not search.done:
+                sequence.steps += 1
+                written += 1
+                for row, parent in enumerate(search.advance(output.ids[begin:end], output.scores[begin:end])):
+                    if row != parent:
+                        targets.append(sequence.slots[row])
+                        origins.append(sequence.slots[parent])
             begin = end
-            for row, parent in enumerate(parents):
-                if row != parent:
-                    targets.append(sequence.slots[row])
-                    origins.append(sequence.slots[parent])
-            if search.done:
-                finished.append(Finished(sequence, search.hypotheses(), tuple(search.trace)))
         if targets:
             backend.reorder(targets, origins)
-        return finished
+        return written
 
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
         """Tokens so far; a beam has none before it ends."""
@@ -157,9 +199,8 @@ class DeviceRunner:
         from model.attention_maps import attention_maps
 
         job = look.job
-        maps = attention_maps(
-            self._served[look.lane].weights.transformer(), job.source, job.target, job.masked_heads
-        )
+        transformer = self._served[look.lane].weights.transformer()
+        maps = attention_maps(transformer, job.source, job.target, job.masked_heads, job.vectors_of)
         candidates = zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
         return Attended(
             look.id,
@@ -174,6 +215,7 @@ class DeviceRunner:
             tuple(maps.token_scores.tolist()),
             tuple(tuple(zip(ids, scores, strict=True)) for ids, scores in candidates),
             0.0,
+            None if maps.vectors is None else _packed(maps.vectors),
         )
 
     def blame(self, error: Exception) -> FailureKind | None:
@@ -261,6 +303,13 @@ def _unknown_head(config: ModelConfig, masked: tuple[tuple[str, int, int], ...])
         if not (0 <= layer < layers.get(kind, 0) and 0 <= head < config.heads):
             return f"There is no {kind} head {head} in layer {layer}."
     return None
+
+
+def _packed(vectors: HeadVectors) -> Vectors:
+    (queries, width), keys = vectors.query.shape, vectors.key.shape[0]
+    return Vectors(
+        vectors.query.tobytes(), (queries, width), vectors.key.tobytes(), vectors.value.tobytes(), (keys, width)
+    )
 
 
 def _shape(maps: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> tuple[int, int, int, int]:

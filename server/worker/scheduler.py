@@ -148,7 +148,7 @@ class Scheduler:
     def again(self, job: Sequence) -> None:
         """Run `job` once more from its start, with nothing beside it: one of its batch broke the step."""
         self._leave(job)
-        job.alone, job.slots, job.steps = True, (), 0
+        job.alone, job.slots, job.steps, job.first_token = True, (), 0, 0.0
         self._alone.append(job)
 
     def looked(self, now: float, seconds: float) -> None:

@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[3]))
 from model.options import Hypothesis
 from server.worker.jobs import Look, Sequence
 from server.worker.options import WorkerOptions
-from server.worker.owner import Finished, Loaded
+from server.worker.owner import Finished, Loaded, Stepped
 from server.worker.process import serve
 from server.worker.protocol import (
     Attended,
@@ -79,7 +79,7 @@ class FakeRunner:
             assert sequence.id not in self._made
             self._made[sequence.id] = []
 
-    def step(self, lane: int, sequences: list[Sequence]) -> list[Finished]:
+    def step(self, lane: int, sequences: list[Sequence]) -> Stepped:
         shift, seconds = self._lanes[lane]
         time.sleep(seconds)
         slots = [slot for sequence in sequences for slot in sequence.slots]
@@ -91,10 +91,11 @@ class FakeRunner:
             if len(made) == 1:
                 self._misbehave(token)
             made.append(token + shift)
+            sequence.steps += 1
             if len(made) == sequence.length:
                 scores = (0.0,) * (len(made) + 1)
                 finished.append(Finished(sequence, (Hypothesis(tuple(made), scores, 0.0, "stop"),)))
-        return finished
+        return Stepped(1, len(sequences), tuple(finished))
 
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
         return tuple(self._made.get(sequence.id, ()))
