@@ -12,7 +12,7 @@ import numpy as np
 from model.config import ModelConfig
 from model.native import library
 from model.native.build import NativeUnavailable
-from model.native.library import Float32, Int32, NativeError
+from model.native.library import Float32, Int32, NativeError, address
 from model.native.weights import Tensors, linears, unsupported, vectors
 
 Precision = Literal["float32", "int8"]
@@ -46,8 +46,9 @@ class NativeEngine:
             int(config.tied_embeddings), int(config.zero_start_embedding), _ACTIVATIONS[config.activation],
             config.max_length, slots, threads,
         ]  # fmt: skip
+        shape = _int32(integers)
         reals = np.array([config.norm_epsilon, scale], dtype=np.float32)
-        self._handle = self._library.attentive_create(library.int32(_int32(integers)), library.float32(reals))
+        self._handle = self._library.attentive_create(address(shape), address(reals))
         if not self._handle:
             raise NativeError(self._library.attentive_error().decode())
         self._load(tensors, positions)
@@ -74,7 +75,7 @@ class NativeEngine:
         where = self._slots(slots)
         if len(set(slots)) != len(slots):
             raise ValueError("Slots of one prefill must be distinct.")
-        self._call("prefill", len(sources), library.int32(where), library.int32(lengths), library.int32(tokens))
+        self._call("prefill", len(sources), address(where), address(lengths), address(tokens))
 
     def step(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
@@ -96,8 +97,8 @@ class NativeEngine:
             raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
         where, given = self._slots(slots), _int32(tokens)
         self._call(
-            "step", rows, library.int32(where), library.int32(given), candidates, library.int32(wanted),
-            library.int32(ids), library.float32(scores), library.float32(forced_scores),
+            "step", rows, address(where), address(given), candidates, address(wanted),
+            address(ids), address(scores), address(forced_scores),
         )  # fmt: skip
         return ids, scores, forced_scores
 
@@ -106,12 +107,12 @@ class NativeEngine:
         to, of = self._slots(targets), self._slots(origins)
         if len(to) != len(of) or len(set(targets)) != len(targets):
             raise ValueError("reorder needs one origin for each of its distinct targets.")
-        self._call("reorder", len(to), library.int32(to), library.int32(of))
+        self._call("reorder", len(to), address(to), address(of))
 
     def free(self, slots: Sequence[int]) -> None:
         """Forget what the slots held; their pages are used again."""
         where = self._slots(slots)
-        self._call("free", len(where), library.int32(where))
+        self._call("free", len(where), address(where))
 
     @property
     def bytes(self) -> tuple[int, int]:
@@ -129,10 +130,10 @@ class NativeEngine:
             offset = None if bias is None else np.ascontiguousarray(bias, dtype=np.float32)
             if weight.ndim != 2 or (offset is not None and offset.shape != weight.shape[:1]):
                 raise ValueError(f"The tensors of {name} do not have the shapes of a matrix and its bias.")
-            self._call("linear", name.encode(), library.float32(weight), library.float32(offset), *weight.shape)
+            self._call("linear", name.encode(), address(weight), address(offset), *weight.shape)
         for name, vector in vectors(self.config, tensors, positions):
             values = np.ascontiguousarray(vector, dtype=np.float32)
-            self._call("vector", name.encode(), library.float32(values), values.size)
+            self._call("vector", name.encode(), address(values), values.size)
         self._call("resolve")
 
     def _slots(self, slots: Sequence[int]) -> Int32:
