@@ -70,6 +70,13 @@ class Settings:
     history_bytes: int = setting(64_000_000, "approximate size of what is remembered in memory", 1, MAX_INT)
     history_seconds: float = setting(3_600.0, "time a translation is remembered", 1.0, 10 * 365 * 86_400)
 
+    file_characters: int = setting(1_000_000, "characters in one file; its bytes are bounded by body-bytes", 1, MAX_INT)
+    file_jobs: int = setting(4, "files that are translated at the same time; beyond it 429", 1, 1_000)
+    file_timeout_seconds: float = setting(1_800.0, "time after which the translation of a file is given up", 1.0, 86_400)
+    file_keep_seconds: float = setting(1_800.0, "time that a translated file can be fetched", 1.0, 30 * 86_400)
+    file_keep_bytes: int = setting(100_000_000, "size of all translated files that wait to be fetched", 1, MAX_INT)
+    suggestions: bool = setting(False, "take better translations at /suggest and keep them in the data folder")
+
     key_required: bool = setting(False, "refuse requests without an API key (see `attentive keys`)")
     requests_per_minute: int = setting(0, "requests per key, or per address without one; 0 is unlimited", 0, MAX_INT)
     characters_per_minute: int = setting(

@@ -13,6 +13,8 @@ from server.admission import Admission
 from server.catalog import Catalog, ServedModel
 from server.config import Settings
 from server.errors import SettingsError
+from server.files.documents import Documents
+from server.files.store import FileStore
 from server.history import History
 from server.history_store import StoredHistory
 from server.inspection import Inspector
@@ -20,6 +22,7 @@ from server.languages import Detector
 from server.loading import find_models
 from server.metrics import Metrics, StateCollector
 from server.pool import ModelPool
+from server.suggestions import Suggestions
 from server.translator import Translator
 from server.worker.supervisor import Supervisor, WorkerOptions
 
@@ -60,6 +63,9 @@ class Services:
             self.history,
             self.metrics,
         )
+        store = FileStore(settings.file_keep_seconds, settings.file_keep_bytes)
+        self.documents = Documents(self.translator, store, settings.file_characters, settings.file_jobs)
+        self.suggestions = Suggestions(settings.data) if settings.suggestions and settings.data else None
         self.inspector = Inspector(self.translator, Admission(settings.attention_jobs), settings.attention_tokens)
         self.draining = False
         self._loading: asyncio.Task[None] | None = None
@@ -79,6 +85,7 @@ class Services:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
         await self.engine.stop(self.settings.grace_seconds)
+        self.documents.store.close()
         if self.history is not None:
             await self.history.close()
 

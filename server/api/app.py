@@ -16,7 +16,7 @@ from server.api.dialects import deepl, google
 from server.api.errors import ErrorWriter, Shape
 from server.api.middleware.exchange import Exchange
 from server.api.middleware.observe import Observe
-from server.api.routes import admin, attention, explorer, health, languages, looking, translate
+from server.api.routes import admin, attention, explorer, files, health, languages, looking, translate
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded
 from server.services import Services, server_version
@@ -27,6 +27,7 @@ ROUTERS = (
     attention.router,
     looking.router,
     explorer.router,
+    files.router,
     health.router,
     admin.router,
     deepl.router,

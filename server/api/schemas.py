@@ -60,6 +60,18 @@ class DetectParameters(Schema):
     api_key: Key = None
 
 
+class SuggestParameters(Schema):
+    q: StrictStr = Field(description="The text that was translated.", examples=["Hello world!"])
+    s: StrictStr = Field(description="The better translation.", examples=["Hallo Welt!"])
+    source: Code
+    target: Annotated[StrictStr, Field(min_length=1, max_length=32, examples=["de"])]
+    api_key: Key = None
+
+
+class SuggestAnswer(Schema):
+    success: bool
+
+
 class DetectedLanguage(Schema):
     confidence: int = Field(ge=0, le=100, examples=[90])
     language: str = Field(examples=["fr"])

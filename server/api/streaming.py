@@ -10,6 +10,7 @@ import orjson
 from starlette.responses import Response, StreamingResponse
 
 from server.api.errors import status_and_message
+from server.errors import AttentiveError
 from server.translation import Sentence, Translation, TranslationRequest
 from server.translator import Listener, Translator
 
@@ -69,7 +70,7 @@ async def events(
             entry = await following(queue)
         try:
             yield event("translation", finish(await work))
-        except Exception as error:  # the status line is out: the error goes the way of the answer
+        except AttentiveError as error:  # the status line is out: the error goes the way of the answer
             status, message, _ = status_and_message(error)
             yield event("error", {"error": message, "status": status})
     finally:

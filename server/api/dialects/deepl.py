@@ -1,7 +1,7 @@
 """DeepL's dialect under /v2, as its official client libraries speak it.
 
-What has no meaning here (formality, context, model_type and so on) is accepted and changes nothing; a glossary is refused,
-as ignoring it would give a wrong translation.
+What has no meaning here (formality, context, model_type and so on) is accepted and changes nothing; a glossary is
+refused, as ignoring it would give a wrong translation.
 """
 
 from __future__ import annotations
@@ -60,8 +60,8 @@ Tags = Annotated[list[StrictStr] | None, BeforeValidator(_list), Field(default=N
 
 
 class DeeplParameters(Schema):
-    text: Annotated[list[StrictStr], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = Field(
-        description="Texts to translate.", examples=[["Hello, world!"]]
+    text: Annotated[list[StrictStr], BeforeValidator(lambda value: [value] if isinstance(value, str) else value)] = (
+        Field(description="Texts to translate.", examples=[["Hello, world!"]])
     )
     target_lang: Code = Field(examples=["DE"])
     source_lang: Annotated[Code | None, BeforeValidator(_blank)] = Field(default=None, examples=["EN"])

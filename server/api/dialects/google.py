@@ -85,7 +85,10 @@ async def detect(request: Request) -> Response:
     await enter(request, sum(map(len, asked.q)), asked.key or goog_key(request))
     found = [await asyncio.to_thread(services.translator.detect, text) for text in asked.q]
     detections = [
-        [{"language": guess.language, "confidence": guess.confidence / 100, "isReliable": False} for guess in guesses[:1]]
+        [
+            {"language": guess.language, "confidence": guess.confidence / 100, "isReliable": False}
+            for guess in guesses[:1]
+        ]
         for guesses in found
     ]
     return json_response({"data": {"detections": detections}})

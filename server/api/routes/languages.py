@@ -13,8 +13,10 @@ from server.api import parameters
 from server.api.context import enter, json_response, services_of
 from server.api.documentation import documented
 from server.api.routes.translate import check_texts
-from server.api.schemas import DetectedLanguage, DetectParameters, Language
+from server.api.schemas import DetectedLanguage, DetectParameters, Language, SuggestAnswer, SuggestParameters
 from server.catalog import AUTO
+from server.errors import Forbidden
+from server.files.formats import SUFFIXES
 from server.language_names import language_name
 
 router = APIRouter(tags=["languages"])
@@ -47,9 +49,9 @@ async def frontend_settings(request: Request) -> Response:
         "frontendTimeout": 1000,
         "apiKeys": services.access.uses_keys,
         "keyRequired": services.access.key_required,
-        "suggestions": False,
-        "filesTranslation": False,
-        "supportedFilesFormat": [],
+        "suggestions": services.suggestions is not None,
+        "filesTranslation": True,
+        "supportedFilesFormat": SUFFIXES,
         "language": {
             "source": {"code": AUTO, "name": "Auto Detect"},
             "target": named("en" if "en" in catalog.languages else catalog.languages[0]),
@@ -58,9 +60,18 @@ async def frontend_settings(request: Request) -> Response:
     return json_response(body)
 
 
-@router.post("/suggest", summary="Suggest a better translation (switched off)")
-async def suggest() -> Response:
-    return json_response({"error": "This server takes no suggestions."}, 403)
+@router.post("/suggest", **documented("Suggest a better translation", SuggestParameters, SuggestAnswer))
+async def suggest(request: Request) -> Response:
+    services = services_of(request)
+    asked = await parameters.read(request, SuggestParameters)
+    if services.suggestions is None:
+        raise Forbidden("This server takes no suggestions.")
+    check_texts((asked.q, asked.s), services.settings)
+    await enter(request, 0, asked.api_key)
+    catalog = services.translator.catalog
+    source, target = catalog.source(asked.source), catalog.target(asked.target)
+    await asyncio.to_thread(services.suggestions.add, asked.q, asked.s, source, target)
+    return json_response({"success": True})
 
 
 def named(language: str) -> dict[str, Any]:

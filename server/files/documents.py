@@ -1,0 +1,113 @@
+"""File in, translated file out: read, translated in the gaps that short requests leave, written."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import html
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import PurePosixPath, PureWindowsPath
+
+from server.admission import Admission
+from server.catalog import AUTO
+from server.errors import DeadlineExceeded, InvalidRequest, Overloaded, TextTooLong
+from server.files.document import Document
+from server.files.formats import FileFormat, format_of
+from server.files.store import FileStore
+from server.markup import scan
+from server.translation import TranslationRequest
+from server.translator import Translator
+
+BATCH_CHARACTERS = 10_000
+BATCH_TEXTS = 200
+"""What goes to the translator at once: enough to fill a batch, little enough that others find room between two."""
+SAMPLE_CHARACTERS = 2_000
+NAME_CHARACTERS = 100
+
+
+class Documents:
+    """Translates files. At most `jobs` at the same time, each of at most `characters`."""
+
+    def __init__(self, translator: Translator, store: FileStore, characters: int, jobs: int) -> None:
+        self.store = store
+        self.characters = characters
+        self._translator = translator
+        self._admission = Admission(jobs)
+
+    async def read(self, content: bytes, name: str, target: str) -> tuple[FileFormat, Document]:
+        """The document in a file. Raises UnsupportedMediaType, InvalidRequest, PayloadTooLarge or TextTooLong."""
+        format = format_of(name)
+        language = self._translator.catalog.target(target)
+        document = await asyncio.to_thread(format.read, content, language)
+        if document.characters > self.characters:
+            raise TextTooLong(
+                f"The file's {document.characters:,} characters are over the limit of {self.characters:,}."
+            )
+        return format, document
+
+    async def translate(self, document: Document, request: TranslationRequest) -> bytes:
+        """The file with its texts translated as `request` says, whose own texts are ignored.
+
+        Raises what the translator raises; where the queue fills up in the middle of a file, it waits.
+        """
+        with self._admission.admit(1, request.deadline):
+            source = await self._source(document, request)
+            translated: list[str] = []
+            for texts in batches(document.texts):
+                step = dataclasses.replace(request, texts=texts, source=source, format=document.format)
+                translated += await self._step(step, patient=bool(translated))
+            return await asyncio.to_thread(document.write, translated)
+
+    async def _source(self, document: Document, request: TranslationRequest) -> str:
+        """The source language, found out once for the whole file."""
+        if request.source.strip().lower() != AUTO or not document.texts:
+            return request.source
+        guesses = await asyncio.to_thread(self._translator.detect, sample(document))
+        if not guesses:
+            raise InvalidRequest("The language cannot be detected here; name it in source.")
+        return guesses[0].language
+
+    async def _step(self, request: TranslationRequest, patient: bool) -> list[str]:
+        while True:
+            try:
+                return [translation.text for translation in await self._translator.translate(request)]
+            except Overloaded as busy:
+                if not patient:
+                    raise
+                if request.deadline is not None and time.monotonic() + busy.retry_after > request.deadline:
+                    raise DeadlineExceeded("The time that this request allows has passed.") from None
+                await asyncio.sleep(busy.retry_after)
+
+
+def batches(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Neighbours up to the sizes above."""
+    batch: list[str] = []
+    size = 0
+    for text in texts:
+        if batch and (size + len(text) > BATCH_CHARACTERS or len(batch) == BATCH_TEXTS):
+            yield tuple(batch)
+            batch, size = [], 0
+        batch.append(text)
+        size += len(text)
+    if batch:
+        yield tuple(batch)
+
+
+def sample(document: Document) -> str:
+    """Words from the beginning, without markup."""
+    words = ""
+    for text in document.texts:
+        tokens = [text] if document.format == "text" else [token for token in scan(text) if isinstance(token, str)]
+        words += " ".join(map(html.unescape, tokens)) + "\n"
+        if len(words) > SAMPLE_CHARACTERS:
+            break
+    return words
+
+
+def translated_name(name: str, target: str) -> str:
+    """book.epub -> book.de.epub; whatever path came with the name is dropped."""
+    plain = PurePosixPath(PureWindowsPath(name).name).name
+    plain = "".join(character for character in plain if character.isprintable() and character not in '"/\\:<>|?*')
+    stem, dot, suffix = plain.rpartition(".")
+    return f"{stem[:NAME_CHARACTERS]}.{target}{dot}{suffix}" if stem else f"translated.{target}{dot}{suffix}"

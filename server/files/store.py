@@ -1,0 +1,73 @@
+"""Finished files until they are fetched: bounded in number of bytes and in time, under names that cannot be guessed."""
+
+from __future__ import annotations
+
+import secrets
+import shutil
+import tempfile
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from server.errors import NotFound, Unavailable
+
+
+@dataclass(frozen=True, slots=True)
+class StoredFile:
+    """A file on disk; `name` is what the one who fetches it calls it."""
+
+    path: Path
+    name: str
+    media_type: str
+    size: int
+    until: float
+
+
+class FileStore:
+    """Keeps each file `seconds` long and `limit` bytes in all; the oldest give way. Everything is gone after `close`."""
+
+    def __init__(self, seconds: float, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self._seconds = seconds
+        self._limit = limit
+        self._clock = clock
+        self._folder: Path | None = None
+        self._files: dict[str, StoredFile] = {}
+
+    def save(self, content: bytes, name: str, media_type: str) -> str:
+        """Keeps a file; returns its token. Raises Unavailable where the disk does not take it."""
+        token = secrets.token_urlsafe(24)
+        try:
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="attentive-"))
+            path = self._folder / token
+            path.write_bytes(content)
+        except OSError as error:
+            raise Unavailable("The translated file cannot be kept: the disk is full or not writable.", 60) from error
+        self._files[token] = StoredFile(path, name, media_type, len(content), self._clock() + self._seconds)
+        self._prune()
+        return token
+
+    def find(self, token: str) -> StoredFile:
+        """Raises NotFound for a token that never was or is no more."""
+        self._prune()
+        if (found := self._files.get(token)) is None:
+            raise NotFound(f"There is no such file; files are kept for {self._seconds:,.0f} seconds.")
+        return found
+
+    def close(self) -> None:
+        """Deletes everything."""
+        self._files.clear()
+        if self._folder is not None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+            self._folder = None
+
+    def _prune(self) -> None:
+        now = self._clock()
+        size = sum(file.size for file in self._files.values())
+        for token, file in list(self._files.items()):  # oldest first; the newest stays whatever its size
+            if file.until > now and (size <= self._limit or len(self._files) == 1):
+                return
+            file.path.unlink(missing_ok=True)
+            size -= file.size
+            del self._files[token]
