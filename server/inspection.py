@@ -47,6 +47,14 @@ class Look:
 
 
 @dataclass(frozen=True, slots=True)
+class Heads:
+    """What is done to heads in one look: those switched off, and the one whose vectors are wanted."""
+
+    masked: tuple[HeadMask, ...] = ()
+    vectors_of: HeadMask | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class _Case:
     """What one look is about; `sentence` and `leg_number` are counted from 0."""
 
@@ -75,13 +83,14 @@ class Inspector:
         sentence: int = 0,
         leg: int = 0,
         masked: tuple[HeadMask, ...] = (),
+        vectors_of: HeadMask | None = None,
         deadline: float | None = None,
     ) -> Look:
         """A translation that was served. Raises UnknownTranslation, ExpiredTranslation, NotFound, InvalidRequest."""
         if self.translator.history is None:
             raise NotFound("This server keeps no history; ask with q, source and target instead of an id.")
         record = await self.translator.history.find(id)
-        return await self._look(record, id, sentence, leg, masked, deadline)
+        return await self._look(record, id, sentence, leg, Heads(masked, vectors_of), deadline)
 
     async def fresh(
         self,
@@ -90,11 +99,12 @@ class Inspector:
         sentence: int = 0,
         leg: int = 0,
         masked: tuple[HeadMask, ...] = (),
+        vectors_of: HeadMask | None = None,
     ) -> Look:
         """A text that is translated for the occasion, as /translate would."""
         [translation] = await self.translator.translate(request)
         kept = translation.id if self.translator.history is not None else None
-        return await self._look(recorded(translation), kept, sentence, leg, masked, request.deadline)
+        return await self._look(recorded(translation), kept, sentence, leg, Heads(masked, vectors_of), request.deadline)
 
     async def forced(
         self,
@@ -103,6 +113,7 @@ class Inspector:
         source: str,
         target: str,
         masked: tuple[HeadMask, ...] = (),
+        vectors_of: HeadMask | None = None,
         deadline: float | None = None,
     ) -> Look:
         """A given translation of a text, each taken as one sentence. The direction needs a model of its own."""
@@ -113,7 +124,7 @@ class Inspector:
         tokenizer = route[0].model.tokenizer
         text, translation = text.strip(), translation.strip()
         pair = Pair(text, tokenizer.encode(text, route[0].target).ids, tokenizer.encode_target(translation))
-        return await self._attend(_Case(route[0], pair), masked, deadline)
+        return await self._attend(_Case(route[0], pair), Heads(masked, vectors_of), deadline)
 
     async def _look(
         self,
@@ -121,7 +132,7 @@ class Inspector:
         id: str | None,
         sentence: int,
         leg: int,
-        masked: tuple[HeadMask, ...],
+        heads: Heads,
         deadline: float | None,
     ) -> Look:
         if not record.legs:
@@ -150,9 +161,9 @@ class Inspector:
             leg,
             len(record.legs),
         )
-        return await self._attend(case, masked, deadline)
+        return await self._attend(case, heads, deadline)
 
-    async def _attend(self, case: _Case, masked: tuple[HeadMask, ...], deadline: float | None) -> Look:
+    async def _attend(self, case: _Case, heads: Heads, deadline: float | None) -> Look:
         pair, model = case.pair, case.leg.model
         limit = min(self.token_limit, model.max_length)
         if max(len(pair.source), len(pair.target) + 1) > limit:
@@ -164,7 +175,9 @@ class Inspector:
             with self.admission.admit(1, deadline):
                 try:
                     async with self.translator.pool.holding(model):
-                        attended = await self.translator.engine.attend(model.key, pair.source, pair.target, masked)
+                        attended = await self.translator.engine.attend(
+                            model.key, pair.source, pair.target, heads.masked, vectors_of=heads.vectors_of
+                        )
                 except WorkerFailure as failure:
                     raise explained(failure) from failure
         return described(case, attended)

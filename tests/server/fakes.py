@@ -98,6 +98,7 @@ class FakeEngine:
         target: Iterable[int],
         masked_heads: tuple[tuple[str, int, int], ...] = (),
         timeout: float | None = None,
+        vectors_of: tuple[str, int, int] | None = None,
     ) -> asyncio.Future[Attended]:
         pair = (tuple(source), tuple(target))
         self.attended.append((*pair, masked_heads))

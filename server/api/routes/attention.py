@@ -29,6 +29,7 @@ from server.errors import InvalidRequest
 from server.inspection import Look, Token
 from server.translation import TranslationRequest
 from server.views import KINDS, MapView, ViewOptions, alignment, figures, views, words_of
+from server.worker.protocol import Vectors
 
 router = APIRouter(tags=["look inside"])
 Format = Literal["json", "npz", "svg", "png", "html"]
@@ -81,6 +82,12 @@ class AttentionParameters(Schema):
         description="Heads to switch off, kind.layer.head each, separated by commas.",
         examples=["cross.0.1,encoder.2.3"],
     )
+    vectors: StrictStr | None = Field(
+        default=None,
+        max_length=32,
+        description="A head, kind.layer.head: add its queries, keys and values to the JSON.",
+        examples=["cross.0.1"],
+    )
     beam_size: OptionalInt = Field(default=None, ge=1, le=32, description="Beam width for q.")
     format: Format | None = Field(
         default=None,
@@ -117,9 +124,15 @@ async def look(asked: AttentionParameters, request: Request) -> Look:
     services = services_of(request)
     deadline = parameters.deadline(request, services.settings.timeout_seconds)
     masked = parameters.head_mask(asked.masked_heads)
+    vectors = next(iter(parameters.head_mask(asked.vectors)), None)
     if asked.id is not None:
         return await services.inspector.served(
-            asked.id, sentence=asked.sentence, leg=asked.leg, masked=masked, deadline=deadline
+            asked.id,
+            sentence=asked.sentence,
+            leg=asked.leg,
+            masked=masked,
+            vectors_of=vectors,
+            deadline=deadline,
         )
     if asked.q is None or asked.source is None or asked.target is None:
         raise InvalidRequest("Give either id, or q with source and target.")
@@ -127,7 +140,7 @@ async def look(asked: AttentionParameters, request: Request) -> Look:
     if asked.translation is not None:
         check_texts((asked.translation,), services.settings)
         return await services.inspector.forced(
-            asked.q, asked.translation, asked.source, asked.target, masked, deadline=deadline
+            asked.q, asked.translation, asked.source, asked.target, masked, vectors, deadline
         )
     wanted = TranslationRequest(
         texts=(asked.q,),
@@ -137,7 +150,9 @@ async def look(asked: AttentionParameters, request: Request) -> Look:
         client=caller(request),
         deadline=deadline,
     )
-    return await services.inspector.fresh(wanted, sentence=asked.sentence, leg=asked.leg, masked=masked)
+    return await services.inspector.fresh(
+        wanted, sentence=asked.sentence, leg=asked.leg, masked=masked, vectors_of=vectors
+    )
 
 
 async def written(asked: AttentionParameters, format: Format, found: Look, headers: dict[str, str]) -> Response:
@@ -213,7 +228,18 @@ def answer(asked: AttentionParameters, found: Look) -> dict[str, Any]:
         "shapes": {view.kind: view.weights.shape for view in maps},
         **{view.kind: numbers(view.weights, asked.numbers) for view in maps},
     }
-    return body | {"figures": figures(found, kinds)} if asked.figures else body
+    if asked.figures:
+        body["figures"] = figures(found, kinds)
+    if found.attended.vectors is not None:
+        body["vectors"] = unpacked(found.attended.vectors)
+    return body
+
+
+def unpacked(vectors: Vectors) -> dict[str, NDArray[np.float32]]:
+    """Queries (T, D), keys (S, D) and values (S, D) of one head."""
+    shapes = {"query": vectors.query_shape, "key": vectors.key_shape, "value": vectors.key_shape}
+    data = {"query": vectors.query, "key": vectors.key, "value": vectors.value}
+    return {name: np.frombuffer(data[name], dtype=np.float32).reshape(shape) for name, shape in shapes.items()}
 
 
 def side(text: str, tokens: tuple[Token, ...]) -> dict[str, Any]:

@@ -72,7 +72,8 @@ async def score(request: Request) -> Response:
     deadline = parameters.deadline(request, services.settings.timeout_seconds)
     masked = parameters.head_mask(asked.masked_heads)
     looks = [
-        await services.inspector.forced(asked.q, text, asked.source, asked.target, masked, deadline) for text in given
+        await services.inspector.forced(asked.q, text, asked.source, asked.target, masked, deadline=deadline)
+        for text in given
     ]
     scores = [scored(look) for look in looks]
     body = {"model": looks[0].leg.model.name, "source": side(looks[0].source_text, looks[0].source)}
