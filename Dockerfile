@@ -24,6 +24,9 @@ RUN pip install ${PIP_ARGS} -c constraints.txt ".${EXTRAS:+[${EXTRAS}]}"
 # The runtime stage has no compiler. Where this processor cannot have the engine, the server runs without it and says so.
 WORKDIR /
 RUN python -m model.native build || echo "This image goes without the native engine."
+# Weights that were trained or imported here may be readable by their owner alone.
+COPY weights /attentive/weights
+RUN chmod -R a+rX /attentive/weights
 
 FROM python:${PYTHON}-slim-bookworm
 RUN apt-get update \
@@ -33,7 +36,7 @@ RUN apt-get update \
     && useradd --uid 10001 --gid attentive --no-create-home --home-dir /data --shell /usr/sbin/nologin attentive \
     && install -d -o attentive -g attentive /data
 COPY --from=builder /attentive/venv /attentive/venv
-COPY weights /attentive/weights
+COPY --from=builder /attentive/weights /attentive/weights
 # /data holds what survives a restart; everything else that is written goes to /tmp, so the root may be read-only.
 ENV PATH=/attentive/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \

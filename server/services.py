@@ -94,9 +94,10 @@ class Services:
         if self.draining:
             return Readiness(False, "draining")
         loaded = self._loading is not None and self._loading.done()
-        if loaded and self.engine.status().ready:
+        status = self.engine.status()
+        if loaded and status.ready and status.models:
             return Readiness(True, "ready")
-        return Readiness(False, "failed" if loaded and not self.engine.status().models else "starting")
+        return Readiness(False, "failed" if loaded and not status.models else "starting")
 
     async def loaded(self) -> None:
         """Waits until every model is loaded or has failed to load."""
