@@ -13,6 +13,13 @@ Activation = Literal["relu", "swish", "gelu"]
 Positions = Literal["sinusoidal", "sinusoidal_half", "learned", "rotary", "alibi"]
 
 
+_MOST = {
+    "vocab_size": 4_000_000, "source_vocab_size": 4_000_000, "d_model": 32_768, "heads": 1024, "d_ff": 262_144,
+    "encoder_layers": 256, "decoder_layers": 256, "max_length": 65_536,
+}
+"""Sizes beyond these are a broken or hostile config.json, not a model."""
+
+
 class ConfigError(ValueError):
     """A model shape that cannot be built; the message says which field to change."""
 
@@ -53,14 +60,9 @@ class ModelConfig:
     """The decoder's first input is a zero vector instead of the embedding of `decoder_start_id` (Marian)."""
 
     def __post_init__(self) -> None:
-        for name in ("vocab_size", "d_model", "heads", "d_ff", "encoder_layers", "decoder_layers", "max_length"):
-            value = getattr(self, name)
-            if not isinstance(value, int) or isinstance(value, bool) or value < 1:
-                raise ConfigError(f"{name} must be a positive integer, not {value!r}.")
+        self._check_kinds()
         if self.d_model % self.heads:
             raise ConfigError(f"d_model {self.d_model} must be divisible by heads {self.heads}.")
-        if not 0.0 <= self.dropout < 1.0:
-            raise ConfigError(f"dropout must be in [0, 1), not {self.dropout!r}.")
         for name, kind in (("norm", Norm), ("activation", Activation), ("positions", Positions)):
             if getattr(self, name) not in get_args(kind):
                 raise ConfigError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}.")
@@ -68,13 +70,32 @@ class ModelConfig:
             raise ConfigError(f"rotary positions need an even head width, not {self.head_dim}.")
         if self.positions.startswith("sinusoidal") and self.d_model % 2:
             raise ConfigError(f"sinusoidal positions need an even d_model, not {self.d_model}.")
-        if self.window is not None and self.window < 1:
-            raise ConfigError(f"window must be at least 1 or null, not {self.window!r}.")
         if self.source_vocab_size is not None and self.tied_embeddings:
             raise ConfigError("tied_embeddings needs one shared vocabulary: leave source_vocab_size null.")
         for name in ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"):
             if not 0 <= getattr(self, name) < self.vocab_size:
                 raise ConfigError(f"{name} {getattr(self, name)!r} is outside the vocabulary of {self.vocab_size}.")
+
+    def _check_kinds(self) -> None:
+        """Each field by itself: values that came from a file may be of any kind."""
+        for name, most in _MOST.items():
+            value = getattr(self, name)
+            if value is None and name == "source_vocab_size":
+                continue
+            if type(value) is not int or not 1 <= value <= most:
+                raise ConfigError(f"{name} must be an integer from 1 to {most}, not {value!r}.")
+        for name in ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"):
+            if type(getattr(self, name)) is not int:
+                raise ConfigError(f"{name} must be an integer, not {getattr(self, name)!r}.")
+        for name in ("tied_embeddings", "scale_embeddings", "output_bias", "zero_start_embedding"):
+            if type(getattr(self, name)) is not bool:
+                raise ConfigError(f"{name} must be true or false, not {getattr(self, name)!r}.")
+        if type(self.dropout) not in (int, float) or not 0.0 <= self.dropout < 1.0:
+            raise ConfigError(f"dropout must be in [0, 1), not {self.dropout!r}.")
+        if type(self.norm_epsilon) not in (int, float) or not 0.0 < self.norm_epsilon < 1.0:
+            raise ConfigError(f"norm_epsilon must be in (0, 1), not {self.norm_epsilon!r}.")
+        if self.window is not None and (type(self.window) is not int or self.window < 1):
+            raise ConfigError(f"window must be at least 1 or null, not {self.window!r}.")
 
     @property
     def head_dim(self) -> int:

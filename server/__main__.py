@@ -6,11 +6,11 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from server.commands import keys, models, serve, translate
+from server.commands import exporting, importing, keys, models, pulling, serve, translate
 from server.errors import AttentiveError, SettingsError
 from server.services import server_version
 
-COMMANDS = (serve, translate, models, keys)
+COMMANDS = (serve, translate, models, pulling, importing, exporting, keys)
 INTERRUPTED = 130
 
 

@@ -110,14 +110,14 @@ def _sharpen(model: Any, pad: int, eos: int) -> None:
                 torch.nn.init.normal_(parameter, std=width)
                 parameter[pad] = 0
             elif parameter.dim() == 2:
-                spread = 5.0 if "q_proj" in name or "k_proj" in name else 3.0 if "attn" in name else 1.0
+                spread = 3.0 if "attn" in name else 1.0
                 torch.nn.init.normal_(parameter, std=spread * width)
             else:
                 torch.nn.init.normal_(parameter, std=0.1)
         model.model.decoder.layers[-1].final_layer_norm.weight.mul_(2.0)
         model.final_logits_bias.normal_(std=0.5)
         model.final_logits_bias[0, pad] = -40.0
-        model.final_logits_bias[0, eos] = 3.0
+        model.final_logits_bias[0, eos] = 4.0
 
 
 def random_sources(count: int, size: int, end: int, seed: int, avoid: tuple[int, ...] = ()) -> list[list[int]]:

@@ -74,7 +74,8 @@ def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
     folder = import_model(path / "theirs", path / "weights", ImportOptions(name="ours"))
     config = folder.model
     end = folder.load_tokenizer().encode("").ids[-1]
-    sources = random_sources(CASES, config.source_vocab_size or config.vocab_size, end, seed=5, avoid=(theirs.config.pad_token_id,))
+    size = config.source_vocab_size or config.vocab_size
+    sources = random_sources(CASES, size, end, seed=5, avoid=(theirs.config.pad_token_id,))
     yield Pair(theirs, folder, load_model(folder), sources)
 
 
