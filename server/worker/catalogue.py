@@ -42,8 +42,13 @@ class Catalogue:
     def get(self, name: str) -> Model | None:
         return self._models.get(name)
 
-    def forget(self, name: str) -> None:
-        del self._models[name]
+    def forget(self, model: Model) -> bool:
+        """`model` is not wanted any more; False if another load of its name took its place meanwhile."""
+        _resolve(model, _refusal(model.name, "The model was unloaded."))
+        if self._models.get(model.name) is not model:
+            return False
+        del self._models[model.name]
+        return True
 
     def want(self, name: str, folder: str) -> Model:
         """The model `name` is to be loaded from `folder`; a load of this name that is still under way gives way."""

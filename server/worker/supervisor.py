@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from model.options import DecodingOptions
 from server.worker.catalogue import Catalogue
@@ -45,16 +45,19 @@ _BROKEN = 5
 """A worker that failed so often in a row counts as broken: jobs do not wait for it any more."""
 _DEADLINE_SLACK = 0.5
 """The worker keeps deadlines itself; the supervisor's own clock is for when no worker can."""
+_QUARANTINED = 1000
 _TICK = 1.0
 _LEAVE = 2.0
 """Seconds a worker has to leave once it has nothing to do."""
 _SHUTDOWN = "The server is shutting down."
 _NO_WORKER = "The model worker does not start; the server's log says why."
+_POISONOUS = "The model worker failed on this text each time; it is not tried again."
 _LATE = "The translation was not ready within its time limit."
 
 _NOTHING = StepStats(0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0.0, 0)
 
 _log = logging.getLogger("attentive.worker")
+_News = TypeVar("_News")
 
 
 class WorkerFailure(Exception):
@@ -126,6 +129,8 @@ class Supervisor:
         self._flights: dict[int, _Flight] = {}
         self._backlog: dict[int, _Flight] = {}
         """Jobs that no worker can take yet, in order of arrival."""
+        self._quarantine: dict[int, None] = {}
+        """Fingerprints of what killed workers, the latest last: whoever sends it again is told so at once."""
         self._ids = count(1)
         self._idle = asyncio.Event()
         self._idle.set()
@@ -180,6 +185,7 @@ class Supervisor:
         """Load or replace a model in every worker; waits for a worker that is still starting. `error` says what is
         wrong; then the model of this name that was there before, if any, still serves."""
         entry = self._catalogue.want(model, str(folder))
+        self._quarantine.clear()
         for device in self._devices:
             self._load_next(device)
         return await asyncio.shield(entry.outcome)
@@ -193,10 +199,10 @@ class Supervisor:
         futures = [flight.future for flight in self._flights.values() if flight.job.model == model]
         if futures:
             await asyncio.wait(futures)
-        self._catalogue.forget(model)
-        for device in self._devices:
-            if model in device.loaded:
-                device.unload(model)
+        if self._catalogue.forget(entry):
+            for device in self._devices:
+                if model in device.loaded:
+                    device.unload(model)
 
     def _load_next(self, device: Device) -> None:
         """Have `device` load the next model that it lacks; one at a time."""
@@ -280,6 +286,8 @@ class Supervisor:
         entry = self._catalogue.get(job.model)
         if entry is not None and entry.leaving:
             self._fail(flight, "unknown_model", f"There is no model named {job.model}.")
+        if self._quarantine and _fingerprint(job) in self._quarantine:
+            self._fail(flight, "poison", _POISONOUS)
         self._dispatch(flight)
         return flight.future
 
@@ -353,7 +361,7 @@ class Supervisor:
         flight = self._flights.get(progress.id)
         if flight is not None and flight.on_progress is not None and len(progress.tokens) > flight.shown:
             flight.shown = len(progress.tokens)
-            flight.on_progress(progress.tokens)
+            _tell(flight.on_progress, progress.tokens)
 
     def on_loaded(self, device: Device, version: int, loaded: ModelLoaded) -> None:
         """A model was loaded or refused: tell who waits for it, send the jobs that waited, go on with the next."""
@@ -368,7 +376,7 @@ class Supervisor:
 
     def on_stats(self, device: Device, stats: StepStats) -> None:
         """Sums pass through; what is as of now is added up over the workers."""
-        self._on_stats(self._state(stats))
+        _tell(self._on_stats, self._state(stats))
 
     def on_death(self, device: Device, death: Death) -> None:
         """A worker ended: convict or strike the suspects, send everything it owed again."""
@@ -383,13 +391,16 @@ class Supervisor:
                 flight.strikes += _OUTSIDE if death.outside else _CRASH
             if flight.strikes >= _POISON:
                 _log.error("job %d killed its worker again; it is not tried any more", id)
-                self._fail(flight, "poison", "The model worker failed on this text each time; it is not tried again.")
+                self._quarantine[_fingerprint(flight.job)] = None
+                while len(self._quarantine) > _QUARANTINED:
+                    del self._quarantine[next(iter(self._quarantine))]
+                self._fail(flight, "poison", _POISONOUS)
             else:
                 self._dispatch(flight)
         if self._broken:
             self._catalogue.give_up(_NO_WORKER)
         self._flush_backlog()
-        self._on_stats(self._state(_NOTHING))
+        _tell(self._on_stats, self._state(_NOTHING))
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -408,3 +419,18 @@ class Supervisor:
             slots_used=sum(state.slots_used for state in states),
             slots_total=sum(state.slots_total for state in states),
         )
+
+
+def _fingerprint(job: TranslateJob | AttentionJob) -> int:
+    """Equal for jobs that ask for the same computation."""
+    if isinstance(job, TranslateJob):
+        return hash((job.model, job.source, job.options))
+    return hash((job.model, job.source, job.target, job.masked_heads))
+
+
+def _tell(listener: Callable[[_News], None], news: _News) -> None:
+    """Call a listener; what it raises is its own affair and must not cost anybody an answer."""
+    try:
+        listener(news)
+    except Exception:  # noqa: BLE001  a stranger's code
+        _log.exception("a listener of the workers failed")

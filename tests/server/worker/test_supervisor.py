@@ -6,7 +6,9 @@ import asyncio
 import os
 import random
 import signal
+import subprocess
 import sys
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -125,7 +127,10 @@ def test_poison_is_convicted_and_its_neighbours_are_unharmed(poison: int, kind: 
             futures += [made.supervisor.submit("m", text, GREEDY) for text in texts[12:]]
             assert await kind_of(guilty) == kind
             check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-            assert made.supervisor.status().restarts <= (4 if poison == KILL else 2)
+            restarts = made.supervisor.status().restarts
+            assert restarts <= (4 if poison == KILL else 2)
+            assert await kind_of(made.supervisor.submit("m", bad, GREEDY)) == kind
+            assert made.supervisor.status().restarts == restarts, "a convicted text was tried again"
 
     run(body)
 
@@ -206,6 +211,67 @@ def test_progress_grows_to_the_translation() -> None:
             assert [len(tokens) for tokens in shown] == sorted({len(tokens) for tokens in shown})
 
     run(body)
+
+
+def test_a_listener_that_fails_costs_nobody_an_answer() -> None:
+    def refuse(news: object) -> None:
+        raise ValueError("no thanks")
+
+    async def body() -> None:
+        supervisor = Supervisor(WorkerOptions(), refuse, COMMAND)
+        await supervisor.start()
+        assert (await supervisor.load("m", Path("1-20"))).error is None
+        text = tuple(range(30))
+        answer = await supervisor.submit("m", text, GREEDY, on_progress=refuse)
+        assert answer.hypotheses[0].tokens == expected(text)
+        await supervisor.stop(0)
+
+    run(body)
+
+
+def test_an_unload_ends_the_wait_of_a_load() -> None:
+    async def body() -> None:
+        async with crew(None) as made:
+            loading = asyncio.ensure_future(made.supervisor.load("m", FAST))
+            await asyncio.sleep(0)
+            waiting = made.supervisor.submit("m", (1,), GREEDY)
+            unloading = asyncio.ensure_future(made.supervisor.unload("m"))
+            await loading
+            assert (await waiting).hypotheses[0].tokens == (2,)
+            await unloading
+            absent = asyncio.ensure_future(made.supervisor.load("n", SLOW))
+            await asyncio.sleep(0)
+            await made.supervisor.unload("n")
+            await absent
+            assert made.supervisor.status().models == ()
+
+    run(body)
+
+
+def test_workers_do_not_outlive_the_api_process() -> None:
+    program = (
+        "import asyncio, sys; sys.path[:0] = sys.argv[1:]\n"
+        "from fake_worker import COMMAND\n"
+        "from server.worker.supervisor import Supervisor, WorkerOptions\n"
+        "async def main():\n"
+        "    supervisor = Supervisor(WorkerOptions(), lambda stats: None, COMMAND)\n"
+        "    await supervisor.start()\n"
+        "    await supervisor.load('m', '1')\n"
+        "    print(supervisor.status().workers[0].pid, flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+    here = Path(__file__).parent
+    arguments = [sys.executable, "-c", program, str(here), str(here.parents[2])]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        worker = int(process.stdout.readline())
+        process.kill()
+    for _ in range(500):
+        if not Path(f"/proc/{worker}").exists():
+            return
+        time.sleep(0.02)
+    pytest.fail("the worker lives on")
 
 
 def test_bad_jobs_get_a_reason() -> None:
