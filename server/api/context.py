@@ -8,6 +8,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from server.api import parameters
 from server.services import Services
 
 
@@ -31,6 +32,15 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     """
     address = request.client.host if request.client else ""
     return await services_of(request).access.enter(api_key or header_key(request), address, characters)
+
+
+async def counted(request: Request) -> None:
+    """A dependency for routes that look inside: lets the caller in and counts the request. The bare page is free."""
+    asked = await parameters.raw(request)
+    if asked:
+        key, text = asked.get("api_key"), asked.get("q")
+        characters = len(text) if isinstance(text, str) else 0
+        await enter(request, characters, key if isinstance(key, str) else None)
 
 
 def header_key(request: Request) -> str | None:

@@ -7,7 +7,7 @@ import zipfile
 import zlib
 from collections.abc import Mapping
 
-from server.files.document import BrokenFile, FileTooLarge
+from server.errors import InvalidRequest, PayloadTooLarge
 
 ENTRIES_LIMIT = 10_000
 UNPACKED_BYTES = 200_000_000
@@ -20,29 +20,29 @@ METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 class Archive:
-    """The entries of a zip in memory. Raises BrokenFile or FileTooLarge before anything is unpacked."""
+    """The entries of a zip in memory. Raises InvalidRequest or PayloadTooLarge before anything is unpacked."""
 
     def __init__(self, data: bytes) -> None:
         try:
             self._zip = zipfile.ZipFile(io.BytesIO(data))
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
-            raise BrokenFile("The file is damaged, or its name does not say what it is.") from error
+            raise InvalidRequest("The file is damaged, or its name does not say what it is.") from error
         self._entries = self._zip.infolist()
         self.names = tuple(entry.filename for entry in self._entries)
         unpacked = sum(entry.file_size for entry in self._entries)
         if len(self._entries) > ENTRIES_LIMIT or unpacked > UNPACKED_BYTES or unpacked > RATIO_LIMIT * len(data):
-            raise FileTooLarge("The file unpacks to more than this server reads.")
+            raise PayloadTooLarge("The file unpacks to more than this server reads.")
         if len(set(self.names)) != len(self.names):
-            raise BrokenFile("The file is damaged: two of its parts have the same name.")
+            raise InvalidRequest("The file is damaged: two of its parts have the same name.")
         if any(entry.flag_bits & 1 or entry.compress_type not in METHODS for entry in self._entries):
-            raise BrokenFile("The file is encrypted or packed in a way that is not read here.")
+            raise InvalidRequest("The file is encrypted or packed in a way that is not read here.")
 
     def part(self, name: str) -> bytes:
-        """One entry to be read, at most PART_BYTES. Raises BrokenFile where it is missing or damaged."""
+        """One entry to be read, at most PART_BYTES. Raises InvalidRequest where it is missing or damaged."""
         if name not in self.names:
-            raise BrokenFile(f"The file is damaged: its part {name} is missing.")
+            raise InvalidRequest("The file is damaged, or its name does not say what it is: a part of it is missing.")
         if self._zip.getinfo(name).file_size > PART_BYTES:
-            raise FileTooLarge(f"A part of the file unpacks to more than {PART_BYTES:,} bytes.")
+            raise PayloadTooLarge(f"A part of the file unpacks to more than {PART_BYTES:,} bytes.")
         return self._unpacked(self._zip.getinfo(name))
 
     def replaced(self, parts: Mapping[str, bytes]) -> bytes:
@@ -62,4 +62,4 @@ class Archive:
         try:
             return self._zip.read(entry)  # never more than the size that was checked
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
-            raise BrokenFile("The file is damaged: a part of it cannot be unpacked.") from error
+            raise InvalidRequest("The file is damaged: a part of it cannot be unpacked.") from error

@@ -1,24 +1,15 @@
-"""A file between reading and writing, and the bounds on what is read."""
+"""A file between reading and writing."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
-from server.errors import InvalidRequest, PayloadTooLarge
 from server.scripts import script_of
 from server.translation import Format
 
 UNIT_CHARACTERS = 2_000
 """Texts of a document are gathered to about this length where they may be."""
-
-
-class BrokenFile(InvalidRequest):
-    """A file that is not what its name says, or that is damaged, encrypted or hostile."""
-
-
-class FileTooLarge(PayloadTooLarge):
-    """A file that unpacks to more than the server reads."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ import re
 from collections.abc import Callable, Sequence
 from urllib.parse import unquote
 
+from server.errors import InvalidRequest
 from server.files.archive import Archive
-from server.files.document import BrokenFile, Document, has_words
+from server.files.document import Document, has_words
 from server.files.inline import Element, parse_xml, write_xml
 from server.files.plain import page, with_language
 from server.markup import escape
@@ -25,7 +26,7 @@ Part = tuple[tuple[str, ...], Callable[[Sequence[str]], bytes]]
 
 
 def read(data: bytes, target: str) -> Document:
-    """The book; `target` becomes its language. Raises BrokenFile or FileTooLarge."""
+    """The book; `target` becomes its language. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     package = package_name(archive)
     root = parse_xml(archive.part(package), doctype=True)
@@ -50,10 +51,10 @@ def read(data: bytes, target: str) -> Document:
 
 
 def package_name(archive: Archive) -> str:
-    """Where the book's description lies. Raises BrokenFile."""
+    """Where the book's description lies. Raises InvalidRequest."""
     for rootfile in parse_xml(archive.part(CONTAINER)).iter("{*}rootfile"):
         return str(rootfile.get("full-path", ""))
-    raise BrokenFile("The file is damaged: it does not say where the book is.")
+    raise InvalidRequest("The file is damaged: it does not say where the book is.")
 
 
 def package_part(root: Element, target: str) -> Part:

@@ -13,7 +13,7 @@ from typing import Any
 
 from lxml import etree
 
-from server.files.document import BrokenFile
+from server.errors import InvalidRequest
 from server.markup import scan
 
 Element = Any
@@ -83,15 +83,15 @@ def rebuild(
 def parse_xml(data: bytes, doctype: bool = False) -> Element:
     """The root of an XML part. Entities are not expanded, nothing is fetched, and depth is bounded by the library.
 
-    Raises BrokenFile, also for a document type where office formats have none.
+    Raises InvalidRequest, also for a document type where office formats have none.
     """
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as error:
-        raise BrokenFile("The file is damaged: a part of it is not well-formed XML.") from error
+        raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.") from error
     if root.getroottree().docinfo.doctype and not doctype:
-        raise BrokenFile("The file is damaged: a part of it declares a document type.")
+        raise InvalidRequest("The file is damaged: a part of it declares a document type.")
     return root
 
 

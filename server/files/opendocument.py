@@ -18,7 +18,7 @@ GAPS = frozenset(TEXT + name for name in ("tab", "line-break"))
 
 
 def read(data: bytes) -> Document:
-    """The document in an .odt file. Raises BrokenFile or FileTooLarge."""
+    """The document in an .odt file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     archive.part("content.xml")
     roots = {name: parse_xml(archive.part(name)) for name in PARTS if name in archive.names}

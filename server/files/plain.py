@@ -6,7 +6,8 @@ import codecs
 import re
 from collections.abc import Callable, Sequence
 
-from server.files.document import BrokenFile, Document, gathered
+from server.errors import InvalidRequest
+from server.files.document import Document, gathered
 from server.markup import parse
 from server.segmentation import BREAKS
 
@@ -17,17 +18,21 @@ CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:\-]{2,40})|<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:\-]{2,40})",
     re.I,
 )
+ENCODINGS = re.compile(
+    r"(?:utf|iso|cp\d|windows|latin|koi8|big5|gb|euc|shift|sjis|mac|us-ascii|ascii|tis)", re.IGNORECASE
+)
+"""What pages are written in. Python knows more codecs, and some take time that grows with the square of the length."""
 LANGUAGE = re.compile(rb"(<html\b[^>]{0,500}?\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECASE)
 
 
 def read_text(data: bytes) -> Document:
-    """A text in UTF-8, or in UTF-16 with its mark. Raises BrokenFile."""
+    """A text in UTF-8, or in UTF-16 with its mark. Raises InvalidRequest."""
     text, back = decoded(data)
     return separated(gathered(LINES.findall(text)), back)
 
 
 def read_page(data: bytes, target: str) -> Document:
-    """A web page; `target` becomes its language. Raises BrokenFile."""
+    """A web page; `target` becomes its language. Raises InvalidRequest."""
     document = page(data)
     return Document(
         document.texts, document.format, lambda translations: with_language(document.write(translations), target)
@@ -58,17 +63,19 @@ def separated(pieces: list[str], back: Callable[[str], bytes]) -> Document:
 
 
 def decoded(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], bytes]]:
-    """The text of a file, and the way back to its encoding. Raises BrokenFile."""
+    """The text of a file, and the way back to its encoding. Raises InvalidRequest."""
     mark = b""
     for known, name in MARKS:
         if data.startswith(known):
             mark, encoding = known, name
             break
+    if not ENCODINGS.match(encoding):
+        encoding = "utf-8"
     try:
         text = data[len(mark) :].decode(encoding)
         text.encode(encoding)
     except (LookupError, UnicodeError):
-        raise BrokenFile("The file is not text in UTF-8; save it in that encoding and send it again.") from None
+        raise InvalidRequest("The file is not text in UTF-8; save it in that encoding and send it again.") from None
     return text, lambda made: mark + made.encode(encoding, "xmlcharrefreplace")
 
 

@@ -13,14 +13,14 @@ from server.markup import escape, scan
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 MOMENT = re.compile(r"<\d[\d:.,]*>")
-POSITION = re.compile(r"(?:\{\\[^}]{0,100}\})*")
+HEAD = re.compile(r"(?:\{\\[^}]{0,100}\}|[-–—]\s)*")
 WORDS = re.compile(r"(?:<[^<>]*>|[^\s<]|<)+")
 SPEAKER = re.compile(r"\s*[-–—]\s")
 
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """A run of lines of one cue that are one text: `lines` as written, `head` a position code before the words."""
+    """A run of lines of one cue that are one text: `lines` as written, `head` a position code or a dash before the words."""
 
     lines: tuple[str, ...]
     head: str
@@ -28,7 +28,7 @@ class Cue:
 
 
 def read(data: bytes, web: bool) -> Document:
-    """Subtitles in SubRip's format, or where `web` in WebVTT's, which escapes like HTML. Raises BrokenFile."""
+    """Subtitles in SubRip's format, or where `web` in WebVTT's, which escapes like HTML. Raises InvalidRequest."""
     text, back = decoded(data)
     parts = list(cut(text, web))
     cues = [part for part in parts if isinstance(part, Cue) and has_words(part.text)]
@@ -68,7 +68,7 @@ def cues_of(lines: list[str], web: bool) -> Iterator[Cue]:
 
 def cue(lines: list[str], web: bool) -> Cue:
     joined = " ".join(line.strip() for line in lines)
-    head = POSITION.match(joined)
+    head = HEAD.match(joined)
     start = head.end() if head else 0
     words = MOMENT.sub("", joined[start:])
     return Cue(tuple(lines), joined[:start], words if web else retold(words, escape))

@@ -30,7 +30,7 @@ UNSEEN = frozenset(W + name for name in ("lang", "noProof", "proofErr"))
 
 
 def read(data: bytes) -> Document:
-    """The document in a .docx file. Raises BrokenFile or FileTooLarge."""
+    """The document in a .docx file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     archive.part("word/document.xml")
     roots = {name: parse_xml(archive.part(name)) for name in archive.names if PARTS.fullmatch(name)}

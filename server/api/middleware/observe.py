@@ -23,6 +23,7 @@ FIXED_HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 ]
+NO_PAGE = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
 
 
 class Observe:
@@ -89,6 +90,7 @@ def identified(scope: Scope) -> str:
 
 
 def missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The fixed headers that the route did not set itself."""
-    present = {name.lower() for name, _ in headers}
-    return [header for header in FIXED_HEADERS if header[0] not in present]
+    """The fixed headers that the route did not set itself. What is no page is told that it may load and run nothing."""
+    present = {name.lower(): value for name, value in headers}
+    page = present.get(b"content-type", b"").startswith(b"text/html")
+    return [header for header in FIXED_HEADERS + ([] if page else [NO_PAGE]) if header[0] not in present]

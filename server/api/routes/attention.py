@@ -10,7 +10,7 @@ import io
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, StrictStr
 from starlette.requests import Request
@@ -19,7 +19,7 @@ from starlette.responses import Response
 from model.options import DecodingOptions
 from server import pictures, reports
 from server.api import parameters
-from server.api.context import caller, json_response, services_of
+from server.api.context import caller, counted, json_response, services_of
 from server.api.documentation import documented_query
 from server.api.negotiation import preferred
 from server.api.routes.explorer import page
@@ -31,7 +31,7 @@ from server.translation import TranslationRequest
 from server.views import KINDS, MapView, ViewOptions, alignment, figures, views, words_of
 from server.worker.protocol import Vectors
 
-router = APIRouter(tags=["look inside"])
+router = APIRouter(tags=["look inside"], dependencies=[Depends(counted)])
 Format = Literal["json", "npz", "svg", "png", "html"]
 MEDIA: dict[Format, str] = {
     "json": "application/json",

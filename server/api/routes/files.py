@@ -74,8 +74,12 @@ async def translate_file(request: Request) -> Response:
 async def download_file(token: str, name: str, request: Request) -> Response:
     found = services_of(request).documents.store.find(token)
     # Never shown in the browser: a translated page must not run as a page of this server.
-    headers = {"Cache-Control": "private, no-store", "Content-Security-Policy": "sandbox; default-src 'none'"}
-    return FileResponse(found.path, media_type=found.media_type, filename=found.name, headers=headers)
+    headers = {
+        "Cache-Control": "private, no-store",
+        "Content-Security-Policy": "sandbox; default-src 'none'",
+        "Content-Type": found.media_type,  # as it is: the file's encoding is its own
+    }
+    return FileResponse(found.path, filename=found.name, headers=headers)
 
 
 async def upload(request: Request) -> tuple[bytes, str, dict[str, object]]:

@@ -7,7 +7,7 @@ import dataclasses
 import math
 from typing import Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from pydantic import Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,7 +16,7 @@ from model.folder import FolderError, ModelFolder, read_folder
 from model.options import DecodingOptions, Hypothesis, TraceStep
 from model.word_alignment import AlignmentChoice
 from server.api import parameters
-from server.api.context import caller, json_response, services_of
+from server.api.context import caller, counted, json_response, services_of
 from server.api.documentation import documented, documented_query
 from server.api.routes.attention import MASK_LIMIT, side
 from server.api.routes.translate import check_texts
@@ -26,7 +26,7 @@ from server.inspection import Look
 from server.tracing import Traced, trace
 from server.translation import TranslationRequest
 
-router = APIRouter(tags=["look inside"])
+router = APIRouter(tags=["look inside"], dependencies=[Depends(counted)])
 SCORED_LIMIT = 16
 """Translations scored by one request."""
 
