@@ -32,7 +32,7 @@ async def links(engine: Supervisor, plan: Plan, sentences: Sequence[Sentence], b
         written += start - done  # the separator before it
         target = sentence.targets[0]
         if any(start < boundary < end for boundary in boundaries):
-            inner = await within(engine, plan.leg, segment, sentence)
+            inner = await _inner(engine, plan.leg, segment, sentence)
             found += [(shifted(source, start), shifted(goal, written)) for source, goal in inner]
         else:
             found.append(((start, end), (written, written + len(target))))
@@ -41,20 +41,28 @@ async def links(engine: Supervisor, plan: Plan, sentences: Sequence[Sentence], b
     return found
 
 
-async def within(engine: Supervisor, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
-    """Links between the words of one sentence, in characters of the sentence."""
+async def _inner(engine: Supervisor, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
+    """Links between a segment and its translation as they stand in the texts."""
     target = sentence.targets[0]
     if sentence.copied:
         return [(found.span(), found.span()) for found in WORD.finditer(target)]
-    tokens = sentence.hypotheses[0].tokens
-    try:
-        attended = await engine.attend(leg.model.key, segment.ids, tokens)
-    except WorkerFailure as failure:
-        log.warning("no alignment for markup: %s", failure.message)
-        return proportional(segment.text, target)
-    encoding = leg.model.tokenizer.encode(segment.text, leg.target)
+    found = await within(engine, leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)
+    written = leg.model.tokenizer.decode(sentence.hypotheses[0].tokens)
+    # Where something was taken out and put back, the model's characters are not those of the texts.
+    same = len(sentence.read) == len(segment.text) and len(written) == len(target)
+    return found if same else proportional(segment.text, target)
+
+
+async def within(engine: Supervisor, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
+    """Links between the words of one sentence as the model read and wrote it, in characters."""
     decoding = leg.model.tokenizer.decode_pieces(tokens)
-    return by_attention(attended, encoding.offsets, decoding.offsets) or proportional(segment.text, target)
+    try:
+        attended = await engine.attend(leg.model.key, ids, tokens)
+    except WorkerFailure as failure:
+        log.warning("no alignment: %s", failure.message)
+        return proportional(read, decoding.text)
+    encoding = leg.model.tokenizer.encode(read, leg.target)
+    return by_attention(attended, encoding.offsets, decoding.offsets) or proportional(read, decoding.text)
 
 
 def by_attention(attended: Attended, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:

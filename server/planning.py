@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from server.catalog import Leg
+from server.placement import Mark
+from server.protection import addresses_and_emoji, in_capitals, in_small_letters, take_out, unspeakable
 from server.scripts import is_translatable
 from server.segmentation import Span, Split, cut, sentences
 
@@ -14,11 +18,18 @@ LINE_ENDS = re.compile(r"[\t-\r\x85]")
 
 @dataclass(frozen=True, slots=True)
 class Segment:
-    """One sentence, or a part of one that is longer than the model takes. No ids: it is copied."""
+    """One sentence, or a part of one that is longer than the model takes. No ids: it is copied.
+
+    `read` is what the model reads, encoded as `ids`: the text, in small letters where it is in `capitals`, without the
+    `marks` that were taken out.
+    """
 
     span: Span
     text: str
     ids: tuple[int, ...] = ()
+    read: str = ""
+    capitals: bool = False
+    marks: tuple[Mark, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,13 +64,32 @@ def plan(text: str, leg: Leg, split: Split = "all") -> Plan:
     return Plan(text, leg, tuple(segments))
 
 
+def without(segment: Segment, spans: Sequence[Span], leg: Leg) -> Segment:
+    """The segment with parts of what the model reads taken out; copied where nothing is left to translate."""
+    read, marks = take_out(segment.read, spans)
+    if not is_translatable(read, leg.source):
+        return Segment(segment.span, segment.text)
+    ids = leg.model.tokenizer.encode(read, leg.target).ids
+    return dataclasses.replace(segment, ids=ids, read=read, marks=marks)
+
+
+def lost(segment: Segment, target: str) -> list[Span]:
+    """Addresses and emoji of the segment, as places in what the model read, if the target lacks any of them."""
+    spans = addresses_and_emoji(segment.read)
+    return spans if any(segment.read[start:end] not in target for start, end in spans) else []
+
+
 def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Segment]:
     content = text[start:end]
     if not is_translatable(content, leg.source):
         return [Segment((start, end), content)]
-    encoding = leg.model.tokenizer.encode(LINE_ENDS.sub(" ", content), leg.target)
+    capitals = in_capitals(content)
+    read = LINE_ENDS.sub(" ", in_small_letters(content) if capitals else content)
+    encoding = leg.model.tokenizer.encode(read, leg.target)
     if len(encoding.ids) <= leg.model.max_length:
-        return [Segment((start, end), content, encoding.ids)]
+        segment = Segment((start, end), content, encoding.ids, read, capitals)
+        spans = unspeakable(read, leg.source, encoding)
+        return [without(segment, spans, leg) if spans else segment]
     # Tags and the end of sentence cover nothing; they count for every part, so the parts get that much less.
     starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
     room = limit - (len(encoding.ids) - len(starts))

@@ -149,7 +149,7 @@ class Services:
         return {
             "queue_tokens": admission.accepted,
             "queue_requests": admission.requests,
-            "requests_shared_total": self.translator.flights.shared,
+            "requests_shared_total": self.translator.decoder.flights.shared,
             "history_hits_total": history.hits if history else 0,
             "history_misses_total": history.misses if history else 0,
         }

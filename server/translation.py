@@ -37,7 +37,8 @@ class TranslationRequest:
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """One sentence of one leg. `span` is its place in the leg's text. `ids` are what the encoder read (empty for a
-    sentence that was copied), `hypotheses` the n-best list and `targets` their texts, best first."""
+    sentence that was copied), `hypotheses` the n-best list and `targets` their texts, best first. `read` is what the
+    model read where that is not the source as it stands (see `server.protection`)."""
 
     span: Span
     source: str
@@ -45,6 +46,7 @@ class Sentence:
     targets: tuple[str, ...]
     hypotheses: tuple[Hypothesis, ...] = ()
     timings: Timings = NO_TIMINGS
+    read: str = ""
 
     @property
     def copied(self) -> bool:

@@ -15,16 +15,17 @@ from typing import Any, TypeVar
 from server.admission import Admission
 from server.alignment import links
 from server.catalog import AUTO, Catalog, Leg
+from server.decoding import SentenceDecoder, copied
 from server.errors import AttentiveError, DeadlineExceeded, InvalidRequest, Overloaded, TranslationFailed, Unavailable
 from server.history import History, Pair, Record, ServedLeg, new_id
 from server.languages import Detected, Detector
 from server.markup import Passage, parse
 from server.metrics import Metrics
 from server.placement import Link
-from server.planning import Plan, Segment, plan
+from server.planning import Plan, plan
 from server.pool import ModelPool
 from server.segmentation import Split
-from server.single_flight import Seat, SingleFlight
+from server.single_flight import Seat
 from server.translation import Sentence, TranslatedLeg, Translation, TranslationRequest
 from server.worker.protocol import Translated
 from server.worker.supervisor import WorkerFailure
@@ -81,7 +82,7 @@ class Translator:
         self.admission = admission
         self.history = history
         self.metrics = metrics
-        self.flights: SingleFlight[Translated] = SingleFlight()
+        self.decoder = SentenceDecoder(pool.engine, metrics)
         self._users: Counter[Catalog] = Counter()
         self._released: dict[Catalog, asyncio.Event] = {}
 
@@ -189,14 +190,19 @@ class Translator:
             for plan in plans:
                 for segment in plan.segments:
                     told = self._progress(listener, number, len(seats), plan)
-                    seats.append(self._seat(segment, plan.leg, request, priority, told) if segment.ids else None)
+                    seat = self.decoder.seat(segment, plan.leg, request, priority, told) if segment.ids else None
+                    seats.append(seat)
             done: list[list[Sentence]] = []
             position = 0
             for plan in plans:
                 done.append([])
                 for segment in plan.segments:
                     seat = seats[position]
-                    sentence = copied(segment) if seat is None else spoken(segment, plan.leg, await seat.result())
+                    if seat is None:
+                        sentence = copied(segment)
+                    else:
+                        answer = await seat.result()
+                        sentence = await self.decoder.sentence(segment, plan.leg, answer, request, priority)
                     done[-1].append(sentence)
                     if listener is not None:
                         listener.on_sentence(number, position, sentence)
@@ -212,40 +218,6 @@ class Translator:
     async def _links(self, passage: Passage, plan: Plan, sentences: Sequence[Sentence]) -> list[Link]:
         """Which words became which, for a passage that has markup within it."""
         return await links(self.engine, plan, sentences, passage.boundaries) if passage.marks else []
-
-    def _seat(
-        self,
-        segment: Segment,
-        leg: Leg,
-        request: TranslationRequest,
-        priority: int,
-        on_progress: Callable[[tuple[int, ...]], None] | None,
-    ) -> Seat[Translated]:
-        def start() -> asyncio.Future[Translated]:
-            began = time.monotonic()
-            future = self.engine.submit(
-                leg.model.key,
-                segment.ids,
-                request.options,
-                priority=priority,
-                client=request.client,
-                on_progress=on_progress,
-            )
-            future.add_done_callback(lambda done: self._count(done, len(segment.ids), time.monotonic() - began))
-            return future
-
-        # The deadline is no part of the job, as others with a later one may share it: leaving the seat cancels it. A
-        # caller who wants to hear of tokens shares with nobody.
-        private = object() if on_progress else None
-        return self.flights.join((leg.model.key, segment.ids, request.options, priority, private), start)
-
-    def _count(self, done: asyncio.Future[Translated], tokens: int, seconds: float) -> None:
-        if done.cancelled():
-            self.metrics.cancelled()
-        elif (error := done.exception()) is not None:
-            self.metrics.failed(error.kind if isinstance(error, WorkerFailure) else "internal")
-        else:
-            self.metrics.translated(tokens, done.result(), seconds)
 
     def _progress(
         self, listener: Listener | None, number: int, position: int, plan: Plan
@@ -307,17 +279,6 @@ def splitting(request: TranslationRequest) -> Split:
     return request.split or ("punctuation" if request.format == "html" else "all")
 
 
-def copied(segment: Segment) -> Sentence:
-    """A segment that needs no model."""
-    return Sentence(segment.span, segment.text, (), (segment.text,))
-
-
-def spoken(segment: Segment, leg: Leg, answer: Translated) -> Sentence:
-    """A segment with what the worker made of it, as text."""
-    targets = tuple(leg.model.tokenizer.decode(hypothesis.tokens) for hypothesis in answer.hypotheses)
-    return Sentence(segment.span, segment.text, segment.ids, targets, answer.hypotheses, answer.timings)
-
-
 def recorded(translation: Translation) -> Record:
     """A translation as the history keeps it."""
     legs = tuple(
@@ -326,7 +287,11 @@ def recorded(translation: Translation) -> Record:
             leg.source,
             leg.target,
             tuple(
-                Pair(sentence.source, sentence.ids, sentence.hypotheses[0].tokens if sentence.hypotheses else ())
+                Pair(
+                    sentence.read or sentence.source,
+                    sentence.ids,
+                    sentence.hypotheses[0].tokens if sentence.hypotheses else (),
+                )
                 for sentence in leg.sentences
             ),
         )

@@ -1,4 +1,5 @@
-"""What tests of every room share: a tiny model folder, and a real server on it. Both are made once and only if asked for."""
+"""What tests of every room share: a tiny model folder, and a real server on it. Both are made once and only if asked
+for."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""The whole house: HTTP, translator, worker process, model. Random weights, so what is checked is that answers agree."""
+"""The whole house: HTTP, translator, worker process, model. Random weights, so what is checked is that answers
+agree."""
 
 from __future__ import annotations
 
@@ -87,7 +88,9 @@ def test_a_killed_worker_loses_nothing(tiny_weights, tmp_path):
 def test_sigterm_finishes_what_was_accepted_and_exits_with_0(tiny_weights, tmp_path):
     with live_server(tiny_weights, tmp_path / "log", ("--dtype", "float32")) as server, ThreadPoolExecutor(8) as pool:
         texts = [text * 3 for text in TEXTS[:8]]
-        waiting = [pool.submit(server.post, "/translate", {"q": text, "source": "en", "target": "de"}) for text in texts]
+        waiting = [
+            pool.submit(server.post, "/translate", {"q": text, "source": "en", "target": "de"}) for text in texts
+        ]
         while metric(server, "attentive_queue_requests") < 1:
             continue
         server.process.send_signal(signal.SIGTERM)
@@ -107,17 +110,14 @@ def run(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess
 
 
 def test_the_command_line_translates_like_the_server(live, tiny_weights, tmp_path):
-    lines = [*TEXTS[:5], "", "42", "  the dog sleeps  "]
+    lines = [*TEXTS[:3], "", "42", "  the dog sleeps  "]
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes("\r\n".join(lines).encode())
     shared = ("--from", "en", "--to", "de", "--weights", str(tiny_weights), "--dtype", "float32")
-    result = run("translate", *shared, text="\n".join(lines) + "\n")
+    result = run("translate", *shared, str(source), "-o", str(target))
     assert result.returncode == 0, result.stderr
     expected = [translate(live, line)["translatedText"] if line else "" for line in lines]
-    assert result.stdout == "\n".join(expected) + "\n"
-    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
-    source.write_bytes(b"the dog sleeps\r\n\r\n42")
-    assert run("translate", *shared, str(source), "-o", str(target)).returncode == 0
-    first, *rest = target.read_bytes().split(b"\r\n")
-    assert rest == [b"", b"42"] and first
+    assert target.read_bytes().decode() == "\r\n".join(expected)
 
 
 @pytest.mark.parametrize(
@@ -158,7 +158,9 @@ def test_a_corrupt_model_does_not_stop_the_others(tiny_weights, tmp_path):
     (weights / "tiny").symlink_to(tiny_weights / "tiny")
     (weights / "torn").mkdir()
     for file in (tiny_weights / "tiny").iterdir():
-        (weights / "torn" / file.name).write_bytes(file.read_bytes()[: 5_000 if file.suffix == ".safetensors" else None])
+        (weights / "torn" / file.name).write_bytes(
+            file.read_bytes()[: 5_000 if file.suffix == ".safetensors" else None]
+        )
     config = weights / "torn" / "config.json"
     config.write_text(config.read_text().replace('"tiny"', '"torn"').replace('"en"', '"es"'))
     with live_server(weights, tmp_path / "log", ("--dtype", "float32")) as server:
@@ -171,5 +173,3 @@ def test_a_corrupt_model_does_not_stop_the_others(tiny_weights, tmp_path):
 def test_the_api_process_never_imports_torch():
     code = "import sys, server.commands.serve, server.commands.translate; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
-
-

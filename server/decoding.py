@@ -1,0 +1,104 @@
+"""One sentence to the worker and back: ids out, text in, with what was protected put back in its place."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from server.alignment import proportional, within
+from server.catalog import Leg
+from server.metrics import Metrics
+from server.planning import Segment, lost, without
+from server.protection import put_back
+from server.single_flight import Seat, SingleFlight
+from server.translation import Sentence, TranslationRequest
+from server.worker.protocol import Translated
+from server.worker.supervisor import Supervisor, WorkerFailure
+
+
+class SentenceDecoder:
+    """Sends segments to the workers; identical ones that are under way at the same time are computed once.
+
+    Belongs to one event loop.
+    """
+
+    def __init__(self, engine: Supervisor, metrics: Metrics) -> None:
+        self.engine = engine
+        self.metrics = metrics
+        self.flights: SingleFlight[Translated] = SingleFlight()
+
+    def seat(
+        self,
+        segment: Segment,
+        leg: Leg,
+        request: TranslationRequest,
+        priority: int,
+        on_progress: Callable[[tuple[int, ...]], None] | None = None,
+    ) -> Seat[Translated]:
+        """Sends a segment off. The caller awaits the seat's result and in any case leaves it."""
+
+        def start() -> asyncio.Future[Translated]:
+            began = time.monotonic()
+            future = self.engine.submit(
+                leg.model.key,
+                segment.ids,
+                request.options,
+                priority=priority,
+                client=request.client,
+                on_progress=on_progress,
+            )
+            future.add_done_callback(lambda done: self._count(done, len(segment.ids), time.monotonic() - began))
+            return future
+
+        # The deadline is no part of the job, as others with a later one may share it: leaving the seat cancels it. A
+        # caller who wants to hear of tokens shares with nobody.
+        private = object() if on_progress else None
+        return self.flights.join((leg.model.key, segment.ids, request.options, priority, private), start)
+
+    async def sentence(
+        self, segment: Segment, leg: Leg, answer: Translated, request: TranslationRequest, priority: int
+    ) -> Sentence:
+        """What the worker made of a segment, as text. A translation that lost an address or an emoji is made again
+        without them, and they are put back."""
+        best = leg.model.tokenizer.decode(answer.hypotheses[0].tokens)
+        if not segment.marks and (spans := lost(segment, best)):
+            segment = without(segment, spans, leg)
+            if not segment.ids:
+                return copied(segment)
+            seat = self.seat(segment, leg, request, priority)
+            try:
+                answer = await seat.result()
+            finally:
+                seat.leave()
+        targets = [await self._written(segment, leg, answer, rank) for rank in range(len(answer.hypotheses))]
+        return Sentence(
+            segment.span, segment.text, segment.ids, tuple(targets), answer.hypotheses, answer.timings, segment.read
+        )
+
+    async def _written(self, segment: Segment, leg: Leg, answer: Translated, rank: int) -> str:
+        """The text of one hypothesis; only the best is worth an exact alignment."""
+        tokens = answer.hypotheses[rank].tokens
+        text = leg.model.tokenizer.decode(tokens)
+        write = str.upper if segment.capitals else str
+        if not segment.marks:
+            return write(text)
+        inside = any(0 < mark.span[0] < len(segment.read.rstrip()) for mark in segment.marks)
+        if inside and rank == 0:
+            links = await within(self.engine, leg, segment.read, segment.ids, tokens)
+        else:
+            links = proportional(segment.read, text)
+        return put_back(segment.marks, segment.read, text, links, write)
+
+    def _count(self, done: asyncio.Future[Translated], tokens: int, seconds: float) -> None:
+        if done.cancelled():
+            self.metrics.cancelled()
+        elif (error := done.exception()) is not None:
+            self.metrics.failed(error.kind if isinstance(error, WorkerFailure) else "internal")
+        else:
+            self.metrics.translated(tokens, done.result(), seconds)
+
+
+def copied(segment: Segment) -> Sentence:
+    """A segment that needs no model."""
+    return Sentence(segment.span, segment.text, (), (segment.text,))
