@@ -33,6 +33,7 @@ from model.marian.vocabulary import parse_vocab_yml
 _OPTIONS = "special:model.yml"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish"}
 _FLOATING = (np.dtype("float32"), np.dtype("float16"))
+Shape = tuple[int | None, ...]
 _MAX_LENGTH = 512
 """Marian's sinusoids have no end; OPUS-MT's models were trained on sentences of at most 500 pieces."""
 _MAX_COMPRESSION = 4
@@ -165,7 +166,7 @@ class _Archive:
             raise ImportRefused(self._file, [f"it lacks {_OPTIONS}"])
         if self.members[_OPTIONS].file_size > MAX_TEXT_BYTES:
             raise ImportRefused(self._file, [f"{_OPTIONS} is larger than {MAX_TEXT_BYTES} bytes"])
-        array = self._array(_OPTIONS, None, (np.dtype("int8"), np.dtype("uint8")))
+        array = self._array(_OPTIONS, (None,), (np.dtype("int8"), np.dtype("uint8")))
         try:
             options = yaml.safe_load(array.tobytes().rstrip(b"\0").decode("utf-8"))
         except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
@@ -174,14 +175,14 @@ class _Archive:
             raise ImportRefused(self._file, [f"{_OPTIONS} does not hold an object"])
         return options
 
-    def tensor(self, name: str, shape: tuple[int, ...]) -> Tensor:
-        """The array `name`, finite, of `shape`."""
+    def tensor(self, name: str, shape: Shape) -> Tensor:
+        """The array `name`, finite, of `shape`, in which None fits any size."""
         tensor = torch.from_numpy(self._array(name, shape, _FLOATING))
         if not torch.isfinite(tensor).all():
             raise ImportRefused(self._file, [f"{name} holds numbers that are not finite"])
         return tensor
 
-    def _array(self, name: str, shape: tuple[int, ...] | None, dtypes: tuple[np.dtype[Any], ...]) -> np.ndarray[Any, Any]:
+    def _array(self, name: str, shape: Shape, dtypes: tuple[np.dtype[Any], ...]) -> np.ndarray[Any, Any]:
         info = self.members[name]
         try:
             with self._zip.open(info) as member:
@@ -190,7 +191,7 @@ class _Archive:
                 found, fortran, dtype = read(member)
                 if dtype not in dtypes or fortran:
                     raise ImportRefused(self._file, [f"{name} is {dtype}, not {' or '.join(map(str, dtypes))} in C order"])
-                if shape is not None and found != shape:
+                if len(found) != len(shape) or any(want not in (None, size) for size, want in zip(found, shape, strict=True)):
                     raise ImportRefused(self._file, [f"{name} has shape {found}, the options ask for {shape}"])
                 data = member.read(info.file_size)
         except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
@@ -222,9 +223,9 @@ def _translate(file: Path, config: ModelConfig, arrays: _Archive) -> tuple[Model
         tensors[f"{part.ours}.bias"] = bias.reshape(-1).clone()
     tensors.update(_embeddings(config, raw))
     if "Wpos" in present:
-        length = arrays.members["Wpos"].file_size // (4 * config.d_model)
-        config = config.replace(positions="learned", max_length=max(1, length))
-        tensors["positions.weight"] = arrays.tensor("Wpos", (config.max_length, config.d_model)).clone()
+        table = arrays.tensor("Wpos", (None, config.d_model))
+        tensors["positions.weight"] = table
+        config = config.replace(positions="learned", max_length=table.shape[0])
     return config, tensors
 
 

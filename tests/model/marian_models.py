@@ -8,11 +8,15 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import sentencepiece
 import torch
+import yaml
 
-SPECIAL = ("</s>", "<unk>", "<pad>")
+from model.config import ModelConfig
+from model.marian.keys import parts
+from model.transformer import Transformer
 
 
 def made_up_text(seed: int, lines: int = 400) -> list[str]:
@@ -133,3 +137,74 @@ def without_end(ids: list[int], end: int, pad: int) -> Iterator[int]:
         if i in (end, pad):
             return
         yield i
+
+
+def random_marian(
+    folder: Path, seed: int = 0, *, vocabularies: int = 1, tied_output: bool = False, **changes: Any
+) -> Transformer:
+    """A random model of ours, saved to `folder` as Marian would: .npz, decoder.yml, vocab.yml and SentencePiece models.
+    `tied_output` ties the output projection to a target embedding that the source does not share."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source_pieces = train_sentencepiece(folder / "source.spm", seed=seed + 1)
+    target_pieces = train_sentencepiece(folder / "target.spm", seed=seed + 2, size=190)
+    shared = [*source_pieces, *target_pieces]
+    source = vocabulary_with(shared if vocabularies == 1 else source_pieces, {"</s>": 0, "<unk>": 1})
+    target = source if vocabularies == 1 else vocabulary_with(target_pieces, {"</s>": 5, "<unk>": 2})
+    end = target["</s>"]
+    torch.manual_seed(seed)
+    settings = {
+        "d_model": 32, "heads": 4, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2, "positions": "sinusoidal_half",
+        "output_bias": True, "zero_start_embedding": True, "tied_embeddings": vocabularies == 1,
+        "source_vocab_size": None if vocabularies == 1 else len(source), **changes,
+    }
+    config = ModelConfig(
+        vocab_size=len(target), pad_id=end, bos_id=end, eos_id=end, decoder_start_id=end, unk_id=target["<unk>"], **settings
+    )
+    transformer = Transformer(config).eval()
+    if tied_output:
+        transformer.projection.weight = transformer.embedding.weight
+    with torch.no_grad():
+        for tensor_name, parameter in transformer.named_parameters():
+            if parameter.dim() == 1 and "norm.weight" not in tensor_name:
+                parameter.normal_(std=0.2)
+            elif "attention" in tensor_name:
+                parameter.mul_(2.0)
+        transformer.output_bias[end] = 2.0
+    write_marian(folder / "model.npz", transformer)
+    files = ["vocab.yml", "vocab.yml"] if vocabularies == 1 else ["source.yml", "target.yml"]
+    for file, vocabulary in zip(files, (source, target), strict=True):
+        lines = "".join(f"{json.dumps(piece, ensure_ascii=False)}: {i}\n" for piece, i in vocabulary.items())
+        (folder / file).write_text(lines, encoding="utf-8")
+    (folder / "decoder.yml").write_text(yaml.safe_dump({"models": ["model.npz"], "vocabs": files, "beam-size": 6}))
+    return transformer
+
+
+def write_marian(file: Path, transformer: Transformer, **options: Any) -> None:
+    """The weights as Marian's .npz, with the training options inside."""
+    config, tensors = transformer.config, transformer.state_dict()
+    pre = config.norm == "pre"
+    said = {
+        "type": "transformer", "dim-emb": config.d_model, "transformer-heads": config.heads,
+        "transformer-dim-ffn": config.d_ff, "enc-depth": config.encoder_layers, "dec-depth": config.decoder_layers,
+        "transformer-ffn-activation": config.activation, "transformer-preprocess": "n" if pre else "",
+        "transformer-postprocess": "da" if pre else "dan", "transformer-postprocess-top": "n" if pre else "",
+        "transformer-postprocess-emb": "d", "transformer-decoder-autoreg": "self-attention",
+        "transformer-no-projection": False, "transformer-guided-alignment-layer": "last",
+        "tied-embeddings-all": config.tied_embeddings,
+        "dim-vocabs": [config.source_vocab_size or config.vocab_size, config.vocab_size],
+        **options,
+    }
+    arrays = {"special:model.yml": np.frombuffer(yaml.safe_dump(said).encode() + b"\0", dtype=np.int8)}
+    for part in parts(config):
+        weight, bias = tensors[f"{part.ours}.weight"].numpy(), tensors[f"{part.ours}.bias"].numpy()
+        arrays[part.marian_weight] = weight.T if part.linear else weight[None]
+        arrays[part.marian_bias] = bias[None]
+    if config.tied_embeddings:
+        arrays["Wemb"] = tensors["embedding.weight"].numpy()
+    else:
+        arrays["encoder_Wemb"] = tensors["source_embedding.weight"].numpy()
+        arrays["decoder_Wemb"] = tensors["embedding.weight"].numpy()
+        if not torch.equal(tensors["projection.weight"], tensors["embedding.weight"]):
+            arrays["decoder_ff_logit_out_W"] = tensors["projection.weight"].numpy().T
+    arrays["decoder_ff_logit_out_b"] = tensors["output_bias"].numpy()[None]
+    np.savez(file, **{name: np.ascontiguousarray(array) for name, array in arrays.items()})
