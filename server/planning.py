@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from server.catalog import Leg
 from server.placement import Mark
-from server.protection import addresses_and_emoji, in_capitals, in_small_letters, take_out, unspeakable
+from server.protection import addresses_and_emoji, in_capitals, in_small_letters, merged, take_out, unspeakable
 from server.scripts import is_translatable
 from server.segmentation import Span, Split, cut, sentences
 
@@ -89,6 +89,8 @@ def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Seg
     if len(encoding.ids) <= leg.model.max_length:
         segment = Segment((start, end), content, encoding.ids, read, capitals)
         spans = unspeakable(read, leg.source, encoding)
+        if spans:  # then this is the only chance for the addresses as well
+            spans = merged([*spans, *addresses_and_emoji(read)])
         return [without(segment, spans, leg) if spans else segment]
     # Tags and the end of sentence cover nothing; they count for every part, so the parts get that much less.
     starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -32,7 +34,7 @@ def test_taking_out_and_putting_back_is_the_identity(text):
 def test_merged_spans_are_in_order_and_apart(spans):
     result = merged([(min(span), max(span)) for span in spans])
     assert all(start < end for start, end in result)
-    assert all(left[1] <= right[0] for left, right in zip(result, result[1:], strict=False))
+    assert all(left[1] <= right[0] for left, right in pairwise(result))
 
 
 @pytest.mark.parametrize(
@@ -99,3 +101,12 @@ def test_one_can_look_at_what_the_model_read(client):
     found = client.get("/attention", params={"id": id}).json()
     assert found["source"]["text"] == "Look 😀 here now" or found["source"]["text"] == "Look here now"
     assert len(found["cross"][0][0][0]) == len(found["source"]["pieces"])
+
+
+def test_what_is_spelled_in_bytes_takes_the_addresses_along(live):
+    text = "the dog 你好 https://example.org/x sleeps 😀"
+    answer = live.post("/translate", {"q": text, "source": "en", "target": "de", "max_length": 5}).json()[
+        "translatedText"
+    ]
+    for solid in ("你好", "https://example.org/x", "😀"):
+        assert answer.count(solid) == 1
