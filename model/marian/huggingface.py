@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -197,7 +198,9 @@ def _read_safetensors(file: Path, shapes: dict[str, list[tuple[int, ...]]]) -> d
 def _read_pickle(file: Path) -> dict[str, Tensor]:
     """State of a torch checkpoint, read with `weights_only`: nothing in the file is executed."""
     try:
-        raw = torch.load(file, map_location="cpu", weights_only=True, mmap=_is_zip(file))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the age or oddity of a file that is refused right after
+            raw = torch.load(file, map_location="cpu", weights_only=True, mmap=_is_zip(file))
     except pickle.UnpicklingError:
         raise ImportRefused(file, ["the file holds objects other than tensors, or is broken"]) from None
     except (RuntimeError, OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, IndexError, MemoryError):

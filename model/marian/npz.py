@@ -276,11 +276,10 @@ def _embeddings(config: ModelConfig, raw: dict[str, Tensor]) -> dict[str, Tensor
 
 
 def _vocabulary(file: Path) -> dict[str, int]:
+    text = read_text(file, MAX_VOCABULARY_BYTES)
     try:
-        return parse_vocab_yml(read_text(file, MAX_VOCABULARY_BYTES))
+        return parse_vocab_yml(text)
     except ValueError as error:
-        if isinstance(error, ImportRefused):
-            raise
         raise ImportRefused(file, [str(error)]) from None
 
 

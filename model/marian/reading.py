@@ -77,8 +77,9 @@ def read_text(path: Path, most: int = MAX_TEXT_BYTES) -> str:
 
 def read_object(path: Path, parse: Callable[[str], Any] = json.loads, most: int = MAX_TEXT_BYTES) -> dict[str, Any]:
     """A JSON (or, with yaml.safe_load, YAML) file that holds an object."""
+    text = read_text(path, most)
     try:
-        fields = parse(read_text(path, most))
+        fields = parse(text)
     except (ValueError, RecursionError, yaml.YAMLError):
         raise ImportRefused(path, ["the file is not well-formed"]) from None
     if not isinstance(fields, dict):
@@ -90,7 +91,7 @@ def read_sentencepiece(path: Path) -> bytes:
     """Bytes of a SentencePiece model that loads."""
     data = read_bytes(path, MAX_SENTENCEPIECE_BYTES)
     try:
-        sentencepiece.SentencePieceProcessor(model_proto=data)
+        sentencepiece.SentencePieceProcessor().LoadFromSerializedProto(data)
     except (RuntimeError, ValueError, TypeError):
         raise ImportRefused(path, ["the file is not a SentencePiece model"]) from None
     return data
