@@ -1,0 +1,147 @@
+"""Which engine runs, and moving to a faster one in the middle of work. The real runner in the real loop, in this process."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from model.checkpoint import load_model, save_model
+from model.config import ModelConfig
+from model.folder import ModelFolder, TokenizerFiles
+from model.inference import TorchBackend
+from model.native.build import NativeUnavailable, build, find
+from model.options import DecodingOptions
+from model.search import translate
+from model.transformer import Transformer
+from server.worker import engines, runner
+from server.worker.engines import COMPILING, find_place, why_not_native
+from server.worker.options import WorkerOptions
+from server.worker.pipe import Pipes
+from server.worker.process import Worker
+from server.worker.protocol import LoadModel, ModelLoaded, Translated, TranslateJob, WorkerReady
+from server.worker.runner import DeviceRunner
+
+CONFIG = ModelConfig(
+    vocab_size=64, d_model=32, heads=2, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=48, dropout=0.0
+)
+OPTIONS = WorkerOptions(device="cpu", dtype="float32", threads=1, slots=4)
+
+
+def save(path: Path, config: ModelConfig = CONFIG) -> ModelFolder:
+    torch.manual_seed(1)
+    folder = ModelFolder(
+        path=path, name="tiny", model=config, pairs=(("en", "de"),), tags={}, license="CC0-1.0", origin="random weights",
+        tokenizer=TokenizerFiles(),
+    )  # fmt: skip
+    save_model(folder, Transformer(config))
+    return folder
+
+
+class Script(Pipes):
+    """The API process as a function: called between turns with what was said so far, it returns messages or None to go."""
+
+    def __init__(self, say: Callable[[list[Any]], list[Any] | None]) -> None:
+        self._say = say
+        self.heard: list[Any] = []
+        self.closed = False
+
+    def receive(self, wait: float | None) -> list[Any]:
+        messages = self._say(self.heard)
+        self.closed = messages is None
+        return messages or []
+
+    def send(self, messages: list[Any]) -> None:
+        self.heard += messages
+
+
+@pytest.fixture
+def library() -> Path:
+    try:
+        return build()
+    except NativeUnavailable as unavailable:
+        pytest.skip(str(unavailable))
+
+
+def test_a_running_batch_moves_to_the_native_engine_and_loses_nobody(
+    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = save(tmp_path / "tiny")
+    monkeypatch.setattr(engines, "find", lambda: None)  # as if it were not compiled yet
+    rng = random.Random(7)
+    texts = [(*(rng.randrange(4, 64) for _ in range(rng.randint(1, 20))), 3) for _ in range(40)]
+    options = DecodingOptions(max_length=20)
+    jobs = [TranslateJob(id, "tiny", text, options) for id, text in enumerate(texts)]
+    pending = list(jobs)
+    moved: list[int] = []
+    asked: list[LoadModel] = []
+
+    def say(heard: list[Any]) -> list[Any] | None:
+        answers = [message for message in heard if isinstance(message, Translated)]
+        ready = [message.engine for message in heard if isinstance(message, WorkerReady)]
+        if not asked:
+            asked.append(LoadModel("tiny", str(folder.path)))
+            return list(asked)
+        if not any(isinstance(message, ModelLoaded) for message in heard):
+            return []
+        if ready[-1] == "native" and not moved:
+            moved.append(len(answers))
+        if pending and (moved or len(pending) > 20):
+            return [pending.pop()]
+        return None if len(answers) == len(jobs) else []
+
+    script = Script(say)
+    Worker(script, DeviceRunner(OPTIONS, 0), OPTIONS).serve()
+    assert [message.engine for message in script.heard if isinstance(message, WorkerReady)][-2:] == ["eager", "native"]
+    loads = [message for message in script.heard if isinstance(message, ModelLoaded)]
+    assert len(loads) == 1 and loads[0].error is None
+    expected = translate(TorchBackend(load_model(folder), 4), texts, options, start=2, end=3, max_length=48)
+    answers = {message.id: message.hypotheses[0].tokens for message in script.heard if isinstance(message, Translated)}
+    assert answers == {id: found[0].tokens for id, found in enumerate(expected)}
+
+
+def test_where_it_cannot_be_compiled_it_stays_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save(tmp_path / "tiny")
+
+    def refuse() -> Path:
+        raise NativeUnavailable("There is no compiler.")
+
+    monkeypatch.setattr(engines, "find", lambda: None)
+    monkeypatch.setattr(engines, "check_cpu", lambda: None)
+    monkeypatch.setattr(runner, "build", refuse)
+    details: list[str] = []
+    asked: list[LoadModel] = []
+
+    def say(heard: list[Any]) -> list[Any] | None:
+        details[:] = [m.details.get("reason", "") for m in heard if isinstance(m, WorkerReady)]
+        if details[-1] == "There is no compiler.":
+            return None
+        if asked:
+            return []
+        asked.append(LoadModel("tiny", str(folder.path)))
+        return list(asked)
+
+    Worker(Script(say), DeviceRunner(OPTIONS, 0), OPTIONS).serve()
+    assert details[-2:] == [COMPILING, "There is no compiler."]
+
+
+def test_shapes_and_settings_that_the_native_engine_lacks_run_eagerly(tmp_path: Path) -> None:
+    eager = WorkerOptions(device="cpu", threads=1, engine="eager")
+    assert why_not_native(find_place(eager, 0), eager) == "The eager engine was asked for."
+    half = WorkerOptions(device="cpu", threads=1, dtype="bfloat16")
+    assert "bfloat16" in (why_not_native(find_place(half, 0), half) or "")
+    folder = save(tmp_path / "window", CONFIG.replace(window=4))
+    served = engines.open_model(str(folder.path), find_place(OPTIONS, 0), OPTIONS)
+    assert served.engine == "eager" and served.reason
+    if find() is not None and why_not_native(find_place(OPTIONS, 0), OPTIONS) is None:
+        assert "window" in served.reason
+
+
+def test_a_gpu_that_is_not_there_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    with pytest.raises(RuntimeError, match="no CUDA device"):
+        find_place(WorkerOptions(device="cuda"), 0)
