@@ -17,7 +17,8 @@ Ids = Sequence[int]
 Kind = Literal["attentive-native", "attentive-torch", "ctranslate2", "huggingface"]
 _CTRANSLATE2_TYPES = {"int8": "int8", "float32": "float32", "float16": "float16", "bfloat16": "bfloat16"}
 LENGTH_PENALTY = 1.0
-"""All three divide a hypothesis's log-probability by length to this power, so that beams rank alike."""
+"""All three divide a hypothesis's log-probability by length to this power and stop at as many finished hypotheses as the beam
+is wide, which is CTranslate2's rule, so that beams rank alike and do the same work."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,9 +42,9 @@ class Spec:
 class Contestant(Protocol):
     """One engine with weights loaded."""
 
-    def translate(self, sources: Sequence[Ids], batch: int, beam: int, extra: int, fixed: bool) -> list[tuple[int, ...]]:
+    def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
         """Best target of each source (ids with tag and end), at most `batch` sources at a time. A target ends at the end of
-        sentence or after source length + `extra` tokens; when `fixed`, after exactly `extra` (for weights that never end)."""
+        sentence or `limit` tokens."""
 
 
 def build(spec: Spec) -> Contestant:
@@ -68,7 +69,7 @@ class Attentive:
             device=spec.device, slots=spec.rows, threads=spec.threads,
         )  # fmt: skip
 
-    def translate(self, sources: Sequence[Ids], batch: int, beam: int, extra: int, fixed: bool) -> list[tuple[int, ...]]:
+    def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
         from model.options import DecodingOptions
         from model.search import translate
 
@@ -76,8 +77,9 @@ class Attentive:
         # A batch of fewer sentences than the engine has room for: only that many slots are used.
         self._opened.backend.slots = batch * beam
         options = DecodingOptions(
-            beam_size=beam, normalization="average", length_penalty=LENGTH_PENALTY, max_length=extra if fixed else None
-        )
+            beam_size=beam, normalization="average", length_penalty=LENGTH_PENALTY, early_stopping=True,
+            max_length=limit,
+        )  # fmt: skip
         found = translate(
             self._opened.backend, sources, options,
             start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
@@ -103,12 +105,11 @@ class CTranslate2:
         self._source, target = folder_pieces(folder)
         self._ids = {piece: i for i, piece in enumerate(target)}
 
-    def translate(self, sources: Sequence[Ids], batch: int, beam: int, extra: int, fixed: bool) -> list[tuple[int, ...]]:
+    def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
         pieces = [[self._source[i] for i in ids[:-1]] for ids in sources]  # the end of sentence is added by the engine
-        longest = max(map(len, sources))
         results = self._translator.translate_batch(
             pieces, max_batch_size=batch, beam_size=beam, length_penalty=LENGTH_PENALTY,
-            max_decoding_length=min(self._longest, extra if fixed else longest + extra),
+            max_decoding_length=min(self._longest, limit),
         )  # fmt: skip
         return [tuple(self._ids[piece] for piece in result.hypotheses[0]) for result in results]
 
@@ -128,7 +129,7 @@ class HuggingFace:
         loaded: Any = MarianMTModel.from_pretrained(spec.exports / "huggingface", dtype=dtype)
         self._model, self._device = loaded.to(spec.device).eval(), spec.device
 
-    def translate(self, sources: Sequence[Ids], batch: int, beam: int, extra: int, fixed: bool) -> list[tuple[int, ...]]:
+    def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
         import torch
 
         order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
@@ -144,7 +145,7 @@ class HuggingFace:
                     torch.tensor(rows, device=self._device),
                     attention_mask=torch.tensor(mask, device=self._device),
                     num_beams=beam, do_sample=False, length_penalty=LENGTH_PENALTY,
-                    max_new_tokens=extra if fixed else width + extra,
+                    early_stopping=beam > 1, max_new_tokens=limit,
                 )  # fmt: skip
             for i, row in zip(part, written.tolist(), strict=True):
                 found[i] = _until_end(row[1:], config.eos_token_id)  # the first is the start token

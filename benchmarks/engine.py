@@ -38,14 +38,15 @@ _CUDA = ("attentive-torch:bfloat16", "ctranslate2:float16", "huggingface:bfloat1
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is translated. `references` and `decode` are None for random weights; then targets have `extra` tokens each."""
+    """What is translated. A target has at most `limit` tokens, the same for every engine; with random weights, which have no
+    `references` and no `decode`, it has exactly so many."""
 
     folder: ModelFolder
     sources: list[Ids]
     references: list[str] | None
     decode: Callable[[Sequence[int]], str] | None
     target: str
-    extra: int
+    limit: int
 
     @property
     def fixed(self) -> bool:
@@ -95,7 +96,7 @@ def measure(specs: Sequence[Spec], work: Work, options: argparse.Namespace) -> l
                         time.sleep(_SETTLE_SECONDS)
                         # The first turn warms up: caches, allocators, and what each engine compiles or packs.
                         part = sources if turn else sources[: max(batch, 4)]
-                        run = engine.translate(part, batch, beam, work.extra, work.fixed)
+                        run = engine.translate(part, batch, beam, work.limit)
                         if turn:
                             runs[engine.spec.name].append(run)
                         bar.update()
@@ -109,7 +110,7 @@ def measure_memory(specs: Sequence[Spec], work: Work, batch: int = 64) -> list[d
     for spec in specs:
         with Isolated(spec) as engine:
             loaded = engine.peak_bytes()
-            engine.translate(work.sources[: 2 * batch], batch, 1, work.extra, work.fixed)
+            engine.translate(work.sources[: 2 * batch], batch, 1, work.limit)
             found.append({"engine": spec.name, "batch": batch, "peak_bytes": engine.peak_bytes(), "loaded": loaded})
     return found
 
@@ -159,7 +160,9 @@ def _real_work(options: argparse.Namespace) -> Work:
     pairs = [pair for item in sets for pair in zip(item.sources, item.references, strict=True)][: options.sentences]
     ids = [tokenizer.encode(text, target).ids for text, _ in pairs]
     keep = [i for i, row in enumerate(ids) if len(row) <= min(folder.model.max_length, options.longest)]
-    return Work(folder, [ids[i] for i in keep], [pairs[i][1] for i in keep], tokenizer.decode, target, 50)
+    sources = [ids[i] for i in keep]
+    limit = max(map(len, sources)) + 50
+    return Work(folder, list(sources), [pairs[i][1] for i in keep], tokenizer.decode, target, limit)
 
 
 def _random_work(options: argparse.Namespace, scratch: Path) -> Work:

@@ -54,9 +54,9 @@ class Isolated:
         self._process.join(10)
         self._process.kill()
 
-    def translate(self, sources: Sequence[Ids], batch: int, beam: int, extra: int, fixed: bool) -> Run:
+    def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> Run:
         """See Contestant.translate. Raises ContestantFailed."""
-        targets, seconds = self._ask((list(sources), batch, beam, extra, fixed))
+        targets, seconds = self._ask((list(sources), batch, beam, limit))
         return Run(targets, seconds)
 
     def peak_bytes(self) -> int:

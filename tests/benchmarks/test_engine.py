@@ -45,7 +45,7 @@ def test_random_weights_write_as_many_tokens_as_asked(tmp_path: Path) -> None:
     spec = Spec("attentive-torch", "float32", folder.path, tmp_path, threads=1, rows=8)
     with Isolated(spec) as isolated:
         loaded = isolated.peak_bytes()
-        run = isolated.translate(sources, 2, 2, 5, True)
+        run = isolated.translate(sources, 2, 2, 5)
         assert isolated.peak_bytes() >= loaded > 1_000_000
     assert [len(target) for target in run.targets] == [5, 5, 5]
 
