@@ -176,7 +176,9 @@ class Worker:
         ended = time.monotonic()
         for sequence in newcomers:
             sequence.admitted, sequence.encoded = begun, ended
-        self._ledger.prefill([sequence.length for sequence in newcomers], ended - begun)
+        lengths = [sequence.length for sequence in newcomers]
+        self._ledger.prefill(lengths, ended - begun)
+        self._scheduler.prefilled(len(lengths) * max(lengths), ended - begun)
 
     def _step(self, lane: int, running: list[Sequence]) -> None:
         begun = time.monotonic()

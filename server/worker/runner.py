@@ -222,10 +222,18 @@ class DeviceRunner:
         """What kind of failure this is; None where the device is broken and only a new process helps."""
         name, text = type(error).__name__, str(error)
         if isinstance(error, MemoryError) or name == "OutOfMemoryError" or "out of memory" in text:
+            self._make_room()
             return "out_of_memory"
         if self._place.cuda and (name == "AcceleratorError" or "CUDA" in text or "cuDNN" in text):
             return None
         return "internal"
+
+    def _make_room(self) -> None:
+        """Give memory that torch keeps for later back to the device: what failed is tried again in smaller pieces."""
+        if self._place.cuda:
+            import torch
+
+            torch.cuda.empty_cache()
 
     # -- beside the loop -----------------------------------------------------------------------------------------------
 

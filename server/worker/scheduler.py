@@ -19,8 +19,10 @@ _GROUP = 8
 """While others run and more wait than fit, newcomers are admitted in groups of at least slots / _GROUP ..."""
 _HELD = 2
 """... but are held back for at most so many turns."""
-_CHUNK = 4
-"""While others run, one prefill has at most max_batch_tokens / _CHUNK padded tokens: they do not stand still."""
+_STALL_SECONDS = 0.05
+_LEAST_CHUNK = 64
+"""While others run, a prefill has at most as many padded tokens as this device lately encoded in _STALL_SECONDS, and
+always _LEAST_CHUNK: running sequences do not stand still for long."""
 _TRANSLATORS_SHARE = 3.0
 """After a look inside of t seconds, translators who are there get _TRANSLATORS_SHARE * t seconds for themselves."""
 
@@ -68,6 +70,8 @@ class Scheduler:
         self._alone: deque[Sequence | Look] = deque()
         self._isolated: Sequence | Look | None = None
         self._next_look = 0.0
+        self._rate: float | None = None
+        """Padded tokens encoded per second, lately."""
 
     # -- models --------------------------------------------------------------------------------------------------------
 
@@ -151,6 +155,11 @@ class Scheduler:
         job.alone, job.slots, job.steps, job.first_token = True, (), 0, 0.0
         self._alone.append(job)
 
+    def prefilled(self, padded_tokens: int, seconds: float) -> None:
+        """A prefill took `seconds`."""
+        rate = padded_tokens / max(seconds, 1e-6)
+        self._rate = rate if self._rate is None else 0.8 * self._rate + 0.2 * rate
+
     def looked(self, now: float, seconds: float) -> None:
         """A look inside took `seconds`."""
         self._next_look = now + _TRANSLATORS_SHARE * seconds
@@ -195,12 +204,17 @@ class Scheduler:
             lane.held += 1
             return
         lane.held = 0
-        tokens = self._max_batch_tokens // _CHUNK if lane.running else self._max_batch_tokens
-        newcomers = lane.queue.take(len(lane.free), tokens)
+        newcomers = lane.queue.take(len(lane.free), self._chunk if lane.running else self._max_batch_tokens)
         for sequence in newcomers:
             self._occupy(lane, sequence)
         if newcomers:
             turn.prefill.append((lane, newcomers))
+
+    @property
+    def _chunk(self) -> int:
+        """Padded tokens of a prefill that others wait for."""
+        likely = self._max_batch_tokens / 4 if self._rate is None else self._rate * _STALL_SECONDS
+        return min(self._max_batch_tokens, max(_LEAST_CHUNK, int(likely)))
 
     def _choose_look(self, turn: Turn, now: float) -> None:
         translators = any(lane.running or lane.queue for lane in self._lanes.values())

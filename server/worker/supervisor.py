@@ -12,7 +12,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 from typing import Any, TypeVar
@@ -34,6 +34,7 @@ from server.worker.protocol import (
     Translated,
     TranslateJob,
 )
+from server.worker.status import DeviceStatus, WorkerFailure, WorkerStatus
 
 __all__ = ["DeviceStatus", "Supervisor", "WorkerFailure", "WorkerOptions", "WorkerStatus"]
 
@@ -58,44 +59,6 @@ _NOTHING = StepStats(0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0.0, 0)
 
 _log = logging.getLogger("attentive.worker")
 _News = TypeVar("_News")
-
-
-class WorkerFailure(Exception):
-    """A job that was accepted could not be done. `kind` says why, `message` is one sentence for the caller."""
-
-    def __init__(self, kind: FailureKind, message: str) -> None:
-        super().__init__(message)
-        self.kind = kind
-        self.message = message
-
-
-@dataclass(frozen=True, slots=True)
-class DeviceStatus:
-    """One worker process. `up` is True while it runs and takes jobs; `jobs` is how many it owes."""
-
-    device: str
-    up: bool
-    pid: int | None
-    restarts: int
-    jobs: int
-
-
-@dataclass(frozen=True, slots=True)
-class WorkerStatus:
-    """All workers together. `ready`: at least one worker is up and has every model loaded; `models`: names that can be
-    served now; `device`, `dtype`, `engine` and `details` are those of the first worker that is up; `errors` maps a
-    model to the sentence that says why it cannot be loaded; `restarts` counts all restarts since the start."""
-
-    ready: bool
-    device: str
-    dtype: str
-    engine: str
-    details: dict[str, str]
-    restarts: int
-    models: tuple[str, ...]
-    errors: dict[str, str] = field(default_factory=dict)
-    workers: tuple[DeviceStatus, ...] = ()
-    in_flight: int = 0
 
 
 @dataclass(slots=True, eq=False)

@@ -227,3 +227,8 @@ def test_running_sequences_do_not_stand_still_for_a_long_prefill() -> None:
         made.add(job(id, 50), 0)
     turn = made.schedule(0)
     assert sum(sequence.length for _, newcomers in turn.prefill for sequence in newcomers) <= 250
+    for _ in range(30):
+        made.prefilled(100, 0.05)  # a slow device: 2,000 tokens a second
+    for _ in range(5):
+        turn = made.schedule(0)
+        assert sum(sequence.length for _, newcomers in turn.prefill for sequence in newcomers) <= 100
