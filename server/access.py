@@ -10,7 +10,7 @@ import time
 from collections import Counter
 
 from limits import RateLimitItemPerMinute
-from limits.errors import StorageError
+from limits.errors import ConfigurationError, StorageError
 from limits.storage import MemoryStorage, Storage, storage_from_string
 from limits.strategies import FixedWindowRateLimiter
 
@@ -120,6 +120,10 @@ def storage(uri: str) -> Storage:
     """The store that several servers share. Raises SettingsError for an address that cannot be used."""
     try:
         made = storage_from_string(uri, wrap_exceptions=True)
+    except ConfigurationError as error:  # no such kind of store, or its client is not installed
+        raise SettingsError(
+            "--limits-storage must be memory:// or redis://host:port, which needs the extra: attentive-server[redis]."
+        ) from error
     except Exception as error:  # the library raises the errors of whatever client it finds behind the address
         raise SettingsError(f"--limits-storage cannot be used: {type(error).__name__}.") from error
     if not isinstance(made, Storage):

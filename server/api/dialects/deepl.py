@@ -56,7 +56,7 @@ def _blank(value: Any) -> Any:
     return None if value == "" else value
 
 
-Tags = Annotated[list[StrictStr] | None, BeforeValidator(_list), Field(default=None, max_length=1000)]
+Tags = Annotated[list[Annotated[StrictStr, Field(max_length=256)]] | None, BeforeValidator(_list)]
 
 
 class DeeplParameters(Schema):
@@ -69,8 +69,8 @@ class DeeplParameters(Schema):
         default=None, description="`0` takes each text as one sentence, `nonewlines` does not split at line ends."
     )
     tag_handling: Annotated[Literal["xml", "html"] | None, BeforeValidator(_word)] = None
-    ignore_tags: Tags = Field(description="Elements whose content is not translated.")
-    splitting_tags: Tags = Field(description="XML elements that end a sentence.")
+    ignore_tags: Tags = Field(default=None, description="Elements whose content is not translated.")
+    splitting_tags: Tags = Field(default=None, description="XML elements that end a sentence.")
     glossary_id: StrictStr | None = None
     auth_key: StrictStr | None = Field(default=None, max_length=512)
 

@@ -1,0 +1,132 @@
+"""The client libraries as they are on PyPI, against a live server: they must get what the server says, unchanged."""
+
+from __future__ import annotations
+
+import urllib.error
+from concurrent.futures import ThreadPoolExecutor
+
+import deepl
+import pytest
+from deep_translator import LibreTranslator
+from deep_translator.exceptions import AuthorizationException
+from libretranslatepy import LibreTranslateAPI
+
+from server.keys import KeyFile
+from tests.live import LiveServer, live_server
+
+# The libraries leave sockets to the garbage collector.
+pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+
+TEXT = "The dog sleeps in the old house."
+TEXTS = [TEXT, "Where is the station? The train is green.", "the cat walks on the bread & water"]
+
+
+def said(server: LiveServer, text: str, **options) -> str:
+    """What the server itself makes of a text."""
+    answer = server.post("/translate", {"q": text, "source": "en", "target": "de"} | options)
+    assert answer.status == 200, answer.body
+    translated = answer.json()["translatedText"]
+    assert translated
+    return translated
+
+
+@pytest.fixture(autouse=True)
+def patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No retries, so that errors are seen at once; time enough for a busy test machine."""
+    monkeypatch.setattr(deepl.http_client, "max_network_retries", 0)
+    monkeypatch.setattr(deepl.http_client, "min_connection_timeout", 60.0)
+
+
+@pytest.fixture
+def translator(server: LiveServer) -> deepl.Translator:
+    return deepl.Translator("any key", server_url=server.url)
+
+
+def test_libretranslatepy(server):
+    api = LibreTranslateAPI(server.url)
+    assert [api.translate(text, "en", "de") for text in TEXTS] == [said(server, text) for text in TEXTS]
+    assert isinstance(api.detect(TEXT)[0]["confidence"], int)
+    assert {"code": "en", "name": "English"}.items() <= next(x for x in api.languages() if x["code"] == "en").items()
+
+
+def test_libretranslatepy_with_a_key(server):
+    assert LibreTranslateAPI(server.url, api_key="any key").translate(TEXT, "en", "de") == said(server, TEXT)
+
+
+def test_deep_translator(server):
+    client = LibreTranslator(source="en", target="de", custom_url=server.url + "/", api_key="any key")
+    assert client.translate(TEXT) == said(server, TEXT)
+    assert client.translate_batch(TEXTS) == [said(server, text) for text in TEXTS]
+
+
+def test_deepl_texts(server, translator):
+    result = translator.translate_text(TEXT, source_lang="EN", target_lang="DE")
+    assert result.text == said(server, TEXT)
+    assert (result.detected_source_lang, result.billed_characters) == ("EN", len(TEXT))
+    results = translator.translate_text(TEXTS, source_lang="en", target_lang="de", formality="prefer_more", context="x")
+    assert [result.text for result in results] == [said(server, text) for text in TEXTS]
+
+
+def test_deepl_options(server, translator):
+    lines = "The dog sleeps\nin the old house."
+    one = translator.translate_text(lines, source_lang="EN", target_lang="DE", split_sentences="0")
+    other = translator.translate_text(
+        lines, source_lang="EN", target_lang="DE", split_sentences="nonewlines", preserve_formatting=True
+    )
+    assert one.text == other.text == said(server, lines.replace("\n", " "))
+    marked = 'The <x id="7">dog &amp; cat</x> sleeps <b>in the house</b>.'
+    xml = translator.translate_text(marked, source_lang="EN", target_lang="DE", tag_handling="xml", ignore_tags=["x"])
+    assert '<x id="7">dog &amp; cat</x>' in xml.text
+    assert xml.text.count("<b>") == xml.text.count("</b>") == 1
+    page = translator.translate_text(f"<p>{TEXT}</p>", source_lang="EN", target_lang="DE", tag_handling="html")
+    assert page.text == said(server, f"<p>{TEXT}</p>", format="html")
+
+
+def test_deepl_about_the_server(translator):
+    sources = {language.code: language.name for language in translator.get_source_languages()}
+    assert sources["EN"] == "English"
+    targets = {language.code for language in translator.get_target_languages()}
+    assert "DE" in targets
+    assert not targets & {"EN", "PT"}
+    assert not translator.get_usage().any_limit_reached
+    assert translator.get_glossary_languages() == []
+    assert translator.list_glossaries() == []
+
+
+def test_deepl_errors(translator):
+    with pytest.raises(deepl.DeepLException, match="XX' is not supported"):
+        translator.translate_text(TEXT, target_lang="XX")
+    with pytest.raises(deepl.DeepLException, match="glossar"):
+        translator.translate_text(TEXT, source_lang="EN", target_lang="DE", glossary="no-such-glossary")
+
+
+def test_many_clients_at_once(server, translator):
+    expected = {text: said(server, text) for text in TEXTS}
+    with ThreadPoolExecutor(12) as pool:
+        results = pool.map(
+            lambda i: (i, translator.translate_text(TEXTS[i % 3], source_lang="EN", target_lang="DE").text), range(36)
+        )
+        assert all(text == expected[TEXTS[i % 3]] for i, text in results)
+
+
+def test_keys_and_limits_reach_every_client(tiny_weights, tmp_path):
+    keys = KeyFile(tmp_path / "data")
+    good, _ = keys.create("good", requests_per_minute=0)
+    slow, _ = keys.create("slow", requests_per_minute=1)
+    arguments = ("--data", str(tmp_path / "data"), "--key-required", "true")
+    with live_server(tiny_weights, tmp_path / "log", arguments) as server:
+        assert LibreTranslateAPI(server.url, api_key=good).translate(TEXT, "en", "de")
+        with pytest.raises(urllib.error.HTTPError, match="403"):
+            LibreTranslateAPI(server.url, api_key="bad").translate(TEXT, "en", "de")
+        assert LibreTranslator(source="en", target="de", custom_url=server.url + "/", api_key=good).translate(TEXT)
+        with pytest.raises(AuthorizationException):
+            LibreTranslator(source="en", target="de", custom_url=server.url + "/", api_key="bad").translate(TEXT)
+        assert deepl.Translator(good, server_url=server.url).translate_text(TEXT, target_lang="DE").text
+        with pytest.raises(deepl.AuthorizationException):
+            deepl.Translator("bad", server_url=server.url).translate_text(TEXT, target_lang="DE")
+        assert deepl.Translator(slow, server_url=server.url).translate_text(TEXT, target_lang="DE").text
+        with pytest.raises(deepl.TooManyRequestsException):
+            deepl.Translator(slow, server_url=server.url).translate_text(TEXT, target_lang="DE")
+        keys.revoke(next(key.id for key in keys.all() if key.name == "good"))
+        with pytest.raises(deepl.AuthorizationException):
+            deepl.Translator(good, server_url=server.url).get_usage()

@@ -1,0 +1,102 @@
+"""Requests in the shapes that Weblate, Mastodon, Discourse and Linguist send, and what each reads of the answers."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from urllib.parse import quote, urlencode
+
+import httpx
+import pytest
+
+from tests.live import LiveServer
+
+TEXTS = ["The dog sleeps in the old house.", "Where is the station?"]
+
+
+@pytest.fixture
+def http(server: LiveServer):
+    with httpx.Client(base_url=server.url, timeout=60) as client:
+        yield client
+
+
+def test_weblate(http):
+    languages = http.get("/languages").json()
+    assert all({"code", "targets"} <= set(language) for language in languages)
+    body = {"api_key": "", "q": TEXTS, "source": "en", "target": "de"}
+    answer = http.post("/translate", json=body, headers={"User-Agent": "Weblate/5.8", "Accept": "application/json"})
+    translated = answer.json()["translatedText"]
+    assert [type(text) for text in translated] == [str, str]
+
+
+def test_weblate_with_deepl(http):
+    key = {"Authorization": "DeepL-Auth-Key some-key"}
+    for kind in ("source", "target"):
+        languages = http.get("/v2/languages", params={"type": kind}, headers=key).json()
+        assert all({"language", "name", "supports_formality"} <= set(language) for language in languages)
+    assert http.get("/v2/glossary-language-pairs", headers=key).json()["supported_languages"] == []
+    marked = 'The <x id="4"></x> sleeps in the house.'
+    body = {"text": [marked], "source_lang": "EN", "target_lang": "DE", "formality": "default",
+            "tag_handling": "xml", "ignore_tags": ["x"], "context": ""}  # fmt: skip
+    [translation] = http.post("/v2/translate", json=body, headers=key).json()["translations"]
+    assert translation["text"].count('<x id="4"></x>') == 1
+    assert translation["detected_source_language"] == "EN"
+
+
+def test_mastodon(http):
+    assert all(isinstance(language["targets"], list) for language in http.get("/languages").json())
+    posts = [f"<p>{text}</p>" for text in TEXTS]
+    body = {"q": posts, "source": "auto", "target": "de", "format": "html", "api_key": None}
+    answer = http.post("/translate", json=body).json()
+    assert all(text.startswith("<p>") and text.endswith("</p>") for text in answer["translatedText"])
+    assert [guess["language"] for guess in answer["detectedLanguage"]] == ["en", "en"]
+    assert all(isinstance(guess["confidence"], int) for guess in answer["detectedLanguage"])
+
+
+def test_mastodon_with_deepl(http):
+    """A form with the same field several times, encoded by Ruby."""
+    fields = [("text", "<p>The dog sleeps.</p>"), ("text", "Where is the station?"), ("source_lang", ""),
+              ("target_lang", "de"), ("tag_handling", "html")]  # fmt: skip
+    headers = {"Content-Type": "application/x-www-form-urlencoded", "Authorization": "DeepL-Auth-Key some-key"}
+    answer = http.post("/v2/translate", content=urlencode(fields), headers=headers).json()
+    assert [translation["detected_source_language"] for translation in answer["translations"]] == ["EN", "EN"]
+    codes = [language["language"] for language in http.get("/v2/languages?type=target", headers=headers).json()]
+    assert "DE" in codes
+
+
+def test_discourse(http):
+    headers = {"Content-Type": "application/x-www-form-urlencoded"}
+    text = "<p>The dog sleeps in the old house.</p>"
+    found = http.post("/detect", content=urlencode({"q": text, "api_key": ""}), headers=headers).json()
+    assert found[0]["language"] == "en"
+    fields = {"q": text, "source": found[0]["language"], "target": "de", "format": "html", "api_key": ""}
+    assert http.post("/translate", content=urlencode(fields, quote_via=quote), headers=headers).json()["translatedText"]
+    assert http.post("/translate", content=urlencode(fields | {"target": "iw"}), headers=headers).status_code == 400
+
+
+def test_linguist(http):
+    """A browser extension: a preflight, then parallel requests for one text each."""
+    preflight = http.options(
+        "/translate",
+        headers={
+            "Origin": "moz-extension://0aa1",
+            "Access-Control-Request-Method": "POST",
+            "Access-Control-Request-Headers": "content-type,authorization",
+        },
+    )
+    assert preflight.status_code == 200
+    assert preflight.headers["access-control-allow-origin"] == "*"
+    assert "content-type" in preflight.headers["access-control-allow-headers"].lower()
+
+    def one(text: str) -> httpx.Response:
+        body = {"q": text, "source": "auto", "target": "de", "format": "text", "api_key": ""}
+        return http.post("/translate", json=body, headers={"Origin": "moz-extension://0aa1"})
+
+    with ThreadPoolExecutor(8) as pool:
+        answers = list(pool.map(one, TEXTS * 8))
+    assert {answer.headers["access-control-allow-origin"] for answer in answers} == {"*"}
+    assert len({answer.json()["translatedText"] for answer in answers}) == len(TEXTS)
+
+
+def test_npm_translate(http):
+    answer = http.post("/translate", json={"q": TEXTS[0], "source": "en", "target": "de", "api_key": None}).json()
+    assert answer["translatedText"] and "error" not in answer
