@@ -71,21 +71,21 @@ class SentenceDecoder:
                 answer = await seat.result()
             finally:
                 seat.leave()
-        targets = [await self._written(segment, leg, answer, rank) for rank in range(len(answer.hypotheses))]
+            best = leg.model.tokenizer.decode(answer.hypotheses[0].tokens)
+        others = [leg.model.tokenizer.decode(hypothesis.tokens) for hypothesis in answer.hypotheses[1:]]
+        targets = [await self._written(segment, leg, answer, rank, text) for rank, text in enumerate((best, *others))]
         return Sentence(
             segment.span, segment.text, segment.ids, tuple(targets), answer.hypotheses, answer.timings, segment.read
         )
 
-    async def _written(self, segment: Segment, leg: Leg, answer: Translated, rank: int) -> str:
-        """The text of one hypothesis; only the best is worth an exact alignment."""
-        tokens = answer.hypotheses[rank].tokens
-        text = leg.model.tokenizer.decode(tokens)
+    async def _written(self, segment: Segment, leg: Leg, answer: Translated, rank: int, text: str) -> str:
+        """The text of one hypothesis with what was taken out; only the best is worth an exact alignment."""
         write = str.upper if segment.capitals else str
         if not segment.marks:
             return write(text)
         inside = any(0 < mark.span[0] < len(segment.read.rstrip()) for mark in segment.marks)
         if inside and rank == 0:
-            links = await within(self.engine, leg, segment.read, segment.ids, tokens)
+            links = await within(self.engine, leg, segment.read, segment.ids, answer.hypotheses[0].tokens)
         else:
             links = proportional(segment.read, text)
         return put_back(segment.marks, segment.read, text, links, write)

@@ -53,8 +53,11 @@ class Record:
     @property
     def size(self) -> int:
         """Approximate bytes in memory."""
-        pairs = [pair for leg in self.legs for pair in leg.sentences]
-        return 500 + sum(200 + 2 * len(pair.source_text) + 16 * (len(pair.source) + len(pair.target)) for pair in pairs)
+        total = 500
+        for leg in self.legs:
+            for pair in leg.sentences:
+                total += 200 + 2 * len(pair.source_text) + 16 * (len(pair.source) + len(pair.target))
+        return total
 
 
 def new_id(now: float | None = None) -> str:

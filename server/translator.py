@@ -166,13 +166,12 @@ class Translator:
                 passages = parse(text, request.format)
                 plans = tuple([plan(passage.text, leg, splitting(request)) for passage in passages])
             # Alternatives are those of the last leg: an alternative in the pivot language would need a leg of its own.
-            options = request.options if last else dataclasses.replace(request.options, hypotheses=1)
+            step = request if last else first_best(request)
             told = listener if last else None
-            step = dataclasses.replace(request, options=options)
             async with self.pool.holding(leg.model):
                 sentences = await self._sentences(plans, step, priority, prepared.number, told)
                 known = [await self._links(*parts) for parts in zip(passages, plans, sentences, strict=True)]
-            text, *others = joined(passages, plans, sentences, known, options.hypotheses)
+            text, *others = joined(passages, plans, sentences, known, step.options.hypotheses)
             alternatives = tuple(dict.fromkeys(other for other in others if other != text))
             flat = tuple(sentence for passage in sentences for sentence in passage)
             legs.append(TranslatedLeg(leg.model.name, leg.model.key, leg.source, leg.target, text, flat))
@@ -272,6 +271,11 @@ def joined(
             parts.append(passage.render(part.join(targets), known if rank == 0 else ()))
         texts.append("".join(parts))
     return texts
+
+
+def first_best(request: TranslationRequest) -> TranslationRequest:
+    """The same request without alternatives."""
+    return dataclasses.replace(request, options=dataclasses.replace(request.options, hypotheses=1))
 
 
 def splitting(request: TranslationRequest) -> Split:
