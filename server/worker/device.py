@@ -86,6 +86,7 @@ class Device:
         self._started: set[int] = set()
         self._silent = self._waited = 0.0
         self._up_since = 0.0
+        self._name = f"{options.device}:{index}"
         self._shot = self._stopped = False
         self._restart: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
@@ -100,7 +101,8 @@ class Device:
 
     @property
     def name(self) -> str:
-        return self.ready.device if self.ready is not None else f"{self._options.device}:{self.index}"
+        """torch's name of the device once it is known; it stays while the worker restarts."""
+        return self._name
 
     # -- its life ------------------------------------------------------------------------------------------------------
 
@@ -186,6 +188,7 @@ class Device:
                 self._owner.on_stats(self, message)
             case WorkerReady():
                 first, self.ready = self.ready is None, message
+                self._name = message.device
                 if first:
                     self._up_since = time.monotonic()
                     self._owner.on_ready(self)

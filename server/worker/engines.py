@@ -58,7 +58,8 @@ class Place:
 
 def find_place(options: WorkerOptions, index: int) -> Place:
     """The device of worker `index`. Raises RuntimeError where the options ask for a GPU and there is none."""
-    threads = options.threads or len(os.sched_getaffinity(0))
+    threads = options.threads or cores()
+    dtype: str
     if options.device == "cuda" or (options.device == "auto" and any(Path(file).exists() for file in _GPU_FILES)):
         import torch
 
@@ -68,8 +69,27 @@ def find_place(options: WorkerOptions, index: int) -> Place:
             return Place(f"cuda:{index}", torch.cuda.device_count(), dtype, threads, slots)
         if options.device == "cuda":
             raise RuntimeError("There is no CUDA device that torch can use; choose device cpu or auto.")
-    dtype = "int8" if options.dtype == "auto" else options.dtype
+    dtype = _cpu_dtype() if options.dtype == "auto" else options.dtype
     return Place("cpu", 1, dtype, threads, options.slots or CPU_SLOTS)
+
+
+def cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """CPU cores that this process may use: those it is bound to, no more than a container's quota pays for."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        allowed, period = quota.read_text(encoding="ascii").split()
+        return max(1, min(bound, math.ceil(int(allowed) / int(period))))
+    except (OSError, ValueError):  # no cgroup of version 2, or "max": no quota
+        return bound
+
+
+def _cpu_dtype() -> str:
+    """int8 where the processor multiplies it fast; elsewhere float32 is faster and exact."""
+    try:
+        check_cpu()
+    except NativeUnavailable:
+        return "float32"
+    return "int8"
 
 
 class Weights:

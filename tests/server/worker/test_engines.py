@@ -141,6 +141,23 @@ def test_shapes_and_settings_that_the_native_engine_lacks_run_eagerly(tmp_path: 
         assert "window" in served.reason
 
 
+def test_threads_keep_to_the_quota_of_a_container(tmp_path: Path) -> None:
+    everything = engines.cores(tmp_path / "absent")
+    quota = tmp_path / "cpu.max"
+    for text, expected in (("50000 100000", 1), ("max 100000", everything), ("6400000 100000", everything)):
+        quota.write_text(text)
+        assert engines.cores(quota) == expected
+
+
+def test_int8_is_chosen_only_where_it_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse() -> None:
+        raise NativeUnavailable("Too old.")
+
+    for check, dtype in ((lambda: None, "int8"), (refuse, "float32")):
+        monkeypatch.setattr(engines, "check_cpu", check)
+        assert find_place(WorkerOptions(device="cpu"), 0).dtype == dtype
+
+
 def test_a_gpu_that_is_not_there_is_said_so(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(RuntimeError, match="no CUDA device"):
