@@ -22,7 +22,8 @@ ENCODINGS = re.compile(
     r"(?:utf|iso|cp\d|windows|latin|koi8|big5|gb|euc|shift|sjis|mac|us-ascii|ascii|tis)", re.IGNORECASE
 )
 """What pages are written in. Python knows more codecs, and some take time that grows with the square of the length."""
-LANGUAGE = re.compile(rb"(<html\b[^>]{0,500}?\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECASE)
+ROOT = re.compile(rb"<html\b[^>]{0,1000}>", re.IGNORECASE)
+LANGUAGE = re.compile(rb"(\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECASE)
 
 
 def read_text(data: bytes) -> Document:
@@ -80,6 +81,9 @@ def decoded(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], 
 
 
 def with_language(data: bytes, target: str) -> bytes:
-    """The page with its language attribute, where it has one, set to the new language."""
-    head = LANGUAGE.sub(lambda found: found[1] + target.encode(), data[:HEAD_BYTES], count=1)
-    return head + data[HEAD_BYTES:]
+    """The page with the language attributes of its root, where it has any, set to the new language."""
+    root = ROOT.search(data[:HEAD_BYTES])
+    if root is None:
+        return data
+    changed = LANGUAGE.sub(lambda found: found[1] + target.encode(), root[0])
+    return data[: root.start()] + changed + data[root.end() :]

@@ -1,0 +1,90 @@
+"""Small files of every kind, made on the spot."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from collections.abc import Mapping
+
+import docx
+
+OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
+TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
+CONTAINER = (
+    '<container xmlns="urn:oasis:names:tc:opendocument:xmlns:container"><rootfiles>'
+    '<rootfile full-path="OEBPS/book.opf"/></rootfiles></container>'
+)
+BOOK = (
+    '<package xmlns="http://www.idpf.org/2007/opf"><metadata xmlns:dc="http://purl.org/dc/elements/1.1/">'
+    "<dc:title>My Book</dc:title><dc:language>en</dc:language></metadata><manifest>"
+    '<item href="a%20page.xhtml" media-type="application/xhtml+xml"/><item href="toc.ncx" '
+    'media-type="application/x-dtbncx+xml"/><item href="cover.png" media-type="image/png"/></manifest></package>'
+)
+PAGE = (
+    '<?xml version="1.0" encoding="utf-8"?><html xmlns="http://www.w3.org/1999/xhtml" xml:lang="en" lang="en">'
+    "<head><title>One &amp; two</title></head><body><p>Hello <b>my</b>\nworld.</p><br/><p>A&#160;b</p></body></html>"
+)
+CONTENTS = (
+    '<!DOCTYPE ncx PUBLIC "-//NISO//DTD ncx 2005-1//EN" "http://www.daisy.org/z3986/2005/ncx-2005-1.dtd">'
+    '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap><navPoint><navLabel><text>Chapter one</text></navLabel>'
+    "</navPoint></navMap></ncx>"
+)
+
+
+def archive(parts: Mapping[str, str | bytes], stored: tuple[str, ...] = ("mimetype",)) -> bytes:
+    """A zip with these entries, in order."""
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
+        for name, content in parts.items():
+            made.writestr(name, content, zipfile.ZIP_STORED if name in stored else zipfile.ZIP_DEFLATED)
+    return target.getvalue()
+
+
+def word_file() -> bytes:
+    """A heading, a paragraph with formats, a tabulator and a line break, a table, a header."""
+    document = docx.Document()
+    document.add_heading("The title", 1)
+    paragraph = document.add_paragraph("Hello ")
+    paragraph.add_run("bold").bold = True
+    paragraph.add_run(" and ")
+    paragraph.add_run("slanted").italic = True
+    paragraph.add_run(" end.")
+    document.add_paragraph("Left\tright")
+    table = document.add_table(1, 2)
+    table.cell(0, 0).text = "A cell"
+    table.cell(0, 1).text = "42"
+    document.sections[0].header.paragraphs[0].text = "On every page"
+    target = io.BytesIO()
+    document.save(target)
+    return target.getvalue()
+
+
+def word_body(body: str) -> bytes:
+    """A .docx with nothing but this body."""
+    namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
+    return archive({"word/document.xml": f'<w:document xmlns:w="{namespace}"><w:body>{body}</w:body></w:document>'})
+
+
+def open_document(body: str) -> bytes:
+    head = f'<office:document-content xmlns:office="{OFFICE}" xmlns:text="{TEXT}"><office:body><office:text>'
+    content = head + body + "</office:text></office:body></office:document-content>"
+    return archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
+
+
+def book() -> bytes:
+    return archive(
+        {
+            "mimetype": "application/epub+zip",
+            "META-INF/container.xml": CONTAINER,
+            "OEBPS/book.opf": BOOK,
+            "OEBPS/a page.xhtml": PAGE,
+            "OEBPS/toc.ncx": CONTENTS,
+            "OEBPS/cover.png": bytes(range(256)),
+        }
+    )
+
+
+def part(data: bytes, name: str) -> str:
+    """One entry of a zip, as text."""
+    with zipfile.ZipFile(io.BytesIO(data)) as found:
+        return found.read(name).decode()
