@@ -55,7 +55,8 @@ def read_huggingface(path: Path) -> Imported:
     config = config.replace(unk_id=unknown_id)
     if exported is not None:
         config, tensors = _as_exported(path, config, tensors, exported)
-        vocabulary = {piece: i for piece, i in vocabulary.items() if i < (config.source_vocab_size or config.vocab_size)}
+        vocabulary = _below(vocabulary, config.source_vocab_size or config.vocab_size)
+        target_vocabulary = None if target_vocabulary is None else _below(target_vocabulary, config.vocab_size)
     license_, listed = read_card(path)
     names = read_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
     source, target = (names.get(key) if isinstance(names.get(key), str) else None for key in ("source_lang", "target_lang"))
@@ -319,6 +320,10 @@ def _as_exported(
     if original.d_model != config.d_model or original.heads != config.heads:
         raise ImportRefused(path, ["`attentive` in config.json contradicts the rest of it"])
     return original, tensors
+
+
+def _below(vocabulary: dict[str, int], size: int) -> dict[str, int]:
+    return {piece: i for piece, i in vocabulary.items() if i < size}
 
 
 def _few(reasons: list[str]) -> list[str]:

@@ -75,8 +75,8 @@ def find_pairs(
     """
     named = _NAME.search(name)
     listed = [language_code(code) for code in stated.listed if code.lower() not in _GROUPS]
-    right = list(targets) or list(tags) or _side(stated.target) or _side(named[2] if named else None)
-    left = list(sources) or _side(stated.source) or _side(named[1] if named else None)
+    right = list(dict.fromkeys(targets)) or list(tags) or _side(stated.target) or _side(named[2] if named else None)
+    left = list(dict.fromkeys(sources)) or _side(stated.source) or _side(named[1] if named else None)
     if not left and right:
         left = [code for code in listed if code not in right] if len(right) == 1 or tags else []
     if not right and left:
@@ -95,10 +95,10 @@ def find_pairs(
         reasons.append("it has several target languages and no >>tags<< to choose between them")
     if reasons:
         raise ImportRefused(path, reasons)
-    pairs = tuple((source, target) for source in dict.fromkeys(left) for target in dict.fromkeys(right) if source != target)
+    pairs = tuple((source, target) for source in left for target in right if source != target)
     if not pairs:
         raise ImportRefused(path, ["source and target language are the same"])
-    return pairs, {code: tags[code] for code in dict.fromkeys(right) if code in tags}
+    return pairs, {code: tags[code] for code in right if code in tags}
 
 
 def _side(code: str | None) -> list[str]:
