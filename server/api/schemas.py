@@ -20,7 +20,7 @@ Key = Annotated[
     StrictStr | None, Field(default=None, max_length=512, description="API key, where the server asks for one.")
 ]
 OptionalInt = Annotated[int | None, BeforeValidator(_none_if_blank)]
-OptionalFloat = Annotated[float | None, BeforeValidator(_none_if_blank), Field(allow_inf_nan=False)]
+OptionalFloat = Annotated[Annotated[float, Field(allow_inf_nan=False)] | None, BeforeValidator(_none_if_blank)]
 
 
 class Schema(BaseModel):
