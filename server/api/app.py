@@ -16,7 +16,7 @@ from server.api.dialects import deepl, google
 from server.api.errors import ErrorWriter, Shape
 from server.api.middleware.exchange import Exchange
 from server.api.middleware.observe import Observe
-from server.api.routes import admin, attention, explorer, files, health, languages, looking, translate
+from server.api.routes import admin, attention, docs, explorer, files, health, languages, looking, translate
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded
 from server.services import Services, server_version
@@ -30,6 +30,7 @@ ROUTERS = (
     files.router,
     health.router,
     admin.router,
+    docs.router,
     deepl.router,
     google.router,
 )
@@ -61,7 +62,14 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
             services.metrics.rejected(error.reason)
         return writer.response(request.url.path, error)
 
-    app = FastAPI(title="Attentive", version=server_version(), description=DESCRIPTION, lifespan=lifespan)
+    app = FastAPI(
+        title="Attentive",
+        version=server_version(),
+        description=DESCRIPTION,
+        lifespan=lifespan,
+        docs_url=None,  # FastAPI's own pages load scripts from elsewhere: see routes/docs.py
+        redoc_url=None,
+    )
     app.state.services = services
     for kind in (AttentiveError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, refuse)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import logging
+import re
 import time
 
 import pytest
@@ -143,6 +146,18 @@ def test_openapi_describes_every_route(client):
     assert set(body) == {"application/json", "application/x-www-form-urlencoded"}
     names = {parameter["name"] for parameter in schema["paths"]["/attention"]["get"]["parameters"]}
     assert {"id", "q", "sentence", "kind", "layer", "head"} <= names
+
+
+def test_the_documentation_shows_everything_and_loads_nothing(client):
+    answer = client.get("/docs")
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert f" {path}</code>" in answer.text
+    assert "curl " in answer.text
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", answer.text) and "<script" not in answer.text
+    style = re.search(r"<style>(.*?)</style>", answer.text, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in answer.headers["content-security-policy"]
 
 
 @pytest.mark.parametrize("path", ["/health", "/nowhere", "/languages"])
