@@ -58,7 +58,7 @@ def weight_files(path: Path) -> list[Path]:
         names = sorted(set(json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
     except OSError:
         raise FolderError(f"{path} holds no {_SINGLE} and no {_INDEX}.") from None
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise FolderError(f"{path / _INDEX} is not an index of safetensors shards.") from None
     for name in names:
         if not isinstance(name, str) or Path(name).name != name:

@@ -114,7 +114,7 @@ class ModelConfig:
         """Inverse of `to_json`; unknown and missing fields are named in the ConfigError."""
         try:
             fields = json.loads(text)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             raise ConfigError(f"config.json is not JSON: {error}.") from None
         return cls.from_dict(fields)
 

@@ -85,7 +85,7 @@ def read_folder(path: Path) -> ModelFolder:
         fields = json.loads(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise FolderError(f"{file} cannot be read: {error.strerror or error}.") from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise FolderError(f"{file} is not JSON: {error}.") from None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
         raise FolderError(f"{file} is not a model folder of format {FORMAT}; import it with `attentive import`.")

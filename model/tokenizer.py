@@ -126,7 +126,7 @@ def load_vocabulary(path: Path) -> dict[str, int]:
     """vocab.json: an object of piece -> id. Raises ValueError with one sentence where it is not."""
     try:
         mapping = json.loads(path.read_text(encoding="utf-8"))
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path.name} is not JSON: {error}.") from None
     if not isinstance(mapping, dict) or not all(type(i) is int and i >= 0 for i in mapping.values()):
         raise ValueError(f"{path.name} must be an object of piece -> id.")

@@ -304,8 +304,10 @@ class Transformer(nn.Module):
     ) -> Tensor:
         """Additive bias from who may look where: 0 or -inf, minus ALiBi's distance, restricted to the window."""
         if windowed and self.config.window is not None:
-            near = (queries.unsqueeze(-1) - keys.unsqueeze(-2)).abs() <= self.config.window
-            allowed = allowed & (near if near.dim() == 2 else near.unsqueeze(1))
+            distance = (queries.unsqueeze(-1) - keys.unsqueeze(-2)).abs()
+            distance = distance if distance.dim() == 2 else distance.unsqueeze(1)
+            # Padding far from any token sees itself: a row that sees nothing has no softmax.
+            allowed = (allowed & (distance <= self.config.window)) | (distance == 0)
         bias = torch.zeros(allowed.shape, dtype=torch.float32, device=allowed.device)
         bias = bias.masked_fill(~allowed, -math.inf)
         if distances and self.config.positions == "alibi":

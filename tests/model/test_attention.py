@@ -1,0 +1,75 @@
+"""Multi-head attention: the fused path and the path that returns weights are one function."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.attention import MultiHeadAttention, attention_weights
+
+B, H, T, S, D = 2, 4, 5, 7, 8
+
+
+@pytest.fixture
+def attention() -> MultiHeadAttention:
+    torch.manual_seed(0)
+    return MultiHeadAttention(H * D, H).eval()
+
+
+def inputs() -> tuple[Tensor, Tensor, Tensor]:
+    torch.manual_seed(1)
+    return torch.randn(B, H, T, D), torch.randn(B, H, S, D), torch.randn(B, H, S, D)
+
+
+def bias() -> Tensor:
+    return torch.zeros(B, 1, 1, S).masked_fill(torch.arange(S) >= torch.tensor([[[[5]]], [[[7]]]]), -math.inf)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+@pytest.mark.parametrize("gated", [False, True])
+def test_fused_equals_weights_path(attention: MultiHeadAttention, masked: bool, gated: bool) -> None:
+    query, key, value = inputs()
+    mask = bias() if masked else None
+    gate = torch.rand(B, H) if gated else None
+    with torch.inference_mode():
+        fused = attention.attend(query, key, value, mask, gate)
+        explained, weights = attention.attend_weights(query, key, value, mask, gate)
+    assert fused.shape == (B, T, H * D)
+    assert torch.allclose(fused, explained, atol=1e-5)
+    assert weights.shape == (B, H, T, S)
+
+
+def test_weights_are_the_papers_equation() -> None:
+    query, key, _ = inputs()
+    weights = attention_weights(query, key, None)
+    expected = torch.softmax((query @ key.transpose(-2, -1)) / math.sqrt(D), dim=-1)
+    assert torch.allclose(weights, expected)
+
+
+def test_weights_are_a_distribution_over_what_may_be_seen() -> None:
+    query, key, _ = inputs()
+    weights = attention_weights(query, key, bias())
+    assert torch.allclose(weights.sum(-1), torch.ones(B, H, T))
+    assert (weights[0, :, :, 5:] == 0).all()
+    assert (weights[1] > 0).all()
+
+
+def test_a_gate_of_zero_switches_a_head_off(attention: MultiHeadAttention) -> None:
+    query, key, value = inputs()
+    gate = torch.ones(B, H)
+    gate[:, 2] = 0
+    with torch.inference_mode():
+        off = attention.attend(query, key, value, None, gate)
+        value[:, 2] = 0
+        assert torch.allclose(off, attention.attend(query, key, value, None), atol=1e-6)
+
+
+def test_heads_split_and_merge_without_loss(attention: MultiHeadAttention) -> None:
+    x = torch.randn(B, T, H * D)
+    with torch.no_grad():
+        attention.output.weight.copy_(torch.eye(H * D))
+        attention.output.bias.zero_()
+        assert torch.allclose(attention.merge(attention.split(x), None), x)

@@ -1,0 +1,69 @@
+"""Positional encodings, among them the linear shift PE(pos + k) = T_k PE(pos) of the paper, section 3.5."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+
+from model.positions import alibi_bias, rotate, shift_matrix, sinusoidal_table
+
+
+@pytest.mark.parametrize("offset", [0, 1, 7, 100, -3])
+@pytest.mark.parametrize("width", [2, 64, 512])
+def test_a_shift_is_one_linear_map_for_every_position(offset: int, width: int) -> None:
+    table = sinusoidal_table(300, width).double()
+    start = max(0, -offset)
+    here = table[start : 300 - max(0, offset)]
+    there = table[start + offset : start + offset + here.shape[0]]
+    assert torch.allclose(here @ shift_matrix(offset, width).T, there, atol=1e-4)
+
+
+def test_a_shift_keeps_lengths_and_shifts_add_up() -> None:
+    matrix = shift_matrix(5, 32)
+    assert torch.allclose(matrix @ matrix.T, torch.eye(32, dtype=torch.float64), atol=1e-12)
+    assert torch.allclose(shift_matrix(2, 32) @ shift_matrix(3, 32), matrix, atol=1e-12)
+
+
+def test_the_table_is_the_papers_formula() -> None:
+    table = sinusoidal_table(20, 8)
+    for position in (0, 1, 19):
+        for i in range(4):
+            angle = position / 10000 ** (2 * i / 8)
+            assert table[position, 2 * i] == pytest.approx(math.sin(angle), abs=1e-6)
+            assert table[position, 2 * i + 1] == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_half_and_half_is_the_same_in_another_order() -> None:
+    interleaved, half = sinusoidal_table(30, 16), sinusoidal_table(30, 16, half=True)
+    assert torch.equal(half, torch.cat([interleaved[:, 0::2], interleaved[:, 1::2]], dim=1))
+
+
+def test_rotary_scores_depend_on_the_distance_alone() -> None:
+    torch.manual_seed(0)
+    query, key = torch.randn(1, 2, 1, 16), torch.randn(1, 2, 1, 16)
+
+    def score(at: int, of: int) -> torch.Tensor:
+        return (rotate(query, torch.tensor([at])) * rotate(key, torch.tensor([of]))).sum(-1)
+
+    assert torch.allclose(score(3, 1), score(40, 38), atol=1e-4)
+    assert not torch.allclose(score(3, 1), score(3, 2), atol=1e-2)
+    assert torch.allclose(rotate(query, torch.tensor([9])).norm(dim=-1), query.norm(dim=-1), atol=1e-5)
+
+
+def test_rotary_positions_of_each_row() -> None:
+    heads = torch.randn(2, 3, 1, 8)
+    rows = rotate(heads, torch.tensor([[4], [9]]))
+    assert torch.equal(rows[0], rotate(heads[:1], torch.tensor([4]))[0])
+    assert torch.equal(rows[1], rotate(heads[1:], torch.tensor([9]))[0])
+
+
+def test_alibi_falls_with_distance_and_with_the_head() -> None:
+    positions = torch.arange(6)
+    bias = alibi_bias(4, positions, positions)
+    assert bias.shape == (4, 6, 6)
+    assert torch.equal(bias, bias.transpose(1, 2))
+    assert (bias.diagonal(dim1=1, dim2=2) == 0).all()
+    assert (bias[:, 0, 1:] < bias[:, 0, :-1]).all()
+    assert torch.allclose(bias[:, 0, 1], -torch.tensor([2**-2.0, 2**-4.0, 2**-6.0, 2**-8.0]))
