@@ -9,6 +9,7 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -27,6 +28,7 @@ from server.worker.options import WorkerOptions
 
 if TYPE_CHECKING:
     from model.transformer import Transformer
+    from server.worker.graphs import Kernel
 
 CPU_SLOTS, GPU_SLOTS = 64, 256
 _GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
@@ -215,14 +217,25 @@ def _on_gpu(weights: Weights, place: Place, options: WorkerOptions) -> Made:
     if options.engine != "eager":
         from server.worker.graphs import GraphedBackend, disagreement
 
-        backend = GraphedBackend(transformer, place.slots, capture=True)
-        try:
-            reason = disagreement(backend)
-        except RuntimeError as error:
-            reason = f"CUDA graphs cannot be captured here: {str(error).splitlines()[0]}"
-        if reason is None:
-            return backend, "cuda-graphs", None
+        for kernel in _kernels():
+            try:
+                backend = GraphedBackend(transformer, place.slots, capture=True, kernel=kernel)
+                reason = disagreement(backend)
+            except Exception as error:  # noqa: BLE001  a compiler of kernels fails in ways of its own; plain torch does not
+                reason = f"CUDA graphs cannot be used here: {type(error).__name__}: {str(error)[:200]}"
+            if reason is None:
+                return backend, "cuda-graphs", None
+            sys.stderr.write(f"{reason}\n")
     return TorchBackend(transformer, place.slots), "eager", reason
+
+
+def _kernels() -> list[Kernel | None]:
+    """Ways to attend in a captured step, the best first: a kernel that reads each row's own length, or a mask."""
+    try:
+        from server.worker.kernels import attend_slots
+    except ImportError:
+        return [None]
+    return [attend_slots, None]
 
 
 def keep_freed_memory() -> None:

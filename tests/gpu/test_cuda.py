@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional
 
 from model.checkpoint import save_model
 from model.config import ModelConfig
@@ -16,11 +17,14 @@ from model.inference import TorchBackend
 from model.options import DecodingOptions
 from model.search import translate
 from model.transformer import Transformer
-from server.worker.graphs import GraphedBackend, disagreement
+from server.worker.graphs import GraphedBackend, Kernel, disagreement
 from server.worker.options import WorkerOptions
 from server.worker.supervisor import Supervisor
 
-pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+if not torch.cuda.is_available():
+    pytest.skip("needs a CUDA device", allow_module_level=True)
+
+from server.worker.kernels import attend_slots
 
 CONFIG = ModelConfig(
     vocab_size=500, d_model=128, heads=4, d_ff=256, encoder_layers=2, decoder_layers=2, max_length=200, dropout=0.0
@@ -50,9 +54,20 @@ def test_replayed_steps_give_the_translations_of_plain_ones(beam: int) -> None:
     assert [found[0].tokens for found in plain] == [found[0].tokens for found in replayed]
 
 
+@pytest.mark.parametrize("kernel", [None, attend_slots])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_capture_verifies_itself(dtype: torch.dtype) -> None:
-    assert disagreement(GraphedBackend(transformer(dtype), 64, capture=True)) is None
+def test_capture_verifies_itself(dtype: torch.dtype, kernel: Kernel | None) -> None:
+    assert disagreement(GraphedBackend(transformer(dtype), 64, capture=True, kernel=kernel)) is None
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
+def test_the_kernel_attends_over_own_lengths(dtype: torch.dtype) -> None:
+    keys, values = torch.randn(2, 9, 4, 150, 64, device="cuda", dtype=dtype)
+    keys, values = keys[:7, :, :130], values[:7, :, :130]
+    query, lengths = torch.randn(7, 4, 64, device="cuda", dtype=dtype), torch.arange(1, 8, device="cuda") * 18
+    mask = (torch.arange(130, device="cuda") < lengths[:, None])[:, None, None]
+    expected = functional.scaled_dot_product_attention(query.unsqueeze(2), keys, values, attn_mask=mask).squeeze(2)
+    torch.testing.assert_close(attend_slots(query, keys, values, lengths), expected, atol=2e-2, rtol=2e-2)
 
 
 def test_a_burst_is_as_many_single_steps() -> None:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import random
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
 
 import pytest
 import torch
+from torch.nn import functional
 
 from model.config import ModelConfig
 from model.inference import TorchBackend
@@ -89,6 +95,49 @@ def test_a_burst_is_as_many_single_steps() -> None:
         assert output.ids[:, 0].tolist() == tokens
         assert output.scores == pytest.approx(single.scores, abs=1e-5)
     assert one.cache.lengths == many.cache.lengths
+
+
+def own_lengths(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """What kernels.attend_slots computes, in words of torch."""
+    mask = torch.arange(keys.shape[2]) < lengths[:, None]
+    context = functional.scaled_dot_product_attention(query.unsqueeze(2), keys, values, attn_mask=mask[:, None, None])
+    return context.squeeze(2)
+
+
+@pytest.mark.parametrize("shape", ["post", "pre", "marian"])
+def test_attention_over_own_lengths_gives_the_same_translations(shape: str) -> None:
+    model = transformer(**SHAPES[shape])
+    options = DecodingOptions(beam_size=2, max_length=40)
+    plain, own = (
+        translate(backend, sources(9), options, start=2, end=3, max_length=150)
+        for backend in (TorchBackend(model, 6), GraphedBackend(model, 6, capture=False, kernel=own_lengths))
+    )
+    assert [found[0].tokens for found in plain] == [found[0].tokens for found in own]
+
+
+def test_a_kernel_without_biases_refuses_models_that_need_them() -> None:
+    for shape in ("rotary", "alibi"):
+        with pytest.raises(ValueError, match="biases"):
+            GraphedBackend(transformer(**SHAPES[shape]), 4, capture=False, kernel=own_lengths)
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs triton")
+def test_the_kernel_attends_over_own_lengths() -> None:
+    program = (
+        "import torch\n"
+        "from server.worker.kernels import attend_slots\n"
+        "torch.manual_seed(0)\n"
+        "for rows, heads, width, room in ((5, 2, 16, 70), (4, 1, 48, 33)):\n"
+        "    keys, values = torch.randn(2, rows + 2, heads, room + 9, width)\n"
+        "    keys, values = keys[:rows, :, :room], values[:rows, :, :room]\n"
+        "    query, lengths = torch.randn(rows, heads, width), torch.randint(1, room + 1, (rows,))\n"
+        "    mask = (torch.arange(room) < lengths[:, None])[:, None, None]\n"
+        "    expected = torch.nn.functional.scaled_dot_product_attention(\n"
+        "        query.unsqueeze(2), keys, values, attn_mask=mask).squeeze(2)\n"
+        "    torch.testing.assert_close(attend_slots(query, keys, values, lengths), expected)\n"
+    )
+    environment = {**os.environ, "TRITON_INTERPRET": "1"}
+    subprocess.run([sys.executable, "-c", program], check=True, env=environment, cwd=Path(__file__).parents[3])
 
 
 def test_without_capture_nothing_is_replayed() -> None:
