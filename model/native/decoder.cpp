@@ -18,7 +18,7 @@ void Engine::step(int count, const int32_t* slots, const int32_t* tokens, int ca
     const size_t needed = std::max<size_t>(config_.max_length + kPage, static_cast<size_t>(count) * kPanel);
     for (Buffer& scratch : scratch_) scratch.reserve(needed * sizeof(float));
     choice_.begin(count, config_.vocabulary, candidates, forced, team_.size());
-    team_.run([&](Member& member) {
+    team_.run(3 + 12 * config_.decoder_layers, [&](Member& member) {
         decode(member, count);
         choose(member, count, ids, scores, forced_scores);
     });

@@ -47,7 +47,8 @@ void Engine::prefill_chunk(const Sentence* sentences, size_t count) {
     }
     reserve(total);
     for (Buffer& scratch : scratch_) scratch.reserve(encoder_scratch(longest, shape_.dim) * sizeof(float));
-    team_.run([&](Member& member) {
+    const int phases = 1 + 9 * config_.encoder_layers + 2 * config_.decoder_layers;
+    team_.run(phases, [&](Member& member) {
         encode(member, spans, total);
         write_cross(member, spans, total);
     });

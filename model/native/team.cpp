@@ -4,6 +4,16 @@
 
 namespace attentive {
 
+// A moment of waiting: a pause at first, about as long as a phase takes; then the core is offered to others, one of whom may
+// be the member that is waited for.
+void relax(int turn) {
+    if (turn < 2000) {
+        _mm_pause();
+    } else {
+        std::this_thread::yield();
+    }
+}
+
 Team::Team(int threads) : size_(threads) {
     for (int i = 1; i < size_; ++i) threads_.emplace_back([this, i] { work(i); });
 }
@@ -15,53 +25,50 @@ Team::~Team() {
     for (std::thread& thread : threads_) thread.join();
 }
 
-// Spins for some tens of microseconds, as long as a phase or the pause between two steps, and then sleeps in the kernel:
-// an idle server burns nothing, and a core that somebody else uses is given up.
-void Team::wait_change(const std::atomic<unsigned>& word, unsigned old) {
-    for (int spin = 0; spin < 4000; ++spin) {
-        if (word.load(std::memory_order_acquire) != old) return;
-        _mm_pause();
+bool Team::enter() {
+    int inside = gate_.load(std::memory_order_relaxed);
+    while (inside >= 0) {
+        if (gate_.compare_exchange_weak(inside, inside + 1, std::memory_order_acquire)) return true;
     }
-    while (word.load(std::memory_order_acquire) == old) word.wait(old, std::memory_order_acquire);
+    return false;
 }
 
-void Team::barrier(unsigned phase) {
-    const unsigned generation = generation_.load(std::memory_order_relaxed);
-    if (arrived_.fetch_add(1, std::memory_order_acq_rel) + 1 == size_) {
-        arrived_.store(0, std::memory_order_relaxed);
-        next_[phase & 1].store(0, std::memory_order_relaxed);  // the phase after the next one counts from zero again
-        generation_.store(generation + 1, std::memory_order_release);
-        generation_.notify_all();
-    } else {
-        wait_change(generation_, generation);
-    }
-}
-
+// A helper's life. It sleeps in the kernel when no job comes for a while: an idle server burns nothing.
 void Team::work(int index) {
-    unsigned seen = 0;
-    for (;;) {
-        wait_change(start_, seen);
-        ++seen;
+    constexpr int kSpins = 3000;  // some tens of microseconds: the pause between two steps
+    for (unsigned seen = 0;;) {
+        for (int spin = 0; spin < kSpins && start_.load(std::memory_order_acquire) == seen; ++spin) _mm_pause();
+        start_.wait(seen, std::memory_order_acquire);
+        seen = start_.load(std::memory_order_acquire);
         if (stop_) return;
+        if (!enter()) continue;  // the job is over already
         Member member(*this, index);
         (*job_)(member);
-        barrier(0);
+        gate_.fetch_sub(1, std::memory_order_release);
     }
 }
 
-void Team::run(const std::function<void(Member&)>& job) {
+void Team::run(int phases, const std::function<void(Member&)>& job) {
     Member member(*this, 0);
     if (size_ == 1) {
         job(member);
         return;
     }
-    next_[0].store(0, std::memory_order_relaxed);
-    next_[1].store(0, std::memory_order_relaxed);
+    if (phases > phase_count_) {
+        phases_ = std::make_unique<Phase[]>(phases);
+        phase_count_ = phases;
+    }
+    for (int i = 0; i < phases; ++i) {
+        phases_[i].next.store(0, std::memory_order_relaxed);
+        phases_[i].done.store(0, std::memory_order_relaxed);
+    }
     job_ = &job;
+    gate_.store(0, std::memory_order_release);
     start_.fetch_add(1, std::memory_order_release);
     start_.notify_all();
     job(member);
-    barrier(0);
+    gate_.fetch_add(kClosed, std::memory_order_relaxed);
+    wait([&] { return gate_.load(std::memory_order_acquire) == kClosed; });
 }
 
 }  // namespace attentive
