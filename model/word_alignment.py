@@ -70,8 +70,9 @@ def words(text: str, pieces: Sequence[str], offsets: Sequence[tuple[int, int]]) 
     for place, (start, end) in enumerate(offsets):
         while at < len(spans) and spans[at][1] <= start:
             at += 1
-        near = [i for i in range(at, len(spans)) if spans[i][0] < end][:8] if start < end else []
-        number = max(near, key=lambda i: min(end, spans[i][1]) - max(start, spans[i][0]), default=None)
+        number = _overlapped(spans, at, start, end)
+        if number is None and text[start:end].isspace() and at < len(spans):
+            number = at  # a space by itself belongs to the word that follows
         if number is not None and groups and groups[-1][0] == number:
             groups[-1][1].append(place)
         else:
@@ -137,6 +138,12 @@ def coverage(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> l
     by_word = to_words(soft, target, source)
     told = [place for place, word in enumerate(target) if not word.special]
     return [float(share) for share in by_word[told].sum(axis=0)]
+
+
+def _overlapped(spans: Sequence[tuple[int, int]], first: int, start: int, end: int) -> int | None:
+    """Which span, from the `first` on, has most in common with the characters [start, end)."""
+    near = [i for i in range(first, min(first + 8, len(spans))) if spans[i][0] < end] if start < end else []
+    return max(near, key=lambda i: min(end, spans[i][1]) - max(start, spans[i][0]), default=None)
 
 
 def _word(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 from server.admission import Admission
@@ -152,9 +153,11 @@ class Inspector:
         model = self.translator.catalog.model(served.model)
         if model is None:
             raise ExpiredTranslation("The model that made this translation is no longer served.")
+        # A target that filled the model to its last place has no row left for the end of sentence.
+        shown = dataclasses.replace(pair, target=pair.target[: model.max_length - 1])
         case = _Case(
             Leg(model, served.source_language, served.target_language),
-            pair,
+            shown,
             id,
             sentence,
             len(served.sentences),

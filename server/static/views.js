@@ -173,9 +173,9 @@ const Views = (() => {
     canvas.width = map.columns;
     canvas.height = map.rows;
     const context = canvas.getContext("2d"), image = context.createImageData(map.columns, map.rows), table = ramp();
-    top = top || map.data.reduce((a, b) => Math.max(a, b), 0) || 1;
+    top = top || Math.max(0.2, map.data.reduce((a, b) => Math.max(a, b), 0));
     map.data.forEach((weight, i) => {
-      const shade = 3 * Math.round(255 * Math.min(1, Math.sqrt(Math.max(0, weight) / top)));
+      const shade = 3 * Math.round(255 * Math.min(1, (Math.max(0, weight) / top) ** 0.8));
       image.data.set([table[shade], table[shade + 1], table[shade + 2], 255], 4 * i);
     });
     context.putImageData(image, 0, 0);
@@ -378,7 +378,7 @@ const Views = (() => {
         const picture = el("canvas", { "aria-hidden": "true" });
         const button = el("button", { type: "button", class: "thumb", onclick: () => choose(layer, head, button),
           title: figures ? `entropy ${figures.entropy.toFixed(2)} bits, diagonality ${figures.diagonality.toFixed(2)}` : "" },
-          picture, el("small", {}, `head ${head}${figures ? " · " + role(figures) : ""}`));
+          picture, el("small", {}, `head ${head}${figures ? " · " + role(figures).replace(/ token| of sentence/, "") : ""}`));
         button.setAttribute("aria-label", `${kind} layer ${layer} head ${head}${figures ? ", " + role(figures) : ""}`);
         if (current) button.setAttribute("aria-current", "true");
         if (pressed !== undefined) button.setAttribute("aria-pressed", pressed);
@@ -414,7 +414,7 @@ const Views = (() => {
     const values = look.figures[kind].map((row) => row.map((f) => f[name]));
     heat(host, { rows: values.length, columns: values[0].length, data: Float32Array.from(values.flat()),
       queries: values.map((_, i) => `layer ${i}`), keys: values[0].map((_, i) => `head ${i}`) },
-      { label: name, format: (x) => x.toFixed(2), verb: "·" });
+      { label: name, format: (x) => x.toFixed(2), verb: "·", top: Math.max(...values.flat()) || 1 });
   }
 
   // -- the attention panel: everything about one look ---------------------------------------------------------------
@@ -448,10 +448,9 @@ const Views = (() => {
     if (state.view === "map") controls.append(
       select("Layer", range(layers).map((l) => [l, `layer ${l}`]), state.layer, keep("layer")),
       select("Head", headings, state.head, keep("head")));
-    controls.append(el("span", { class: "grow" }), ...tools(state));
     const body = el("div");
     host.replaceChildren(controls, body);
-    if (state.view === "map") mapAndLines(body, look, state, told);
+    if (state.view === "map") mapAndLines(body, look, state, told, tools(state));
     else if (state.view === "model") {
       const card = el("div");
       body.append(el("p", { class: "note" }, "Every head of every layer; choose one to enlarge it."), card);
@@ -459,13 +458,13 @@ const Views = (() => {
         state: (layer, head) => ({ current: layer === state.layer && head === state.head }) });
     } else figures(body, look, state, (layer, head) => set({ layer, head, view: "map" }));
   }
-  function mapAndLines(body, look, state, told) {
+  function mapAndLines(body, look, state, told, tools) {
     const map = pick(look, state.kind, state.layer, state.head, state.level);
     const name = `${state.kind}, layer ${state.layer}, ${typeof state.head === "number" ? "head " + state.head : state.head}`;
     const one = typeof state.head === "number" && look.figures ? look.figures[state.kind][state.layer][state.head] : null;
     const grid = el("div"), threads = el("div");
     body.append(el("p", { class: "note" }, SAYS[state.kind]), el("div", { class: "split" },
-      el("div", { class: "card" }, el("h3", {}, "Heat map ", el("span", { class: "note" }, name + (one ? ` · ${role(one)}, ${one.entropy.toFixed(2)} bits` : ""))), grid),
+      el("div", { class: "card" }, el("h3", {}, "Heat map ", el("span", { class: "note" }, name + (one ? ` · ${role(one)}, ${one.entropy.toFixed(2)} bits` : "")), el("span", { class: "grow" }), ...tools), grid),
       el("div", { class: "card" }, el("h3", {}, "Lines"), threads)));
     const several = state.head === "mean" || state.head === "max";
     const maps = several ? [...Array(look.maps[state.kind].shape[1]).keys()].map((h) => pick(look, state.kind, state.layer, h, state.level)) : [map];

@@ -1,0 +1,108 @@
+"""A real browser on a real server. Skipped where there is no Chromium; none is downloaded."""
+
+from __future__ import annotations
+
+import dataclasses
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.live import LiveServer, live_server, tiny_model
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
+SENTENCE = "the cat sleeps in a house"
+
+
+@dataclass
+class Watch:
+    """What a page said and asked for behind everybody's back."""
+
+    said: list[str] = field(default_factory=list)
+    foreign: list[str] = field(default_factory=list)
+
+
+@pytest.fixture(scope="session")
+def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A server whose model of random weights writes words."""
+    folder = tmp_path_factory.mktemp("speaking")
+    speaking_model(folder / "tiny")
+    with live_server(folder, folder / "server.log", ("--dtype", "float32")) as server:
+        yield server
+
+
+def speaking_model(path: Path) -> None:
+    """The tiny model with byte pieces too faint to be chosen."""
+    import torch
+
+    from model.checkpoint import load_model, save_model
+    from model.folder import read_folder
+
+    folder = read_folder(tiny_model(path))
+    folder = dataclasses.replace(folder, model=folder.model.replace(max_length=96))
+    transformer = load_model(folder)
+    with torch.no_grad():
+        transformer.embedding.weight[:262] *= 0.01
+    save_model(folder, transformer)
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        pytest.skip(f"no Chromium on this machine (looked for {', '.join(NAMES)})")
+    playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    with playwright.sync_playwright() as driver:
+        chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture
+def watch() -> Watch:
+    return Watch()
+
+
+@pytest.fixture
+def open_page(browser: Any, live: LiveServer, watch: Watch) -> Iterator[Callable[..., Any]]:
+    """Opens a page with nothing remembered. After the test it must have said nothing and asked nobody else."""
+    contexts = []
+
+    def start(**options: Any) -> Any:
+        context = browser.new_context(accept_downloads=True, **options)
+        contexts.append(context)
+        page = context.new_page()
+        page.set_default_timeout(10_000)
+        page.on("console", lambda message: watch.said.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: watch.said.append(str(error)))
+        page.on(
+            "request",
+            lambda request: None if request.url.startswith((live.url, "blob:", "data:", "file:")) else
+            watch.foreign.append(request.url),
+        )
+        return page
+
+    yield start
+    for context in contexts:
+        context.close()
+    assert watch.said == []
+    assert watch.foreign == []
+
+
+@pytest.fixture
+def explorer(open_page: Callable[..., Any], live: LiveServer) -> Any:
+    """The explorer after it translated `SENTENCE`."""
+    page = open_page(viewport={"width": 1280, "height": 900})
+    page.goto(live.url + "/attention")
+    translate(page, SENTENCE)
+    return page
+
+
+def translate(page: Any, text: str) -> None:
+    page.fill("#text", text)
+    page.click("#go")
+    page.wait_for_selector("#panel-attention canvas")
+    page.wait_for_selector("#output .w")

@@ -1,0 +1,176 @@
+"""The explorer as a person uses it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.browser.conftest import SENTENCE, Watch, translate
+from tests.live import LiveServer
+
+
+def test_hovering_a_word_lights_up_both_sides(explorer: Any) -> None:
+    explorer.hover("#output .w >> nth=0")
+    assert explorer.locator("#output .w.on").count() == 1
+    assert explorer.locator("#mirror .w.linked").count() == 1
+    box = explorer.locator("#mirror .w >> nth=1").bounding_box()
+    explorer.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert explorer.locator("#mirror .w.on").inner_text() == "cat"
+
+
+def test_every_weight_can_be_read_with_the_keyboard(explorer: Any) -> None:
+    explorer.focus("#panel-attention .heat canvas")
+    explorer.keyboard.press("ArrowRight")
+    explorer.keyboard.press("ArrowDown")
+    assert "looks at" in explorer.inner_text("#panel-attention .readout")
+    explorer.focus("#tab-attention")
+    explorer.keyboard.press("ArrowRight")
+    assert explorer.get_attribute("#tab-decoding", "aria-selected") == "true"
+
+
+def test_the_model_view_enlarges_a_head(explorer: Any) -> None:
+    explorer.click("role=radio[name='All heads']")
+    assert explorer.locator("#panel-attention .thumb").count() == 2 * 4
+    explorer.click("#panel-attention .thumb >> nth=6")
+    assert "cross, layer 1, head 2" in explorer.inner_text("#panel-attention .card h3 >> nth=0")
+    for kind in ("Encoder", "Decoder"):
+        explorer.click(f"role=radio[name='{kind}']")
+        assert kind.lower() in explorer.inner_text("#panel-attention .card h3 >> nth=0")
+    explorer.select_option("select[aria-label=Head]", "rollout")
+    assert "rollout" in explorer.inner_text("#panel-attention .card h3 >> nth=0")
+    explorer.click("role=radio[name='Numbers']")
+    assert explorer.locator("#panel-attention tbody tr").count() == 2 * 4
+
+
+def test_the_trace_shows_the_beams_and_what_else_was_likely(explorer: Any) -> None:
+    explorer.click("#tab-decoding")
+    explorer.wait_for_selector("#panel-decoding svg .node.win")
+    assert explorer.locator("#panel-decoding svg .edge.win").count() >= 1
+    explorer.click("#panel-decoding svg .node >> nth=1")
+    assert explorer.locator("#panel-decoding .bars i").count() == 8
+    explorer.select_option("select[aria-label='Beam width of the trace']", "4")
+    explorer.wait_for_selector("#panel-decoding tbody tr >> nth=3")
+
+
+def test_why_not_compares_another_translation(explorer: Any) -> None:
+    explorer.click("#tab-whynot")
+    explorer.fill("#asked", "green bread")
+    explorer.click("#panel-whynot button.primary")
+    explorer.wait_for_selector("#panel-whynot .split canvas")
+    assert "likel" in explorer.inner_text("#panel-whynot .big")
+    assert explorer.locator("#panel-whynot .chip.differs").count() >= 1
+    assert explorer.locator("#panel-whynot canvas").count() == 2
+
+
+def test_heads_are_switched_off_and_the_difference_shown(explorer: Any) -> None:
+    explorer.click("#tab-heads")
+    explorer.click("#panel-heads .thumb >> nth=0")
+    assert "1 head off" in explorer.inner_text("#panel-heads")
+    explorer.click("role=button[name='All of these off']")
+    explorer.click("#again")
+    explorer.wait_for_selector("#panel-heads .diff")
+    assert "log-probability" in explorer.inner_text("#panel-heads .card")
+
+
+def test_how_it_works_draws_this_model_with_its_numbers(explorer: Any) -> None:
+    explorer.click("#tab-works")
+    explorer.wait_for_selector("#panel-works table.numbers")
+    text = explorer.text_content("#panel-works .drawing")
+    assert "64 → 64 → 64" in text and "Cross-attention, 4 heads" in text
+    shares = explorer.locator("#panel-works table.numbers td:nth-child(4)").all_inner_texts()
+    assert abs(sum(map(float, shares)) - 1) < 0.01
+
+
+def test_the_report_opens_from_disk_without_a_network(
+    explorer: Any, open_page: Callable[..., Any], tmp_path: Path
+) -> None:
+    with explorer.expect_download() as download:
+        explorer.click("#report")
+    file = tmp_path / "attention.html"
+    download.value.save_as(file)
+    page = open_page(offline=True)
+    page.goto(file.as_uri())
+    page.wait_for_selector("#report canvas")
+    assert page.inner_text("h2") == SENTENCE
+    page.click("role=radio[name='All heads']")
+    assert page.locator(".thumb").count() == 8
+
+
+def test_text_is_never_markup(open_page: Callable[..., Any], live: LiveServer) -> None:
+    attack = "<img src=x onerror=\"document.title='broken'\"> </script><script>document.title='broken'</script>"
+    page = open_page()
+    page.goto(live.url + "/attention")
+    translate(page, f"{attack} cat")
+    page.click("#tab-whynot")
+    page.fill("#asked", attack)
+    page.click("#panel-whynot button.primary")
+    page.wait_for_selector("#panel-whynot .split canvas")
+    assert page.locator("#inside img, #output img, #mirror img").count() == 0
+    with page.expect_download() as download:
+        page.click("#report")
+    report = open_page(offline=True)
+    report.goto(Path(download.value.path()).rename(Path(download.value.path()).with_suffix(".html")).as_uri())
+    report.wait_for_selector("#report canvas")
+    assert (page.title(), report.locator("img").count()) == ("Attentive", 0)
+    assert "broken" not in (report.evaluate("window.broken || ''"))
+
+
+def test_a_phone_in_the_dark(open_page: Callable[..., Any], live: LiveServer) -> None:
+    page = open_page(viewport={"width": 360, "height": 740}, color_scheme="dark", has_touch=True, is_mobile=True)
+    page.goto(live.url + "/attention")
+    translate(page, SENTENCE)
+    assert page.get_attribute("html", "data-theme") == "dark"
+    page.tap("#output .w >> nth=0")
+    assert page.locator("#output .w.on").count() == 1
+    for tab in ("attention", "decoding", "whynot", "heads", "works"):
+        page.tap(f"#tab-{tab}")
+        page.wait_for_timeout(200)
+        assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    page.tap("#theme")
+    assert page.get_attribute("html", "data-theme") == "light"
+
+
+def test_a_permalink_brings_the_same_view_back(explorer: Any, open_page: Callable[..., Any]) -> None:
+    explorer.click("role=radio[name='Encoder']")
+    explorer.click("role=radio[name='All heads']")
+    page = open_page()
+    page.goto(explorer.url)
+    page.wait_for_selector("#panel-attention .thumb")
+    assert page.input_value("#text") == SENTENCE
+    assert page.get_attribute("role=radio[name='Encoder']", "aria-checked") == "true"
+    assert page.inner_text("#output") == explorer.inner_text("#output")
+
+
+def test_json_and_curl_stand_behind_a_view(explorer: Any) -> None:
+    explorer.click("#panel-attention .card h3 button")
+    assert explorer.inner_text("#dialog-body").startswith("curl ")
+    answer = explorer.request.get(explorer.get_attribute("#dialog-open", "href"))
+    assert answer.json()["source"]["text"] == SENTENCE
+
+
+def test_a_text_of_many_sentences_loads_each_on_demand(open_page: Callable[..., Any], live: LiveServer) -> None:
+    page = open_page()
+    asked: list[str] = []
+    page.on("request", lambda request: "/attention?" in request.url and asked.append(request.url))
+    page.goto(live.url + "/attention")
+    translate(page, "the cat walks.\na dog sleeps. where is the station?")
+    assert page.locator("#sentences button").count() == 3
+    assert len(asked) == 1
+    page.click("#sentences button >> nth=2")
+    page.wait_for_selector("#sentences button[aria-pressed=true] >> text=station")
+    page.wait_for_selector("#mirror .w >> text=station")
+    assert len(asked) == 2
+
+
+def test_an_error_is_shown_as_one_sentence(open_page: Callable[..., Any], live: LiveServer, watch: Watch) -> None:
+    page = open_page()
+    page.goto(live.url + "/attention")
+    page.select_option("#from", "auto")
+    page.route("**/translate", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
+    page.fill("#text", SENTENCE)
+    page.click("#go")
+    page.wait_for_selector("#error:not([hidden])")
+    assert page.inner_text("#error") == "The server is busy."
+    assert all("429" in said for said in watch.said)
+    watch.said.clear()
