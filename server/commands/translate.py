@@ -8,16 +8,16 @@ import contextlib
 import dataclasses
 import io
 import sys
-from collections import deque
-from collections.abc import Iterable, Iterator
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Literal, TextIO
 
 from tqdm import tqdm
 
 from model.options import DecodingOptions
-from server.config import Settings, add_flags
-from server.errors import InvalidRequest, Unavailable
+from server.config import MAX_INT, Settings, add_flags
+from server.errors import AttentiveError, InvalidRequest, Unavailable
 from server.log import configure
 from server.services import Services
 from server.translation import TranslationRequest
@@ -44,16 +44,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(arguments)
     configure("warning" if arguments.log_level is None else settings.log_level, settings.log_format)
-    services = Services(settings)
+    # Nobody asks for ids here, and the queue is bounded by the lines under way.
+    services = Services(dataclasses.replace(settings, history=False, queue_tokens=MAX_INT))
     catalog = services.translator.catalog
     target = catalog.target(arguments.target)  # a wrong language is told before the model is loaded
     if arguments.source.lower() != "auto":
         catalog.route(catalog.source(arguments.source), target)
     with opened(arguments.file, "r") as lines, opened(arguments.output, "w") as output:
         shown = sys.stderr.isatty() and not arguments.no_progress
-        with tqdm(lines, unit=" lines", disable=not shown, dynamic_ncols=True) as bar:
-            asyncio.run(translate(services, decoded(bar), output, template(arguments, settings)))
+        with tqdm(total=count(arguments.file), unit=" lines", disable=not shown, dynamic_ncols=True) as bar:
+
+            def write(line: str) -> None:
+                output.write(line)
+                output.flush()
+                bar.update()
+
+            asyncio.run(translate(services, decoded(lines), write, template(arguments, settings)))
     return 0
+
+
+def count(name: str) -> int | None:
+    """How many lines a file has; None for standard input."""
+    if name == "-":
+        return None
+    with Path(name).open("rb") as file:
+        return sum(1 for _ in file)
 
 
 def template(arguments: argparse.Namespace, settings: Settings) -> TranslationRequest:
@@ -67,7 +82,9 @@ def template(arguments: argparse.Namespace, settings: Settings) -> TranslationRe
     )
 
 
-async def translate(services: Services, lines: Iterator[str], output: TextIO, request: TranslationRequest) -> None:
+async def translate(
+    services: Services, lines: Iterator[str], write: Callable[[str], None], request: TranslationRequest
+) -> None:
     """Writes the translation of every line, in order, its line end kept. Raises AttentiveError at the first that
     fails."""
     await services.start()
@@ -75,27 +92,74 @@ async def translate(services: Services, lines: Iterator[str], output: TextIO, re
         await services.loaded()
         if services.model_errors and not services.engine.status().models:
             raise Unavailable(" ".join(services.model_errors.values()))
-        await pump(services.translator, lines, output, request)
+        await pump(services.translator, lines, write, request)
     finally:
         await services.stop()
 
 
-async def pump(translator: Translator, lines: Iterator[str], output: TextIO, request: TranslationRequest) -> None:
-    """Keeps up to LINES_AT_ONCE lines under way, so that the worker's batch is full."""
-    under_way: deque[asyncio.Task[str]] = deque()
+async def pump(
+    translator: Translator, lines: Iterator[str], write: Callable[[str], None], request: TranslationRequest
+) -> None:
+    """Keeps up to LINES_AT_ONCE lines under way, so that the worker's batch is full, and writes each as soon as it and
+    those before it are done."""
+    under_way: asyncio.Queue[asyncio.Task[str] | None] = asyncio.Queue(LINES_AT_ONCE)
+
+    async def write_all() -> None:
+        while (task := await under_way.get()) is not None:
+            write(await task)
+
+    reader = Reader(lines)
     try:
-        for line in lines:
-            under_way.append(asyncio.create_task(translated(translator, line, request)))
-            if len(under_way) >= LINES_AT_ONCE:
-                output.write(await under_way.popleft())
-            await asyncio.sleep(0)
-        while under_way:
-            output.write(await under_way.popleft())
-        output.flush()
+        async with asyncio.TaskGroup() as group:
+            group.create_task(write_all())
+            while (line := await reader.line()) is not None:
+                await under_way.put(group.create_task(translated(translator, line, request)))
+            await under_way.put(None)
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
     finally:
-        for task in under_way:
-            task.cancel()
-        await asyncio.gather(*under_way, return_exceptions=True)
+        reader.close()
+
+
+class Reader:
+    """Lines through a thread, as reading may wait for a person to type; at most LINES_AT_ONCE ahead.
+
+    The thread is a daemon: neither Ctrl-C nor a failure waits for the next line.
+    """
+
+    def __init__(self, lines: Iterator[str]) -> None:
+        self._read: asyncio.Queue[str | Exception | None] = asyncio.Queue()
+        self._room = threading.Semaphore(LINES_AT_ONCE)
+        self._closed = False
+        threading.Thread(target=self._work, args=(lines, asyncio.get_running_loop()), daemon=True).start()
+
+    async def line(self) -> str | None:
+        """The next line, or None at the end. Raises what reading raised."""
+        item = await self._read.get()
+        self._room.release()
+        if isinstance(item, Exception):
+            raise item
+        return item
+
+    def close(self) -> None:
+        """Lets the thread end at its next line."""
+        self._closed = True
+        self._room.release()
+
+    def _work(self, lines: Iterator[str], loop: asyncio.AbstractEventLoop) -> None:
+        def put(item: str | Exception | None) -> None:
+            self._room.acquire()
+            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the line
+                loop.call_soon_threadsafe(self._read.put_nowait, item)
+
+        try:
+            for line in lines:
+                if self._closed:
+                    return
+                put(line)
+            put(None)
+        except (AttentiveError, OSError) as error:
+            put(error)
 
 
 async def translated(translator: Translator, line: str, request: TranslationRequest) -> str:
