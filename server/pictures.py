@@ -4,10 +4,10 @@ first picture."""
 from __future__ import annotations
 
 import io
-import logging
 import threading
 import unicodedata
-from typing import TYPE_CHECKING, Literal
+import warnings
+from typing import TYPE_CHECKING, Any, Literal
 
 from server.errors import InvalidRequest
 from server.views import MapView
@@ -48,9 +48,9 @@ def _draw(maps: list[MapView], format: Format, title: str) -> bytes:
     from matplotlib.figure import Figure
 
     # Labels stay text in an SVG: whoever shows it has fonts for every script and knows which way each is written.
-    with mpl.rc_context(
-        {"svg.fonttype": "none", "svg.hashsalt": "attentive", "font.family": _fonts(), "text.parse_math": False}
-    ):
+    style: Any = {"svg.fonttype": "none", "svg.hashsalt": "attentive", "font.family": _fonts(), "text.parse_math": False}
+    with mpl.rc_context(style), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message="Glyph .* missing")  # it is drawn as a box
         figure = Figure(layout="constrained")
         figure.suptitle(_plain(title), fontsize=9, x=0.01, ha="left", wrap=True)
         if len(maps) == 1 and maps[0].weights.shape[:2] == (1, 1):
@@ -138,8 +138,5 @@ def _fonts() -> list[str]:
     """The fonts for labels that this machine has, in order of preference."""
     from matplotlib import font_manager
 
-    logging.getLogger("matplotlib").setLevel(
-        logging.ERROR
-    )  # a missing glyph is drawn as a box; no need to tell the log
     known = {font.name for font in font_manager.fontManager.ttflist}
     return [font for font in _FONTS if font in known] or ["sans-serif"]
