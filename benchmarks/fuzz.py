@@ -112,7 +112,7 @@ def ask(client: httpx.Client, count: int) -> Findings:
     operations = [found.ok() for found in schema.get_all_operations()]
     modes = (GenerationMode.POSITIVE, GenerationMode.NEGATIVE)
     described = st.one_of([operation.as_strategy(generation_mode=mode) for operation in operations for mode in modes])
-    paths = [*sorted({operation.path for operation in operations}), "/nothing", "/v2/nothing", "/docs"]
+    places = [(operation.method.upper(), operation.path) for operation in operations]
     findings = Findings()
     bar = tqdm(total=count, unit="request", disable=not sys.stderr.isatty())
     base = str(client.base_url)
@@ -133,9 +133,10 @@ def ask(client: httpx.Client, count: int) -> Findings:
         send(method=prepared.method, url=prepared.url, headers=dict(prepared.headers), content=prepared.body)
 
     @quiet
-    @given(wild(paths))
+    @given(wild(places))
     def by_nothing(parts: dict[str, Any]) -> None:
-        send(**parts)
+        method, path = parts.pop("place")
+        send(method=method, url=path, **parts)
 
     by_the_document()
     by_nothing()
@@ -180,8 +181,8 @@ def told(answer: httpx.Response) -> bool:
     return isinstance(error["message"] if isinstance(error, dict) else error, str)
 
 
-def wild(paths: Sequence[str]) -> st.SearchStrategy[dict[str, Any]]:
-    """Requests that no document foresees: any body under any content type at every path."""
+def wild(places: Sequence[tuple[str, str]]) -> st.SearchStrategy[dict[str, Any]]:
+    """Requests that no document foresees: any body under any content type at every (method, path), and beside them."""
     words = st.sampled_from(["en", "de", "auto", "", "xx", "EN-GB", "zh-Hans", "\x00", "🙂"])
     values = st.recursive(
         st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=40) | words,
@@ -213,8 +214,12 @@ def wild(paths: Sequence[str]) -> st.SearchStrategy[dict[str, Any]]:
         st.text(st.characters(min_codepoint=32, max_codepoint=126), max_size=30),
         max_size=3,
     )
-    methods = st.sampled_from(["POST", "POST", "POST", "GET", "PUT", "DELETE", "OPTIONS", "HEAD"])
-    shared = {"method": methods, "url": st.sampled_from(paths), "headers": headers}
+    strange = st.tuples(
+        st.sampled_from(["POST", "GET", "PUT", "DELETE", "OPTIONS", "HEAD"]),
+        st.sampled_from([*[path for _, path in places], "/nothing", "/v2/nothing", "/docs"]),
+    )
+    place = st.one_of(*[st.sampled_from(list(places))] * 9, strange)
+    shared = {"place": place, "headers": headers}
     plain = st.text(max_size=40) | words
     flat = st.dictionaries(names, plain | st.lists(plain, max_size=3), max_size=6)
     return st.one_of(

@@ -57,3 +57,4 @@ def configure(level: str, form: str) -> None:
     handler.setFormatter(JsonFormatter() if form == "json" else TextFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
+    logging.getLogger("python_multipart").setLevel(logging.ERROR)  # it quotes bodies where they are broken

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
+import socket
 import stat
+import subprocess
+from collections.abc import Iterator
 
 import pytest
 
@@ -12,6 +16,8 @@ from server.access import Access, network
 from server.config import Settings
 from server.errors import SettingsError
 from server.keys import FILE_NAME, KeyFile
+from tests.live import free_port
+from tests.server.test_live_http import wait_for
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 
@@ -165,3 +171,30 @@ def test_settings_that_cannot_be(settings):
 )
 def test_an_ipv6_network_counts_as_one_caller(address, counted):
     assert network(address) == counted
+
+
+@pytest.fixture
+def redis(tmp_path) -> Iterator[str]:
+    """The address of a Redis of our own."""
+    program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
+    port = free_port()
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
+    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
+    try:
+        wait_for(lambda: connects(port))
+        yield f"redis://127.0.0.1:{port}"
+    finally:
+        process.terminate()
+        process.wait(20)
+
+
+def connects(port: int) -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", port)) == 0
+
+
+@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
+def test_servers_share_their_limits_through_redis(serve, redis):
+    first, second = (serve(requests_per_minute=3, limits_storage=redis) for _ in range(2))
+    statuses = [client.post("/translate", json=HELLO).status_code for client in (first, second, first, second)]
+    assert statuses == [200, 200, 200, 429]
