@@ -52,7 +52,7 @@ def _draw(maps: list[MapView], format: Format, title: str) -> bytes:
     with mpl.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # it is drawn as a box
         figure = Figure(layout="constrained")
-        figure.suptitle(_plain(title), fontsize=9, x=0.01, ha="left", wrap=True)
+        figure.suptitle(_plain(title, 160), fontsize=9, x=0.01, ha="left", wrap=True)
         if len(maps) == 1 and maps[0].weights.shape[:2] == (1, 1):
             _single(figure, maps[0])
         else:
@@ -128,10 +128,10 @@ def _name(view: MapView, layer: int, head: int) -> str:
     return f"{view.kind}  layer {view.layers[layer]}  " + (f"head {shown}" if isinstance(shown, int) else shown)
 
 
-def _plain(text: str) -> str:
-    """A label as it may be printed: no control characters, long ones cut in the middle."""
+def _plain(text: str, most: int = 32) -> str:
+    """A label as it may be printed: no control characters, one of more than `most` characters cut in the middle."""
     printable = "".join(c if unicodedata.category(c)[0] != "C" else "\u00b7" for c in text)
-    return printable if len(printable) <= 120 else printable[:80] + "\u2026" + printable[-39:]
+    return printable if len(printable) <= most else printable[: most * 2 // 3] + "\u2026" + printable[1 - most // 3 :]
 
 
 def _fonts() -> list[str]:
