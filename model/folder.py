@@ -80,11 +80,14 @@ def read_folder(path: Path) -> ModelFolder:
     """Read and validate config.json of a model folder. Raises FolderError with one sentence."""
     file = path / "config.json"
     try:
-        if file.stat().st_size > _MAX_CONFIG_BYTES:
-            raise FolderError(f"{file} is larger than {_MAX_CONFIG_BYTES} bytes.")
-        fields = json.loads(file.read_text(encoding="utf-8"))
+        with file.open("rb") as opened:
+            data = opened.read(_MAX_CONFIG_BYTES + 1)
     except OSError as error:
         raise FolderError(f"{file} cannot be read: {error.strerror or error}.") from None
+    if len(data) > _MAX_CONFIG_BYTES:
+        raise FolderError(f"{file} is larger than {_MAX_CONFIG_BYTES} bytes.")
+    try:
+        fields = json.loads(data)
     except (ValueError, RecursionError) as error:
         raise FolderError(f"{file} is not JSON: {error}.") from None
     if not isinstance(fields, dict) or fields.get("format") != FORMAT:
