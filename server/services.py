@@ -14,6 +14,7 @@ from server.catalog import Catalog, ServedModel
 from server.config import Settings
 from server.errors import SettingsError
 from server.files.documents import Documents
+from server.files.jobs import FileJobs
 from server.files.store import FileStore
 from server.history import History
 from server.history_store import StoredHistory
@@ -65,6 +66,7 @@ class Services:
         )
         store = FileStore(settings.file_keep_seconds, settings.file_keep_bytes)
         self.documents = Documents(self.translator, store, settings.file_characters, settings.file_jobs)
+        self.file_jobs = FileJobs(16 * settings.file_jobs, settings.file_keep_seconds + settings.file_timeout_seconds)
         self.suggestions = Suggestions(settings.data) if settings.suggestions and settings.data else None
         self.inspector = Inspector(self.translator, Admission(settings.attention_jobs), settings.attention_tokens)
         self.draining = False
@@ -85,6 +87,7 @@ class Services:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
         await self.engine.stop(self.settings.grace_seconds)
+        self.file_jobs.close()
         self.documents.store.close()
         if self.history is not None:
             await self.history.close()

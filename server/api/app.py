@@ -12,7 +12,7 @@ from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dialects import deepl, google
+from server.api.dialects import deepl, deepl_documents, google
 from server.api.errors import ErrorWriter, Shape
 from server.api.middleware.exchange import Exchange
 from server.api.middleware.observe import Observe
@@ -32,6 +32,7 @@ ROUTERS = (
     admin.router,
     docs.router,
     deepl.router,
+    deepl_documents.router,
     google.router,
 )
 """Every router. A dialect is one more file with a router, and an entry in SHAPES where its errors look different."""

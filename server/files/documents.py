@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import html
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import PurePosixPath, PureWindowsPath
 
 from server.admission import Admission
 from server.catalog import AUTO
-from server.errors import DeadlineExceeded, InvalidRequest, Overloaded, TextTooLong
+from server.errors import InvalidRequest, Overloaded, TextTooLong
 from server.files.document import Document
 from server.files.formats import FileFormat, format_of
 from server.files.store import FileStore
 from server.markup import scan
 from server.translation import TranslationRequest
-from server.translator import Translator
+from server.translator import Translator, time_limit
 
 BATCH_CHARACTERS = 10_000
 BATCH_TEXTS = 200
 """What goes to the translator at once: enough to fill a batch, little enough that others find room between two."""
+ROOM_SECONDS = 0.2
 SAMPLE_CHARACTERS = 2_000
 NAME_CHARACTERS = 100
 
@@ -46,18 +46,22 @@ class Documents:
             )
         return format, document
 
-    async def translate(self, document: Document, request: TranslationRequest) -> bytes:
+    async def translate(self, document: Document, request: TranslationRequest, patient: bool = False) -> bytes:
         """The file with its texts translated as `request` says, whose own texts are ignored.
 
-        Raises what the translator raises; where the queue fills up in the middle of a file, it waits.
+        Raises what the translator raises. Where there is no room it waits if `patient`, and in the middle of a file in
+        any case.
         """
-        with self._admission.admit(1, request.deadline):
-            source = await self._source(document, request)
-            translated: list[str] = []
-            for texts in batches(document.texts):
-                step = dataclasses.replace(request, texts=texts, source=source, format=document.format)
-                translated += await self._step(step, patient=bool(translated))
-            return await asyncio.to_thread(document.write, translated)
+        async with time_limit(request.deadline):
+            while patient and not self._admission.has_room():
+                await asyncio.sleep(ROOM_SECONDS)
+            with self._admission.admit(1):
+                source = await self._source(document, request)
+                translated: list[str] = []
+                for texts in batches(document.texts):
+                    step = dataclasses.replace(request, texts=texts, source=source, format=document.format)
+                    translated += await self._step(step, patient or bool(translated))
+                return await asyncio.to_thread(document.write, translated)
 
     async def _source(self, document: Document, request: TranslationRequest) -> str:
         """The source language, found out once for the whole file."""
@@ -75,8 +79,6 @@ class Documents:
             except Overloaded as busy:
                 if not patient:
                     raise
-                if request.deadline is not None and time.monotonic() + busy.retry_after > request.deadline:
-                    raise DeadlineExceeded("The time that this request allows has passed.") from None
                 await asyncio.sleep(busy.retry_after)
 
 

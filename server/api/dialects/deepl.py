@@ -52,7 +52,7 @@ def _list(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-def _blank(value: Any) -> Any:
+def blank_as_none(value: Any) -> Any:
     return None if value == "" else value
 
 
@@ -64,7 +64,7 @@ class DeeplParameters(Schema):
         Field(description="Texts to translate.", examples=[["Hello, world!"]])
     )
     target_lang: Code = Field(examples=["DE"])
-    source_lang: Annotated[Code | None, BeforeValidator(_blank)] = Field(default=None, examples=["EN"])
+    source_lang: Annotated[Code | None, BeforeValidator(blank_as_none)] = Field(default=None, examples=["EN"])
     split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, BeforeValidator(_word)] = Field(
         default=None, description="`0` takes each text as one sentence, `nonewlines` does not split at line ends."
     )

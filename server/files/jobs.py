@@ -1,0 +1,97 @@
+"""Files that are translated while nobody waits: started, asked about, fetched once."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
+from typing import Any, Literal
+
+from server.errors import AttentiveError, NotFound, Overloaded
+
+log = logging.getLogger(__name__)
+State = Literal["translating", "done", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class FileJob:
+    """One file on its way. `key` is the secret that the one who sent it got; `characters` were read in it."""
+
+    id: str
+    key: str
+    name: str
+    media_type: str
+    characters: int
+    until: float
+    work: asyncio.Future[bytes]
+
+    @property
+    def state(self) -> State:
+        if not self.work.done():
+            return "translating"
+        return "error" if self.work.cancelled() or self.work.exception() else "done"
+
+    @property
+    def problem(self) -> str:
+        """Why it failed, in one sentence."""
+        error = None if self.work.cancelled() else self.work.exception()
+        return error.message if isinstance(error, AttentiveError) else "The file could not be translated."
+
+
+class FileJobs:
+    """At most `limit` files, under way or waiting to be fetched, each for at most `seconds`."""
+
+    def __init__(self, limit: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+        self._limit = limit
+        self._seconds = seconds
+        self._clock = clock
+        self._jobs: dict[str, FileJob] = {}
+
+    def start(self, work: Coroutine[Any, Any, bytes], name: str, media_type: str, characters: int) -> FileJob:
+        """Begins the work. Raises Overloaded where too many files are here already."""
+        self._prune()
+        if len(self._jobs) >= self._limit:
+            work.close()
+            raise Overloaded("Too many files are waiting; fetch yours, or try again later.", 10)
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(seen)
+        job = FileJob(
+            secrets.token_hex(16).upper(), secrets.token_hex(32).upper(), name, media_type, characters,
+            self._clock() + self._seconds, task,
+        )  # fmt: skip
+        self._jobs[job.id] = job
+        return job
+
+    def find(self, id: str, key: str) -> FileJob:
+        """Raises NotFound for a file that is not here or a key that is not its own."""
+        self._prune()
+        job = self._jobs.get(id)
+        if job is None or not secrets.compare_digest(job.key.encode(), key.encode("utf-8", "replace")):
+            raise NotFound("Document not found.")
+        return job
+
+    def forget(self, job: FileJob) -> None:
+        """Ends a job, whatever its state."""
+        job.work.cancel()
+        self._jobs.pop(job.id, None)
+
+    def close(self) -> None:
+        """Ends all."""
+        for job in list(self._jobs.values()):
+            self.forget(job)
+
+    def _prune(self) -> None:
+        now = self._clock()
+        for job in list(self._jobs.values()):
+            if job.until <= now:
+                self.forget(job)
+
+
+def seen(work: asyncio.Future[bytes]) -> None:
+    """Takes note of a failure that nobody may ever ask about."""
+    error = None if work.cancelled() else work.exception()
+    if error is not None and not isinstance(error, AttentiveError):
+        log.error("a file could not be translated", exc_info=error)
