@@ -6,6 +6,7 @@ scores, which differ from machine to machine, only by kind). A command that this
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 import shlex
@@ -20,6 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
+from server.config import Settings, shown
 from tests.live import ROOT, LiveServer, live_server
 
 DOCUMENTS = [ROOT / "README.md"]
@@ -103,19 +105,22 @@ def same_kind(shown: Any, real: Any, key: str = "") -> None:
 
 def check_shell(command: str, answer: str | None, server: LiveServer, folder: Path) -> None:
     """Runs one command of the README as far as a test can."""
-    words = shlex.split(command)
+    before, pipe, after = command.rpartition(" | ")
+    given = shlex.split(before.removeprefix("echo"))[0] + "\n" if pipe else None
+    words = shlex.split(after)
     while re.fullmatch(r"[A-Z_]+=\S*", words[0]):
         words = words[1:]
     match Path(words[0]).name:
         case "make":
             run(["make", "--dry-run", *words[1:]])
         case "curl":
-            output = run([re.sub(r"http://localhost:8000", server.url, word) for word in words], folder)
+            asked = [word.replace("http://localhost:8000", server.url) for word in words[1:]]
+            output = run(["curl", "--fail", *asked], folder)
             if answer is not None:
                 same_kind(json.loads(answer), json.loads(output))
         case "attentive":
-            program = words[1:] if words[1] != "serve" else [*words[1:], "--help"]
-            run([sys.executable, "-m", "server", *program], given="The house is small.\n")
+            program = [*words[1:], "--help"] if words[1] in {"serve", "pull", "import", "export"} else words[1:]
+            run([sys.executable, "-m", "server", *program], given=given)
         case "python" | "python3":
             assert words[1] == "-m"
             run([sys.executable, "-m", words[2], "--help"])
@@ -137,6 +142,11 @@ def check_docker(words: list[str]) -> None:
     if words[1] == "compose":
         services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
         known = {*services, *(profile for service in services.values() for profile in service.get("profiles", ()))}
+        if words[2] == "exec":
+            assert words[3] in services
+            assert words[4] == "attentive"
+            run([sys.executable, "-m", "server", *words[5:], "--help"])
+            return
         verbs = {"up", "down", "build", "logs", "ps"}
         assert all(word in known | verbs or word.startswith("-") for word in words[2:])
     else:
@@ -162,3 +172,11 @@ def test_readme_names_files_that_exist() -> None:
                 assert (document.parent / target).exists(), target
         for target in re.findall(r"`((?:\w+/)+[\w.]*)`", document.read_text(encoding="utf-8")):
             assert (ROOT / target).exists(), target
+
+
+def test_readme_knows_the_settings_and_their_defaults() -> None:
+    defaults = {f"--{item.name.replace('_', '-')}": shown(item.default) for item in dataclasses.fields(Settings)}
+    rows = re.findall(r"^\| (`--.*) \| (\S+) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    told = {name: default.strip("`") for names, default in rows for name in re.findall(r"--[\w-]+", names)}
+    assert told
+    assert told.items() <= defaults.items()
