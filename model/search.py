@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,6 +47,16 @@ class Backend(Protocol):
 
     def free(self, slots: Sequence[int]) -> None:
         """Forget the rows."""
+
+
+@runtime_checkable
+class Bursting(Protocol):
+    """A backend that can let rows read the likeliest tokens they chose, up to `end`, without coming back in between."""
+
+    end: int
+
+    def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
+        """`steps` greedy steps of each row; what follows its `end` means nothing."""
 
 
 class Search(Protocol):
@@ -240,6 +250,7 @@ class _Running:
     number: int
     search: Search
     slots: list[int]
+    steps: int = 0
 
 
 def translate(
@@ -275,7 +286,7 @@ def translate(
                 [options.masked_heads for _ in newcomers] if options.masked_heads else (),
             )
             running.extend(newcomers)
-        _advance(backend, running)
+        _advance(backend, running, end, max_length)
         for finished in [item for item in running if item.search.done]:
             backend.free(finished.slots)
             free.extend(finished.slots)
@@ -284,20 +295,35 @@ def translate(
     return [search.hypotheses() for search in searches]
 
 
-def _advance(backend: Backend, running: list[_Running]) -> None:
-    """One step of every running search."""
+_BURST = 4
+"""Steps that a bursting backend runs before finished sentences make room for others."""
+
+
+def _advance(backend: Backend, running: list[_Running], end: int, max_length: int) -> None:
+    """One step of every running search, or a few where nothing but the likeliest token is asked for."""
     rows = [slot for item in running for slot in item.slots[: len(item.search.tokens)]]
     tokens = [token for item in running for token in item.search.tokens]
     forced = [token for item in running for token in item.search.forced]
-    output = backend.step(rows, tokens, max(item.search.candidates for item in running), forced)
+    candidates = max(item.search.candidates for item in running)
+    if candidates == 1 and max(forced) < 0 and isinstance(backend, Bursting) and backend.end == end:
+        outputs = backend.burst(rows, tokens, min(_BURST, max_length - max(item.steps for item in running)))
+    else:
+        outputs = [backend.step(rows, tokens, candidates, forced)]
+    for output in outputs:
+        _take(backend, running, output)
+
+
+def _take(backend: Backend, running: list[_Running], output: StepOutput) -> None:
+    """Tell the searches that are not done what a step brought."""
     targets: list[int] = []
     origins: list[int] = []
     at = 0
     for item in running:
-        count = len(item.search.tokens)
-        parents = item.search.advance(output.ids[at : at + count], output.scores[at : at + count])
-        at += count
-        for row, parent in enumerate(parents):
+        begin, at = at, at + len(item.search.tokens)
+        if item.search.done:
+            continue
+        item.steps += 1
+        for row, parent in enumerate(item.search.advance(output.ids[begin:at], output.scores[begin:at])):
             if row != parent:
                 targets.append(item.slots[row])
                 origins.append(item.slots[parent])

@@ -78,6 +78,11 @@ int attentive_step(Engine* engine, int rows, const int32_t* slots, const int32_t
     return locked(engine, [&] { engine->step(rows, slots, tokens, candidates, forced, ids, scores, forced_scores); });
 }
 
+int attentive_burst(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids,
+                    float* scores) {
+    return locked(engine, [&] { engine->burst(rows, slots, tokens, steps, end, ids, scores); });
+}
+
 int attentive_reorder(Engine* engine, int count, const int32_t* targets, const int32_t* origins) {
     return locked(engine, [&] { engine->reorder(count, targets, origins); });
 }

@@ -41,7 +41,7 @@ class NativeBackend:
     when the first of them comes; it must have as many slots. Without `looking` they are refused with a ValueError."""
 
     def __init__(self, engine: NativeEngine, looking: Callable[[], Backend] | None = None) -> None:
-        self.engine, self.slots = engine, engine.slots
+        self.engine, self.slots, self.end = engine, engine.slots, engine.config.eos_id
         self._make_looking = looking
         self._looking: Backend | None = None
         self._elsewhere: set[int] = set()  # slots whose rows run on the other backend
@@ -77,6 +77,19 @@ class NativeBackend:
             for place, row in enumerate(rows):
                 ids[row], scores[row] = output.ids[place], output.scores[place]
         return StepOutput(np.stack(ids), np.stack(scores))
+
+    def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
+        """`steps` greedy steps of each row without coming back in between: ids and scores (B, 1) of each. What follows a
+        row's end of sentence means nothing."""
+        if any(slot in self._elsewhere for slot in slots):
+            outputs: list[StepOutput] = []
+            for _ in range(steps):
+                outputs.append(self.step(slots, tokens, 1, [-1] * len(slots)))
+                tokens = outputs[-1].ids[:, 0].tolist()
+            return outputs
+        ids, scores = self.engine.burst(slots, tokens, steps)
+        wide = ids.astype(np.int64)
+        return [StepOutput(wide[i, :, None], scores[i, :, None]) for i in range(steps)]
 
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
         """Row targets[i] continues from what row origins[i] held before the call."""

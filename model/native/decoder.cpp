@@ -1,5 +1,6 @@
 // Engine, second half: one token for every row of a step, and the choice of candidates for the next one.
 #include <algorithm>
+#include <numeric>
 #include <stdexcept>
 #include <string>
 
@@ -23,6 +24,30 @@ void Engine::step(int count, const int32_t* slots, const int32_t* tokens, int ca
         choose(member, count, ids, scores, forced_scores);
     });
     for (int i = 0; i < count; ++i) ++slots_[slots[i]].length;
+}
+
+void Engine::burst(int count, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores) {
+    std::vector<int> live(count);
+    std::iota(live.begin(), live.end(), 0);
+    std::vector<int32_t> where(slots, slots + count), read(tokens, tokens + count), chosen(count);
+    const std::vector<int32_t> none(count, -1);
+    std::vector<float> found(count), unused(count);
+    std::fill_n(ids, static_cast<size_t>(steps) * count, end);
+    std::fill_n(scores, static_cast<size_t>(steps) * count, 0.0f);
+    for (int at = 0; at < steps && !live.empty(); ++at, ids += count, scores += count) {
+        const int rows = static_cast<int>(live.size());
+        step(rows, where.data(), read.data(), 1, none.data(), chosen.data(), found.data(), unused.data());
+        int kept = 0;
+        for (int i = 0; i < rows; ++i) {
+            ids[live[i]] = chosen[i];
+            scores[live[i]] = found[i];
+            if (chosen[i] == end) continue;
+            live[kept] = live[i];
+            where[kept] = where[i];
+            read[kept++] = chosen[i];
+        }
+        live.resize(kept);
+    }
 }
 
 // Checks the rows, gives each a page to write to, and collects where its keys and values lie.

@@ -72,6 +72,9 @@ class Engine {
     // Advances each slot by its token. ids and scores are (rows, candidates), forced_scores (rows).
     void step(int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced, int32_t* ids, float* scores,
               float* forced_scores);
+    // Up to `steps` greedy steps in which each row reads the token it chose: ids and scores are (steps, rows). A row that chose
+    // `end` takes no further part; its remaining ids are `end` with score 0.
+    void burst(int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores);
     // Slot targets[i] continues from what slot origins[i] held before the call.
     void reorder(int count, const int32_t* targets, const int32_t* origins);
     void free(int count, const int32_t* slots);

@@ -102,6 +102,20 @@ class NativeEngine:
         )  # fmt: skip
         return ids, scores, forced_scores
 
+    def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> tuple[Int32, Float32]:
+        """Greedy steps in which each row reads the token it chose before: ids and log-probabilities (steps, rows). A row
+        that chose the end of sentence takes no further part; the rest of its column means nothing."""
+        rows, limit = len(slots), self.config.max_length
+        if len(tokens) != rows or not 1 <= steps <= limit:
+            raise ValueError(f"A burst has one token for each slot and 1 to {limit} steps.")
+        ids = np.empty((steps, rows), dtype=np.int32)
+        scores = np.empty((steps, rows), dtype=np.float32)
+        where, given = self._slots(slots), _int32(tokens)
+        end = self.config.eos_id
+        if rows:
+            self._call("burst", rows, address(where), address(given), steps, end, address(ids), address(scores))
+        return ids, scores
+
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
         """Slot targets[i] continues from what slot origins[i] held before the call."""
         to, of = self._slots(targets), self._slots(origins)

@@ -20,6 +20,7 @@ _SIGNATURES = {
     "attentive_resolve": (c_int, [c_void_p]),
     "attentive_prefill": (c_int, [c_void_p, c_int, _INT32, _INT32, _INT32]),
     "attentive_step": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32]),
+    "attentive_burst": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, c_int, _INT32, _FLOAT32]),
     "attentive_reorder": (c_int, [c_void_p, c_int, _INT32, _INT32]),
     "attentive_free": (c_int, [c_void_p, c_int, _INT32]),
     "attentive_create": (c_void_p, [_INT32, _FLOAT32]),

@@ -106,6 +106,44 @@ def test_a_beam_continues_bit_for_bit_from_what_it_came_from(precision: Precisio
     assert backend.engine.pages_used == 0
 
 
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_burst_is_its_steps(precision: Precision) -> None:
+    transformer = tiny(vocab_size=40)
+    transformer.embedding.weight.data[3] *= 3  # so that some rows end
+    sources = sentences(transformer.config, tuple(range(2, 14)))
+    slots = list(range(12))
+    backend = native(transformer, precision)
+    backend.prefill(sources, slots)
+    tokens, stepped = [2] * 12, []
+    for _ in range(9):
+        stepped.append(backend.step(slots, tokens, 1, [-1] * 12))
+        tokens = stepped[-1].ids[:, 0].tolist()
+    backend.prefill(sources, slots)
+    tokens, burst = [2] * 12, []
+    for _ in range(3):
+        burst += backend.burst(slots, tokens, 3)
+        tokens = burst[-1].ids[:, 0].tolist()
+    ended = np.zeros(12, dtype=bool)
+    for one, other in zip(stepped, burst, strict=True):
+        assert np.array_equal(one.ids[~ended], other.ids[~ended])
+        assert np.array_equal(one.scores[~ended], other.scores[~ended])
+        ended |= one.ids[:, 0] == transformer.config.eos_id
+    assert 0 < ended.sum() < 12
+
+
+@pytest.mark.parametrize("length", [1, 6, 62, 64])
+def test_greedy_search_on_bursts_is_greedy_search_on_steps(length: int) -> None:
+    transformer = tiny()
+    config = transformer.config
+    sources = sentences(config, (5, 30, 18, 2, 9))
+    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    options = DecodingOptions(max_length=length)
+    ours = translate(native(transformer, "float32", slots=3), sources, options, **bounds)
+    theirs = translate(eager(transformer, "float32", slots=3), sources, options, **bounds)
+    assert [found[0].tokens for found in ours] == [found[0].tokens for found in theirs]
+    assert [found[0].finish_reason for found in ours] == [found[0].finish_reason for found in theirs]
+
+
 def test_forced_tokens_come_first_with_their_own_score() -> None:
     transformer = tiny()
     sources = sentences(transformer.config, (5, 6))
