@@ -46,25 +46,32 @@ class AlignmentChoice:
 
     layer: int
     heads: tuple[int, ...] | None = None
-    shift: bool = True
+    shift: bool = False
 
     def to_json(self) -> str:
         return json.dumps(asdict(self)) + "\n"
 
     @classmethod
     def load(cls, folder: Path, layers: int) -> AlignmentChoice:
-        """The choice a model folder states, or where it states none the middle layer of `layers`, shifted."""
+        """The choice a model folder states. Where it states none: the last layer, of deep decoders the last but one."""
         file = folder / FILE
         if not file.is_file():
-            return cls(layer=layers // 2)
+            return cls(layer=layers - 1 if layers < 6 else layers - 2)
         fields = json.loads(file.read_text(encoding="utf-8"))
         heads = fields.get("heads")
         return cls(layer=int(fields["layer"]), heads=None if heads is None else tuple(heads), shift=bool(fields["shift"]))
 
 
-def words(text: str, pieces: Sequence[str], offsets: Sequence[tuple[int, int]]) -> tuple[Word, ...]:
-    """Words of a sentence with their pieces, in the order of the pieces; a piece belongs to the word it overlaps most."""
-    spans = [match.span() for match in _WORD.finditer(text)]
+def words(
+    text: str,
+    pieces: Sequence[str],
+    offsets: Sequence[tuple[int, int]],
+    spans: Sequence[tuple[int, int]] | None = None,
+) -> tuple[Word, ...]:
+    """Words of a sentence with their pieces, in the order of the pieces; a piece belongs to the word it overlaps most.
+    `spans` are the characters [start, end) of each word, where they are known better than from the text itself."""
+    if spans is None:
+        spans = [match.span() for match in _WORD.finditer(text)]
     groups: list[tuple[int | None, list[int]]] = []
     at = 0
     for place, (start, end) in enumerate(offsets):

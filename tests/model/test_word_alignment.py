@@ -73,7 +73,7 @@ def test_shift_reads_the_row_that_reads_the_token() -> None:
     cross = np.arange(2 * 2 * 3 * 2, dtype=np.float32).reshape(2, 2, 3, 2)
     plain = alignment_map(cross, AlignmentChoice(layer=1, heads=(1,), shift=False))
     np.testing.assert_array_equal(plain, cross[1, 1])
-    np.testing.assert_array_equal(alignment_map(cross, AlignmentChoice(layer=1, heads=(1,)))[0], cross[1, 1, 1])
+    np.testing.assert_array_equal(alignment_map(cross, AlignmentChoice(layer=1, heads=(1,), shift=True))[0], cross[1, 1, 1])
 
 
 links = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)))
@@ -86,7 +86,7 @@ def test_grown_links_lie_between_intersection_and_union(forward: set, backward: 
 
 
 def test_the_choice_travels_with_the_folder(tmp_path: Path) -> None:
-    assert AlignmentChoice.load(tmp_path, layers=6) == AlignmentChoice(layer=3)
-    choice = AlignmentChoice(layer=1, heads=(0, 3), shift=False)
+    assert AlignmentChoice.load(tmp_path, layers=6) == AlignmentChoice(layer=4)
+    choice = AlignmentChoice(layer=1, heads=(0, 3), shift=True)
     (tmp_path / FILE).write_text(choice.to_json())
     assert AlignmentChoice.load(tmp_path, layers=6) == choice
