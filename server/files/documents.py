@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 import html
 from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from pathlib import PurePosixPath, PureWindowsPath
 
 from server.admission import Admission
@@ -21,7 +22,6 @@ from server.translator import Translator, time_limit
 BATCH_CHARACTERS = 10_000
 BATCH_TEXTS = 200
 """What goes to the translator at once: enough to fill a batch, little enough that others find room between two."""
-ROOM_SECONDS = 0.2
 SAMPLE_CHARACTERS = 2_000
 NAME_CHARACTERS = 100
 
@@ -53,15 +53,25 @@ class Documents:
         any case.
         """
         async with time_limit(request.deadline):
-            while patient and not self._admission.has_room():
-                await asyncio.sleep(ROOM_SECONDS)
-            with self._admission.admit(1):
+            with ExitStack() as place:
+                await self._enter(place, patient)
                 source = await self._source(document, request)
                 translated: list[str] = []
                 for texts in batches(document.texts):
                     step = dataclasses.replace(request, texts=texts, source=source, format=document.format)
                     translated += await self._step(step, patient or bool(translated))
                 return await asyncio.to_thread(document.write, translated)
+
+    async def _enter(self, place: ExitStack, patient: bool) -> None:
+        """Takes one of the places for files. Raises Overloaded where there is none, unless it is to wait."""
+        while True:
+            try:
+                place.enter_context(self._admission.admit(1))
+                return
+            except Overloaded as busy:
+                if not patient:
+                    raise
+                await asyncio.sleep(busy.retry_after)
 
     async def _source(self, document: Document, request: TranslationRequest) -> str:
         """The source language, found out once for the whole file."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 import urllib.error
 from concurrent.futures import ThreadPoolExecutor
 
@@ -98,6 +99,20 @@ def test_deepl_errors(translator):
         translator.translate_text(TEXT, target_lang="XX")
     with pytest.raises(deepl.DeepLException, match="glossar"):
         translator.translate_text(TEXT, source_lang="EN", target_lang="DE", glossary="no-such-glossary")
+
+
+def test_deepl_files(server, translator, tmp_path):
+    source, target = tmp_path / "a.txt", tmp_path / "b.txt"
+    source.write_text(TEXT + "\n")
+    with source.open("rb") as file:
+        handle = translator.translate_document_upload(file, source_lang="EN", target_lang="DE")
+    while not (status := translator.translate_document_get_status(handle)).done:
+        assert status.ok, status.error_message
+        time.sleep(0.1)
+    assert status.billed_characters == len(TEXT)
+    with target.open("wb") as file:
+        translator.translate_document_download(handle, file)
+    assert target.read_bytes().decode() == said(server, TEXT) + "\n"
 
 
 def test_many_clients_at_once(server, translator):
