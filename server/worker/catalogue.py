@@ -28,6 +28,11 @@ class Model:
     strikes: int = 0
     leaving: bool = False
 
+    @property
+    def settled(self) -> bool:
+        """It was loaded once: a worker that does not have it is behind."""
+        return self.outcome.done() and self.error is None
+
 
 class Catalogue:
     """The wanted models by name."""

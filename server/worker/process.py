@@ -184,6 +184,7 @@ class Worker:
         begun = time.monotonic()
         stepped = self._runner.step(lane, running)
         ended = time.monotonic()
+        self._scheduler.stepped((ended - begun) / stepped.steps)
         self._ledger.step(stepped.steps, sum(sequence.width for sequence in running), stepped.tokens, ended - begun)
         for sequence in running:
             sequence.first_token = sequence.first_token or ended

@@ -19,10 +19,10 @@ _GROUP = 8
 """While others run and more wait than fit, newcomers are admitted in groups of at least slots / _GROUP ..."""
 _HELD = 2
 """... but are held back for at most so many turns."""
-_STALL_SECONDS = 0.05
+_STALL_SECONDS, _STALL_STEPS = 0.05, 3.0
 _LEAST_CHUNK = 64
-"""While others run, a prefill has at most as many padded tokens as this device lately encoded in _STALL_SECONDS, and
-always _LEAST_CHUNK: running sequences do not stand still for long."""
+"""While others run, a prefill may take about _STALL_SECONDS or as long as _STALL_STEPS decode steps, and longer where
+more slots are free than run: running sequences do not stand still for long, free slots do not stay empty for long."""
 _TRANSLATORS_SHARE = 3.0
 """After a look inside of t seconds, translators who are there get _TRANSLATORS_SHARE * t seconds for themselves."""
 
@@ -72,6 +72,7 @@ class Scheduler:
         self._next_look = 0.0
         self._rate: float | None = None
         """Padded tokens encoded per second, lately."""
+        self._step_seconds = 0.0
 
     # -- models --------------------------------------------------------------------------------------------------------
 
@@ -160,6 +161,10 @@ class Scheduler:
         rate = padded_tokens / max(seconds, 1e-6)
         self._rate = rate if self._rate is None else 0.8 * self._rate + 0.2 * rate
 
+    def stepped(self, seconds: float) -> None:
+        """A decode step took `seconds`."""
+        self._step_seconds += 0.2 * (seconds - self._step_seconds)
+
     def looked(self, now: float, seconds: float) -> None:
         """A look inside took `seconds`."""
         self._next_look = now + _TRANSLATORS_SHARE * seconds
@@ -204,17 +209,19 @@ class Scheduler:
             lane.held += 1
             return
         lane.held = 0
-        newcomers = lane.queue.take(len(lane.free), self._chunk if lane.running else self._max_batch_tokens)
+        newcomers = lane.queue.take(len(lane.free), self._chunk(lane))
         for sequence in newcomers:
             self._occupy(lane, sequence)
         if newcomers:
             turn.prefill.append((lane, newcomers))
 
-    @property
-    def _chunk(self) -> int:
-        """Padded tokens of a prefill that others wait for."""
-        likely = self._max_batch_tokens / 4 if self._rate is None else self._rate * _STALL_SECONDS
-        return min(self._max_batch_tokens, max(_LEAST_CHUNK, int(likely)))
+    def _chunk(self, lane: Lane) -> int:
+        """Padded tokens that the next prefill may have."""
+        if not lane.running or self._rate is None:
+            return self._max_batch_tokens // 4 if lane.running else self._max_batch_tokens
+        stall = max(_STALL_SECONDS, _STALL_STEPS * self._step_seconds)
+        stall *= max(1.0, len(lane.free) / (lane.slots - len(lane.free)))
+        return min(self._max_batch_tokens, max(_LEAST_CHUNK, int(self._rate * stall)))
 
     def _choose_look(self, turn: Turn, now: float) -> None:
         translators = any(lane.running or lane.queue for lane in self._lanes.values())

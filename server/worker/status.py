@@ -29,8 +29,8 @@ class DeviceStatus:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """All workers together. `ready`: at least one worker is up and has every model loaded; `models`: names that can be
-    served now; `device`, `dtype`, `engine` and `details` are those of the first worker that is up; `errors` maps a
+    """All workers together. `ready`: a worker is up and has every model that was loaded before; `models`: names that
+    can be served now; `device`, `dtype`, `engine` and `details` are those of the first worker that is up; `errors` maps a
     model to the sentence that says why it cannot be loaded; `restarts` counts all restarts since the start."""
 
     ready: bool

@@ -217,9 +217,9 @@ class Supervisor:
         up = [device for device in self._devices if device.ready is not None]
         first = up[0].ready if up else None
         served = {name for device in up for name in device.loaded}
-        wanted = {entry.name for entry in self._catalogue if entry.error is None and not entry.leaving}
+        wanted = {entry.name for entry in self._catalogue if entry.settled and not entry.leaving}
         return WorkerStatus(
-            ready=any(wanted <= set(device.loaded) for device in up),
+            ready=any(device.loaded and wanted <= set(device.loaded) for device in up),
             device=first.device if first else self._options.device,
             dtype=first.dtype if first else self._options.dtype,
             engine=first.engine if first else "",

@@ -137,7 +137,7 @@ def test_poison_is_convicted_and_its_neighbours_are_unharmed(poison: int, kind: 
 
 def test_a_hanging_step_is_killed_and_convicted() -> None:
     async def body() -> None:
-        async with crew(watchdog_seconds=0.3) as made:
+        async with crew(watchdog_seconds=1.0) as made:
             texts = sources(6)
             guilty = made.supervisor.submit("m", (5, HANG, 6), GREEDY)
             futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
@@ -239,6 +239,7 @@ def test_an_unload_ends_the_wait_of_a_load() -> None:
             await loading
             assert (await waiting).hypotheses[0].tokens == (2,)
             await unloading
+            assert not made.supervisor.status().ready
             absent = asyncio.ensure_future(made.supervisor.load("n", SLOW))
             await asyncio.sleep(0)
             await made.supervisor.unload("n")
@@ -301,12 +302,14 @@ def test_a_model_is_replaced_under_load_without_losing_anyone() -> None:
 def test_a_model_that_cannot_be_loaded_says_so_and_the_old_one_serves_on() -> None:
     async def body() -> None:
         async with crew() as made:
+            assert made.supervisor.status().ready
             assert (await made.supervisor.load("m", Path("absent"))).error == "There is no such folder."
             assert (await made.supervisor.load("n", Path("absent"))).error == "There is no such folder."
             assert (await made.supervisor.load("n", Path("crash"))).error is not None
             assert (await made.supervisor.submit("m", (1,), GREEDY)).hypotheses[0].tokens == (2,)
             assert await kind_of(made.supervisor.submit("n", (1,), GREEDY)) == "unknown_model"
             assert set(made.supervisor.status().errors) == {"n"}
+            assert made.supervisor.status().ready
 
     run(body)
 
