@@ -14,10 +14,13 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
 RUN python -m venv /attentive/venv
 ENV PATH=/attentive/venv/bin:$PATH
-# torch has a layer of its own: it is large and changes seldom.
+# What changes seldom comes first: torch, then the other dependencies, then our own code.
 COPY constraints.txt ./
 RUN pip install ${PIP_ARGS} -c constraints.txt ${TORCH_INDEX:+--index-url ${TORCH_INDEX}} torch
-COPY pyproject.toml README.md LICENSE ./
+COPY pyproject.toml ./
+RUN python -c "import tomllib; print(*tomllib.load(open('pyproject.toml', 'rb'))['project']['dependencies'], sep='\n')" \
+    > requirements.txt && pip install ${PIP_ARGS} -c constraints.txt -r requirements.txt
+COPY README.md LICENSE ./
 COPY model model
 COPY server server
 RUN pip install ${PIP_ARGS} -c constraints.txt ".${EXTRAS:+[${EXTRAS}]}"
