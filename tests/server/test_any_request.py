@@ -18,7 +18,7 @@ from tests.server.fakes import FakeEngine, fake_catalog
 
 # FUZZ_EXAMPLES=4000 asks for a long run.
 EXAMPLES = settings(
-    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "150")), deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=int(os.environ.get("FUZZ_EXAMPLES", "60")), deadline=None, suppress_health_check=list(HealthCheck)
 )
 
 texts = st.text(max_size=60) | st.sampled_from(

@@ -9,13 +9,16 @@ import re
 import signal
 import subprocess
 import sys
+import threading
+import urllib.request
 from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from model.tokenizer import Tokenizer
-from tests.live import ROOT, LiveServer, live_server
+from tests.live import ROOT, LiveServer, live_server, tiny_model
 
 TEXTS = [f"the {thing} sleeps {place} the {other}" for thing in ("dog", "cat", "train") for place in ("in", "on", "under")
          for other in ("house", "station", "water")]  # fmt: skip
@@ -102,6 +105,50 @@ def test_sigterm_finishes_what_was_accepted_and_exits_with_0(tiny_weights, tmp_p
                 statuses.add("refused")  # it came after the door was closed
         assert 200 in statuses and statuses <= {200, "refused"}
         assert server.process.wait(60) == 0
+
+
+def model_between(folder: Path, source: str, target: str, seed: int) -> Path:
+    """A tiny model for one direction, named like its folder."""
+    tiny_model(folder, seed)
+    config = json.loads((folder / "config.json").read_text())
+    config["pairs"] = [[source, target]]
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_models_are_added_and_replaced_under_load(tmp_path):
+    weights, aside = tmp_path / "weights", tmp_path / "aside"
+    for name, source, target in (("one", "en", "de"), ("two", "en", "fr"), ("three", "de", "fr")):
+        model_between(weights / name, source, target, seed=1)
+    model_between(aside / "two", "en", "fr", seed=2)
+    model_between(aside / "four", "fr", "de", seed=3)
+    with (
+        live_server(weights, tmp_path / "log", ("--dtype", "float32", "--admin-key", "key")) as server,
+        ThreadPoolExecutor(6) as pool,
+    ):
+        stop = threading.Event()
+
+        def ask(number: int) -> list[int]:
+            statuses = []
+            source, target = [("en", "de"), ("en", "fr"), ("de", "fr")][number % 3]
+            while not stop.is_set():
+                body = {"q": f"the dog {len(statuses)}", "source": source, "target": target, "max_length": 4}
+                statuses.append(server.post("/translate", body).status)
+            return statuses
+
+        clients = [pool.submit(ask, number) for number in range(6)]
+        before = translate(server, TEXTS[0], target="fr", max_length=9)["translatedText"]
+        (weights / "two").rename(aside / "old")
+        (aside / "two").rename(weights / "two")
+        (aside / "four").rename(weights / "four")
+        headers = {"Authorization": "Bearer key"}
+        changed = server.ask(urllib.request.Request(server.url + "/admin/reload", b"", headers)).json()
+        assert changed == {"added": ["four"], "replaced": ["two"], "removed": [], "failed": []}
+        assert translate(server, TEXTS[0], target="fr", max_length=9)["translatedText"] != before
+        assert translate(server, TEXTS[0], source="fr", max_length=4)["translatedText"]
+        stop.set()
+        statuses = [status for client in clients for status in client.result()]
+        assert len(statuses) > 6 and set(statuses) == {200}
 
 
 def run(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:

@@ -99,6 +99,7 @@ def sentence_details(sentence: Sentence, leg: TranslatedLeg) -> dict[str, Any]:
     return {
         "source": sentence.source,
         "target": sentence.targets[0],
+        "read": sentence.read or sentence.source,
         "copied": sentence.copied,
         "tokens": len(sentence.ids),
         "hypotheses": [
