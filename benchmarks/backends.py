@@ -58,4 +58,9 @@ def _torch(folder: ModelFolder, precision: str, device: str, slots: int, threads
     if precision not in ("float32", "bfloat16", "float16"):
         raise ValueError(f"The torch engine has float32, bfloat16 and float16; {precision} needs the native engine.")
     torch.set_num_threads(threads)
-    return TorchBackend(load_model(folder, dtype=getattr(torch, precision), device=device), slots)
+    transformer = load_model(folder, dtype=getattr(torch, precision), device=device)
+    if device.startswith("cuda"):
+        from server.worker.engines import gpu_backend
+
+        return gpu_backend(transformer, slots)[0]
+    return TorchBackend(transformer, slots)

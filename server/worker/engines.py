@@ -209,24 +209,29 @@ def _on_cpu(weights: Weights, place: Place, reason: str | None) -> Made:
 
 
 def _on_gpu(weights: Weights, place: Place, options: WorkerOptions) -> Made:
-    """Steps from CUDA graphs if they can be captured and compute the same as without; else plain torch."""
+    if options.engine != "eager":
+        return gpu_backend(weights.transformer(), place.slots)
     from model.inference import TorchBackend
 
-    transformer = weights.transformer()
-    reason: str | None = "The eager engine was asked for."
-    if options.engine != "eager":
-        from server.worker.graphs import GraphedBackend, disagreement
+    return TorchBackend(weights.transformer(), place.slots), "eager", "The eager engine was asked for."
 
-        for kernel in _kernels():
-            try:
-                backend = GraphedBackend(transformer, place.slots, capture=True, kernel=kernel)
-                reason = disagreement(backend)
-            except Exception as error:  # noqa: BLE001  a compiler of kernels fails in ways of its own; plain torch does not
-                reason = f"CUDA graphs cannot be used here: {type(error).__name__}: {str(error)[:200]}"
-            if reason is None:
-                return backend, "cuda-graphs", None
-            sys.stderr.write(f"{reason}\n")
-    return TorchBackend(transformer, place.slots), "eager", reason
+
+def gpu_backend(transformer: Transformer, slots: int) -> Made:
+    """Steps from CUDA graphs if they can be captured and compute the same as without; else plain torch."""
+    from model.inference import TorchBackend
+    from server.worker.graphs import GraphedBackend, disagreement
+
+    reason: str | None = None
+    for kernel in _kernels():
+        try:
+            backend = GraphedBackend(transformer, slots, capture=True, kernel=kernel)
+            reason = disagreement(backend)
+        except Exception as error:  # noqa: BLE001  a compiler of kernels fails in ways of its own; plain torch does not
+            reason = f"CUDA graphs cannot be used here: {type(error).__name__}: {str(error)[:200]}"
+        if reason is None:
+            return backend, "cuda-graphs", None
+        sys.stderr.write(f"{reason}\n")
+    return TorchBackend(transformer, slots), "eager", reason
 
 
 def _kernels() -> list[Kernel | None]:

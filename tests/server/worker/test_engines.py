@@ -141,6 +141,14 @@ def test_shapes_and_settings_that_the_native_engine_lacks_run_eagerly(tmp_path: 
         assert "window" in served.reason
 
 
+def test_a_gpu_that_cannot_capture_falls_back_to_plain_torch(capsys: pytest.CaptureFixture[str]) -> None:
+    backend, engine, reason = engines.gpu_backend(Transformer(CONFIG), 4)  # here even the CPU serves: nothing is captured
+    assert isinstance(backend, TorchBackend) and engine == "eager"
+    assert reason is not None and "CUDA" in reason
+    assert backend.prefill([[5, 3]], [0]) is None and backend.step([0], [2], 1, [-1]).ids.shape == (1, 1)
+    assert reason in capsys.readouterr().err
+
+
 def test_threads_keep_to_the_quota_of_a_container(tmp_path: Path) -> None:
     everything = engines.cores(tmp_path / "absent")
     quota = tmp_path / "cpu.max"
