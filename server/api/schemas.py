@@ -61,8 +61,8 @@ class DetectParameters(Schema):
 
 
 class SuggestParameters(Schema):
-    q: StrictStr = Field(description="The text that was translated.", examples=["Hello world!"])
-    s: StrictStr = Field(description="The better translation.", examples=["Hallo Welt!"])
+    q: StrictStr = Field(min_length=1, description="The text that was translated.", examples=["Hello world!"])
+    s: StrictStr = Field(min_length=1, description="The better translation.", examples=["Hallo Welt!"])
     source: Code
     target: Annotated[StrictStr, Field(min_length=1, max_length=32, examples=["de"])]
     api_key: Key = None
