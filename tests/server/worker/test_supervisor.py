@@ -381,3 +381,54 @@ def test_a_worker_that_never_starts_hangs_nobody() -> None:
         await supervisor.stop(0)
 
     run(body)
+
+
+def test_in_any_misfortune_every_future_resolves() -> None:
+    """Crashes, kills, errors, cancels, deadlines, loads and unloads at random: nobody hangs, nobody is wrong, nothing is
+    left behind."""
+
+    async def client(supervisor: Supervisor, number: int) -> list[str]:
+        rng = random.Random(number)
+        outcomes = []
+        for _ in range(40):
+            text = tuple(rng.randrange(1000) for _ in range(rng.randint(1, 15)))
+            bad = rng.random() < 0.01
+            if bad:
+                text = (*text, rng.choice((CRASH, RAISE)), 5)
+            timeout = rng.random() * 0.2 if rng.random() < 0.1 else None
+            options = DecodingOptions(beam_size=rng.choice((1, 1, 4)))
+            future = supervisor.submit("m", text, options, priority=number % 2, client=str(number), timeout=timeout)
+            if rng.random() < 0.05:
+                await asyncio.sleep(0.02)
+                future.cancel()
+            try:
+                answer = await future
+            except asyncio.CancelledError:
+                outcomes.append("cancelled")
+            except WorkerFailure as failure:
+                assert failure.kind == "deadline" or bad, failure
+                outcomes.append(failure.kind)
+            else:
+                assert answer.hypotheses[0].tokens in (expected(text, 1), expected(text, 2))
+                outcomes.append("translated")
+        return outcomes
+
+    async def fate(supervisor: Supervisor) -> None:
+        rng = random.Random(3)
+        while True:
+            await asyncio.sleep(0.5)
+            await supervisor.load("m", Path(rng.choice(("1-1", "2-1", "absent"))))
+            await supervisor.load("n", FAST)
+            await strike(supervisor, signal.SIGKILL)
+            await supervisor.unload("n")
+
+    async def body() -> None:
+        async with crew(Path("1-1")) as made:
+            misfortune = asyncio.ensure_future(fate(made.supervisor))
+            outcomes = await asyncio.gather(*(client(made.supervisor, number) for number in range(12)))
+            misfortune.cancel()
+            assert sum(map(len, outcomes)) == 12 * 40
+            status = made.supervisor.status()
+            assert status.in_flight == 0 and status.restarts > 0
+
+    run(body)
