@@ -9,6 +9,9 @@ import unicodedata
 import warnings
 from typing import TYPE_CHECKING, Any, Literal
 
+import numpy as np
+from numpy.typing import NDArray
+
 from server.errors import InvalidRequest
 from server.views import MapView
 
@@ -48,15 +51,21 @@ def _draw(maps: list[MapView], format: Format, title: str) -> bytes:
     from matplotlib.figure import Figure
 
     # Labels stay text in an SVG: whoever shows it has fonts for every script and knows which way each is written.
-    style: Any = {"svg.fonttype": "none", "svg.hashsalt": "attentive", "font.family": _fonts(), "text.parse_math": False}
+    style: Any = {
+        "svg.fonttype": "none",
+        "svg.hashsalt": "attentive",
+        "font.family": _fonts(),
+        "text.parse_math": False,
+    }
     with mpl.rc_context(style), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # it is drawn as a box
-        figure = Figure(layout="constrained")
-        figure.suptitle(_plain(title, 160), fontsize=9, x=0.01, ha="left", wrap=True)
-        if len(maps) == 1 and maps[0].weights.shape[:2] == (1, 1):
+        alone = len(maps) == 1 and maps[0].weights.shape[:2] == (1, 1)
+        figure = Figure(layout="constrained" if alone else None)
+        if alone:
             _single(figure, maps[0])
         else:
             _grid(figure, maps)
+        figure.suptitle(_plain(title, 160), fontsize=9, x=0.01, ha="left", wrap=True)
         stream = io.BytesIO()
         metadata = {"Date": None} if format == "svg" else {"Software": "Attentive"}
         figure.savefig(stream, format=format, dpi=DPI, metadata=metadata)
@@ -84,29 +93,36 @@ def _single(figure: Figure, view: MapView) -> None:
 
 
 def _grid(figure: Figure, maps: list[MapView]) -> None:
-    """Layers downwards, heads to the right, one block per kind; the labels are left to single maps."""
+    """Layers downwards, heads to the right, one block per kind; the labels are left to single maps. All maps lie on one pair
+    of axes: as many axes as maps would take seconds to lay out."""
     rows = sum(len(view.layers) for view in maps)
     columns = max(len(view.heads) for view in maps)
-    figure.set_size_inches(max(4.0, 1.5 * columns), 0.6 + 1.6 * rows)
-    grid = figure.subplots(rows, columns, squeeze=False)
+    width, height = max(4.0, 1.5 * columns), 0.5 + 1.6 * rows
+    figure.set_size_inches(width, height)
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1 - 0.5 / height))
     row = 0
     for view in maps:
         for layer in range(len(view.layers)):
-            for head in range(columns):
-                axes = grid[row][head]
-                if head < len(view.heads):
-                    _heat(axes, view, layer, head)
-                    axes.set_title(_name(view, layer, head), fontsize=6, pad=2)
-                    axes.set_xticks([])
-                    axes.set_yticks([])
-                else:
-                    axes.set_axis_off()
+            for head in range(len(view.heads)):
+                weights = view.weights[layer, head]
+                place = (head + 0.05, head + 0.95, row + 0.95, row + 0.15)  # left, right, bottom, top
+                axes.imshow(weights, cmap="Blues", vmin=0, vmax=_top(weights), extent=place, interpolation="nearest")
+                axes.text(head + 0.05, row + 0.11, _name(view, layer, head), fontsize=6)
             row += 1
+    axes.set_aspect("auto")
+    axes.set_axis_off()
+    axes.set_xlim(0, columns)
+    axes.set_ylim(rows, 0)
+
+
+def _top(weights: NDArray[np.float32]) -> float:
+    """The weight that gets the darkest colour."""
+    return float(weights.max()) or 1.0
 
 
 def _heat(axes: Axes, view: MapView, layer: int, head: int):  # type: ignore[no-untyped-def]
     weights = view.weights[layer, head]
-    top = 1.0 if weights.max() <= 0 else float(weights.max())
+    top = _top(weights)
     if view.weights.size <= _VECTOR_CELLS:
         mesh = axes.pcolormesh(weights, cmap="Blues", vmin=0, vmax=top, linewidth=0)
         # Cells are centred on whole numbers, as in an image, so that ticks mean the same in both.
