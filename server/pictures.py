@@ -61,11 +61,12 @@ def _draw(maps: list[MapView], format: Format, title: str) -> bytes:
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # it is drawn as a box
         alone = len(maps) == 1 and maps[0].weights.shape[:2] == (1, 1)
         figure = Figure(layout="constrained" if alone else None)
+        heading = figure.suptitle(_plain(title, 160), fontsize=9, x=0.01, ha="left", wrap=True)
         if alone:
             _single(figure, maps[0])
         else:
             _grid(figure, maps)
-        figure.suptitle(_plain(title, 160), fontsize=9, x=0.01, ha="left", wrap=True)
+            heading.set_y(1 - 0.1 / figure.get_figheight())
         stream = io.BytesIO()
         metadata = {"Date": None} if format == "svg" else {"Software": "Attentive"}
         figure.savefig(stream, format=format, dpi=DPI, metadata=metadata)
@@ -93,8 +94,8 @@ def _single(figure: Figure, view: MapView) -> None:
 
 
 def _grid(figure: Figure, maps: list[MapView]) -> None:
-    """Layers downwards, heads to the right, one block per kind; the labels are left to single maps. All maps lie on one pair
-    of axes: as many axes as maps would take seconds to lay out."""
+    """Layers downwards, heads to the right, one block per kind; the labels are left to single maps. All maps lie on one
+    pair of axes: as many axes as maps would take seconds to lay out."""
     rows = sum(len(view.layers) for view in maps)
     columns = max(len(view.heads) for view in maps)
     width, height = max(4.0, 1.5 * columns), 0.5 + 1.6 * rows

@@ -68,11 +68,10 @@ class Alignment:
     coverage: tuple[float, ...]
 
 
-def views(look: Look, options: ViewOptions) -> list[MapView]:
-    """The maps asked for. Raises InvalidRequest for a layer or head that the model does not have."""
+def views(look: Look, options: ViewOptions, found: Words) -> list[MapView]:
+    """The maps asked for; `found` are the words of the look. Raises InvalidRequest for a layer or head that the model does not have."""
     raw = {kind: weights(look.attended.maps, kind) for kind in KINDS}
     rolled = rollout(raw["encoder"], raw["decoder"], raw["cross"]) if options.rollout else None
-    found = words_of(look)
     return [_view(look, kind, raw[kind], rolled, found, options) for kind in options.kinds]
 
 
@@ -95,12 +94,11 @@ def words_of(look: Look) -> Words:
     )
 
 
-def alignment(look: Look) -> Alignment:
-    """Word alignment by the heads that the model folder names."""
+def alignment(look: Look, found: Words) -> Alignment:
+    """Word alignment by the heads that the model folder names, between the words of the look."""
     cross = weights(look.attended.maps, "cross")
     choice = AlignmentChoice.load(look.leg.model.folder, cross.shape[0])
     soft = alignment_map(cross, choice)
-    found = words_of(look)
     links = target_to_source(soft, found.source, found.target)
     return Alignment(
         choice,

@@ -28,7 +28,7 @@ from server.api.schemas import OptionalInt, Schema
 from server.errors import InvalidRequest
 from server.inspection import Look, Token
 from server.translation import TranslationRequest
-from server.views import KINDS, MapView, ViewOptions, alignment, figures, views, words_of
+from server.views import KINDS, MapView, ViewOptions, Words, alignment, figures, views, words_of
 from server.worker.protocol import Vectors
 
 router = APIRouter(tags=["look inside"], dependencies=[Depends(counted)])
@@ -161,13 +161,13 @@ async def written(asked: AttentionParameters, format: Format, found: Look, heade
         case "json":
             return json_response(answer(asked, found), headers=headers)
         case "npz":
-            body = await asyncio.to_thread(archive, found, shown(asked, found))
+            body = await asyncio.to_thread(archive, found, shown(asked, found, words_of(found)))
         case "html":
             body = await asyncio.to_thread(reports.report, answer(report_parameters(asked), found))
             headers |= {"Content-Security-Policy": reports.policy()}
         case _:
             title = f"{found.source_text}  \u2192  {found.target_text}"
-            body = await asyncio.to_thread(pictures.picture, shown(asked, found), format, title)
+            body = await asyncio.to_thread(pictures.picture, shown(asked, found, words_of(found)), format, title)
     name = f"attention.{format}"
     headers |= {"Content-Disposition": f'{"inline" if format in ("svg", "png") else "attachment"}; filename="{name}"'}
     return Response(body, 200, headers, MEDIA[format])
@@ -181,7 +181,7 @@ def etag(asked: AttentionParameters, format: Format, found: Look) -> str:
     return f'"{digest.hexdigest()[:32]}"'
 
 
-def shown(asked: AttentionParameters, found: Look) -> list[MapView]:
+def shown(asked: AttentionParameters, found: Look, words: Words) -> list[MapView]:
     """The maps asked for. Raises InvalidRequest where they are too many to write down."""
     options = ViewOptions(
         kinds=KINDS if asked.kind == "all" else (asked.kind,),
@@ -191,7 +191,7 @@ def shown(asked: AttentionParameters, found: Look) -> list[MapView]:
         rollout=asked.rollout,
         normalize=asked.normalize,
     )
-    maps = views(found, options)
+    maps = views(found, options, words)
     if (size := sum(view.weights.size for view in maps)) > WEIGHTS_LIMIT:
         raise InvalidRequest(f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head.")
     return maps
@@ -205,10 +205,10 @@ def report_parameters(asked: AttentionParameters) -> AttentionParameters:
 
 def answer(asked: AttentionParameters, found: Look) -> dict[str, Any]:
     """The body of a 200. Maps are nested lists [layer][head][query][key], also where one layer or head was chosen."""
-    maps = shown(asked, found)
-    kinds = [view.kind for view in maps]
     words = words_of(found)
-    aligned = alignment(found)
+    maps = shown(asked, found, words)
+    kinds = [view.kind for view in maps]
+    aligned = alignment(found, words)
     body: dict[str, Any] = {
         "id": found.id,
         "model": found.leg.model.name,
