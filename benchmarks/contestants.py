@@ -14,7 +14,7 @@ from typing import Any, Literal, Protocol
 from model.folder import read_folder
 
 Ids = Sequence[int]
-Kind = Literal["attentive-native", "attentive-torch", "ctranslate2", "huggingface"]
+Kind = Literal["attentive-native", "attentive-torch", "ctranslate2", "ctranslate2-workers", "huggingface"]
 _CTRANSLATE2_TYPES = {"int8": "int8", "float32": "float32", "float16": "float16", "bfloat16": "bfloat16"}
 LENGTH_PENALTY = 1.0
 """All three divide a hypothesis's log-probability by length to this power and stop at as many finished hypotheses as the beam
@@ -51,7 +51,7 @@ def build(spec: Spec) -> Contestant:
     """Load the weights. Raises ValueError for an unknown kind."""
     if spec.kind in ("attentive-native", "attentive-torch"):
         return Attentive(spec)
-    if spec.kind == "ctranslate2":
+    if spec.kind in ("ctranslate2", "ctranslate2-workers"):
         return CTranslate2(spec)
     if spec.kind == "huggingface":
         return HuggingFace(spec)
@@ -88,7 +88,9 @@ class Attentive:
 
 
 class CTranslate2:
-    """CTranslate2's Translator; it sorts by length and batches by itself."""
+    """CTranslate2's Translator; it sorts by length and batches by itself. `ctranslate2` has all threads work on one batch
+    (intra_threads); `ctranslate2-workers` has a worker of one thread for each, which share a batch among them
+    (inter_threads): more throughput, and a single sentence gains nothing."""
 
     def __init__(self, spec: Spec) -> None:
         sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # its converters would import it; we need none
@@ -96,9 +98,10 @@ class CTranslate2:
 
         from model.marian.vocabulary import folder_pieces
 
+        self._workers = spec.threads if spec.kind == "ctranslate2-workers" else 1
         self._translator = ctranslate2.Translator(
-            str(spec.exports / f"ctranslate2-{spec.precision}"), device=spec.device, inter_threads=1,
-            intra_threads=spec.threads, compute_type=_CTRANSLATE2_TYPES[spec.precision],
+            str(spec.exports / f"ctranslate2-{spec.precision}"), device=spec.device, inter_threads=self._workers,
+            intra_threads=spec.threads // self._workers, compute_type=_CTRANSLATE2_TYPES[spec.precision],
         )  # fmt: skip
         folder = read_folder(spec.folder)
         self._longest = folder.model.max_length
@@ -108,7 +111,7 @@ class CTranslate2:
     def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
         pieces = [[self._source[i] for i in ids[:-1]] for ids in sources]  # the end of sentence is added by the engine
         results = self._translator.translate_batch(
-            pieces, max_batch_size=batch, beam_size=beam, length_penalty=LENGTH_PENALTY,
+            pieces, max_batch_size=max(1, batch // self._workers), beam_size=beam, length_penalty=LENGTH_PENALTY,
             max_decoding_length=min(self._longest, limit),
         )  # fmt: skip
         return [tuple(self._ids[piece] for piece in result.hypotheses[0]) for result in results]

@@ -32,7 +32,10 @@ from model.training.evaluate import score
 _HEADER = ("search", "batch", "engine", "sentences/s", "tokens/s", "ratio", "same", "BLEU")
 _SETTLE_SECONDS = 0.3
 """Between two turns: threads of the last engine stop spinning."""
-_CPU = ("attentive-native:int8", "ctranslate2:int8", "attentive-native:float32", "ctranslate2:float32", "huggingface:float32")
+_CPU = (
+    "attentive-native:int8", "ctranslate2:int8", "ctranslate2-workers:int8",
+    "attentive-native:float32", "ctranslate2:float32", "ctranslate2-workers:float32", "huggingface:float32",
+)  # fmt: skip
 _CUDA = ("attentive-torch:bfloat16", "ctranslate2:float16", "huggingface:bfloat16")
 
 
@@ -184,7 +187,7 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
         specs.append(
             Spec(cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, options.device)
         )
-        if kind == "ctranslate2":
+        if kind.startswith("ctranslate2") and not (scratch / f"ctranslate2-{precision}").exists():
             from model.marian.export_ctranslate2 import export_ctranslate2
 
             quantization = None if precision == "float32" else precision
