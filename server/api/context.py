@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -9,6 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api import parameters
+from server.api.negotiation import preferred
 from server.services import Services
 
 
@@ -35,12 +37,19 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
 
 
 async def counted(request: Request) -> None:
-    """A dependency for routes that look inside: lets the caller in and counts the request. The bare page is free."""
+    """A dependency for routes that look inside: lets the caller in and counts the request. The page itself is free."""
     asked = await parameters.raw(request)
-    if asked:
-        key, text = asked.get("api_key"), asked.get("q")
-        characters = len(text) if isinstance(text, str) else 0
-        await enter(request, characters, key if isinstance(key, str) else None)
+    if request.url.path == "/attention" and wants_page(request, asked):
+        return
+    key, text = asked.get("api_key"), asked.get("q")
+    characters = len(text) if isinstance(text, str) else 0
+    await enter(request, characters, key if isinstance(key, str) else None)
+
+
+def wants_page(request: Request, asked: Mapping[str, Any]) -> bool:
+    """Whether a browser asks for the explorer rather than for what it shows."""
+    accept = request.headers.get("accept", "")
+    return "format" not in asked and preferred(accept, ("application/json", "text/html")) == "text/html"
 
 
 def header_key(request: Request) -> str | None:

@@ -9,15 +9,24 @@
   let languages = [], model = null, busy = null;
 
   // -- talking to the server ----------------------------------------------------------------------------------------
+  // A server that asks for an API key gets the one that was typed in once; this browser keeps it.
+  const key = () => localStorage.getItem("key");
+  const keyed = (headers) => (key() ? { ...headers, Authorization: `Bearer ${key()}` } : headers);
   async function ask(path, { body, signal } = {}) {
+    const used = key();
     let response;
     try {
-      response = await fetch(path, { method: body ? "POST" : "GET", signal, headers: { Accept: "application/json", ...(body ? { "Content-Type": "application/json" } : {}) }, body: body ? JSON.stringify(body) : undefined });
+      response = await fetch(path, { method: body ? "POST" : "GET", signal, headers: keyed({ Accept: "application/json", ...(body ? { "Content-Type": "application/json" } : {}) }), body: body ? JSON.stringify(body) : undefined });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Error("The server cannot be reached.");
     }
     const answer = await response.json().catch(() => ({}));
+    if (response.status === 403) {
+      const given = key() === used ? prompt(answer.error + " Your key:") : null;
+      if (given) localStorage.setItem("key", given.trim());
+      if (key() !== used) return ask(path, { body, signal });
+    }
     if (!response.ok) throw new Error(answer.error || answer.message || `The server answered ${response.status}.`);
     return answer;
   }
@@ -428,7 +437,7 @@
     $("curl").onclick = () => source("POST", "/translate", { q: state.done.text, source: state.done.from, target: state.done.to });
     $("report").onclick = guard(async () => {
       const item = state.items[state.current];
-      const response = await fetch("/attention?" + query(address(item, { format: "html" })));
+      const response = await fetch("/attention?" + query(address(item, { format: "html" })), { headers: keyed({}) });
       if (!response.ok) throw new Error((await response.json()).error);
       const link = el("a", { href: URL.createObjectURL(await response.blob()), download: "attention.html" });
       link.click();

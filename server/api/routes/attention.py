@@ -19,7 +19,7 @@ from starlette.responses import Response
 from model.options import DecodingOptions
 from server import pictures, reports
 from server.api import parameters
-from server.api.context import caller, counted, json_response, services_of
+from server.api.context import caller, counted, json_response, services_of, wants_page
 from server.api.documentation import documented_query
 from server.api.negotiation import preferred
 from server.api.routes.explorer import page
@@ -99,11 +99,10 @@ class AttentionParameters(Schema):
 @router.get("/attention", **documented_query("Attention behind a translation", AttentionParameters))
 async def attention(request: Request) -> Response:
     query = parameters.pairs(request.scope["query_string"])
-    accept = request.headers.get("accept", "")
-    if "format" not in query and preferred(accept, ("application/json", "text/html")) == "text/html":
+    if wants_page(request, query):
         return page(request)
     asked = parameters.validated(AttentionParameters, query)
-    format = asked.format or chosen_format(accept)
+    format = asked.format or chosen_format(request.headers.get("accept", ""))
     found = await look(asked, request)
     tag = etag(asked, format, found)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept"}
