@@ -69,7 +69,8 @@ class Alignment:
 
 
 def views(look: Look, options: ViewOptions, found: Words) -> list[MapView]:
-    """The maps asked for; `found` are the words of the look. Raises InvalidRequest for a layer or head that the model does not have."""
+    """The maps asked for; `found` are the words of the look. Raises InvalidRequest for a layer or head that the model
+    does not have."""
     raw = {kind: weights(look.attended.maps, kind) for kind in KINDS}
     rolled = rollout(raw["encoder"], raw["decoder"], raw["cross"]) if options.rollout else None
     return [_view(look, kind, raw[kind], rolled, found, options) for kind in options.kinds]
