@@ -6,6 +6,7 @@ import json
 import os
 import pickle
 import shutil
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -196,6 +197,23 @@ def test_a_malicious_pickle_is_not_executed(zipped: bool, copy: Path) -> None:
     (copy / "pytorch_model.bin").write_bytes(pickle.dumps(Malicious(trap)))
     refused(copy, "objects other than tensors|checkpoint")
     assert not trap.exists()
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_pickle_that_claims_10_gigabytes(zipped: bool, copy: Path) -> None:
+    (copy / "model.safetensors").unlink()
+    file = copy / "pytorch_model.bin"
+    torch.save({"model.shared.weight": torch.zeros(54_321)}, file, _use_new_zipfile_serialization=zipped)
+    said, claimed = pickle.dumps(54_321, 2)[2:-1], pickle.dumps(2_500_000_000, 2)[2:-1]
+    if zipped:
+        with zipfile.ZipFile(file) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, data in members.items():
+                archive.writestr(name, data.replace(said, claimed))
+    else:
+        file.write_bytes(file.read_bytes().replace(said, claimed))
+    refused(copy, "checkpoint|tensors")
 
 
 def test_a_checkpoint_that_is_broken_or_something_else(copy: Path) -> None:
