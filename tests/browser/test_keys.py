@@ -1,0 +1,42 @@
+"""The explorer of a server that asks for an API key."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.keys import KeyFile
+from tests.browser.conftest import SENTENCE, Watch, speaking_model, translate
+from tests.live import LiveServer, live_server
+
+
+@pytest.fixture(scope="module")
+def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    folder = tmp_path_factory.mktemp("locked")
+    speaking_model(folder / "weights" / "tiny")
+    arguments = ("--data", str(folder / "data"), "--key-required", "true")
+    with live_server(folder / "weights", folder / "server.log", arguments) as server:
+        yield server
+
+
+def test_the_page_asks_for_the_key_once(open_page: Callable[..., Any], live: LiveServer, watch: Watch) -> None:
+    secret, _ = KeyFile(Path(live.log.parent / "data")).create("browser")
+    page = open_page()
+    asked: list[str] = []
+
+    def answer(dialog: Any) -> None:
+        asked.append(dialog.message)
+        dialog.accept(secret)
+
+    page.on("dialog", answer)
+    page.goto(live.url + "/attention")
+    translate(page, SENTENCE)
+    assert len(asked) == 1
+    page.reload()
+    translate(page, SENTENCE)
+    assert len(asked) == 1
+    assert all("403" in said for said in watch.said)
+    watch.said.clear()
