@@ -121,10 +121,10 @@ const Views = (() => {
   /** Weights between words: summed over a key's pieces, averaged over a query's. */
   function byWord(map, queries, keys) {
     const data = new Float32Array(queries.length * keys.length);
-    queries.forEach((query, i) => keys.forEach((key, j) => {
-      let sum = 0;
-      for (const q of query.pieces) for (const k of key.pieces) sum += map.data[q * map.columns + k];
-      data[i * keys.length + j] = sum / query.pieces.length;
+    const word = new Int32Array(map.columns);
+    keys.forEach((key, j) => key.pieces.forEach((k) => (word[k] = j)));
+    queries.forEach((query, i) => query.pieces.forEach((q) => {
+      for (let k = 0; k < map.columns; k++) data[i * keys.length + word[k]] += map.data[q * map.columns + k] / query.pieces.length;
     }));
     return { rows: queries.length, columns: keys.length, data };
   }
@@ -159,25 +159,31 @@ const Views = (() => {
     const n = parseInt(text.slice(1), 16);
     return [n >> 16, (n >> 8) & 255, n & 255];
   }
+  const ramps = {};
+  /** 256 colours from no weight to the largest, as 32-bit pixels; one table per theme. */
   function ramp() {
+    const theme = document.documentElement.dataset.theme;
+    if (ramps[theme]) return ramps[theme];
     const stops = ["--heat0", "--heat1", "--heat2"].map((name) => rgb(color(name)));
-    const table = new Uint8ClampedArray(256 * 3);
+    const bytes = new Uint8ClampedArray(1024);
     for (let i = 0; i < 256; i++) {
-      const x = (i / 255) * 2, a = stops[Math.min(1, Math.floor(x))], b = stops[Math.min(1, Math.floor(x)) + 1], t = x - Math.min(1, Math.floor(x));
-      for (let c = 0; c < 3; c++) table[3 * i + c] = a[c] + (b[c] - a[c]) * t;
+      const x = (i / 255) * 2, low = Math.min(1, Math.floor(x)), a = stops[low], b = stops[low + 1];
+      for (let c = 0; c < 3; c++) bytes[4 * i + c] = a[c] + (b[c] - a[c]) * (x - low);
+      bytes[4 * i + 3] = 255;
     }
-    return table;
+    return (ramps[theme] = new Uint32Array(bytes.buffer));
   }
   function paint(map, top) {
-    const canvas = document.createElement("canvas");
+    const canvas = document.createElement("canvas"), { data } = map;
     canvas.width = map.columns;
     canvas.height = map.rows;
     const context = canvas.getContext("2d"), image = context.createImageData(map.columns, map.rows), table = ramp();
-    top = top || Math.max(0.2, map.data.reduce((a, b) => Math.max(a, b), 0));
-    map.data.forEach((weight, i) => {
-      const shade = 3 * Math.round(255 * Math.min(1, (Math.max(0, weight) / top) ** 0.8));
-      image.data.set([table[shade], table[shade + 1], table[shade + 2], 255], 4 * i);
-    });
+    const pixels = new Uint32Array(image.data.buffer);
+    if (!top) {
+      top = 0.2;
+      for (let i = 0; i < data.length; i++) if (data[i] > top) top = data[i];
+    }
+    for (let i = 0; i < data.length; i++) pixels[i] = table[Math.round(255 * Math.min(1, Math.max(0, data[i] / top) ** 0.8))];
     context.putImageData(image, 0, 0);
     return canvas;
   }
