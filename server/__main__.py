@@ -5,18 +5,28 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Sequence
+from importlib import import_module
 
-from server.commands import exporting, importing, keys, models, pulling, serve, translate
 from server.errors import AttentiveError, SettingsError
-from server.services import server_version
+from server.version import server_version
 
-COMMANDS = (serve, translate, models, pulling, importing, exporting, keys)
+COMMANDS = {
+    "serve": "serve",
+    "translate": "translate",
+    "models": "models",
+    "pull": "pulling",
+    "import": "importing",
+    "export": "exporting",
+    "keys": "keys",
+}
+"""Command -> its module in server.commands; only the one that is asked for is imported."""
 INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command; the result is the exit status: 0, 1 where the work failed, 2 where it was asked for wrongly."""
-    arguments = make_parser().parse_args(argv)
+    words = sys.argv[1:] if argv is None else list(argv)
+    arguments = make_parser(words[0] if words else "").parse_args(words)
     try:
         status: int = arguments.run(arguments)
     except SettingsError as error:
@@ -30,12 +40,13 @@ def main(argv: Sequence[str] | None = None) -> int:
     return status
 
 
-def make_parser() -> argparse.ArgumentParser:
-    """The parser with all commands."""
+def make_parser(first: str) -> argparse.ArgumentParser:
+    """The parser; with all commands, unless the first word already says which one it is to be."""
     parser = argparse.ArgumentParser(prog="attentive", description="A translation server that lets you look inside.")
     parser.add_argument("--version", action="version", version=f"attentive {server_version()}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for command in COMMANDS:
+    for name in [first] if first in COMMANDS else COMMANDS:
+        command = import_module(f"server.commands.{COMMANDS[name]}")
         child = commands.add_parser(command.NAME, help=command.HELP, description=command.HELP)
         command.add_arguments(child)
         child.set_defaults(run=command.run)

@@ -6,7 +6,6 @@ import asyncio
 import logging
 import sqlite3
 from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
 
 from server.access import Access
 from server.admission import Admission
@@ -25,6 +24,7 @@ from server.metrics import Metrics, StateCollector
 from server.pool import ModelPool
 from server.suggestions import Suggestions
 from server.translator import Translator
+from server.version import server_version
 from server.worker.supervisor import Supervisor, WorkerOptions
 
 log = logging.getLogger(__name__)
@@ -195,11 +195,3 @@ def worker_options(settings: Settings) -> WorkerOptions:
         max_batch_tokens=settings.prefill_tokens,
         max_attention_jobs=settings.attention_jobs,
     )
-
-
-def server_version() -> str:
-    """Version of the installed distribution; "development" for a source tree that is not installed."""
-    try:
-        return version("attentive-server")
-    except PackageNotFoundError:
-        return "development"

@@ -19,7 +19,8 @@ from server.api.middleware.observe import Observe
 from server.api.routes import admin, attention, docs, explorer, files, health, languages, looking, translate
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded
-from server.services import Services, server_version
+from server.services import Services
+from server.version import server_version
 
 ROUTERS = (
     translate.router,

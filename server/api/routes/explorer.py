@@ -10,7 +10,7 @@ from server.api.context import json_response
 from server.api.negotiation import preferred
 from server.assets import PAGE_POLICY, Asset, assets
 from server.errors import NotFound
-from server.services import server_version
+from server.version import server_version
 
 router = APIRouter(tags=["look inside"])
 SAFETY = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}

@@ -10,7 +10,7 @@ from starlette.responses import Response
 
 from server.api.context import json_response, services_of
 from server.metrics import CONTENT_TYPE
-from server.services import server_version
+from server.version import server_version
 
 router = APIRouter(tags=["operation"])
 
