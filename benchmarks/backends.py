@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -62,5 +63,8 @@ def _torch(folder: ModelFolder, precision: str, device: str, slots: int, threads
     if device.startswith("cuda"):
         from server.worker.engines import gpu_backend
 
-        return gpu_backend(transformer, slots)[0]
+        backend, name, reason = gpu_backend(transformer, slots)
+        # A figure of one path must not pass for the other's.
+        print(f"Decoding on {device}: {name}. {reason or ''}".rstrip(), file=sys.stderr)
+        return backend
     return TorchBackend(transformer, slots)
