@@ -2,6 +2,8 @@
 
 #include <immintrin.h>
 
+#include <system_error>
+
 namespace attentive {
 
 // A moment of waiting: a pause at first, about as long as a phase takes; then the core is offered to others, one of whom may
@@ -15,7 +17,11 @@ void relax(int turn) {
 }
 
 Team::Team(int threads) : size_(threads) {
-    for (int i = 1; i < size_; ++i) threads_.emplace_back([this, i] { work(i); });
+    threads_.reserve(size_);
+    try {
+        for (int i = 1; i < size_; ++i) threads_.emplace_back([this, i] { work(i); });
+    } catch (const std::system_error&) {  // the system gives no more threads: fewer helpers do the same work
+    }
 }
 
 Team::~Team() {
