@@ -25,11 +25,9 @@ def download(repository: str, revision: str = "main", cache: Path | None = None)
     """
     if not _REPOSITORY.fullmatch(repository):
         raise FolderError(f"{repository!r} is not the name of a model on the hub, such as Helsinki-NLP/opus-mt-en-de.")
-    try:
-        import huggingface_hub
-        from huggingface_hub import errors
-    except ImportError:
-        raise FolderError('Downloading needs the hub\'s client: pip install "attentive-server[hub]".') from None
+    import huggingface_hub  # slow to import, and nothing else here needs it
+    from huggingface_hub import errors
+
     # The client's versions differ in the HTTP library whose errors they let through.
     http_error: type[Exception] = errors.HfHubHTTPError.__bases__[0]
     try:
