@@ -72,7 +72,9 @@ class Settings:
 
     file_characters: int = setting(1_000_000, "characters in one file; its bytes are bounded by body-bytes", 1, MAX_INT)
     file_jobs: int = setting(4, "files that are translated at the same time; beyond it 429", 1, 1_000)
-    file_timeout_seconds: float = setting(1_800.0, "time after which the translation of a file is given up", 1.0, 86_400)
+    file_timeout_seconds: float = setting(
+        1_800.0, "time after which the translation of a file is given up", 1.0, 86_400
+    )
     file_keep_seconds: float = setting(1_800.0, "time that a translated file can be fetched", 1.0, 30 * 86_400)
     file_keep_bytes: int = setting(100_000_000, "size of all translated files that wait to be fetched", 1, MAX_INT)
     suggestions: bool = setting(False, "take better translations at /suggest and keep them in the data folder")
@@ -88,6 +90,7 @@ class Settings:
     )
 
     cors_origins: str = setting("*", "origins that browsers may call from, separated by commas")
+    otlp_endpoint: str = setting("", "OTLP/HTTP address that traces go to, as http://localhost:4318; empty sends none")
     log_format: LogFormat = setting("json", "form of the log lines on standard error")
     log_level: LogLevel = setting("info", "least severe log line that is written")
 

@@ -18,6 +18,7 @@ OWNERS = {
     "prometheus_client": ["server/metrics.py"],
     "fastapi": ["server/api/"],
     "starlette": ["server/api/"],
+    "opentelemetry": ["server/telemetry.py"],
 }
 """Library -> the files and folders that may import it."""
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
@@ -16,10 +17,12 @@ from server.api.dialects import deepl, deepl_documents, google
 from server.api.errors import ErrorWriter, Shape
 from server.api.middleware.exchange import Exchange
 from server.api.middleware.observe import Observe
+from server.api.middleware.trace import Trace
 from server.api.routes import admin, attention, docs, explorer, files, health, languages, looking, translate
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded
 from server.services import Services
+from server.telemetry import Telemetry
 from server.version import server_version
 
 ROUTERS = (
@@ -50,6 +53,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     """
     services = services or Services(settings)
     writer = ErrorWriter(SHAPES)
+    telemetry = Telemetry(settings.otlp_endpoint, server_version()) if settings.otlp_endpoint else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -58,6 +62,8 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
             yield
         finally:
             await services.stop()
+            if telemetry is not None:
+                await asyncio.to_thread(telemetry.close)
 
     async def refuse(request: Request, error: Exception) -> Response:
         if isinstance(error, Overloaded):
@@ -88,4 +94,6 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
         max_age=86_400,
     )
     app.add_middleware(Observe, metrics=services.metrics, writer=writer)
+    if telemetry is not None:
+        app.add_middleware(Trace, telemetry=telemetry)
     return app
