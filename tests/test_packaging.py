@@ -36,7 +36,7 @@ def test_every_package_is_listed() -> None:
 
 
 def test_every_file_that_is_not_python_is_package_data() -> None:
-    ignored = {".py", ".pyc", ".so", ".o"}
+    ignored = {".py", ".pyc", ".so", ".o", ".md"}
     everything = (path for top in ("model", "server") for path in (ROOT / top).rglob("*"))
     files = [path for path in everything if path.is_file() and path.suffix not in ignored]
     listed = {
