@@ -42,6 +42,13 @@ class Observe:
         identity = identified(scope)
         token = request_id.set(identity)
         status = CLIENT_CLOSED
+        closed = False
+
+        def close() -> None:
+            nonlocal closed
+            if not closed:
+                closed = True
+                self._close(scope, status, time.perf_counter() - began, identity)
 
         async def observed(message: Message) -> None:
             nonlocal status
@@ -51,6 +58,8 @@ class Observe:
                 names = (b"x-request-id", b"x-trace-id") if scope["path"].startswith("/v2/") else (b"x-request-id",)
                 ids = [(name, identity.encode()) for name in names]  # DeepL's clients know the second name
                 message["headers"] = [*headers, *ids, *missing(headers)]
+            elif not message.get("more_body", False):
+                close()  # before the last of the answer goes out, so that whoever has it finds it counted
             await send(message)
 
         try:
@@ -62,8 +71,8 @@ class Observe:
                     raise
                 await self.writer.response(scope["path"], error)(scope, receive, observed)
         finally:
+            close()
             request_id.reset(token)
-            self._close(scope, status, time.perf_counter() - began, identity)
 
     def _close(self, scope: Scope, status: int, seconds: float, identity: str) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
