@@ -21,7 +21,7 @@ class TranslationRequest:
 
     `split` None cuts text at line ends and after sentences, HTML after sentences only. `options` holds for every
     sentence. `client` is an opaque key of the caller, for fairness. `deadline` is a moment on
-    the monotonic clock, in seconds.
+    the monotonic clock, in seconds. `remember` False keeps it out of the history.
     """
 
     texts: tuple[str, ...]
@@ -32,6 +32,7 @@ class TranslationRequest:
     options: DecodingOptions = DecodingOptions()
     client: str = ""
     deadline: float | None = None
+    remember: bool = True
 
 
 @dataclass(frozen=True, slots=True)

@@ -176,7 +176,7 @@ class Translator:
             flat = tuple(sentence for passage in sentences for sentence in passage)
             legs.append(TranslatedLeg(leg.model.name, leg.model.key, leg.source, leg.target, text, flat))
         translation = Translation(new_id(), text, alternatives, prepared.detected, tuple(legs))
-        if self.history is not None:
+        if self.history is not None and request.remember:
             self.history.record(recorded(translation))
         return translation
 

@@ -58,7 +58,7 @@ class Documents:
                 source = await self._source(document, request)
                 translated: list[str] = []
                 for texts in batches(document.texts):
-                    step = dataclasses.replace(request, texts=texts, source=source, format=document.format)
+                    step = dataclasses.replace(request, texts=texts, source=source, format=document.format, remember=False)
                     translated += await self._step(step, patient or bool(translated))
                 return await asyncio.to_thread(document.write, translated)
 

@@ -173,3 +173,9 @@ def test_a_deadline_ends_a_file(serve, engine):
     )
     assert answer.status_code == 504
     assert time.monotonic() - began < 20
+
+
+def test_the_history_is_not_filled_by_files(client):
+    history = client.app.state.services.history
+    fetch(client, send(client))
+    assert len(history) == 0
