@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel
@@ -38,22 +39,25 @@ def documented(
     return {"summary": summary, "responses": responses, "openapi_extra": extra, "response_model": None}
 
 
-def documented_query(summary: str, parameters: type[BaseModel], answer: Any = dict[str, Any]) -> dict[str, Any]:
-    """The same for a GET whose parameters are all in the query string."""
+def documented_query(
+    summary: str, parameters: type[BaseModel], answer: Any = dict[str, Any], also: Sequence[str] = ()
+) -> dict[str, Any]:
+    """The same for a GET whose parameters are all in the query string; `also` are further media types of its answer."""
     schema = parameters.model_json_schema(ref_template="#/components/schemas/{model}")
     errors = {400: ERRORS[400], 404: "No such id.", 410: "The id is no longer kept."}
     errors |= {status: ERRORS[status] for status in (429, 503, 504)}
     responses: dict[int | str, dict[str, Any]] = {
         status: {"model": ErrorAnswer, "description": text} for status, text in errors.items()
     }
-    responses[200] = {"model": answer}
+    responses[200] = {"model": answer, "content": {kind: {"schema": {"type": "string"}} for kind in also}}
     query = [
         {
             "name": name,
             "in": "query",
             "required": name in schema.get("required", ()),
             "description": field.get("description", ""),
-            "schema": field,
+            "schema": {key: value for key, value in field.items() if key != "examples"},
+            **({"example": field["examples"][0]} if field.get("examples") else {}),
         }
         for name, field in schema["properties"].items()
     ]

@@ -13,6 +13,7 @@ from model.attention_maps import attention_maps
 from model.config import ModelConfig, Norm, Positions
 from model.inference import TorchBackend
 from model.options import DecodingOptions, Hypothesis
+from model.quantization import quantize
 from model.search import translate
 from model.transformer import Transformer
 
@@ -91,6 +92,22 @@ def test_maps_are_those_of_the_incremental_decode(
             np.testing.assert_allclose(maps.decoder[layer, :, place, : place + 1], own[:, 0, : place + 1], atol=1e-5)
             np.testing.assert_allclose(maps.cross[layer, :, place], cross[:, 0], atol=1e-5)
     np.testing.assert_allclose(maps.token_scores[: len(found.token_scores)], found.token_scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_int8_maps_are_those_of_the_int8_decode(looks: Looks, beam_size: int) -> None:
+    """But for a rounding that tips: one step of 1/127 in a row of activations."""
+    transformer = quantize(build())
+    found = decode(transformer, DecodingOptions(beam_size=beam_size, max_length=12))
+    maps = attention_maps(transformer, SOURCE, found.tokens)
+    looks.seen.clear()
+    decode(transformer, DecodingOptions(prefix=found.tokens))
+    layers = transformer.config.decoder_layers
+    steps = looks.seen[transformer.config.encoder_layers :]
+    for place in range(len(found.tokens)):
+        for layer in range(layers):
+            cross = steps[2 * (place * layers + layer) + 1]
+            np.testing.assert_allclose(maps.cross[layer, :, place], cross[:, 0], atol=0.02)
 
 
 def test_rows_are_distributions_and_the_decoder_never_looks_ahead() -> None:

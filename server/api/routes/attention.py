@@ -96,7 +96,12 @@ class AttentionParameters(Schema):
     )
 
 
-@router.get("/attention", **documented_query("Attention behind a translation", AttentionParameters))
+@router.get(
+    "/attention",
+    **documented_query(
+        "Attention behind a translation", AttentionParameters, also=[kind.split(";")[0] for kind in MEDIA.values()][1:]
+    ),
+)
 async def attention(request: Request) -> Response:
     query = parameters.pairs(request.scope["query_string"])
     if wants_page(request, query):
