@@ -13,6 +13,7 @@ from torch import Tensor
 
 from model.folder import FolderError, ModelFolder
 from model.transformer import Transformer
+from model.uninitialized import Uninitialized
 
 SHARD_BYTES = 44_000_000
 _INDEX = "model.safetensors.index.json"
@@ -42,12 +43,12 @@ def load_model(
     folder: ModelFolder, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> Transformer:
     """Build the Transformer of a folder and load its weights. Raises FolderError naming wrong, missing or extra tensors."""
-    with torch.device("meta"):
+    with Uninitialized():
         transformer = Transformer(folder.model)
     expected = {name: tuple(tensor.shape) for name, tensor in transformer.state_dict().items()}
     tensors = read_tensors(weight_files(folder.path), expected)
     transformer.load_state_dict(tensors, assign=True)
-    return _with_buffers(transformer, folder).to(device=device, dtype=dtype).eval()
+    return transformer.to(device=device, dtype=dtype).eval()
 
 
 def weight_files(path: Path) -> list[Path]:
@@ -89,13 +90,6 @@ def read_tensors(files: Iterable[Path], expected: dict[str, tuple[int, ...]]) ->
         shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         raise FolderError(f"The weights lack {shown}.")
     return tensors
-
-
-def _with_buffers(transformer: Transformer, folder: ModelFolder) -> Transformer:
-    """Buffers that are computed, not stored, are still on the meta device after loading: compute them."""
-    if folder.model.positions.startswith("sinusoidal"):
-        transformer.build_position_table(torch.device("cpu"))
-    return transformer
 
 
 def _shards(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from model.config import ModelConfig
 from model.transformer import Transformer
+from model.uninitialized import Uninitialized
 
 _EXACT_TERMS = 1024
 """So many products of int8 sum to less than 2^24 and are exact in float32, in any order."""
@@ -98,7 +99,7 @@ class QuantizedTransformer(Transformer):
     """A Transformer whose matrices are int8; LayerNorm, softmax, keys and values stay float32. Only for evaluation."""
 
     def __init__(self, config: ModelConfig) -> None:
-        with torch.device("meta"):
+        with Uninitialized():
             super().__init__(config)
 
     def logits(self, features: Tensor) -> Tensor:
