@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import zipfile
+from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-import torch
 import yaml
-from numpy.lib import format as npy
 from torch import Tensor
 
 from model.config import ConfigError, ModelConfig
+from model.marian.archive import Archive
 from model.marian.keys import Part, parts
 from model.marian.reading import (
-    MAX_TEXT_BYTES,
     MAX_VOCABULARY_BYTES,
     Imported,
     ImportRefused,
@@ -30,14 +27,9 @@ from model.marian.reading import (
 )
 from model.marian.vocabulary import parse_vocab_yml
 
-_OPTIONS = "special:model.yml"
 _ACTIVATIONS = {"relu": "relu", "swish": "swish"}
-_FLOATING = (np.dtype("float32"), np.dtype("float16"))
-Shape = tuple[int | None, ...]
 _MAX_LENGTH = 512
 """Marian's sinusoids have no end; OPUS-MT's models were trained on sentences of at most 500 pieces."""
-_MAX_COMPRESSION = 4
-"""Weights barely compress: an archive that unpacks to more than this many times its size is an attack."""
 _NORMS = {
     ("", "dan", ""): "post",
     ("n", "da", "n"): "pre",
@@ -59,7 +51,7 @@ def read_npz(path: Path) -> Imported:
     file = path / plain_name(path / "decoder.yml", models[0])
     names = [plain_name(path / "decoder.yml", name) for name in vocabularies]
     source, target = (_vocabulary(path / name) for name in names)
-    with contextlib.closing(_Archive(file)) as arrays:
+    with contextlib.closing(Archive(file)) as arrays:
         config = read_options(file, arrays.options(), len(source), len(target), source == target)
         source = check_vocabulary(path / names[0], source, config.source_vocab_size or config.vocab_size)
         target = check_vocabulary(path / names[1], target, config.vocab_size)
@@ -83,6 +75,7 @@ def read_npz(path: Path) -> Imported:
 def read_options(file: Path, options: dict[str, Any], source_size: int, target_size: int, one_vocabulary: bool) -> ModelConfig:
     """Marian's training options as our shape. Raises ImportRefused with every reason why they cannot be."""
     reasons = _unrepresentable(options)
+    tied = bool(options.get("tied-embeddings-all") or (options.get("tied-embeddings-src") and options.get("tied-embeddings")))
     before, after, top = (
         str(options.get(f"transformer-{place}") or "") for place in ("preprocess", "postprocess", "postprocess-top")
     )
@@ -92,8 +85,8 @@ def read_options(file: Path, options: dict[str, Any], source_size: int, target_s
             f"its residual layout ({before!r}, {after!r}, {top!r}) is neither post-norm ('', 'dan', '') "
             "nor pre-norm ('n', 'da', 'n')"
         )
-    if options.get("tied-embeddings-all") and not one_vocabulary:
-        reasons.append("tied-embeddings-all needs one vocabulary, and the two files differ")
+    if tied and not one_vocabulary:
+        reasons.append("its tied embeddings need one vocabulary, and the two files differ")
     if reasons:
         raise ImportRefused(file, reasons)
     try:
@@ -111,7 +104,7 @@ def read_options(file: Path, options: dict[str, Any], source_size: int, target_s
             norm="pre" if norm == "pre" else "post",
             activation=_ACTIVATIONS[options["transformer-ffn-activation"]],  # type: ignore[arg-type]
             positions="sinusoidal_half",
-            tied_embeddings=bool(options.get("tied-embeddings-all")),
+            tied_embeddings=tied,
             output_bias=not options.get("output-omit-bias", False),
             max_length=_MAX_LENGTH,
             zero_start_embedding=True,
@@ -146,67 +139,7 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
     return reasons
 
 
-class _Archive:
-    """An .npz, opened without trust: an array is read only when its header matches what is asked for."""
-
-    def __init__(self, file: Path) -> None:
-        self._file = file
-        try:
-            self._zip = zipfile.ZipFile(file)
-        except (OSError, zipfile.BadZipFile, ValueError):
-            raise ImportRefused(file, ["the file is not readable as .npz"]) from None
-        members = {info.filename.removesuffix(".npy"): info for info in self._zip.infolist()}
-        if sum(info.file_size for info in members.values()) > _MAX_COMPRESSION * max(1, file.stat().st_size):
-            raise ImportRefused(file, ["the archive claims to hold far more than its size"])
-        self.members = members
-
-    def options(self) -> dict[str, Any]:
-        """Marian's own options, stored as bytes of YAML."""
-        if _OPTIONS not in self.members:
-            raise ImportRefused(self._file, [f"it lacks {_OPTIONS}"])
-        if self.members[_OPTIONS].file_size > MAX_TEXT_BYTES:
-            raise ImportRefused(self._file, [f"{_OPTIONS} is larger than {MAX_TEXT_BYTES} bytes"])
-        array = self._array(_OPTIONS, (None,), (np.dtype("int8"), np.dtype("uint8")))
-        try:
-            options = yaml.safe_load(array.tobytes().rstrip(b"\0").decode("utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
-            raise ImportRefused(self._file, [f"{_OPTIONS} is not YAML"]) from None
-        if not isinstance(options, dict):
-            raise ImportRefused(self._file, [f"{_OPTIONS} does not hold an object"])
-        return options
-
-    def tensor(self, name: str, shape: Shape) -> Tensor:
-        """The array `name`, finite, of `shape`, in which None fits any size."""
-        tensor = torch.from_numpy(self._array(name, shape, _FLOATING))
-        if not torch.isfinite(tensor).all():
-            raise ImportRefused(self._file, [f"{name} holds numbers that are not finite"])
-        return tensor
-
-    def _array(self, name: str, shape: Shape, dtypes: tuple[np.dtype[Any], ...]) -> np.ndarray[Any, Any]:
-        info = self.members[name]
-        try:
-            with self._zip.open(info) as member:
-                version = npy.read_magic(member)
-                read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-                found, fortran, dtype = read(member)
-                if dtype not in dtypes or fortran:
-                    raise ImportRefused(self._file, [f"{name} is {dtype}, not {' or '.join(map(str, dtypes))} in C order"])
-                if len(found) != len(shape) or any(want not in (None, size) for size, want in zip(found, shape, strict=True)):
-                    raise ImportRefused(self._file, [f"{name} has shape {found}, the options ask for {shape}"])
-                data = member.read(info.file_size)
-        except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
-            if isinstance(error, ImportRefused):
-                raise
-            raise ImportRefused(self._file, [f"{name} is truncated or broken"]) from None
-        if len(data) != int(np.prod(found, dtype=np.int64)) * dtype.itemsize:
-            raise ImportRefused(self._file, [f"{name} is truncated"])
-        return np.frombuffer(bytearray(data), dtype=dtype).reshape(found)
-
-    def close(self) -> None:
-        self._zip.close()
-
-
-def _translate(file: Path, config: ModelConfig, arrays: _Archive) -> tuple[ModelConfig, dict[str, Tensor]]:
+def _translate(file: Path, config: ModelConfig, arrays: Archive) -> tuple[ModelConfig, dict[str, Tensor]]:
     """Our tensors from Marian's, and what they tell about the shape."""
     wanted = _wanted(config, arrays)
     present = set(arrays.members)
@@ -229,19 +162,17 @@ def _translate(file: Path, config: ModelConfig, arrays: _Archive) -> tuple[Model
     return config, tensors
 
 
-def _wanted(config: ModelConfig, arrays: _Archive) -> dict[str, tuple[int, ...]]:
+def _wanted(config: ModelConfig, arrays: Archive) -> dict[str, tuple[int, ...]]:
     """Name -> shape of every array of this model, under the names that its kind of tying uses."""
     width, target = config.d_model, config.vocab_size
     shapes: dict[str, tuple[int, ...]] = {}
-    if config.tied_embeddings:
-        shapes["Wemb"] = (target, width)
-    else:
-        shapes["encoder_Wemb"] = (config.source_vocab_size or target, width)
-        shapes["decoder_Wemb"] = (target, width)
-        if "decoder_ff_logit_out_Wt" in arrays.members:
-            shapes["decoder_ff_logit_out_Wt"] = (target, width)
-        elif "decoder_ff_logit_out_W" in arrays.members:
-            shapes["decoder_ff_logit_out_W"] = (width, target)
+    source, written = _embedding_names(arrays.members)
+    shapes[source] = (config.source_vocab_size or target, width)
+    shapes[written] = (target, width)
+    if not config.tied_embeddings:
+        for name, shape in (("decoder_ff_logit_out_Wt", (target, width)), ("decoder_ff_logit_out_W", (width, target))):
+            if name in arrays.members:
+                shapes[name] = shape
     if config.output_bias:
         shapes["decoder_ff_logit_out_b"] = (1, target)
     for part in parts(config):
@@ -249,6 +180,11 @@ def _wanted(config: ModelConfig, arrays: _Archive) -> dict[str, tuple[int, ...]]
         shapes[part.marian_weight] = (inputs, outputs) if part.linear else (1, width)
         shapes[part.marian_bias] = (1, outputs)
     return shapes
+
+
+def _embedding_names(names: Container[str]) -> tuple[str, str]:
+    """Source and target embedding: one matrix for both, or one for each."""
+    return ("Wemb", "Wemb") if "Wemb" in names else ("encoder_Wemb", "decoder_Wemb")
 
 
 def _sizes(part: Part, config: ModelConfig) -> tuple[int, int]:
@@ -261,16 +197,17 @@ def _embeddings(config: ModelConfig, raw: dict[str, Tensor]) -> dict[str, Tensor
     tensors = {}
     if config.output_bias:
         tensors["output_bias"] = raw["decoder_ff_logit_out_b"].reshape(-1).clone()
+    source, written = _embedding_names(raw)
+    target = raw[written]
     if config.tied_embeddings:
-        return {**tensors, "embedding.weight": raw["Wemb"].clone()}
-    target = raw["decoder_Wemb"]
+        return {**tensors, "embedding.weight": target.clone()}
     head = raw.get("decoder_ff_logit_out_Wt", target)
     if "decoder_ff_logit_out_W" in raw:
         head = raw["decoder_ff_logit_out_W"].T
     return {
         **tensors,
         "embedding.weight": target.clone(),
-        "source_embedding.weight": raw["encoder_Wemb"].clone(),
+        "source_embedding.weight": raw[source].clone(),
         "projection.weight": head.clone().contiguous(),
     }
 

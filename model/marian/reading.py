@@ -135,4 +135,5 @@ def read_card(path: Path) -> tuple[str, tuple[str, ...]]:
     listed = fields.get("language") or []
     codes = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
     stated = fields.get("license")
-    return stated if isinstance(stated, str) else "", tuple(code for code in codes if isinstance(code, str))
+    spoken = ("no" if code is False else code for code in codes)  # YAML reads Norwegian as a refusal
+    return stated if isinstance(stated, str) else "", tuple(code for code in spoken if isinstance(code, str))

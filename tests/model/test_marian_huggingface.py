@@ -87,6 +87,14 @@ def test_what_the_caller_says_wins(copy: Path) -> None:
     assert (folder.name, folder.pairs, folder.license, folder.origin) == ("mine", (("fr", "nds"),), "MIT", "a friend")
 
 
+def test_the_languages_of_a_group_come_from_the_card(copy: Path) -> None:
+    (copy / "README.md").write_text("---\nlicense: apache-2.0\nlanguage:\n- no\n- sv\n- de\n- gmq\n---\n", encoding="utf-8")
+    change(copy / "tokenizer_config.json", source_lang="gmq", target_lang="deu")
+    folder = imported(copy, name="opus-mt-gmq-de", targets=["de"])
+    assert folder.pairs == (("no", "de"), ("sv", "de"))
+    assert folder.license == "apache-2.0"
+
+
 def test_an_existing_folder_is_replaced_only_on_request(copy: Path) -> None:
     first = imported(copy, license="one")
     with pytest.raises(FolderError, match="exists already"):

@@ -73,6 +73,25 @@ def test_learned_positions(tmp_path: Path) -> None:
     assert torch.equal(load_model(folder).positions.weight, torch.from_numpy(table))
 
 
+@pytest.mark.parametrize("separate_output", [False, True])
+def test_one_embedding_matrix_for_both_sides(separate_output: bool, tmp_path: Path) -> None:
+    """tied-embeddings-src, with tied-embeddings or without it."""
+    original = random_marian(tmp_path / "marian")
+    matrix = original.embedding.weight.detach()
+    output = torch.randn_like(matrix)
+    file = tmp_path / "marian" / "model.npz"
+    ties = {"tied-embeddings-all": False, "tied-embeddings-src": True, "tied-embeddings": not separate_output}
+    write_marian(file, original, **ties)
+    if separate_output:
+        change(file, decoder_ff_logit_out_W=np.ascontiguousarray(output.numpy().T))
+    imported = load_model(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))
+    assert torch.equal(imported.embedding.weight, matrix)
+    assert imported.config.tied_embeddings is not separate_output
+    if separate_output:
+        assert torch.equal(imported.source_embedding.weight, matrix)
+        assert torch.equal(imported.projection.weight, output)
+
+
 def test_vocab_yml() -> None:
     text = '</s>: 0\n<unk>: 1\n",": 2\n"\\"": 3\n\'a\'\'b\': 4\n▁:: 5\n? "long\\tkey"\n: 6\n"\\x41": 7\n"\\u2581x": 8\n#: 9\n'
     assert parse_vocab_yml(text) == {
