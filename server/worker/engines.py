@@ -115,13 +115,15 @@ class Weights:
         from model.checkpoint import load_model
         from model.quantization import quantize
 
-        torch.set_num_threads(self._place.threads)
+        torch.set_num_threads(1)  # an engine may be decoding: torch's threads spin while they wait, on its cores
         if self._place.dtype == "int8":
-            quantized = quantize(load_model(self._folder))
-            for parameter in quantized.parameters():  # the few floats it shares would keep the whole file mapped
+            transformer: Transformer = quantize(load_model(self._folder))
+            for parameter in transformer.parameters():  # the few floats it shares would keep the whole file mapped
                 parameter.data = parameter.data.clone()
-            return quantized
-        return load_model(self._folder, dtype=getattr(torch, self._place.dtype), device=self._place.device)
+        else:
+            transformer = load_model(self._folder, dtype=getattr(torch, self._place.dtype), device=self._place.device)
+        torch.set_num_threads(self._place.threads)
+        return transformer
 
 
 @dataclass(slots=True, eq=False)
