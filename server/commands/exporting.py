@@ -15,7 +15,9 @@ HELP = "Export a model for CTranslate2 or Hugging Face's transformers."
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--to", required=True, choices=("ctranslate2", "huggingface"), help="layout to write")
-    parser.add_argument("--quantization", help="CTranslate2's: int8, int8_float16, float16, bfloat16, ...; float32 if not given")
+    parser.add_argument(
+        "--quantization", help="CTranslate2's: int8, int8_float16, float16, bfloat16, ...; float32 if not given"
+    )
     parser.add_argument("model", help="a model folder, or a name that `attentive models` lists")
     parser.add_argument("output", type=Path, help="folder to create")
     add_flags(parser, ("weights",))

@@ -25,8 +25,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def add_options(parser: argparse.ArgumentParser) -> None:
     """What may be said about a model beside its files, for `import` and `pull`."""
     parser.add_argument("--name", help="name of the new folder; the model's own unless given")
-    parser.add_argument("--source", metavar="CODES", default="", help="source languages, by commas, if the files do not tell")
-    parser.add_argument("--target", metavar="CODES", default="", help="target languages, by commas, if the files do not tell")
+    parser.add_argument(
+        "--source", metavar="CODES", default="", help="source languages, by commas, if the files do not tell"
+    )
+    parser.add_argument(
+        "--target", metavar="CODES", default="", help="target languages, by commas, if the files do not tell"
+    )
     parser.add_argument("--license", help="licence of the weights if the files do not tell")
     parser.add_argument("--replace", action="store_true", help="replace a folder of the same name")
     add_flags(parser, ("weights",))
@@ -41,8 +45,11 @@ def options(arguments: argparse.Namespace, **changes: str) -> ImportOptions:
     from model.marian.importer import ImportOptions  # imports torch
 
     said = {
-        "name": arguments.name, "sources": codes(arguments.source), "targets": codes(arguments.target),
-        "license": arguments.license, "replace": arguments.replace,
+        "name": arguments.name,
+        "sources": codes(arguments.source),
+        "targets": codes(arguments.target),
+        "license": arguments.license,
+        "replace": arguments.replace,
     }
     return ImportOptions(**{**said, **changes})
 

@@ -14,7 +14,9 @@ HELP = "Download a Marian or OPUS-MT model from the Hugging Face hub and import 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", help="name on the hub, such as Helsinki-NLP/opus-mt-en-de")
-    parser.add_argument("--revision", default="main", help="branch, tag or commit; what it means now is noted in the folder")
+    parser.add_argument(
+        "--revision", default="main", help="branch, tag or commit; what it means now is noted in the folder"
+    )
     add_options(parser)
 
 
@@ -26,5 +28,7 @@ def run(arguments: argparse.Namespace) -> int:
     except FolderError as error:
         raise InvalidRequest(str(error)) from None
     name = arguments.name or arguments.model.rpartition("/")[2]
-    import_from(path, arguments, options(arguments, name=name, origin=f"https://huggingface.co/{arguments.model}/tree/{commit}"))
+    import_from(
+        path, arguments, options(arguments, name=name, origin=f"https://huggingface.co/{arguments.model}/tree/{commit}")
+    )
     return 0
