@@ -20,7 +20,7 @@ METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 class Archive:
-    """The entries of a zip in memory. Raises InvalidRequest or PayloadTooLarge before anything is unpacked."""
+    """The entries of a zip in memory. Raises InvalidRequest, or PayloadTooLarge before anything is unpacked."""
 
     def __init__(self, data: bytes) -> None:
         try:
@@ -36,6 +36,8 @@ class Archive:
             raise InvalidRequest("The file is damaged: two of its parts have the same name.")
         if any(entry.flag_bits & 1 or entry.compress_type not in METHODS for entry in self._entries):
             raise InvalidRequest("The file is encrypted or packed in a way that is not read here.")
+        for entry in self._entries:  # damage anywhere is told before the work is done, not after
+            self._unpacked(entry)
 
     def part(self, name: str) -> bytes:
         """One entry to be read, at most PART_BYTES. Raises InvalidRequest where it is missing or damaged."""
