@@ -13,7 +13,7 @@ Role = Literal["previous", "next", "same", "start", "end", "diagonal", "broad", 
 
 _ROLE_SHARE = 0.5
 """A head has a role when at least this share of its queries looks there most."""
-_DIAGONAL, _BROAD = 0.7, 0.8
+_DIAGONAL, _BROAD = 0.4, 0.8
 
 
 @dataclass(frozen=True, slots=True)

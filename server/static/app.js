@@ -81,7 +81,7 @@
     $("output").replaceChildren();
     $("mirror").replaceChildren();
     for (const id of ["inside", "copy", "link", "curl", "report", "others", "alternatives"]) $(id).hidden = true;
-    $("facts").textContent = $("detected").textContent = "";
+    $("facts").textContent = $("detected").textContent = $("legend").textContent = "";
     $("examples").hidden = false;
   }
 
@@ -201,6 +201,9 @@
     fill(item.target, found.target, "targets");
     if (item.source.textContent) fill(item.source, found.source, "sources");
     else item.sources = new Map();
+    const shown = (kind) => document.querySelector(`#translate .w.${kind}`);
+    const key = (kind, text) => (shown(kind) ? [el("span", { class: "w " + kind }, "abc"), ` ${text}  `] : []);
+    $("legend").replaceChildren(...key("unsure", "the model was unsure (< 25 %)"), ...key("missed", "hardly looked at: perhaps left out"));
   }
   function light(item, side, i) {
     const { rows, columns, data } = item.soft;
@@ -320,14 +323,14 @@
 
   /** Words that went and came, by longest common subsequence. */
   function diff(before, after) {
-    const a = before.split(/(\s+)/), b = after.split(/(\s+)/);
+    const a = before.match(/\S+\s*/g) || [], b = after.match(/\S+\s*/g) || [];
     const best = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
     for (let i = a.length - 1; i >= 0; i--) for (let j = b.length - 1; j >= 0; j--) best[i][j] = a[i] === b[j] ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
     const parts = [];
     let i = 0, j = 0;
     while (i < a.length || j < b.length) {
       if (i < a.length && j < b.length && a[i] === b[j]) parts.push(a[i++]), j++;
-      else if (j < b.length && (i >= a.length || best[i][j + 1] >= best[i + 1][j])) parts.push(el("ins", {}, b[j++]));
+      else if (j < b.length && (i >= a.length || best[i][j + 1] > best[i + 1][j])) parts.push(el("ins", {}, b[j++]));
       else parts.push(el("del", {}, a[i++]));
     }
     return parts;
