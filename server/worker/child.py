@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import signal
 import subprocess
 import threading
 from collections.abc import Callable, Sequence
@@ -72,10 +73,17 @@ class Child:
         self._unsent.append(message)
 
     def kill(self) -> None:
-        """End it now (SIGKILL); `on_exit` follows."""
+        """End it now; `on_exit` follows."""
+        self._signal(signal.SIGKILL)
+
+    def abort(self) -> None:
+        """End it, but let it first write to the log where it is stuck (faulthandler); `on_exit` follows."""
+        self._signal(signal.SIGABRT)
+        self._loop.call_later(_LAST_WORDS, self.kill)
+
+    def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and not self._ended.is_set():
-            with contextlib.suppress(ProcessLookupError):
-                self._process.kill()
+            self._process.send_signal(number)  # does nothing to a process that has ended and was waited for
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []

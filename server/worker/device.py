@@ -164,7 +164,7 @@ class Device:
         _log.error("worker %d %s; killing it", self.index, reason, extra={"worker_pid": self.pid})
         self._shot = True
         if self._child is not None:
-            self._child.kill()
+            self._child.abort()
 
     # -- what it says --------------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import faulthandler
 import os
+import resource
 import signal
 import sys
 import time
@@ -244,6 +245,7 @@ def serve(arguments: Items[str], start: Callable[[WorkerOptions, int], Runner]) 
     Ctrl-C and SIGTERM reach a whole process group; when to stop is the API process's business, so both are ignored.
     """
     faulthandler.enable()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold what callers sent
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     read_fd, write_fd, index, text = arguments
