@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 import re
 from collections.abc import Sequence
@@ -18,51 +19,60 @@ from server.worker.supervisor import Supervisor, WorkerFailure
 
 log = logging.getLogger(__name__)
 WORD = re.compile(r"\w+")
+ALIGNMENTS_AT_ONCE = 4
+"""Looks that wait in the workers for the sake of markup, besides those that callers ask for."""
 
 
-async def links(engine: Supervisor, plan: Plan, sentences: Sequence[Sentence], boundaries: Sequence[int]) -> list[Link]:
-    """Links between a passage and the translation that `Plan.join` makes of it, for the best hypotheses.
+class Aligner:
+    """Asks the workers, a few at a time, so that no look is refused: a translation must not depend on how busy it
+    is."""
 
-    Only a sentence with a boundary of markup inside needs to know about its words; any other is linked as a whole.
-    """
-    found: list[Link] = []
-    done, written = 0, 0
-    for segment, sentence in zip(plan.segments, sentences, strict=True):
-        start, end = segment.span
-        written += start - done  # the separator before it
+    def __init__(self, engine: Supervisor) -> None:
+        self.engine = engine
+        self._turn = asyncio.Semaphore(ALIGNMENTS_AT_ONCE)
+
+    async def links(self, plan: Plan, sentences: Sequence[Sentence], boundaries: Sequence[int]) -> list[Link]:
+        """Links between a passage and the translation that `Plan.join` makes of it, for the best hypotheses.
+
+        Only a sentence with a boundary of markup inside needs to know about its words; any other is linked as a whole.
+        """
+        found: list[Link] = []
+        done, written = 0, 0
+        for segment, sentence in zip(plan.segments, sentences, strict=True):
+            start, end = segment.span
+            written += start - done  # the separator before it
+            target = sentence.targets[0]
+            if any(start < boundary < end for boundary in boundaries):
+                inner = await self._inner(plan.leg, segment, sentence)
+                found += [(shifted(source, start), shifted(goal, written)) for source, goal in inner]
+            else:
+                found.append(((start, end), (written, written + len(target))))
+            written += len(target)
+            done = end
+        return found
+
+    async def within(self, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
+        """Links between the words of one sentence as the model read and wrote it, in characters."""
+        decoding = leg.model.tokenizer.decode_pieces(tokens)
+        try:
+            async with self._turn:
+                attended = await self.engine.attend(leg.model.key, ids, tokens)
+        except WorkerFailure as failure:
+            log.warning("no alignment: %s", failure.message)
+            return proportional(read, decoding.text)
+        encoding = leg.model.tokenizer.encode(read, leg.target)
+        return by_attention(attended, encoding.offsets, decoding.offsets) or proportional(read, decoding.text)
+
+    async def _inner(self, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
+        """Links between a segment and its translation as they stand in the texts."""
         target = sentence.targets[0]
-        if any(start < boundary < end for boundary in boundaries):
-            inner = await _inner(engine, plan.leg, segment, sentence)
-            found += [(shifted(source, start), shifted(goal, written)) for source, goal in inner]
-        else:
-            found.append(((start, end), (written, written + len(target))))
-        written += len(target)
-        done = end
-    return found
-
-
-async def _inner(engine: Supervisor, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
-    """Links between a segment and its translation as they stand in the texts."""
-    target = sentence.targets[0]
-    if sentence.copied:
-        return [(found.span(), found.span()) for found in WORD.finditer(target)]
-    found = await within(engine, leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)
-    written = leg.model.tokenizer.decode(sentence.hypotheses[0].tokens)
-    # Where something was taken out and put back, the model's characters are not those of the texts.
-    same = len(sentence.read) == len(segment.text) and len(written) == len(target)
-    return found if same else proportional(segment.text, target)
-
-
-async def within(engine: Supervisor, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
-    """Links between the words of one sentence as the model read and wrote it, in characters."""
-    decoding = leg.model.tokenizer.decode_pieces(tokens)
-    try:
-        attended = await engine.attend(leg.model.key, ids, tokens)
-    except WorkerFailure as failure:
-        log.warning("no alignment: %s", failure.message)
-        return proportional(read, decoding.text)
-    encoding = leg.model.tokenizer.encode(read, leg.target)
-    return by_attention(attended, encoding.offsets, decoding.offsets) or proportional(read, decoding.text)
+        if sentence.copied:
+            return [(found.span(), found.span()) for found in WORD.finditer(target)]
+        found = await self.within(leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)
+        written = leg.model.tokenizer.decode(sentence.hypotheses[0].tokens)
+        # Where something was taken out and put back, the model's characters are not those of the texts.
+        same = len(sentence.read) == len(segment.text) and len(written) == len(target)
+        return found if same else proportional(segment.text, target)
 
 
 def by_attention(attended: Attended, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:

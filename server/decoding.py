@@ -6,7 +6,7 @@ import asyncio
 import time
 from collections.abc import Callable
 
-from server.alignment import proportional, within
+from server.alignment import Aligner, proportional
 from server.catalog import Leg
 from server.metrics import Metrics
 from server.planning import Segment, lost, without
@@ -26,6 +26,7 @@ class SentenceDecoder:
     def __init__(self, engine: Supervisor, metrics: Metrics) -> None:
         self.engine = engine
         self.metrics = metrics
+        self.aligner = Aligner(engine)
         self.flights: SingleFlight[Translated] = SingleFlight()
 
     def seat(
@@ -85,7 +86,7 @@ class SentenceDecoder:
             return write(text)
         inside = any(0 < mark.span[0] < len(segment.read.rstrip()) for mark in segment.marks)
         if inside and rank == 0:
-            links = await within(self.engine, leg, segment.read, segment.ids, answer.hypotheses[0].tokens)
+            links = await self.aligner.within(leg, segment.read, segment.ids, answer.hypotheses[0].tokens)
         else:
             links = proportional(segment.read, text)
         return put_back(segment.marks, segment.read, text, links, write)

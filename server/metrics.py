@@ -83,7 +83,7 @@ class Metrics:
         self._slots = Gauge("attentive_kv_slots_in_use_ratio", "Key and value slots in use.", registry=registry)
         self._build = Gauge("attentive_build_info", "Version of the server.", ("version",), registry=registry)
         self._build.labels(version).set(1)
-        for reason in ("queue", "deadline", "rate"):
+        for reason in ("queue", "deadline", "rate", "looks"):
             self._rejected.labels(reason)
         for reason in ("stop", "length"):
             self._success.labels(reason)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from server.access import Access
 from server.admission import Admission
+from server.alignment import ALIGNMENTS_AT_ONCE
 from server.catalog import Catalog, ServedModel
 from server.config import Settings
 from server.errors import SettingsError
@@ -193,5 +194,5 @@ def worker_options(settings: Settings) -> WorkerOptions:
         threads=settings.threads,
         slots=settings.slots,
         max_batch_tokens=settings.prefill_tokens,
-        max_attention_jobs=settings.attention_jobs,
+        max_attention_jobs=settings.attention_jobs + ALIGNMENTS_AT_ONCE,
     )

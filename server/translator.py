@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from server.admission import Admission
-from server.alignment import links
 from server.catalog import AUTO, Catalog, Leg
 from server.decoding import SentenceDecoder, copied
 from server.errors import AttentiveError, DeadlineExceeded, InvalidRequest, Overloaded, TranslationFailed, Unavailable
@@ -216,7 +215,7 @@ class Translator:
 
     async def _links(self, passage: Passage, plan: Plan, sentences: Sequence[Sentence]) -> list[Link]:
         """Which words became which, for a passage that has markup within it."""
-        return await links(self.engine, plan, sentences, passage.boundaries) if passage.marks else []
+        return await self.decoder.aligner.links(plan, sentences, passage.boundaries) if passage.marks else []
 
     def _progress(
         self, listener: Listener | None, number: int, position: int, plan: Plan
@@ -311,6 +310,8 @@ def explained(failure: WorkerFailure) -> AttentiveError:
             return InvalidRequest(failure.message)
         case "deadline":
             return DeadlineExceeded(failure.message)
+        case "overloaded":
+            return Overloaded(failure.message, reason="looks")
         case "cancelled" | "unknown_model" | "out_of_memory":
             return Unavailable(failure.message)
         case _:

@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.tokenizer import Encoding
+from server.alignment import ALIGNMENTS_AT_ONCE
 from server.protection import (
     addresses_and_emoji,
     in_capitals,
@@ -110,3 +111,20 @@ def test_what_is_spelled_in_bytes_takes_the_addresses_along(live):
     ]
     for solid in ("你好", "https://example.org/x", "😀"):
         assert answer.count(solid) == 1
+
+
+def test_many_texts_with_markup_never_crowd_the_worker(client, engine):
+    crowd = []
+    attend = engine.attend
+
+    def counting(*arguments, **options):
+        future = attend(*arguments, **options)
+        crowd.append(future)
+        future.add_done_callback(crowd.remove)
+        assert len(crowd) <= ALIGNMENTS_AT_ONCE
+        return future
+
+    engine.attend, engine.delay = counting, 0.002
+    texts = [f"one <b>two</b> three {i} <i>four</i> five" for i in range(40)]
+    answer = client.post("/translate", json={"q": texts, "source": "en", "target": "de", "format": "html"})
+    assert answer.status_code == 200 and len(engine.attended) == 40
