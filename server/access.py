@@ -48,8 +48,10 @@ class Access:
         """Whether there is any key; as long as there is none, what callers send as a key means nothing."""
         return self.key_required or bool(self.keys)
 
-    async def enter(self, secret: str | None, address: str, characters: int = 0) -> str:
+    async def enter(self, secret: str | None, address: str, characters: int = 0, requests: int = 1) -> str:
         """Lets a request of so many characters in and counts it. Returns an opaque name of the caller.
+
+        `requests` 0 adds characters to a request that was counted before.
 
         Raises Forbidden for a key that is missing or not good, Overloaded over a limit, TextTooLong where the limit
         could never let this many characters in.
@@ -61,7 +63,7 @@ class Access:
             raise TextTooLong(
                 f"{characters:,} characters are over the limit of {characters_limit:,} characters per minute."
             )
-        wanted = [("requests", requests_limit, 1), ("characters", characters_limit, characters)]
+        wanted = [("requests", requests_limit, requests), ("characters", characters_limit, characters)]
         limited = [item for item in wanted if item[1] and item[2]]
         if limited:
             await self._count(client, limited)

@@ -25,7 +25,7 @@ def caller(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-async def enter(request: Request, characters: int = 0, api_key: str | None = None) -> str:
+async def enter(request: Request, characters: int = 0, api_key: str | None = None, requests: int = 1) -> str:
     """Lets the caller in, counts the request and its characters, and returns an opaque name, for fairness between
     callers.
 
@@ -33,7 +33,7 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     Overloaded or TextTooLong.
     """
     address = request.client.host if request.client else ""
-    return await services_of(request).access.enter(api_key or header_key(request), address, characters)
+    return await services_of(request).access.enter(api_key or header_key(request), address, characters, requests)
 
 
 async def counted(request: Request) -> None:

@@ -14,6 +14,8 @@ UNPACKED_BYTES = 200_000_000
 """All entries together, unpacked. They are unpacked one at a time."""
 PART_BYTES = 20_000_000
 """One entry that is read as XML: its tree takes about ten times as much memory."""
+PARTS_BYTES = 40_000_000
+"""All entries that are read, not only copied."""
 RATIO_LIMIT = 300
 """How much larger than packed an archive may be; XML of real documents stays below 50."""
 METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
@@ -28,11 +30,13 @@ class Archive:
         except (zipfile.BadZipFile, ValueError, NotImplementedError, OSError) as error:
             raise InvalidRequest("The file is damaged, or its name does not say what it is.") from error
         self._entries = self._zip.infolist()
-        self.names = tuple(entry.filename for entry in self._entries)
+        self.names = {entry.filename: entry for entry in self._entries}
+        """What is in the archive, in order."""
+        self._read = 0
         unpacked = sum(entry.file_size for entry in self._entries)
         if len(self._entries) > ENTRIES_LIMIT or unpacked > UNPACKED_BYTES or unpacked > RATIO_LIMIT * len(data):
             raise PayloadTooLarge("The file unpacks to more than this server reads.")
-        if len(set(self.names)) != len(self.names):
+        if len(self.names) != len(self._entries):
             raise InvalidRequest("The file is damaged: two of its parts have the same name.")
         if any(entry.flag_bits & 1 or entry.compress_type not in METHODS for entry in self._entries):
             raise InvalidRequest("The file is encrypted or packed in a way that is not read here.")
@@ -41,11 +45,13 @@ class Archive:
 
     def part(self, name: str) -> bytes:
         """One entry to be read, at most PART_BYTES. Raises InvalidRequest where it is missing or damaged."""
-        if name not in self.names:
+        entry = self.names.get(name)
+        if entry is None:
             raise InvalidRequest("The file is damaged, or its name does not say what it is: a part of it is missing.")
-        if self._zip.getinfo(name).file_size > PART_BYTES:
-            raise PayloadTooLarge(f"A part of the file unpacks to more than {PART_BYTES:,} bytes.")
-        return self._unpacked(self._zip.getinfo(name))
+        self._read += entry.file_size
+        if entry.file_size > PART_BYTES or self._read > PARTS_BYTES:
+            raise PayloadTooLarge("The text of the file unpacks to more than this server reads.")
+        return self._unpacked(entry)
 
     def replaced(self, parts: Mapping[str, bytes]) -> bytes:
         """The archive with some entries replaced; order, names and packing of all stay."""

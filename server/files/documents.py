@@ -34,12 +34,14 @@ class Documents:
         self.characters = characters
         self._translator = translator
         self._admission = Admission(jobs)
+        self._reading = asyncio.Semaphore(jobs)
 
     async def read(self, content: bytes, name: str, target: str) -> tuple[FileFormat, Document]:
         """The document in a file. Raises UnsupportedMediaType, InvalidRequest, PayloadTooLarge or TextTooLong."""
         format = format_of(name)
         language = self._translator.catalog.target(target)
-        document = await asyncio.to_thread(format.read, content, language)
+        async with self._reading:
+            document = await asyncio.to_thread(format.read, content, language)
         if document.characters > self.characters:
             raise TextTooLong(
                 f"The file's {document.characters:,} characters are over the limit of {self.characters:,}."
@@ -58,7 +60,9 @@ class Documents:
                 source = await self._source(document, request)
                 translated: list[str] = []
                 for texts in batches(document.texts):
-                    step = dataclasses.replace(request, texts=texts, source=source, format=document.format, remember=False)
+                    step = dataclasses.replace(
+                        request, texts=texts, source=source, format=document.format, remember=False
+                    )
                     translated += await self._step(step, patient or bool(translated))
                 return await asyncio.to_thread(document.write, translated)
 

@@ -28,15 +28,20 @@ class Inline:
 
     def __init__(self) -> None:
         self.elements: list[Sequence[Element]] = []
-        self.words = ""
+        self._words: list[str] = []
         self._parts: list[str] = []
 
     @property
     def html(self) -> str:
         return "".join(self._parts)
 
+    @property
+    def words(self) -> str:
+        """The text without its stand-ins."""
+        return "".join(self._words)
+
     def text(self, text: str) -> None:
-        self.words += text
+        self._words.append(text)
         self._parts.append(html.escape(text, quote=False))
 
     def open(self, shell: Element) -> int:

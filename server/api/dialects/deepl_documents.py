@@ -52,13 +52,14 @@ async def send(request: Request) -> Response:
     asked = parameters.validated(DocumentParameters, fields)
     if asked.glossary_id:
         raise InvalidRequest("This server has no glossaries; leave glossary_id out.")
+    await enter(request, 0, asked.auth_key)  # reading a file is work already
     format, document = await services.documents.read(content, name, asked.target_lang)
     wanted = TranslationRequest(
         texts=(),
         source=asked.source_lang or AUTO,
         target=asked.target_lang,
         options=DecodingOptions(beam_size=services.settings.beam_size),
-        client=await enter(request, document.characters, asked.auth_key),
+        client=await enter(request, document.characters, asked.auth_key, requests=0),
         deadline=parameters.deadline(request, services.settings.file_timeout_seconds),
     )
     catalog = services.translator.catalog

@@ -55,13 +55,14 @@ async def translate_file(request: Request) -> Response:
     services = services_of(request)
     content, name, fields = await upload(request)
     asked = parameters.validated(FileParameters, fields)
+    await enter(request, 0, asked.api_key)  # reading a file is work already
     format, document = await services.documents.read(content, name, asked.target)
     wanted = TranslationRequest(
         texts=(),
         source=asked.source,
         target=asked.target,
         options=DecodingOptions(beam_size=services.settings.beam_size),
-        client=await enter(request, document.characters, asked.api_key),
+        client=await enter(request, document.characters, asked.api_key, requests=0),
         deadline=parameters.deadline(request, services.settings.file_timeout_seconds),
     )
     made = await services.documents.translate(document, wanted)

@@ -179,3 +179,10 @@ def test_the_history_is_not_filled_by_files(client):
     history = client.app.state.services.history
     fetch(client, send(client))
     assert len(history) == 0
+
+
+def test_a_file_is_one_request_to_the_limits(serve):
+    client = serve(requests_per_minute=2, characters_per_minute=30)
+    assert send(client, content=b"Hello world").status_code == 200
+    assert send(client, content=b"Hello world").status_code == 200
+    assert send(client, content=b"Hello world").status_code == 429
