@@ -30,6 +30,13 @@
     if (!response.ok) throw new Error(answer.error || answer.message || `The server answered ${response.status}.`);
     return answer;
   }
+  async function download(path, file) {
+    const response = await fetch(path, { headers: keyed({}) });
+    if (!response.ok) throw new Error((await response.json()).error);
+    const link = el("a", { href: URL.createObjectURL(await response.blob()), download: file });
+    link.click();
+    setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+  }
   const query = (values) => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "")).toString();
   function fail(error) {
     if (error?.name === "AbortError") return;
@@ -252,7 +259,11 @@
     };
     const tools = (view) => {
       const asked = { kind: view.kind, level: view.level, ...(view.view === "map" ? { layer: view.layer } : {}), ...(view.head === "rollout" ? { rollout: true } : view.view === "map" ? { head: view.head } : {}) };
-      const picture = (format) => el("a", { href: "/attention?" + query(address(item, { ...asked, format })), download: `attention.${format}`, class: "note" }, format.toUpperCase());
+      const picture = (format) => {
+        const path = "/attention?" + query(address(item, { ...asked, format })), file = `attention.${format}`;
+        const fetched = (event) => { event.preventDefault(); guard(download)(path, file); };
+        return el("a", { href: path, class: "note", onclick: fetched }, format.toUpperCase());
+      };
       return [picture("svg"), picture("png"), el("button", { type: "button", class: "quiet", onclick: () => source("GET", "/attention?" + query(address(item, asked))) }, "JSON & curl")];
     };
     Views.panel(host, found, state.panel, { told, changed: remember, tools });
@@ -439,12 +450,7 @@
     $("link").onclick = () => copy(new URL(permalink(), location.href).href, $("link"));
     $("curl").onclick = () => source("POST", "/translate", { q: state.done.text, source: state.done.from, target: state.done.to });
     $("report").onclick = guard(async () => {
-      const item = state.items[state.current];
-      const response = await fetch("/attention?" + query(address(item, { format: "html" })), { headers: keyed({}) });
-      if (!response.ok) throw new Error((await response.json()).error);
-      const link = el("a", { href: URL.createObjectURL(await response.blob()), download: "attention.html" });
-      link.click();
-      setTimeout(() => URL.revokeObjectURL(link.href), 60000);
+      await download("/attention?" + query(address(state.items[state.current], { format: "html" })), "attention.html");
     });
     $("others").onclick = guard(async () => {
       const item = state.items[state.current];

@@ -131,6 +131,12 @@ def test_a_phone_in_the_dark(open_page: Callable[..., Any], live: LiveServer) ->
     assert page.get_attribute("html", "data-theme") == "light"
 
 
+def test_a_picture_is_saved(explorer: Any) -> None:
+    with explorer.expect_download() as download:
+        explorer.click("#panel-attention .card h3 a >> text=PNG")
+    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
+
+
 def test_a_permalink_brings_the_same_view_back(explorer: Any, open_page: Callable[..., Any]) -> None:
     explorer.click("role=radio[name='Encoder']")
     explorer.click("role=radio[name='All heads']")
