@@ -160,7 +160,11 @@
     if (!item) return;
     state.current = index;
     document.querySelectorAll(".s.current").forEach((node) => node.classList.remove("current"));
-    if (state.items.length > 1) [item.source, item.target].forEach((node) => node.classList.add("current"));
+    if (state.items.length > 1) [item.source, item.target].forEach((node) => {
+      node.classList.add("current");
+      const sheet = node.closest(".sheet"), box = node.getBoundingClientRect(), frame = sheet?.getBoundingClientRect();
+      if (frame && (box.top < frame.top || box.bottom > frame.bottom)) sheet.scrollTop += box.top - frame.top - 40;
+    });
     [...$("sentences").children].forEach((node, i) => node.setAttribute("aria-pressed", i === index));
     const found = await look(item);
     if (state.items[state.current] !== item) return;
@@ -217,7 +221,7 @@
     const links = item.find.alignment.links;
     const mark = (nodes, weight, chosen, linked) => nodes.forEach((node, j) => {
       const share = side ? weight(j) : 0;
-      node.style.background = share > 0.01 ? `rgb(${Views.color("--glow")} / ${Math.min(0.75, share * 0.85).toFixed(3)})` : "";
+      node.style.background = share > 0.01 ? `rgb(${Views.color("--glow")} / ${Math.min(0.55, share * 0.65).toFixed(3)})` : "";
       node.classList.toggle("on", Boolean(side && chosen(j)));
       node.classList.toggle("linked", Boolean(side && linked(j)));
     });

@@ -338,7 +338,7 @@ const Views = (() => {
       told(side === "left" ? i : null, side === "right" ? i : null);
     }
     const mark = (node, weight, chosen) => {
-      node.style.background = weight > 0.005 ? `rgb(${color("--glow")} / ${Math.min(0.8, 0.9 * Math.sqrt(weight)).toFixed(3)})` : "";
+      node.style.background = weight > 0.005 ? `rgb(${color("--glow")} / ${Math.min(0.6, 0.65 * Math.sqrt(weight)).toFixed(3)})` : "";
       node.classList.toggle("on", Boolean(chosen));
     };
     function draw() {
