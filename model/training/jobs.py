@@ -75,7 +75,7 @@ def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, l
         model=config,
         pairs=tuple(recipe.directions),
         tags={language: f">>{language}<<" for language in recipe.languages},
-        license="Apache-2.0",
+        license="CC-BY-4.0",
         origin="Trained with model.training; see README.md and recipe.toml.",
         tokenizer=TokenizerFiles(),
     )

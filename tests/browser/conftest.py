@@ -25,7 +25,7 @@ class Watch:
     foreign: list[str] = field(default_factory=list)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     """A server whose model of random weights writes words."""
     folder = tmp_path_factory.mktemp("speaking")
@@ -49,8 +49,9 @@ def speaking_model(path: Path) -> None:
     save_model(folder, transformer)
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
+    """Closed before other modules run: while Playwright is up, its event loop counts as running in this thread."""
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip(f"no Chromium on this machine (looked for {', '.join(NAMES)})")
@@ -75,7 +76,7 @@ def open_page(browser: Any, live: LiveServer, watch: Watch) -> Iterator[Callable
         context = browser.new_context(accept_downloads=True, **options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(10_000)
+        page.set_default_timeout(60_000)
         page.on("console", lambda message: watch.said.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: watch.said.append(str(error)))
         page.on(
