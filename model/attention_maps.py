@@ -71,9 +71,11 @@ def attention_maps(
     parameter = next(transformer.parameters())
     ids, mask = pad_ids([source], config.pad_id, parameter.device)  # (1, S)
     inputs = torch.tensor([[config.decoder_start_id, *target]], device=parameter.device)  # (1, T)
+    if transformer.training:  # asked first: eval() visits every module
+        transformer.eval()
     gates = head_gates(transformer, [tuple(masked_heads)]) if masked_heads else None
     with _watched(transformer, vectors_of) as seen:
-        logits, weights = transformer.eval().forward_with_weights(ids, mask, inputs, gates)
+        logits, weights = transformer.forward_with_weights(ids, mask, inputs, gates)
     scores = torch.log_softmax(logits[0].float(), dim=-1)  # (T, V)
     written = torch.tensor([*target, config.eos_id], device=parameter.device)
     best, best_ids = scores.topk(min(CANDIDATES, scores.shape[-1]), dim=-1)  # (T, C)
