@@ -21,11 +21,13 @@ def main(url: str, file: str, sentence: str = SENTENCE, source: str = "en", targ
     fragment = urlencode({"q": sentence, "source": source, "target": target, "beam": 4})
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        size = {"width": 1240, "height": 1100}
+        size = {"width": 1240, "height": 1300}
         context = browser.new_context(viewport=size, device_scale_factor=1.5, color_scheme=theme)
         page = context.new_page()
         page.goto(f"{url}/attention#{fragment}")
         page.wait_for_selector("#panel-attention canvas")
+        page.click("#go")  # once more: the first answer also waited for the browser to start
+        page.wait_for_timeout(1500)
         page.hover("#output .w >> nth=1")
         page.wait_for_timeout(500)
         bottom = page.locator("#panel-attention .split").bounding_box()
