@@ -1,6 +1,8 @@
-"""OpenTelemetry traces over OTLP, when asked for: one span per HTTP request. The only importer of opentelemetry (extra `otel`).
+"""OpenTelemetry traces over OTLP, when asked for: one span per HTTP request. The only importer of opentelemetry (extra
+`otel`).
 
-A span holds the route, the method, the status, the request id and where the time went; never a text, a key or an address.
+A span holds the route, the method, the status, the request id and where the time went; never a text, a key or an
+address.
 """
 
 from __future__ import annotations
@@ -15,7 +17,8 @@ Attributes = Mapping[str, str | int | float]
 
 
 class Telemetry:
-    """Sends spans to a collector from a thread of its own; a collector that is slow or gone costs spans, never requests.
+    """Sends spans to a collector from a thread of its own; a collector that is slow or gone costs spans, never
+    requests.
 
     `endpoint` is the address of OTLP over HTTP, such as http://localhost:4318. Raises SettingsError where the extra
     `otel` is not installed.
@@ -40,8 +43,8 @@ class Telemetry:
     def request(
         self, name: str, caller: Mapping[str, str], began: int, ended: int, attributes: Attributes, failed: bool
     ) -> None:
-        """One answered request. Times are nanoseconds since the epoch; `caller` are the headers of the W3C trace context
-        (`traceparent`, `tracestate`), so that the span joins the caller's trace."""
+        """One answered request. Times are nanoseconds since the epoch; `caller` are the headers of the W3C trace
+        context (`traceparent`, `tracestate`), so that the span joins the caller's trace."""
         from opentelemetry.trace import SpanKind, StatusCode
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
