@@ -74,7 +74,11 @@ class Trainer:
         """Train until the recipe's steps or minutes are used up."""
         recipe, progress = self.recipe.train, self.progress
         stream = self.batches.stream(progress.epoch, progress.index)
-        bar = tqdm(total=recipe.steps, initial=progress.step, unit="step", disable=self.rank > 0, mininterval=5.0)
+        # The bar counts the budget, steps or minutes, so that the time it says is left is right for either.
+        bar = tqdm(
+            total=1.0, initial=self._share(), disable=self.rank > 0, mininterval=5.0,
+            bar_format="{percentage:5.1f}% |{bar}| {elapsed} < {remaining}{postfix}",
+        )  # fmt: skip
         saved = validated = progress.seconds
         window_loss = window_tokens = 0.0
         window_start = time.monotonic()
@@ -85,10 +89,10 @@ class Trainer:
             progress.seconds = self._agreed(progress.seconds + time.monotonic() - started)
             window_loss += loss * tokens
             window_tokens += tokens
-            bar.update()
+            bar.update(self._share() - bar.n)
             if progress.step % _LOG_STEPS == 0 and self.rank == 0:
                 speed = window_tokens / (time.monotonic() - window_start)
-                bar.set_postfix_str(f"loss {window_loss / window_tokens:.3f}, {speed:.0f} tokens/s")
+                bar.set_postfix_str(f"step {progress.step}, loss {window_loss / window_tokens:.3f}, {speed:.0f} tokens/s")
                 self._log({"loss": window_loss / window_tokens, "tokens_per_second": round(speed)})
                 window_loss = window_tokens = 0.0
                 window_start = time.monotonic()
