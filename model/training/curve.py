@@ -10,6 +10,7 @@ from typing import Any
 def draw_curve(lines: Sequence[dict[str, Any]], path: Path) -> None:
     """Draw the log's losses (nats per token) to an SVG file."""
     from matplotlib.figure import Figure
+    from matplotlib.ticker import ScalarFormatter
 
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()
@@ -22,6 +23,8 @@ def draw_curve(lines: Sequence[dict[str, Any]], path: Path) -> None:
     axes.set_xlabel("target tokens seen (millions)")
     axes.set_ylabel("loss (nats per token)")
     axes.set_yscale("log")
+    for axis_formatter in (axes.yaxis.set_major_formatter, axes.yaxis.set_minor_formatter):
+        axis_formatter(ScalarFormatter())
     axes.grid(alpha=0.3, which="both")
     axes.legend()
     figure.savefig(path)
