@@ -38,10 +38,12 @@ class VocabularyRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainRecipe:
-    """How it is trained. `schedule` "noam" is the paper's (equation 3), "wsd" warms up, stays and decays to zero over the
-    last `decay` share of `steps` (or of `minutes` where that ends earlier). `rate` is the peak rate of "wsd" for Adam,
-    `matrix_rate` Muon's. `batch_tokens` counts padded target tokens of one optimiser step over all its `accumulate` parts."""
+    """How it is trained. `start` is a model folder to start from instead of random weights. `schedule` "noam" is the
+    paper's (equation 3), "wsd" warms up, stays and decays to zero over the last `decay` share of `steps` (or of `minutes`
+    where that ends earlier). `rate` is the peak rate of "wsd" for Adam, `matrix_rate` Muon's. `batch_tokens` counts padded
+    target tokens of one optimiser step over all its `accumulate` parts."""
 
+    start: str | None = None
     optimizer: str = "adam"
     schedule: str = "noam"
     rate: float = 1e-3

@@ -22,13 +22,14 @@ from model.config import PRESETS, ModelConfig
 from model.inference import TorchBackend
 from model.options import DecodingOptions
 from model.tokenizer import Tokenizer
-from model.training.augment import Augmenter
+from model.training.augment import Augmenter, shared_names
 from model.training.batches import Batch, Batches, Specials
 from model.training.corpus import Shard, read_pairs
 from model.training.evaluate import score_directions
 from model.training.loss import batch_loss, perplexity_loss
 from model.training.optimizers import build_optimizers, set_rates
 from model.training.recipe import Recipe
+from model.training.start import start_from
 from model.transformer import Transformer
 
 _LOG_STEPS = 20
@@ -56,14 +57,17 @@ class Trainer:
         processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
         self.config = model_config(recipe, processor)
         self.model = Transformer(self.config).to(self.device)
+        if recipe.train.start is not None and not checkpoints(folder):
+            start_from(Path(recipe.train.start), self.model, processor)
         self.optimizers = build_optimizers(self.model, recipe.train)
         self.progress = Progress()
         specials = specials_of(recipe, processor)
         tags = {language: f">>{language}<<" for language in recipe.languages}
         self._tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=processor.eos_id())
-        augmenter = Augmenter(processor, recipe.data.augment) if recipe.data.augment else None
         part = recipe.train.batch_tokens // (recipe.train.accumulate * self.ranks)
         shard = Shard.load(folder / "pairs.npz")
+        names = shared_names(shard, processor) if recipe.data.augment.get("names") else []
+        augmenter = Augmenter(processor, recipe.data.augment, names) if recipe.data.augment else None
         self.batches = Batches(shard, recipe, specials, augmenter, part, rank=self.rank, ranks=self.ranks)
         development = folder / "development.npz"
         self.development = self._development(development, specials) if development.exists() else []
