@@ -55,7 +55,12 @@ class Round:
 
 
 def jobs(
-    texts: Sequence[str], sentences: int, source: str, target: str, beam_size: int | None
+    texts: Sequence[str],
+    sentences: int,
+    source: str,
+    target: str,
+    beam_size: int | None,
+    max_length: int | None = None,
 ) -> Iterator[Job]:
     """Requests over the texts, in order and again from the start, so that no two clients send the same text at once."""
     bodies: list[Job] = []
@@ -63,6 +68,8 @@ def jobs(
         fields: dict[str, object] = {"q": text, "source": source, "target": target, "format": "text"}
         if beam_size is not None:
             fields["beam_size"] = beam_size
+        if max_length is not None:
+            fields["max_length"] = max_length
         bodies.append(Job(json.dumps(fields).encode(), sentences, number))
     return (bodies[number % len(bodies)] for number in count())
 

@@ -21,11 +21,14 @@ from tqdm import tqdm
 from benchmarks import report
 from benchmarks.closed_loop import Job, Round, documents, jobs, run
 from benchmarks.picture import draw_load
+from benchmarks.processor_time import Server, Spent
 from benchmarks.sets import choose, read_sets
 from benchmarks.wire import Address
 from model.training.evaluate import score
 
 _HEADER = ("system", "clients", "sentences/s", "p50 ms", "p95 ms", "p99 ms", "requests", "errors", "BLEU")
+_TIMES = ("front us", "workers us", "front %")
+"""Processor time of a request in the process that listens and in those it started, and the first one's share of both."""
 
 
 @dataclass(slots=True)
@@ -35,6 +38,12 @@ class System:
     name: str
     address: Address
     pool: Iterator[Job]
+    processes: Server | None = None
+    """Where the processor time of the server is to be measured."""
+
+    def spent(self) -> Spent:
+        """Processor time until now."""
+        return Spent(0.0, 0.0) if self.processes is None else self.processes.spent()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,17 +60,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not texts:
             raise ValueError(f"There are fewer than {sentences} sentences.")
         addresses = [Address.parse(url) for url in options.urls]
+        processes = [Server.find(address.port) if options.processor_time else None for address in addresses]
     except (ValueError, OSError) as error:
         print(error, file=sys.stderr)
         return 2
     source, target = options.direction.split("-", 1)
     names = [options.names[i] if i < len(options.names) else url for i, url in enumerate(options.urls)]
     systems = [
-        System(name, address, jobs(texts, sentences, source, target, options.beam_size))
-        for name, address in zip(names, addresses, strict=True)
+        System(name, address, jobs(texts, sentences, source, target, options.beam_size, options.max_length), server)
+        for name, address, server in zip(names, addresses, processes, strict=True)
     ]
     rows = asyncio.run(_measure(systems, options, None if options.document else (references, target)))
-    print(report.table(_HEADER, [[row[name] for name in _HEADER] for row in rows]))
+    header = _HEADER + (_TIMES if options.processor_time else ())
+    print(report.table(header, [[row[name] for name in header] for row in rows]))
     settings = {"direction": options.direction, "sentences_per_request": sentences, "beam_size": options.beam_size}
     if options.json:
         report.write(options.json, {"benchmark": "load", **settings, "rows": rows})
@@ -81,14 +92,26 @@ async def _measure(
             await run(system.address, system.pool, 4, min(1.0, options.seconds), options.timeout)  # warm-up
         for clients in options.clients:
             rounds: dict[str, list[Round]] = {system.name: [] for system in systems}
+            spent: dict[str, Spent] = {system.name: Spent(0.0, 0.0) for system in systems}
             for _ in range(options.rounds):
                 for system in systems:
+                    before = system.spent()
                     rounds[system.name].append(
                         await run(system.address, system.pool, clients, options.seconds, options.timeout)
                     )
+                    spent[system.name] += system.spent() - before
                     bar.update()
-            rows += [_row(system.name, clients, rounds[system.name], scored) for system in systems]
+            for system in systems:
+                row = _row(system.name, clients, rounds[system.name], scored)
+                rows.append(row | (_times(spent[system.name], row["requests"]) if system.processes else {}))
     return rows
+
+
+def _times(spent: Spent, requests: int) -> dict[str, float]:
+    """Processor time of all rounds over all requests, microseconds, and the share of the process that listens."""
+    per_request = 1e6 / max(1, requests)
+    front, workers = spent.front * per_request, spent.workers * per_request
+    return dict(zip(_TIMES, (front, workers, 100 * spent.share), strict=True))
 
 
 def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[str], str] | None) -> dict[str, Any]:
@@ -124,6 +147,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=2, help="rounds per number of clients and server")
     parser.add_argument("--document", type=int, metavar="N", help="send texts of N sentences instead of one")
     parser.add_argument("--beam-size", type=int, help="ask for this beam (a field of ours; the peer knows it too)")
+    parser.add_argument("--max-length", type=int, help="most tokens per sentence, as random weights never end one")
+    parser.add_argument(
+        "--processor-time", action="store_true",
+        help="also the processor time per request of the process that listens and of those it started (same machine)",
+    )  # fmt: skip
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds after which a request counts as failed")
     parser.add_argument("--picture", type=Path, help="draw the result: .svg or .png")
     parser.add_argument("--json", type=Path, help="write the results here")

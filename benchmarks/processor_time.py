@@ -1,0 +1,105 @@
+"""Processor time of a server on this machine, by its parts: the process that listens on a port, and those it started.
+
+Linux only: it reads /proc.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+_PROC = Path("/proc")
+_LISTEN = "0A"
+_TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """Seconds of processor time since the start: of the process that listens, and of all that it started and that run."""
+
+    front: float
+    workers: float
+
+    def __sub__(self, before: Self) -> Spent:
+        return Spent(self.front - before.front, self.workers - before.workers)
+
+    def __add__(self, other: Self) -> Spent:
+        return Spent(self.front + other.front, self.workers + other.workers)
+
+    @property
+    def share(self) -> float:
+        """Of the listening process; 0 where nothing was spent."""
+        total = self.front + self.workers
+        return self.front / total if total else 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Server:
+    """Processes of a server; `front` listens."""
+
+    front: int
+    workers: tuple[int, ...]
+
+    @classmethod
+    def find(cls, port: int) -> Self:
+        """Whoever listens on a TCP port of this machine. Raises ValueError where nobody does that can be looked into."""
+        sockets = {f"socket:[{inode}]" for inode in _listening(port)}
+        for process in _processes():
+            if sockets & _open_files(process):
+                return cls(process, tuple(_descendants(process)))
+        raise ValueError(f"No process of this machine that can be looked into listens on port {port}.")
+
+    def spent(self) -> Spent:
+        """Until now."""
+        return Spent(_seconds(self.front), sum(_seconds(worker) for worker in self.workers))
+
+
+def _listening(port: int) -> set[str]:
+    """Inodes of the sockets that listen on a port."""
+    found: set[str] = set()
+    for table in ("tcp", "tcp6"):
+        for line in (_PROC / "net" / table).read_text(encoding="ascii").splitlines()[1:]:
+            fields = line.split()
+            if fields[3] == _LISTEN and int(fields[1].rpartition(":")[2], 16) == port:
+                found.add(fields[9])
+    return found
+
+
+def _processes() -> list[int]:
+    return [int(entry.name) for entry in _PROC.iterdir() if entry.name.isdigit()]
+
+
+def _open_files(process: int) -> set[str]:
+    """What the descriptors of a process point to; nothing where that may not be read."""
+    found: set[str] = set()
+    try:
+        for descriptor in (_PROC / str(process) / "fd").iterdir():
+            found.add(str(descriptor.readlink()))
+    except OSError:  # another user's process, or one that has just ended
+        return found
+    return found
+
+
+def _descendants(process: int) -> list[int]:
+    parents = {child: int(fields[1]) for child in _processes() if (fields := _stat(child))}
+    found = [process]
+    for parent in found:
+        found += [child for child, its in parents.items() if its == parent]
+    return found[1:]
+
+
+def _seconds(process: int) -> float:
+    """User and system time of all threads of a process, those that ended included; 0 where it has ended itself."""
+    fields = _stat(process)
+    return (int(fields[11]) + int(fields[12])) / _TICK if fields else 0.0
+
+
+def _stat(process: int) -> list[str]:
+    """/proc/PID/stat from the state on: [0] is the state, [1] the parent, [11] and [12] user and system ticks."""
+    try:
+        text = (_PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace")
+    except OSError:
+        return []
+    return text.rpartition(")")[2].split()
