@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import cast
 
 import numpy as np
@@ -13,41 +12,9 @@ from numpy.typing import NDArray
 
 from model.attention import MultiHeadAttention
 from model.inference import head_gates, pad_ids
+from model.maps import CANDIDATES, AttentionMaps, Head, HeadVectors, check_head, check_pair
 from model.positions import rotate
 from model.transformer import Transformer
-
-Head = tuple[str, int, int]
-"""(kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0."""
-
-CANDIDATES = 8
-"""Likeliest tokens that are kept for every place of the target."""
-
-
-@dataclass(frozen=True, slots=True)
-class HeadVectors:
-    """What one head computed with: `query` (T, D), `key` (S, D), `value` (S, D); rotated where positions are rotary."""
-
-    query: NDArray[np.float32]
-    key: NDArray[np.float32]
-    value: NDArray[np.float32]
-
-
-@dataclass(frozen=True, slots=True)
-class AttentionMaps:
-    """Weights of every head, float32, with T = len(target) + 1 queries: row t produced target token t, the last row the
-    end of sentence; the keys of `decoder` are the start, then the target.
-
-    `token_scores` (T,) are natural log-probabilities of the target's tokens, then of the end of sentence.
-    `candidate_ids` and `candidate_scores` (T, C) are the likeliest tokens at each place, best first.
-    """
-
-    cross: NDArray[np.float32]  # (L, H, T, S)
-    encoder: NDArray[np.float32]  # (L, H, S, S)
-    decoder: NDArray[np.float32]  # (L, H, T, T)
-    token_scores: NDArray[np.float32]
-    candidate_ids: NDArray[np.int64]
-    candidate_scores: NDArray[np.float32]
-    vectors: HeadVectors | None = None
 
 
 @torch.inference_mode()
@@ -66,8 +33,7 @@ def attention_maps(
     outside its vocabulary and heads it does not have.
     """
     config = transformer.config
-    _check("source", source, config.source_vocab_size or config.vocab_size, config.max_length, least=1)
-    _check("target", target, config.vocab_size, config.max_length - 1, least=0)
+    check_pair(config, source, target)
     parameter = next(transformer.parameters())
     ids, mask = pad_ids([source], config.pad_id, parameter.device)  # (1, S)
     inputs = torch.tensor([[config.decoder_start_id, *target]], device=parameter.device)  # (1, T)
@@ -110,11 +76,9 @@ def _watched(transformer: Transformer, head: Head | None) -> Iterator[dict[str, 
 
 
 def _attention(transformer: Transformer, head: Head) -> MultiHeadAttention:
-    kind, layer, number = head
-    layers = {"encoder": transformer.encoder, "decoder": transformer.decoder, "cross": transformer.decoder}.get(kind)
-    if layers is None or not (0 <= layer < len(layers) and 0 <= number < transformer.config.heads):
-        raise ValueError(f"There is no {kind} head {number} in layer {layer}.")
-    block = layers[layer]
+    check_head(transformer.config, head)
+    kind, layer, _ = head
+    block = (transformer.encoder if kind == "encoder" else transformer.decoder)[layer]
     return cast(MultiHeadAttention, block.cross_attention if kind == "cross" else block.self_attention)
 
 
@@ -130,10 +94,3 @@ def _vectors(transformer: Transformer, head: Head, seen: dict[str, torch.Tensor]
 
 def _array(tensor: torch.Tensor) -> NDArray[np.float32]:
     return np.ascontiguousarray(tensor.float().cpu().numpy())
-
-
-def _check(name: str, ids: Sequence[int], vocabulary: int, longest: int, *, least: int) -> None:
-    if not least <= len(ids) <= longest:
-        raise ValueError(f"The {name} has {len(ids)} tokens; the model reads {least} to {longest}.")
-    if any(not 0 <= token < vocabulary for token in ids):
-        raise ValueError(f"The {name} holds an id outside the vocabulary of {vocabulary}.")

@@ -74,8 +74,13 @@ int attentive_prefill(Engine* engine, int count, const int32_t* slots, const int
 }
 
 int attentive_step(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced,
-                   int32_t* ids, float* scores, float* forced_scores) {
-    return locked(engine, [&] { engine->step(rows, slots, tokens, candidates, forced, ids, scores, forced_scores); });
+                   int32_t* ids, float* scores, float* forced_scores, const Watch* watch) {
+    return locked(engine, [&] { engine->step(rows, slots, tokens, candidates, forced, ids, scores, forced_scores, watch); });
+}
+
+int attentive_look(Engine* engine, const int32_t* source, const int32_t* inputs, int candidates, const int32_t* wanted, int32_t* ids,
+                   float* scores, float* wanted_scores, const Watch* watch) {
+    return locked(engine, [&] { engine->look(source, inputs, candidates, wanted, ids, scores, wanted_scores, *watch); });
 }
 
 int attentive_burst(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids,

@@ -58,9 +58,10 @@ __m512 page_scores(const E* keys, const float* query) {
     return _mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3]));
 }
 
-template <typename E, int D>
-void attend_head(const char* const* pages, size_t offset, int length, const float* query, float* scores,
-                 float* context) {
+// One head of one row. Where somebody watches, its weights are written down as well.
+template <typename E, int D, bool Watched>
+void attend_head(const char* const* pages, size_t offset, int length, const float* query, float* scores, float* context,
+                 [[maybe_unused]] float* weights) {
     const __m512 factor = _mm512_set1_ps(1.0f / std::sqrt(static_cast<float>(D)));
     const __m512 never = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
     __m512 top = never;
@@ -83,12 +84,13 @@ void attend_head(const char* const* pages, size_t offset, int length, const floa
         const E* values = reinterpret_cast<const E*>(pages[first / kPage] + offset) + kPage * D;
         __m512 weight = exp512(_mm512_sub_ps(_mm512_loadu_ps(scores + first), highest));
         total = _mm512_add_ps(total, weight);
+        const int live = std::min(kPage, length - first);
+        if constexpr (Watched) _mm512_mask_storeu_ps(weights + first, static_cast<__mmask16>((1u << live) - 1), weight);
         if constexpr (sizeof(E) == 1) {
             const float* scales = reinterpret_cast<const float*>(values + kPage * D) + kPage;
             weight = _mm512_mul_ps(weight, _mm512_loadu_ps(scales));
         }
         _mm512_storeu_ps(scores + first, weight);
-        const int live = std::min(kPage, length - first);
         int p = 0;
         for (; p + 2 <= live; p += 2) {
 #pragma GCC unroll 2
@@ -104,7 +106,11 @@ void attend_head(const char* const* pages, size_t offset, int length, const floa
             for (int j = 0; j < D / 16; ++j) sum[0][j] = _mm512_fmadd_ps(w, load16(values + p * D + 16 * j), sum[0][j]);
         }
     }
-    const __m512 share = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(total));
+    const float part = 1.0f / _mm512_reduce_add_ps(total);
+    if constexpr (Watched) {
+        for (int p = 0; p < length; ++p) weights[p] *= part;
+    }
+    const __m512 share = _mm512_set1_ps(part);
     for (int j = 0; j < D / 16; ++j) _mm512_storeu_ps(context + 16 * j, _mm512_mul_ps(_mm512_add_ps(sum[0][j], sum[1][j]), share));
 }
 
@@ -115,15 +121,20 @@ void fetch_head(const char* const* pages, int count, size_t offset, size_t bytes
     }
 }
 
-template <typename E>
-decltype(&attend_head<E, 64>) head_kernel(int dim) {
+template <typename E, bool Watched>
+decltype(&attend_head<E, 64, Watched>) head_kernel(int dim) {
     switch (dim) {
-        case 16: return attend_head<E, 16>;
-        case 32: return attend_head<E, 32>;
-        case 64: return attend_head<E, 64>;
-        case 96: return attend_head<E, 96>;
-        default: return attend_head<E, 128>;
+        case 16: return attend_head<E, 16, Watched>;
+        case 32: return attend_head<E, 32, Watched>;
+        case 64: return attend_head<E, 64, Watched>;
+        case 96: return attend_head<E, 96, Watched>;
+        default: return attend_head<E, 128, Watched>;
     }
+}
+
+template <bool Watched>
+auto head_kernel(const AttentionShape& shape) {
+    return shape.precision == Precision::Int8 ? head_kernel<int8_t, Watched>(shape.dim) : head_kernel<float, Watched>(shape.dim);
 }
 
 // Rows of scores (rows, padded) -> probabilities over the first `length` columns, zero after them.
@@ -158,14 +169,31 @@ void write_position(const AttentionShape& shape, const PageLayout& layout, char*
     }
 }
 
+void read_position(const AttentionShape& shape, const PageLayout& layout, const char* layer, int position, int head, float* key,
+                   float* value) {
+    const char* keys = layer + head * layout.head_bytes;
+    const char* values = keys + kPage * shape.dim * layout.element;
+    const float* scales = reinterpret_cast<const float*>(values + kPage * shape.dim * layout.element);
+    for (int d = 0; d < shape.dim; ++d) {
+        const int at = d * kPage + position, to = position * shape.dim + d;
+        if (shape.precision == Precision::Int8) {
+            key[d] = reinterpret_cast<const int8_t*>(keys)[at] * scales[position];
+            value[d] = reinterpret_cast<const int8_t*>(values)[to] * scales[kPage + position];
+        } else {
+            key[d] = reinterpret_cast<const float*>(keys)[at];
+            value[d] = reinterpret_cast<const float*>(values)[to];
+        }
+    }
+}
+
 void attend_pages(const AttentionShape& shape, const PageLayout& layout, const char* const* pages, size_t offset, int length,
-                  const float* query, float* scores, float* context) {
-    const auto kernel = shape.precision == Precision::Int8 ? head_kernel<int8_t>(shape.dim) : head_kernel<float>(shape.dim);
+                  const float* query, float* scores, float* context, float* weights, size_t weights_stride) {
+    const auto kernel = weights ? head_kernel<true>(shape) : head_kernel<false>(shape);
     const int count = (length + kPage - 1) / kPage;
     fetch_head(pages, count, offset, layout.head_bytes);
     for (int h = 0; h < shape.heads; ++h) {
         if (h + 1 < shape.heads) fetch_head(pages, count, offset + (h + 1) * layout.head_bytes, layout.head_bytes);
-        kernel(pages, offset + h * layout.head_bytes, length, query + h * shape.dim, scores, context + h * shape.dim);
+        kernel(pages, offset + h * layout.head_bytes, length, query + h * shape.dim, scores, context + h * shape.dim, weights + h * weights_stride);
     }
 }
 
@@ -175,7 +203,7 @@ size_t encoder_scratch(int length, int dim) {
 }
 
 void attend_sentence(int dim, int length, const float* query, const float* key, const float* value, size_t stride, float* context,
-                     size_t context_stride, float* scratch) {
+                     size_t context_stride, float* scratch, float* weights) {
     const int padded = round_up(length, kPanel), width = round_up(dim, kPanel);
     float* keys = scratch;                                       // (padded / 64, dim, 64)
     float* values = keys + static_cast<size_t>(padded) * dim;    // (length, width)
@@ -194,6 +222,9 @@ void attend_sentence(int dim, int length, const float* query, const float* key, 
             multiply_panel(query + first * stride, stride, keys + static_cast<size_t>(s) * dim, kPanel, dim, rows, scores + s, padded);
         }
         softmax_rows(scores, rows, length, padded, 1.0f / std::sqrt(static_cast<float>(dim)));
+        for (int r = 0; weights && r < rows; ++r) {
+            std::memcpy(weights + static_cast<size_t>(first + r) * length, scores + static_cast<size_t>(r) * padded, length * sizeof(float));
+        }
         for (int d = 0; d < width; d += kPanel) multiply_panel(scores, padded, values + d, width, length, rows, output + d, width);
         for (int r = 0; r < rows; ++r) {
             std::memcpy(context + (first + r) * context_stride, output + static_cast<size_t>(r) * width, dim * sizeof(float));

@@ -8,9 +8,11 @@ from pathlib import Path
 import numpy as np
 
 from model.folder import FolderError, ModelFolder
+from model.maps import CANDIDATES, AttentionMaps, Head, check_pair
 from model.native.build import NativeUnavailable
 from model.native.engine import NativeEngine, Precision
 from model.native.tensors import SafetensorFiles, position_table, weight_files
+from model.native.watch import Watch
 from model.native.weights import unsupported
 from model.search import Backend, StepOutput
 
@@ -108,6 +110,20 @@ class NativeBackend:
         """Forget the rows."""
         self.engine.free([slot for slot in slots if slot not in self._elsewhere])
         self._leave(slots)
+
+    def attention_maps(
+        self, source: Sequence[int], target: Sequence[int], vectors_of: Head | None = None
+    ) -> AttentionMaps:
+        """Attention of a pair, as decoding computes it (model.attention_maps does the same in torch). Raises ValueError for
+        what the model cannot read and for a head it does not have."""
+        config = self.engine.config
+        check_pair(config, source, target)
+        watch = Watch(config, len(source), len(target) + 1, vectors_of)
+        inputs, written = [config.decoder_start_id, *target], [*target, config.eos_id]
+        ids, scores, forced = self.engine.look(source, inputs, min(CANDIDATES, config.vocab_size), written, watch)
+        return AttentionMaps(
+            watch.cross, watch.encoder, watch.decoder, forced, ids.astype(np.int64), scores, watch.vectors
+        )
 
     def close(self) -> None:
         """Stop the engine's threads and give its memory back."""

@@ -13,17 +13,25 @@ size_t width(int features) { return static_cast<size_t>((features + kPanel - 1) 
 }  // namespace
 
 void Engine::step(int count, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced, int32_t* ids,
-                  float* scores, float* forced_scores) {
+                  float* scores, float* forced_scores, const Watch* watch) {
     open_step(count, slots, tokens);
+    if (watch && (count != 1 || step_rows_[0].source_length != watch->source || step_rows_[0].position >= watch->queries)) {
+        throw std::invalid_argument("a watched step has one row, within what was made ready for it");
+    }
+    advance(count, candidates, forced, ids, scores, forced_scores, watch);
+    for (int i = 0; i < count; ++i) ++slots_[slots[i]].length;
+}
+
+// Runs the rows that were opened through the decoder and chooses their candidates.
+void Engine::advance(int count, int candidates, const int32_t* forced, int32_t* ids, float* scores, float* forced_scores, const Watch* watch) {
     reserve(count);
     const size_t needed = std::max<size_t>(config_.max_length + kPage, static_cast<size_t>(count) * kPanel);
     for (Buffer& scratch : scratch_) scratch.reserve(needed * sizeof(float));
     choice_.begin(count, config_.vocabulary, candidates, forced, team_.size());
-    team_.run(3 + 12 * config_.decoder_layers, [&](Member& member) {
-        decode(member, count);
+    team_.run(3 + (watch ? 13 : 12) * config_.decoder_layers, [&](Member& member) {
+        decode(member, count, watch);
         choose(member, count, ids, scores, forced_scores);
     });
-    for (int i = 0; i < count; ++i) ++slots_[slots[i]].length;
 }
 
 void Engine::burst(int count, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores) {
@@ -57,7 +65,7 @@ void Engine::open_step(int count, const int32_t* slots, const int32_t* tokens) {
         const Slot& held = slot(slots[i]);
         if (held.source < 0) throw std::invalid_argument("slot " + std::to_string(slots[i]) + " holds no sentence");
         if (held.length >= config_.max_length) throw std::invalid_argument("slot " + std::to_string(slots[i]) + " is full");
-        if (tokens[i] < 0 || tokens[i] >= config_.vocabulary) throw std::invalid_argument("a token is outside the vocabulary");
+        check_token(tokens[i]);
         if (seen[slots[i]]++) throw std::invalid_argument("slot " + std::to_string(slots[i]) + " is in the step twice");
     }
     step_rows_.clear();
@@ -78,29 +86,44 @@ void Engine::open_step(int count, const int32_t* slots, const int32_t* tokens) {
     }
 }
 
-void Engine::attend_self(int row, int layer, int member) {
+void Engine::check_token(int32_t token) const {
+    if (token < 0 || token >= config_.vocabulary) throw std::invalid_argument("a token is outside the vocabulary");
+}
+
+void Engine::write_self(int row, int layer) {
     const StepRow& current = step_rows_[row];
     const int d = config_.d_model;
+    const float* key = wide_.as<float>() + row * width(3 * d) + d;
+    char* page = const_cast<char*>(step_pages_[current.self_pages + current.position / kPage]);
+    write_position(shape_, layout_, page + layer * layout_.layer_bytes, current.position % kPage, key, key + d);
+}
+
+void Engine::attend_self(int row, int layer, int member, const Watch* watch) {
+    const StepRow& current = step_rows_[row];
+    const int d = config_.d_model, dim = shape_.dim;
     const float* query = wide_.as<float>() + row * width(3 * d);
-    const char* const* pages = &step_pages_[current.self_pages];
-    const size_t offset = layer * layout_.layer_bytes;
-    write_position(shape_, layout_, const_cast<char*>(pages[current.position / kPage]) + offset, current.position % kPage, query + d,
-                   query + 2 * d);
     float* context = context_.as<float>() + row * width(d);
-    attend_pages(shape_, layout_, pages, offset, current.position + 1, query, scratch_[member].as<float>(), context);
+    attend_pages(shape_, layout_, &step_pages_[current.self_pages], layer * layout_.layer_bytes, current.position + 1, query,
+                 scratch_[member].as<float>(), context, watch ? watch->decoder_row(layer * config_.heads, current.position) : nullptr,
+                 watch ? watch->decoder_map() : 0);
+    if (watch && watch->wants(Watch::Decoder, layer)) std::copy_n(query + watch->head * dim, dim, watch->query + current.position * dim);
     feed(row, context, d);
 }
 
-void Engine::attend_cross(int row, int layer, int member) {
+void Engine::attend_cross(int row, int layer, int member, const Watch* watch) {
     const StepRow& current = step_rows_[row];
-    const int d = config_.d_model;
+    const int d = config_.d_model, dim = shape_.dim;
+    const float* query = wide_.as<float>() + row * width(d);
     float* context = context_.as<float>() + row * width(d);
-    attend_pages(shape_, layout_, &step_pages_[current.cross_pages], layer * layout_.layer_bytes, current.source_length,
-                 wide_.as<float>() + row * width(d), scratch_[member].as<float>(), context);
+    attend_pages(shape_, layout_, &step_pages_[current.cross_pages], layer * layout_.layer_bytes, current.source_length, query,
+                 scratch_[member].as<float>(), context, watch ? watch->cross_row(layer * config_.heads, current.position) : nullptr,
+                 watch ? watch->cross_map() : 0);
+    if (watch && watch->wants(Watch::Cross, layer)) std::copy_n(query + watch->head * dim, dim, watch->query + current.position * dim);
     feed(row, context, d);
 }
 
-void Engine::decode(Member& member, int count) {
+// Rows of one slot (a watched target) read each other's keys, so all are written before the first is read.
+void Engine::decode(Member& member, int count, const Watch* watch) {
     const int d = config_.d_model;
     member.each(count, [&](int row) {
         embed(row, *embedding_, step_rows_[row].token, step_rows_[row].position, decoder_norms_[0]);
@@ -109,11 +132,15 @@ void Engine::decode(Member& member, int count) {
         const DecoderLayer& layer = decoder_[index];
         const Norm* norms = &decoder_norms_[3 * index + config_.pre_norm];
         apply(member, *layer.self_qkv, residual_rows(), count, wide_.as<float>());
-        member.each(count, [&](int row) { attend_self(row, index, member.index); });
+        if (watch) member.each(count, [&](int row) { write_self(row, index); });
+        member.each(count, [&](int row) {
+            if (!watch) write_self(row, index);
+            attend_self(row, index, member.index, watch);
+        });
         apply(member, *layer.self_output, rows(context_.as<float>(), d), count, out_.as<float>());
         member.each(count, [&](int row) { residual(row, norms[0]); });
         apply(member, *layer.cross_query, residual_rows(), count, wide_.as<float>());
-        member.each(count, [&](int row) { attend_cross(row, index, member.index); });
+        member.each(count, [&](int row) { attend_cross(row, index, member.index, watch); });
         apply(member, *layer.cross_output, rows(context_.as<float>(), d), count, out_.as<float>());
         member.each(count, [&](int row) { residual(row, norms[1]); });
         feed_forward(member, layer.feed_forward, count, norms[2]);

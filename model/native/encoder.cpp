@@ -14,11 +14,7 @@ size_t width(int features) { return static_cast<size_t>((features + kPanel - 1) 
 void Engine::prefill(const std::vector<Sentence>& sentences) {
     for (const Sentence& sentence : sentences) {
         slot(sentence.slot);
-        if (sentence.length < 1 || sentence.length > config_.max_length) throw std::invalid_argument("a source has a length outside the model's");
-        for (int i = 0; i < sentence.length; ++i) {
-            const int token = sentence.tokens[i];
-            if (token < 0 || token >= config_.source_vocabulary) throw std::invalid_argument("a source token is outside the vocabulary");
-        }
+        check_source(sentence.length, sentence.tokens);
     }
     for (size_t first = 0; first < sentences.size();) {
         size_t last = first + 1;
@@ -30,7 +26,14 @@ void Engine::prefill(const std::vector<Sentence>& sentences) {
     }
 }
 
-void Engine::prefill_chunk(const Sentence* sentences, size_t count) {
+void Engine::check_source(int length, const int32_t* tokens) const {
+    if (length < 1 || length > config_.max_length) throw std::invalid_argument("a source has a length outside the model's");
+    for (int i = 0; i < length; ++i) {
+        if (tokens[i] < 0 || tokens[i] >= config_.source_vocabulary) throw std::invalid_argument("a source token is outside the vocabulary");
+    }
+}
+
+void Engine::prefill_chunk(const Sentence* sentences, size_t count, const Watch* watch) {
     std::vector<Span> spans;
     int total = 0, longest = 0;
     for (size_t i = 0; i < count; ++i) {
@@ -49,12 +52,12 @@ void Engine::prefill_chunk(const Sentence* sentences, size_t count) {
     for (Buffer& scratch : scratch_) scratch.reserve(encoder_scratch(longest, shape_.dim) * sizeof(float));
     const int phases = 1 + 9 * config_.encoder_layers + 2 * config_.decoder_layers;
     team_.run(phases, [&](Member& member) {
-        encode(member, spans, total);
+        encode(member, spans, total, watch);
         write_cross(member, spans, total);
     });
 }
 
-void Engine::encode(Member& member, const std::vector<Span>& spans, int total) {
+void Engine::encode(Member& member, const std::vector<Span>& spans, int total, const Watch* watch) {
     const int d = config_.d_model, sentences = static_cast<int>(spans.size());
     const size_t stride = width(3 * d);
     member.each(sentences, [&](int i) {
@@ -65,10 +68,12 @@ void Engine::encode(Member& member, const std::vector<Span>& spans, int total) {
         apply(member, *encoder_[layer].qkv, residual_rows(), total, wide_.as<float>());
         member.each(sentences * config_.heads, [&](int task) {
             const Span& span = spans[task / config_.heads];
-            const int column = task % config_.heads * shape_.dim;
+            const int head = task % config_.heads, column = head * shape_.dim;
             const float* query = wide_.as<float>() + span.first * stride + column;
             attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, stride,
-                            context_.as<float>() + span.first * width(d) + column, width(d), scratch_[member.index].as<float>());
+                            context_.as<float>() + span.first * width(d) + column, width(d), scratch_[member.index].as<float>(),
+                            watch ? watch->encoder_map(layer * config_.heads + head) : nullptr);
+            if (watch && head == 0 && watch->wants(Watch::Encoder, layer)) copy_encoder_vectors(span, *watch);
         });
         member.each(total, [&](int row) { feed(row, context_.as<float>() + row * width(d), d); });
         apply(member, *encoder_[layer].output, rows(context_.as<float>(), d), total, out_.as<float>());

@@ -21,7 +21,7 @@ Engine::Engine(const Config& config)
       team_(config.threads),
       zeros_(width(config.d_model), 0.0f),
       pages_(layout_.bytes),
-      slots_(config.slots),
+      slots_(config.slots + 1),
       scratch_(config.threads) {}
 
 void Engine::set_linear(const std::string& name, const float* weight, const float* bias, int out, int in) {

@@ -14,6 +14,7 @@
 #include "pages.h"
 #include "rows.h"
 #include "team.h"
+#include "watch.h"
 
 namespace attentive {
 
@@ -69,9 +70,14 @@ class Engine {
 
     // Encodes sentences and starts their slots. Slots that were in use are started anew.
     void prefill(const std::vector<Sentence>& sentences);
-    // Advances each slot by its token. ids and scores are (rows, candidates), forced_scores (rows).
+    // Advances each slot by its token. ids and scores are (rows, candidates), forced_scores (rows). A step of one row may be
+    // watched: its attention weights are written at its position.
     void step(int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced, int32_t* ids, float* scores,
-              float* forced_scores);
+              float* forced_scores, const Watch* watch = nullptr);
+    // What decoding computes when it reads `inputs` (queries) after `source`, all rows in one pass, bit for bit: the outputs of
+    // a step for each row, and everything that `watch` asks for. No slot changes.
+    void look(const int32_t* source, const int32_t* inputs, int candidates, const int32_t* wanted, int32_t* ids, float* scores,
+              float* wanted_scores, const Watch& watch);
     // Up to `steps` greedy steps in which each row reads the token it chose: ids and scores are (steps, rows). A row that chose
     // `end` takes no further part; its remaining ids are `end` with score 0.
     void burst(int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores);
@@ -115,15 +121,23 @@ class Engine {
     void feed_forward(Member& member, const FeedForward& layer, int rows, const Norm& norm);
     Rows residual_rows() const { return rows(config_.pre_norm ? normed_.as<float>() : x_.as<float>(), config_.d_model); }
 
-    void encode(Member& member, const std::vector<Span>& spans, int rows);
+    void check_source(int length, const int32_t* tokens) const;
+    void check_token(int32_t token) const;
+    void encode(Member& member, const std::vector<Span>& spans, int rows, const Watch* watch);
     void write_cross(Member& member, const std::vector<Span>& spans, int rows);
-    void prefill_chunk(const Sentence* sentences, size_t count);
+    void prefill_chunk(const Sentence* sentences, size_t count, const Watch* watch = nullptr);
 
     void open_step(int rows, const int32_t* slots, const int32_t* tokens);
-    void decode(Member& member, int rows);
-    void attend_self(int row, int layer, int member);
-    void attend_cross(int row, int layer, int member);
+    void advance(int rows, int candidates, const int32_t* forced, int32_t* ids, float* scores, float* forced_scores, const Watch* watch);
+    void decode(Member& member, int rows, const Watch* watch);
+    void write_self(int row, int layer);
+    void attend_self(int row, int layer, int member, const Watch* watch);
+    void attend_cross(int row, int layer, int member, const Watch* watch);
     void choose(Member& member, int rows, int32_t* ids, float* scores, float* forced_scores);
+
+    void open_rows(Slot& slot, const int32_t* inputs, int rows);
+    void copy_keys(const Slot& slot, const Watch& watch) const;
+    void copy_encoder_vectors(const Span& span, const Watch& watch) const;
 
     Slot& slot(int index);
     void clear(Slot& slot);
@@ -148,7 +162,7 @@ class Engine {
     std::vector<float> zeros_;
 
     Pages pages_;
-    std::vector<Slot> slots_;
+    std::vector<Slot> slots_;  // one more than the configuration has: the last one is for looks
     std::vector<Source> sources_;
     std::vector<int> free_sources_;
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
@@ -13,12 +13,27 @@ from model.config import ModelConfig
 from model.native import library
 from model.native.build import NativeUnavailable
 from model.native.library import Float32, Int32, NativeError, address
+from model.native.watch import Watch
 from model.native.weights import Tensors, linears, unsupported, vectors
 
 Precision = Literal["float32", "int8"]
 MAX_THREADS = 256
 _PRECISIONS = {"float32": 0, "int8": 1}
 _ACTIVATIONS = {"relu": 0, "swish": 1, "gelu": 2}
+
+
+class Choices(NamedTuple):
+    """Best next tokens of each row: ids and log-probabilities (rows, candidates), best first, ties by lower id; and the
+    log-probabilities (rows) of the tokens that were asked for, 0 where none was."""
+
+    ids: Int32
+    scores: Float32
+    forced: Float32
+
+    @property
+    def addresses(self) -> tuple[int | None, ...]:
+        """Where the three arrays lie."""
+        return address(self.ids), address(self.scores), address(self.forced)
 
 
 class NativeEngine:
@@ -78,29 +93,38 @@ class NativeEngine:
         self._call("prefill", len(sources), address(where), address(lengths), address(tokens))
 
     def step(
-        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
-    ) -> tuple[Int32, Float32, Float32]:
-        """Advance each slot by its token: ids and log-probabilities (rows, candidates) of the best next tokens, best first,
-        ties by lower id, and the log-probabilities (rows) of the tokens in `forced` (0 where that is negative)."""
+        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int],
+        watch: Watch | None = None,
+    ) -> Choices:  # fmt: skip
+        """Advance each slot by its token. A step of one row may be watched: its attention weights are written down at its
+        position."""
         rows = len(slots)
         if len(tokens) != rows or len(forced) != rows:
             raise ValueError(f"{rows} slots, {len(tokens)} tokens and {len(forced)} forced tokens must be equally many.")
-        if not 1 <= candidates <= self.config.vocab_size:
-            raise ValueError(f"candidates must be between 1 and {self.config.vocab_size}, not {candidates}.")
-        ids = np.empty((rows, candidates), dtype=np.int32)
-        scores = np.empty((rows, candidates), dtype=np.float32)
-        forced_scores = np.empty(rows, dtype=np.float32)
+        found, wanted = self._choices(rows, candidates), self._wanted(forced)
         if not rows:
-            return ids, scores, forced_scores
-        wanted = _int32(forced)
-        if wanted.max() >= self.config.vocab_size:
-            raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
+            return found
         where, given = self._slots(slots), _int32(tokens)
         self._call(
-            "step", rows, address(where), address(given), candidates, address(wanted),
-            address(ids), address(scores), address(forced_scores),
+            "step", rows, address(where), address(given), candidates, address(wanted), *found.addresses,
+            None if watch is None else self._watch(watch),
         )  # fmt: skip
-        return ids, scores, forced_scores
+        return found
+
+    def look(
+        self, source: Sequence[int], inputs: Sequence[int], candidates: int, wanted: Sequence[int], watch: Watch
+    ) -> Choices:
+        """What decoding computes when it reads `inputs` after `source`, bit for bit, all rows in one pass; `watch`, made for
+        their lengths, receives the attention of every head. No slot changes."""
+        lengths = len(source), len(inputs)
+        if min(lengths) < 1 or (watch.source, watch.queries) != lengths or len(wanted) != len(inputs):
+            raise ValueError("A look has one wanted token for each input, and a watch made for both lengths.")
+        found, forced = self._choices(len(inputs), candidates), self._wanted(wanted)
+        read, given = _int32(source), _int32(inputs)
+        self._call(
+            "look", address(read), address(given), candidates, address(forced), *found.addresses, self._watch(watch)
+        )
+        return found
 
     def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> tuple[Int32, Float32]:
         """Greedy steps in which each row reads the token it chose before: ids and log-probabilities (steps, rows). A row
@@ -149,6 +173,26 @@ class NativeEngine:
             values = np.ascontiguousarray(vector, dtype=np.float32)
             self._call("vector", name.encode(), address(values), values.size)
         self._call("resolve")
+
+    def _choices(self, rows: int, candidates: int) -> Choices:
+        if not 1 <= candidates <= self.config.vocab_size:
+            raise ValueError(f"candidates must be between 1 and {self.config.vocab_size}, not {candidates}.")
+        return Choices(
+            np.empty((rows, candidates), dtype=np.int32), np.empty((rows, candidates), dtype=np.float32),
+            np.empty(rows, dtype=np.float32),
+        )  # fmt: skip
+
+    def _wanted(self, tokens: Sequence[int]) -> Int32:
+        wanted = _int32(tokens)
+        if wanted.size and wanted.max() >= self.config.vocab_size:
+            raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
+        return wanted
+
+    def _watch(self, watch: Watch) -> int:
+        config = self.config
+        if watch.shape != (config.encoder_layers, config.decoder_layers, config.heads, config.head_dim):
+            raise ValueError("The watch was made for a model of another shape.")
+        return watch.address
 
     def _slots(self, slots: Sequence[int]) -> Int32:
         where = _int32(slots)

@@ -1,0 +1,66 @@
+"""What a look inside finds: the attention of every head, scores, and the likeliest tokens. NumPy only, no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.config import ModelConfig
+
+Head = tuple[str, int, int]
+"""(kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0."""
+
+CANDIDATES = 8
+"""Likeliest tokens that are kept for every place of the target."""
+
+
+@dataclass(frozen=True, slots=True)
+class HeadVectors:
+    """What one head computed with: `query` (T, D), `key` (S, D), `value` (S, D); rotated where positions are rotary."""
+
+    query: NDArray[np.float32]
+    key: NDArray[np.float32]
+    value: NDArray[np.float32]
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionMaps:
+    """Weights of every head, float32, with T = len(target) + 1 queries: row t produced target token t, the last row the
+    end of sentence; the keys of `decoder` are the start, then the target.
+
+    `token_scores` (T,) are natural log-probabilities of the target's tokens, then of the end of sentence.
+    `candidate_ids` and `candidate_scores` (T, C) are the likeliest tokens at each place, best first.
+    """
+
+    cross: NDArray[np.float32]  # (L, H, T, S)
+    encoder: NDArray[np.float32]  # (L, H, S, S)
+    decoder: NDArray[np.float32]  # (L, H, T, T)
+    token_scores: NDArray[np.float32]
+    candidate_ids: NDArray[np.int64]
+    candidate_scores: NDArray[np.float32]
+    vectors: HeadVectors | None = None
+
+
+def check_pair(config: ModelConfig, source: Sequence[int], target: Sequence[int]) -> None:
+    """Raises ValueError for lengths the model cannot read and ids outside its vocabulary. `target` is without start and
+    end of sentence."""
+    _check("source", source, config.source_vocab_size or config.vocab_size, config.max_length, least=1)
+    _check("target", target, config.vocab_size, config.max_length - 1, least=0)
+
+
+def check_head(config: ModelConfig, head: Head) -> None:
+    """Raises ValueError for a head that the model does not have."""
+    kind, layer, number = head
+    layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers, "cross": config.decoder_layers}
+    if not (0 <= layer < layers.get(kind, 0) and 0 <= number < config.heads):
+        raise ValueError(f"There is no {kind} head {number} in layer {layer}.")
+
+
+def _check(name: str, ids: Sequence[int], vocabulary: int, longest: int, *, least: int) -> None:
+    if not least <= len(ids) <= longest:
+        raise ValueError(f"The {name} has {len(ids)} tokens; the model reads {least} to {longest}.")
+    if any(not 0 <= token < vocabulary for token in ids):
+        raise ValueError(f"The {name} holds an id outside the vocabulary of {vocabulary}.")
