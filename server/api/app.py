@@ -9,14 +9,17 @@ from contextlib import asynccontextmanager
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.middleware.cors import CORSMiddleware
+from starlette.middleware.errors import ServerErrorMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.api.dialects import deepl, deepl_documents, google
 from server.api.errors import ErrorWriter, Shape
+from server.api.middleware.direct import Direct
 from server.api.middleware.exchange import Exchange
 from server.api.middleware.observe import Observe
+from server.api.middleware.origin import CrossOrigin
 from server.api.middleware.trace import Trace
 from server.api.routes import admin, attention, docs, explorer, files, health, languages, looking, translate
 from server.config import Settings
@@ -46,7 +49,27 @@ DESCRIPTION = (
 )
 
 
-def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
+class Application(FastAPI):
+    """FastAPI behind our own layers: every request enters `layers`, and the innermost of them hands on to FastAPI what it
+    does not answer itself."""
+
+    layers: ASGIApp
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        scope["app"] = self
+        await (self.layers if scope["type"] == "http" else super().__call__)(scope, receive, send)
+
+    async def fastapi(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """FastAPI itself: router, dependencies, documentation."""
+        await super().__call__(scope, receive, send)
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Without Starlette's outermost layer, which would answer for what nobody foresaw before `Observe` does."""
+        stack = super().build_middleware_stack()
+        return stack.app if isinstance(stack, ServerErrorMiddleware) else stack
+
+
+def create_app(settings: Settings, services: Services | None = None) -> Application:
     """The ASGI application. It starts the workers with its lifespan and ends them after the last request.
 
     `services` is given in tests. Raises SettingsError where the weights folder holds no usable model.
@@ -70,7 +93,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
             services.metrics.rejected(error.reason)
         return writer.response(request.url.path, error)
 
-    app = FastAPI(
+    app = Application(
         title="Attentive",
         version=server_version(),
         description=DESCRIPTION,
@@ -79,21 +102,22 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
         redoc_url=None,
     )
     app.state.services = services
-    for kind in (AttentiveError, HTTPException, RequestValidationError):
+    handlers = (AttentiveError, HTTPException, RequestValidationError)
+    for kind in handlers:
         app.add_exception_handler(kind, refuse)
     for router in ROUTERS:
         app.include_router(router)
-    # The last one added is the outermost.
-    app.add_middleware(Exchange, limit=settings.body_bytes, writer=writer)
-    app.add_middleware(
-        CORSMiddleware,
+    # From the innermost layer to the outermost.
+    layers: ASGIApp = Direct(app.fastapi, [route for router in ROUTERS for route in router.routes], handlers, refuse)
+    layers = Exchange(layers, settings.body_bytes, writer)
+    layers = CrossOrigin(
+        layers,
         allow_origins=[origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()],
         allow_methods=["GET", "POST", "OPTIONS"],
         allow_headers=["*"],
         expose_headers=["X-Request-Id", "Retry-After", "Server-Timing"],
         max_age=86_400,
     )
-    app.add_middleware(Observe, metrics=services.metrics, writer=writer)
-    if telemetry is not None:
-        app.add_middleware(Trace, telemetry=telemetry)
+    layers = Observe(layers, services.metrics, writer)
+    app.layers = layers if telemetry is None else Trace(layers, telemetry)
     return app

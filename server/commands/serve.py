@@ -15,6 +15,7 @@ import uvicorn
 from server.api.app import create_app
 from server.config import Settings, add_flags
 from server.errors import SettingsError
+from server.garbage import settle
 from server.log import configure
 from server.services import Services
 
@@ -32,9 +33,10 @@ class Server(uvicorn.Server):
         self._reloading: asyncio.Future[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begins to listen, and to reload the models at SIGHUP."""
+        """Begins to listen, and to reload the models at SIGHUP. The garbage collector is this process's own by now."""
         await super().startup(sockets)
         if threading.current_thread() is threading.main_thread():
+            settle()
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
 
     def _reload(self) -> None:

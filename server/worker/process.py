@@ -17,6 +17,7 @@ from collections.abc import Callable
 from collections.abc import Sequence as Items
 from functools import partial
 
+from server.garbage import settle
 from server.worker.jobs import Look, Sequence
 from server.worker.ledger import Ledger
 from server.worker.options import WorkerOptions
@@ -251,7 +252,9 @@ def serve(arguments: Items[str], start: Callable[[WorkerOptions, int], Runner]) 
     read_fd, write_fd, index, text = arguments
     pipes = Pipes(int(read_fd), int(write_fd))
     options = WorkerOptions.from_json(text)
-    Worker(pipes, start(options, int(index)), options).serve()
+    runner = start(options, int(index))
+    settle()
+    Worker(pipes, runner, options).serve()
     return 0
 
 

@@ -59,31 +59,46 @@ class Exchange:
                 return b"".join(chunks)
 
     async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        gone = asyncio.Event()
-        delivered = False
-
-        async def replay() -> Message:
-            nonlocal delivered
-            if not delivered:
-                delivered = True
-                return {"type": "http.request", "body": body, "more_body": False}
-            await gone.wait()
-            return {"type": "http.disconnect"}
-
-        work = asyncio.ensure_future(self.app(scope, replay, send))
-        watch = asyncio.ensure_future(disconnected(receive))
+        client = _Client(body, asyncio.current_task())
+        watch = asyncio.ensure_future(client.watch(receive))
         try:
-            await asyncio.wait((work, watch), return_when=asyncio.FIRST_COMPLETED)
-            gone.set()
-            if work.done():
-                work.result()
+            await self.app(scope, client.receive, send)
+        except asyncio.CancelledError:
+            if not client.gone:  # it is the server that is ending
+                raise
         finally:
-            for task in (work, watch):
-                task.cancel()
-            await asyncio.gather(work, watch, return_exceptions=True)
+            watch.cancel()
+            if client.gone:
+                client.work.uncancel()
 
 
-async def disconnected(receive: Receive) -> None:
-    """Returns when the client has gone."""
-    while (await receive())["type"] != "http.disconnect":
-        continue
+class _Client:
+    """What the application hears of its client: the body at once, then only that it has gone. `work` is the task that is
+    cancelled then."""
+
+    def __init__(self, body: bytes, work: asyncio.Task[None] | None) -> None:
+        if work is None:
+            raise RuntimeError("A request is handled in a task.")
+        self.work = work
+        self.gone = False
+        self._body: bytes | None = body
+        self._leaving: asyncio.Event | None = None
+
+    async def receive(self) -> Message:
+        """What the application calls."""
+        if self._body is not None:
+            body, self._body = self._body, None
+            return {"type": "http.request", "body": body, "more_body": False}
+        if not self.gone:
+            self._leaving = self._leaving or asyncio.Event()
+            await self._leaving.wait()
+        return {"type": "http.disconnect"}
+
+    async def watch(self, receive: Receive) -> None:
+        """Waits until the client goes away and cancels the work."""
+        while (await receive())["type"] != "http.disconnect":
+            continue
+        self.gone = True
+        if self._leaving is not None:
+            self._leaving.set()
+        self.work.cancel()
