@@ -19,12 +19,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from model.folder import ModelFolder, read_folder
+from model.maps import AttentionMaps
 from model.native.backend import NativeBackend, open_backend
 from model.native.build import NativeUnavailable, check_cpu, find
 from model.native.engine import Precision
 from model.native.tensors import SafetensorFiles, weight_files
 from model.search import Backend
 from server.worker.options import WorkerOptions
+from server.worker.protocol import AttentionJob
 
 if TYPE_CHECKING:
     from model.transformer import Transformer
@@ -188,6 +190,15 @@ def open_native(folder: ModelFolder, library: Path, place: Place, weights: Weigh
         return backend, "native", None
 
     return _served(folder, make, weights, time.monotonic())
+
+
+def look_inside(served: Served, job: AttentionJob) -> AttentionMaps:
+    """Attention of a pair, from the engine that decodes. Raises ValueError for what the model cannot read."""
+    if isinstance(served.backend, NativeBackend) and not job.masked_heads:
+        return served.backend.attention_maps(job.source, job.target, job.vectors_of)
+    from model.attention_maps import attention_maps
+
+    return attention_maps(served.weights.transformer(), job.source, job.target, job.masked_heads, job.vectors_of)
 
 
 def release(served: Served) -> None:

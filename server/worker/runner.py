@@ -10,15 +10,25 @@ import traceback
 from collections.abc import Callable
 from collections.abc import Sequence as Items
 from queue import SimpleQueue
-from typing import TYPE_CHECKING, Protocol, runtime_checkable
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
 from model.config import ModelConfig
 from model.folder import FolderError
+from model.maps import HeadVectors
 from model.native.build import NativeUnavailable, build
 from model.search import Backend, GreedySearch, Search, StepOutput, new_search
-from server.worker.engines import COMPILING, Served, find_place, measure, open_model, open_native, release
+from server.worker.engines import (
+    COMPILING,
+    Served,
+    find_place,
+    look_inside,
+    measure,
+    open_model,
+    open_native,
+    release,
+)
 from server.worker.jobs import Look, Sequence
 from server.worker.options import WorkerOptions
 from server.worker.owner import Finished, Loaded, Stepped
@@ -32,9 +42,6 @@ from server.worker.protocol import (
     Vectors,
     WorkerReady,
 )
-
-if TYPE_CHECKING:
-    from model.attention_maps import HeadVectors
 
 _BURST = 4
 """Steps that a device which chooses tokens itself runs before the host looks."""
@@ -195,12 +202,8 @@ class DeviceRunner:
         self._served[lane].backend.free(sequence.slots)
 
     def attend(self, look: Look) -> Attended:
-        """One teacher-forced pass with explicit softmax."""
-        from model.attention_maps import attention_maps
-
-        job = look.job
-        transformer = self._served[look.lane].weights.transformer()
-        maps = attention_maps(transformer, job.source, job.target, job.masked_heads, job.vectors_of)
+        """One teacher-forced pass on the engine that decodes: its maps are those of the decode."""
+        maps = look_inside(self._served[look.lane], look.job)
         candidates = zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
         return Attended(
             look.id,

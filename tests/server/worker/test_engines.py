@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import random
 from collections.abc import Callable
 from pathlib import Path
@@ -23,7 +24,7 @@ from server.worker.engines import COMPILING, find_place, why_not_native
 from server.worker.options import WorkerOptions
 from server.worker.pipe import Pipes
 from server.worker.process import Worker
-from server.worker.protocol import LoadModel, ModelLoaded, Translated, TranslateJob, WorkerReady
+from server.worker.protocol import AttentionJob, LoadModel, ModelLoaded, Translated, TranslateJob, WorkerReady
 from server.worker.runner import DeviceRunner
 
 CONFIG = ModelConfig(
@@ -102,6 +103,19 @@ def test_a_running_batch_moves_to_the_native_engine_and_loses_nobody(
     expected = translate(TorchBackend(load_model(folder), 4), texts, options, start=2, end=3, max_length=48)
     answers = {message.id: message.hypotheses[0].tokens for message in script.heard if isinstance(message, Translated)}
     assert answers == {id: found[0].tokens for id, found in enumerate(expected)}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_a_look_is_taken_with_the_engine_that_decodes(library: Path, tmp_path: Path, dtype: str) -> None:
+    folder, place = save(tmp_path / "tiny"), dataclasses.replace(find_place(OPTIONS, 0), dtype=dtype)
+    served = engines.open_model(str(folder.path), place, OPTIONS)
+    assert served.engine == "native"
+    source = (9, 8, 40, 21, 3)
+    options = DecodingOptions(beam_size=3, max_length=20)
+    [[best, *_]] = translate(served.backend, [source], options, start=2, end=3, max_length=48)
+    maps = engines.look_inside(served, AttentionJob(1, "tiny", source, best.tokens))
+    assert tuple(maps.token_scores[: len(best.token_scores)].tolist()) == best.token_scores
+    assert maps.cross.shape == (2, 2, len(best.tokens) + 1, len(source))
 
 
 def test_where_it_cannot_be_compiled_it_stays_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
