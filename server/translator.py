@@ -312,7 +312,7 @@ def explained(failure: WorkerFailure) -> AttentiveError:
             return DeadlineExceeded(failure.message)
         case "overloaded":
             return Overloaded(failure.message, reason="looks")
-        case "cancelled" | "unknown_model" | "out_of_memory":
+        case "cancelled" | "unknown_model" | "unavailable" | "out_of_memory":
             return Unavailable(failure.message)
         case _:
             return TranslationFailed(failure.message)

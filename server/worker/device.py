@@ -9,9 +9,11 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, Protocol
 
 from server.worker.child import Child
+from server.worker.docket import Job
 from server.worker.options import WorkerOptions
 from server.worker.protocol import (
     Answer,
@@ -43,11 +45,11 @@ _log = logging.getLogger("attentive.worker")
 
 @dataclass(frozen=True, slots=True)
 class Death:
-    """A worker process ended. `suspects` were being worked on, `owed` not answered (suspects included). `outside`:
-    killed by a signal that no program sends itself by accident, such as the kernel's when memory runs out."""
+    """A worker process ended. `running` were being worked on, `owed` not answered (those running included), as they were
+    sent. `outside`: killed by the signal that no program sends itself by accident, and not because memory ran out."""
 
-    suspects: frozenset[int]
-    owed: frozenset[int]
+    running: tuple[Job, ...]
+    owed: tuple[Job, ...]
     outside: bool
     loading: tuple[str, int] | None
 
@@ -74,11 +76,11 @@ class Device:
         """Version of each model that this process serves."""
         self.refused: dict[str, int] = {}
         """Version of each model that it could not load."""
-        self.owed: set[int] = set()
-        """Jobs it was sent and has not answered."""
+        self.owed: dict[int, Job] = {}
+        """Jobs it was sent and has not answered, by id."""
         self.restarts = 0
         self.failures = 0
-        """Ends in a row without having been healthy between."""
+        """Ends of its own in a row without having answered anything, or been up for some time, between."""
         self.stats: StepStats | None = None
         self._options, self._command, self._owner = options, command, owner
         self._child: Child | None = None
@@ -88,6 +90,7 @@ class Device:
         self._up_since = 0.0
         self._name = f"{options.device}:{index}"
         self._shot = self._stopped = False
+        self._memory_kills: int | None = None
         self._restart: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
 
@@ -111,6 +114,7 @@ class Device:
         self._restart = None
         self._silent = self._waited = 0.0
         self._shot = False
+        self._memory_kills = out_of_memory_kills()
         self._child = Child(self._on_messages, self._on_exit)
         self._starting = asyncio.create_task(self._start(self._child))
 
@@ -127,7 +131,7 @@ class Device:
         if isinstance(message, TranslateJob | AttentionJob):
             if not self.owed:
                 self._silent = 0.0
-            self.owed.add(message.id)
+            self.owed[message.id] = message
         self._child.send(message)
 
     def load(self, model: str, folder: str, version: int) -> None:
@@ -176,8 +180,9 @@ class Device:
     def _on_message(self, message: Any) -> None:
         match message:
             case Translated(id=id) | Attended(id=id) | Failed(id=id):
-                self.owed.discard(id)
+                self.owed.pop(id, None)
                 self._started.discard(id)
+                self.failures = 0
                 self._owner.on_answer(message)
             case Started(ids=ids):
                 self._started.update(ids)
@@ -201,15 +206,18 @@ class Device:
                 self._owner.on_unloaded(self, model)
 
     def _on_exit(self, code: int) -> None:
-        healthy = self.ready is not None and time.monotonic() - self._up_since >= _HEALTHY
-        owed, suspects = frozenset(self.owed), frozenset(self._started & self.owed)
-        death = Death(suspects or owed, owed, code == -signal.SIGKILL and not self._shot, self._loading)
+        ready = self.ready is not None
+        healthy = ready and time.monotonic() - self._up_since >= _HEALTHY
+        running = tuple(job for id, job in self.owed.items() if id in self._started)
+        outside = code == -signal.SIGKILL and not self._shot and out_of_memory_kills() == self._memory_kills
+        death = Death(running, tuple(self.owed.values()), outside, self._loading)
         self._child, self.ready, self._loading, self.stats = None, None, None, None
-        self.owed, self._started, self.loaded, self.refused = set(), set(), {}, {}
+        self.owed, self._started, self.loaded, self.refused = {}, set(), {}, {}
         if self._stopped:
             self._owner.on_death(self, death)
             return
-        self.failures = 1 if healthy else self.failures + 1
+        if not (ready and outside):  # whoever kills a worker that runs has shown nothing about it
+            self.failures = 1 if healthy else self.failures + 1
         self.restarts += 1
         pause = self._pause()
         _log.error(
@@ -220,4 +228,14 @@ class Device:
 
     def _pause(self) -> float:
         """Seconds before the next start: none after the first failure, then doubling."""
-        return 0.0 if self.failures == 1 else min(_LONGEST_PAUSE, 0.25 * 2.0**self.failures)
+        return 0.0 if self.failures <= 1 else min(_LONGEST_PAUSE, 0.125 * 2.0 ** (self.failures - 1))
+
+
+def out_of_memory_kills() -> int | None:
+    """How many processes the kernel has killed for want of memory since it started, in any container; None where it does
+    not say. A process can be killed by anybody; this tells whether it was for what it did."""
+    try:
+        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
+    except OSError:
+        return None
+    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)

@@ -16,7 +16,7 @@ from typing import Literal
 from model.options import DecodingOptions, Hypothesis, TraceStep
 
 FailureKind = Literal[
-    "invalid", "deadline", "cancelled", "unknown_model", "overloaded", "out_of_memory", "poison", "internal"
+    "invalid", "deadline", "cancelled", "unknown_model", "unavailable", "overloaded", "out_of_memory", "poison", "internal"
 ]
 
 

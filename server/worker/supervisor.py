@@ -1,8 +1,8 @@
 """The API side of the workers: submit -> future. Starts, watches and restarts one worker process per device. No torch.
 
 A job belongs to the supervisor from `submit` until its future resolves; a worker only borrows it. What a worker that
-died had borrowed is sent again. Jobs it was working on are suspects: they run again, and when they look guilty they run
-with nothing beside them, so that whichever kills a worker again is known and is not tried any more.
+died had borrowed is sent again. Jobs it was working on are suspects: what is known of them stands in the docket, and who
+looks guilty runs with nothing beside it, so that whichever kills a worker again is known and is not tried any more.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 from model.options import DecodingOptions
 from server.worker.catalogue import Catalogue
 from server.worker.device import COMMAND, Death, Device
+from server.worker.docket import Docket
 from server.worker.options import WorkerOptions
 from server.worker.protocol import (
     Answer,
@@ -39,14 +40,11 @@ from server.worker.status import DeviceStatus, WorkerFailure, WorkerStatus
 __all__ = ["DeviceStatus", "Supervisor", "WorkerFailure", "WorkerOptions", "WorkerStatus"]
 
 _OUTSIDE, _CRASH = 1, 2
-"""Strikes for a job that was running when its worker was killed from outside, and when it crashed or hung."""
-_ALONE, _POISON = 2, 4
-"""With so many strikes a job runs alone, and is not tried again. So a crash isolates and a second one convicts."""
+"""Strikes for a model that was being loaded when its worker was killed from outside, and when it crashed or hung."""
 _BROKEN = 5
 """A worker that failed so often in a row counts as broken: jobs do not wait for it any more."""
 _DEADLINE_SLACK = 0.5
 """The worker keeps deadlines itself; the supervisor's own clock is for when no worker can."""
-_QUARANTINED = 1000
 _TICK = 1.0
 _LEAVE = 2.0
 """Seconds a worker has to leave once it has nothing to do."""
@@ -71,7 +69,6 @@ class _Flight:
     on_progress: Callable[[tuple[int, ...]], None] | None = None
     device: Device | None = None
     timer: asyncio.TimerHandle | None = None
-    strikes: int = 0
     shown: int = 0
 
 
@@ -92,8 +89,7 @@ class Supervisor:
         self._flights: dict[int, _Flight] = {}
         self._backlog: dict[int, _Flight] = {}
         """Jobs that no worker can take yet, in order of arrival."""
-        self._quarantine: dict[int, None] = {}
-        """Fingerprints of what killed workers, the latest last: whoever sends it again is told so at once."""
+        self._docket = Docket()
         self._ids = count(1)
         self._idle = asyncio.Event()
         self._idle.set()
@@ -148,7 +144,7 @@ class Supervisor:
         """Load or replace a model in every worker; waits for a worker that is still starting. `error` says what is
         wrong; then the model of this name that was there before, if any, still serves."""
         entry = self._catalogue.want(model, str(folder))
-        self._quarantine.clear()
+        self._docket.clear()
         for device in self._devices:
             self._load_next(device)
         return await asyncio.shield(entry.outcome)
@@ -249,8 +245,6 @@ class Supervisor:
         entry = self._catalogue.get(job.model)
         if entry is not None and entry.leaving:
             self._fail(flight, "unknown_model", f"There is no model named {job.model}.")
-        if self._quarantine and _fingerprint(job) in self._quarantine:
-            self._fail(flight, "poison", _POISONOUS)
         self._dispatch(flight)
         return flight.future
 
@@ -265,12 +259,14 @@ class Supervisor:
             self._fail(flight, "cancelled", _SHUTDOWN)
         elif entry is None:
             self._fail(flight, "unknown_model", f"There is no model named {job.model}.")
+        elif self._docket.guilty(job):
+            self._fail(flight, "poison", _POISONOUS)
         elif able:
             self._lend(flight, min(able, key=lambda device: len(device.owed)))
         elif entry.error is not None:
             self._fail(flight, "unknown_model", f"The model {job.model} could not be loaded.")
         elif self._broken:
-            self._fail(flight, "internal", _NO_WORKER)
+            self._fail(flight, "unavailable", _NO_WORKER)
         else:
             self._backlog[job.id] = flight
 
@@ -278,8 +274,7 @@ class Supervisor:
         self._backlog.pop(flight.job.id, None)
         flight.device = device
         timeout = None if flight.deadline is None else flight.deadline - time.monotonic()
-        alone = flight.strikes >= _ALONE
-        device.send(dataclasses.replace(flight.job, timeout=timeout, alone=alone))
+        device.send(dataclasses.replace(flight.job, timeout=timeout, alone=self._docket.isolated(flight.job)))
 
     def _settled(self, flight: _Flight) -> None:
         """The future has resolved, by an answer, a failure, or by its owner's cancelling it."""
@@ -315,6 +310,7 @@ class Supervisor:
         flight = self._flights.get(answer.id)
         if flight is None or flight.future.done():
             return
+        self._docket.acquit(flight.job)
         if isinstance(answer, Failed):
             self._fail(flight, answer.kind, answer.message)
         else:
@@ -330,7 +326,6 @@ class Supervisor:
         """A model was loaded or refused: tell who waits for it, send the jobs that waited, go on with the next."""
         others = [other for other in self._devices if other.ready is not None]
         self._catalogue.loaded(loaded, version, others)
-        device.failures = 0 if loaded.error is None else device.failures
         self._flush_backlog()
         self._load_next(device)
 
@@ -342,23 +337,19 @@ class Supervisor:
         _tell(self._on_stats, self._state(stats))
 
     def on_death(self, device: Device, death: Death) -> None:
-        """A worker ended: convict or strike the suspects, send everything it owed again."""
+        """A worker ended: note who was running, send everything it owed again."""
         if death.loading is not None:
             self._catalogue.died_loading(*death.loading, _OUTSIDE if death.outside else _CRASH)
-        for id in sorted(death.owed):
-            flight = self._flights.get(id)
-            if flight is None:
-                continue
-            flight.device = None
-            if id in death.suspects:
-                flight.strikes += _OUTSIDE if death.outside else _CRASH
-            if flight.strikes >= _POISON:
-                _log.error("job %d killed its worker again; it is not tried any more", id)
-                self._quarantine[_fingerprint(flight.job)] = None
-                while len(self._quarantine) > _QUARANTINED:
-                    del self._quarantine[next(iter(self._quarantine))]
-                self._fail(flight, "poison", _POISONOUS)
-            else:
+        for job in death.running:
+            self._docket.strike(job, outside=death.outside)
+            if self._docket.guilty(job):
+                _log.error("job %d killed its worker again; it is not tried any more", job.id)
+        if self._broken:
+            self._docket.clear()
+        for job in sorted(death.owed, key=lambda job: (self._docket.rank(job), job.id)):
+            flight = self._flights.get(job.id)
+            if flight is not None:
+                flight.device = None
                 self._dispatch(flight)
         if self._broken:
             self._catalogue.give_up(_NO_WORKER)
@@ -382,13 +373,6 @@ class Supervisor:
             slots_used=sum(state.slots_used for state in states),
             slots_total=sum(state.slots_total for state in states),
         )
-
-
-def _fingerprint(job: TranslateJob | AttentionJob) -> int:
-    """Equal for jobs that ask for the same computation."""
-    if isinstance(job, TranslateJob):
-        return hash((job.model, job.source, job.options))
-    return hash((job.model, job.source, job.target, job.masked_heads))
 
 
 def _tell(listener: Callable[[_News], None], news: _News) -> None:

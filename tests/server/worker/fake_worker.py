@@ -36,7 +36,8 @@ def expected(source: tuple[int, ...], shift: int = 1) -> tuple[int, ...]:
 
 
 class FakeRunner:
-    """One token per step. A folder name says how the model behaves: its step time in ms, its shift, or how it fails."""
+    """One token per step. A folder name says how the model behaves: its shift, its step time in ms, or how it fails:
+    "absent", "crash" while it is loaded, "dying" at the first job."""
 
     def __init__(self, options: WorkerOptions, index: int) -> None:
         self._index = index
@@ -44,6 +45,7 @@ class FakeRunner:
         self._loads: list[Loaded] = []
         self._lanes: dict[int, tuple[int, float]] = {}
         self._made: dict[int, list[int]] = {}
+        self._dying = False
 
     def ready(self) -> WorkerReady:
         return WorkerReady(f"cpu:{self._index}", "float32", "fake", device_count=max(1, self._options.devices))
@@ -53,6 +55,7 @@ class FakeRunner:
         if name == "crash":
             os.kill(os.getpid(), signal.SIGSEGV)
         error = "There is no such folder." if name == "absent" else None
+        self._dying, name = name == "dying", "1" if name == "dying" else name
         shift, _, milliseconds = name.partition("-") if error is None else ("0", "", "")
         served = (int(shift), float(milliseconds or 0) / 1000)
         self._loads.append(Loaded(model, served, SLOTS, ModelLoaded(model, 1, 1, 0.0, error)))
@@ -72,6 +75,8 @@ class FakeRunner:
         del self._lanes[lane]
 
     def refusal(self, lane: int, job: TranslateJob | AttentionJob) -> str | None:
+        if self._dying:
+            os.kill(os.getpid(), signal.SIGSEGV)
         return "There is a token outside the vocabulary." if REFUSED in job.source else None
 
     def prefill(self, lane: int, sequences: list[Sequence]) -> None:

@@ -128,7 +128,7 @@ def test_poison_is_convicted_and_its_neighbours_are_unharmed(poison: int, kind: 
             assert await kind_of(guilty) == kind
             check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
             restarts = made.supervisor.status().restarts
-            assert restarts <= (4 if poison == KILL else 2)
+            assert restarts <= (5 if poison == KILL else 2)
             assert await kind_of(made.supervisor.submit("m", bad, GREEDY)) == kind
             assert made.supervisor.status().restarts == restarts, "a convicted text was tried again"
 
@@ -148,6 +148,58 @@ def test_a_hanging_step_is_killed_and_convicted(caplog: pytest.LogCaptureFixture
     run(body)
     assert "hangs in a step" in caplog.text
     assert "_misbehave" in caplog.text, "the log does not say where it hung"
+
+
+def test_a_hanging_job_that_nobody_waits_for_is_remembered() -> None:
+    """Its callers give up before the watchdog does and ask again, and again."""
+
+    async def body() -> None:
+        async with crew(watchdog_seconds=0.5) as made:
+            bad = (5, HANG, 6)
+            restarts = 0
+            while restarts < 2:
+                futures = [made.supervisor.submit("m", bad, GREEDY), made.supervisor.submit("m", (1, 2), GREEDY)]
+                await asyncio.sleep(0.1)
+                futures[0].cancel()
+                assert (await futures[1]).hypotheses[0].tokens == expected((1, 2))
+                restarts = made.supervisor.status().restarts
+            assert await kind_of(made.supervisor.submit("m", bad, GREEDY)) == "poison"
+
+    run(body)
+
+
+def test_kills_from_outside_convict_nobody_however_many_they_are() -> None:
+    async def body() -> None:
+        async with crew(Path("1-2")) as made:
+            texts = sources(24)
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            done = kills = 0
+            while done < len(texts):
+                await asyncio.sleep(0.01)
+                answered = sum(future.done() for future in futures)
+                if done < answered < len(texts):  # it gets somewhere between two kills
+                    await strike(made.supervisor, signal.SIGKILL)
+                    kills += 1
+                done = answered
+            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+            assert kills >= 3
+
+    run(body)
+
+
+def test_a_worker_that_dies_of_itself_blames_no_job() -> None:
+    """It answers nothing whatever it is given: those who wait are told that there is no worker, and none is convicted."""
+
+    async def body() -> None:
+        async with crew(Path("dying")) as made:
+            for device in made.supervisor._devices:
+                device._pause = lambda: 0.0  # type: ignore[method-assign]
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in sources(5)]
+            assert {await kind_of(future) for future in futures} == {"unavailable"}
+            assert (await made.supervisor.load("m", FAST)).error is None
+            check(sources(5), [await made.supervisor.submit("m", text, GREEDY) for text in sources(5)])
+
+    run(body)
 
 
 def test_a_look_inside_that_kills_is_convicted_too() -> None:
@@ -378,7 +430,7 @@ def test_a_worker_that_never_starts_hangs_nobody() -> None:
         await asyncio.sleep(0)
         future = supervisor.submit("m", (1,), GREEDY)
         assert (await loading).error is not None
-        assert await kind_of(future) == "internal"
+        assert await kind_of(future) == "unavailable"
         assert not supervisor.status().ready
         await supervisor.stop(0)
 
