@@ -12,7 +12,7 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from model.training.corpus import Shard
+from model.training.shards import Shard
 
 _KINDS = ("lower", "upper", "bare", "copy", "names", "numbers")
 _NAME = re.compile(r"\b[A-ZÀ-Þ][a-zß-ÿ]{2,}\b")
@@ -34,17 +34,12 @@ class Augmenter:
         self._rates = [rates.get(kind, 0.0) for kind in _KINDS]
         self._names, self._known = names, frozenset(names)
 
-    def __call__(
-        self, source: NDArray[np.int64], target: NDArray[np.int64], random: np.random.Generator
-    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        draw = random.random()
-        for kind, rate in zip(_KINDS, self._rates, strict=True):
-            if draw < rate:
-                return self._rewrite(kind, source, target, random)
-            draw -= rate
-        return source, target
+    def choose(self, count: int, random: np.random.Generator) -> list[tuple[int, str]]:
+        """Which of `count` pairs are rewritten, and how."""
+        kinds = np.searchsorted(np.cumsum(self._rates), random.random(count), side="right")
+        return [(int(row), _KINDS[kinds[row]]) for row in np.flatnonzero(kinds < len(_KINDS))]
 
-    def _rewrite(
+    def rewrite(
         self, kind: str, source: NDArray[np.int64], target: NDArray[np.int64], random: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if kind == "copy":
@@ -80,7 +75,7 @@ class Augmenter:
                 # One stays one: its nouns are singular.
                 new[found] = found if int(found) < 2 else _other_digits(found, random)
             elif found in self._known:
-                new[found] = self._names[random.integers(len(self._names))]
+                new[found] = self._names[int(random.integers(len(self._names)))]
         if not new:
             return left, right
         left, right = (pattern.sub(lambda match: new.get(match[0], match[0]), text) for text in (left, right))

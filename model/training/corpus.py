@@ -1,4 +1,4 @@
-"""Sentence pairs: reading `source TAB english TAB other` files, the joint vocabulary, and tokenised shards of numpy arrays."""
+"""Sentence pairs: reading `source TAB english TAB other` files, how often each is seen, and the joint vocabulary."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import sentencepiece
-from numpy.typing import NDArray
 
 from model.training.recipe import Recipe, RecipeError
 
@@ -24,33 +22,6 @@ class Pair:
     language: str
     english: str
     other: str
-
-
-@dataclass(frozen=True, slots=True)
-class Shard:
-    """Tokenised pairs: ids without specials, concatenated. Pair i is english[english_at[i]:english_at[i+1]] and likewise
-    for the other side; `group[i]` indexes `groups`, which are "source:language"."""
-
-    english: NDArray[np.uint16]
-    other: NDArray[np.uint16]
-    english_at: NDArray[np.int64]
-    other_at: NDArray[np.int64]
-    group: NDArray[np.uint8]
-    groups: tuple[str, ...]
-
-    def save(self, path: Path) -> None:
-        np.savez(
-            path, english=self.english, other=self.other, english_at=self.english_at, other_at=self.other_at,
-            group=self.group, groups=np.array(self.groups),
-        )
-
-    @classmethod
-    def load(cls, path: Path) -> Shard:
-        with np.load(path, allow_pickle=False) as data:
-            return cls(
-                data["english"], data["other"], data["english_at"], data["other_at"], data["group"],
-                tuple(str(name) for name in data["groups"]),
-            )
 
 
 def language_of(path: Path) -> str:
@@ -111,34 +82,3 @@ def train_vocabulary(recipe: Recipe, folder: Path, seed: int = 1) -> Path:
     )
     prefix.with_suffix(".vocab").unlink(missing_ok=True)
     return prefix.with_suffix(".model")
-
-
-def tokenise(recipe: Recipe, tokenizer: Path, path: Path) -> Shard:
-    """Encode every pair with a positive weight that fits `max_tokens` and `max_ratio`, and save the shard to `path`."""
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
-    limit, ratio = recipe.data.max_tokens, recipe.data.max_ratio
-    english: list[NDArray[np.uint16]] = []
-    other: list[NDArray[np.uint16]] = []
-    group: list[int] = []
-    names: dict[str, int] = {}
-    for file in recipe.data.files:
-        pairs = [p for p in read_pairs(Path(file)) if weight_of(recipe, p.source, p.language) > 0]
-        left = processor.encode([pair.english for pair in pairs])
-        right = processor.encode([pair.other for pair in pairs])
-        for pair, a, b in zip(pairs, left, right, strict=True):
-            longer, shorter = max(len(a), len(b)), min(len(a), len(b))
-            if shorter == 0 or longer > limit or longer > ratio * shorter + 5:
-                continue
-            english.append(np.array(a, dtype=np.uint16))
-            other.append(np.array(b, dtype=np.uint16))
-            group.append(names.setdefault(f"{pair.source}:{pair.language}", len(names)))
-    shard = Shard(
-        np.concatenate(english), np.concatenate(other), _starts(english), _starts(other),
-        np.array(group, dtype=np.uint8), tuple(names),
-    )
-    shard.save(path)
-    return shard
-
-
-def _starts(arrays: list[NDArray[np.uint16]]) -> NDArray[np.int64]:
-    return np.concatenate([[0], np.cumsum([len(array) for array in arrays])]).astype(np.int64)

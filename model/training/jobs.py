@@ -5,20 +5,24 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from collections.abc import Sequence
+import signal
 from pathlib import Path
 
-import safetensors.torch
 import sentencepiece
 import torch
-from torch import Tensor, distributed
+from torch import distributed
 
 from model.checkpoint import save_model
 from model.folder import ModelFolder, TokenizerFiles
-from model.training.corpus import Shard, tokenise, train_vocabulary
+from model.training.corpus import train_vocabulary
 from model.training.curve import draw_curve
-from model.training.recipe import Recipe, RecipeError
-from model.training.trainer import Trainer, checkpoints, model_config, ranks
+from model.training.hardware import ranks
+from model.training.manifest import has_manifest
+from model.training.plan import describe
+from model.training.recipe import Recipe
+from model.training.shards import Shard, tokenise
+from model.training.state import average, checkpoints
+from model.training.trainer import Trainer, model_config
 from model.transformer import Transformer
 
 
@@ -29,16 +33,24 @@ def prepare(recipe: Recipe, folder: Path) -> None:
     if not tokenizer.exists():
         print(f"Training a vocabulary of {recipe.vocabulary.size} pieces.")
         train_vocabulary(recipe, folder)
-    if not (folder / "pairs.npz").exists():
-        shard = tokenise(recipe, tokenizer, folder / "pairs.npz")
+    if not has_manifest(folder, "pairs"):
+        shard = tokenise(recipe, tokenizer)
         print(f"{len(shard.group)} pairs, {len(shard.english)} English and {len(shard.other)} other tokens.")
-    if recipe.data.development and not (folder / "development.npz").exists():
+        shard.save(folder, "pairs")
+    if recipe.data.development and not has_manifest(folder, "development"):
         data = dataclasses.replace(recipe.data, files=recipe.data.development, weights={}, default_weight=1.0)
-        tokenise(dataclasses.replace(recipe, data=data), tokenizer, folder / "development.npz")
+        tokenise(dataclasses.replace(recipe, data=data), tokenizer).save(folder, "development")
 
 
-def train(recipe: Recipe, folder: Path) -> None:
-    """Prepare, then train or resume until the recipe's budget is used up. Under torchrun rank 0 prepares for all."""
+def plan(recipe: Recipe, folder: Path, speed: float | None = None) -> str:
+    """Prepare, and describe an epoch; see `plan.describe`."""
+    prepare(recipe, folder)
+    return describe(Shard.load(folder, "pairs"), recipe, speed)
+
+
+def train(recipe: Recipe, folder: Path, peak: float | None = None) -> None:
+    """Prepare, then train or resume until the recipe's budget is used up. Under torchrun rank 0 prepares for all. On
+    SIGTERM a checkpoint is written first."""
     rank, count = ranks()
     if count > 1:
         distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
@@ -46,21 +58,12 @@ def train(recipe: Recipe, folder: Path) -> None:
         prepare(recipe, folder)
     if count > 1:
         distributed.barrier()
-    Trainer(recipe, folder).run()
+    trainer = Trainer(recipe, folder, peak)
+    signal.signal(signal.SIGTERM, lambda *_: trainer.stop())
+    trainer.run()
     if count > 1:
         distributed.barrier()
         distributed.destroy_process_group()
-
-
-def average(files: Sequence[Path]) -> dict[str, Tensor]:
-    """Mean of the weights of several checkpoints (section 6.1 averages the last 5), float32."""
-    if not files:
-        raise RecipeError("There is no checkpoint to average.")
-    total: dict[str, Tensor] = {}
-    for file in files:
-        for name, tensor in safetensors.torch.load_file(file).items():
-            total[name] = total.get(name, 0.0) + tensor.float() / len(files)
-    return total
 
 
 def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, last: int = 5) -> None:
@@ -90,7 +93,7 @@ def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, l
 
 def _summary(lines: list[dict[str, float]], folder: Path) -> dict[str, object]:
     """Steps, tokens and time of the training, and its development losses, for the model card."""
-    shard = Shard.load(folder / "pairs.npz")
+    shard = Shard.load(folder, "pairs")
     counts = torch.bincount(torch.from_numpy(shard.group.astype("int64")), minlength=len(shard.groups)).tolist()
     speeds = sorted(line["tokens_per_second"] for line in lines if "tokens_per_second" in line)
     return {

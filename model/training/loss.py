@@ -2,28 +2,33 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor
 from torch.nn import functional
 
-from model.training.batches import Batch
+from model.training.batches import IGNORED, Batch
 from model.transformer import Transformer
 
+Projection = Callable[[Transformer, Tensor, Tensor, Tensor, float], Tensor]
+"""`projection_loss`, or a compiled form of it."""
 
-def batch_loss(model: Transformer, batch: Batch, smoothing: float) -> Tensor:
-    """Mean loss per target token, in nats, of teacher-forced decoding of `batch`."""
-    pad = model.config.pad_id
-    source, target = batch.source, batch.target
-    mask = source != pad
-    features = model.decode(model.encode(source, mask), mask, target[:, :-1])  # (B, T, d_model)
-    labels = target[:, 1:].flatten()
-    # The projection is the largest product of all: (almost) no padding enters it. N is rounded up so that few shapes occur.
-    real = torch.nonzero(labels != pad).squeeze(1)
-    rows = torch.cat([real, real.new_zeros(-len(real) % 512)])
-    labels = labels[rows]
-    labels[len(real) :] = -100
+
+def projection_loss(model: Transformer, features: Tensor, rows: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    """Mean loss of `labels` (N,) at the flat positions `rows` (N,) of features (B, T, d_model). The projection is the
+    largest product of all: no padding enters it."""
     logits = model.logits(features.flatten(0, 1)[rows])  # (N, V)
-    return functional.cross_entropy(logits.float(), labels, label_smoothing=smoothing)
+    return functional.cross_entropy(logits.float(), labels, label_smoothing=smoothing, ignore_index=IGNORED)
+
+
+def batch_loss(
+    model: Transformer, batch: Batch, smoothing: float, projection: Projection = projection_loss
+) -> Tensor:
+    """Mean loss per target token, in nats, of teacher-forced decoding of `batch`. The host waits for nothing in it."""
+    mask = batch.source != model.config.pad_id
+    features = model.decode(model.encode(batch.source, mask), mask, batch.target)  # (B, T, d_model)
+    return projection(model, features, batch.rows, batch.labels, smoothing)
 
 
 @torch.no_grad()

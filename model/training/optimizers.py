@@ -7,6 +7,7 @@ import math
 import torch
 from torch import nn
 
+from model.training.muon import Muon
 from model.training.recipe import RecipeError, TrainRecipe
 
 
@@ -21,7 +22,7 @@ def build_optimizers(model: nn.Module, recipe: TrainRecipe) -> list[torch.optim.
     matrices = [p for name, p in parameters.items() if p.dim() == 2 and name.startswith(("encoder.", "decoder."))]
     chosen = {id(p) for p in matrices}
     rest = [p for p in parameters.values() if id(p) not in chosen]
-    muon = torch.optim.Muon(matrices, lr=recipe.matrix_rate, momentum=0.95, weight_decay=recipe.weight_decay)
+    muon = Muon(matrices, recipe.matrix_rate, weight_decay=recipe.weight_decay)
     return [muon, _adam(rest, recipe)]
 
 
@@ -54,7 +55,7 @@ def set_rates(
     else:
         raise RecipeError(f"[train] schedule must be noam or wsd, not {recipe.schedule}.")
     for optimizer in optimizers:
-        peak = recipe.matrix_rate if isinstance(optimizer, torch.optim.Muon) else recipe.rate
+        peak = recipe.matrix_rate if isinstance(optimizer, Muon) else recipe.rate
         for group in optimizer.param_groups:
             group["lr"] = peak * factor
     return recipe.rate * factor

@@ -16,16 +16,19 @@ class RecipeError(ValueError):
 class DataRecipe:
     """What is read. `files` are `source TAB english TAB other` .tsv or .tsv.xz files named NAME.en-XX or en-XX[.more];
     `weights` is how often a pair of a source is seen per epoch ("source" or "source:language", `default_weight` for the rest);
-    `directions` scales each direction ("en-de"); `augment` holds rates of the robustness variants (see `augment`)."""
+    `directions` scales each direction ("en-de"), `temperature` brings small directions up (see `sampling`); `augment` holds
+    rates of the robustness variants (see `augment`). `domains` names groups of sources for the table of `plan`."""
 
     files: tuple[str, ...] = ()
     development: tuple[str, ...] = ()
     weights: dict[str, float] = field(default_factory=dict)
     default_weight: float = 1.0
     directions: dict[str, float] = field(default_factory=dict)
+    temperature: float = 1.0
     max_tokens: int = 100
     max_ratio: float = 2.5
     augment: dict[str, float] = field(default_factory=dict)
+    domains: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,7 +44,9 @@ class TrainRecipe:
     """How it is trained. `start` is a model folder to start from instead of random weights. `schedule` "noam" is the
     paper's (equation 3), "wsd" warms up, stays and decays to zero over the last `decay` share of `steps` (or of `minutes`
     where that ends earlier). `rate` is the peak rate of "wsd" for Adam, `matrix_rate` Muon's. `batch_tokens` counts padded
-    target tokens of one optimiser step over all its `accumulate` parts."""
+    target tokens of one optimiser step over all its `accumulate` parts. `minutes` counts everything from the first step
+    on, validation included. Widths of batches are multiples of `align`, which suits a GPU's kernels; 0 takes divisors of
+    the part's tokens, so that a CPU multiplies matrices of one shape only."""
 
     start: str | None = None
     optimizer: str = "adam"
@@ -55,6 +60,7 @@ class TrainRecipe:
     minutes: float | None = None
     batch_tokens: int = 25_000
     accumulate: int = 1
+    align: int = 0
     label_smoothing: float = 0.1
     clip: float = 1.0
     checkpoint_minutes: float = 10.0

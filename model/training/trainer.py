@@ -3,56 +3,54 @@
 from __future__ import annotations
 
 import json
-import os
 import time
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import sentencepiece
 import torch
-from torch import distributed, nn
+from torch import Tensor, distributed, nn
 from tqdm import tqdm
 
 from model.config import PRESETS, ModelConfig
 from model.inference import TorchBackend
 from model.options import DecodingOptions
 from model.tokenizer import Tokenizer
+from model.training import state
 from model.training.augment import Augmenter, shared_names
 from model.training.batches import Batch, Batches, Specials
-from model.training.corpus import Shard, read_pairs
+from model.training.corpus import read_pairs
 from model.training.evaluate import score_directions
-from model.training.loss import batch_loss, perplexity_loss
+from model.training.hardware import autocast, compile_layers, peak_flops, plain, ranks, training_device, training_flops
+from model.training.loss import Projection, batch_loss, perplexity_loss, projection_loss
+from model.training.manifest import has_manifest
 from model.training.optimizers import build_optimizers, set_rates
+from model.training.prefetch import Prefetch
 from model.training.recipe import Recipe
+from model.training.shards import Shard
 from model.training.start import start_from
+from model.training.state import Progress, checkpoints
 from model.transformer import Transformer
 
 _LOG_STEPS = 20
-
-
-@dataclass(slots=True)
-class Progress:
-    """How far the training is; saved with every checkpoint."""
-
-    step: int = 0
-    epoch: int = 0
-    index: int = 0
-    tokens: int = 0
-    seconds: float = 0.0
+_AHEAD = 4, 48
+"""Batches made ahead: on a CPU, which makes them itself, and for a GPU, which must not wait while an epoch is drawn."""
+_VALIDATION_SLOTS = 64, 512
+Stream = Iterator[tuple[int, int, Batch]]
 
 
 class Trainer:
-    """Trains `recipe` on the shard in `folder` and keeps everything it writes there."""
+    """Trains `recipe` on the shard in `folder` and keeps everything it writes there. `peak` is the device's best rate in
+    FLOP/s, for the log; where it is not given a table of devices tells."""
 
-    def __init__(self, recipe: Recipe, folder: Path) -> None:
+    def __init__(self, recipe: Recipe, folder: Path, peak: float | None = None) -> None:
         self.recipe, self.folder = recipe, folder
         self.rank, self.ranks = ranks()
         self.device = training_device()
+        self._gpu = self.device.type == "cuda"
+        self._peak = peak or peak_flops(self.device)
         torch.manual_seed(recipe.train.seed)
         processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
         self.config = model_config(recipe, processor)
@@ -60,78 +58,76 @@ class Trainer:
         if recipe.train.start is not None and not checkpoints(folder):
             start_from(Path(recipe.train.start), self.model, processor)
         self.optimizers = build_optimizers(self.model, recipe.train)
-        self.progress = Progress()
         specials = specials_of(recipe, processor)
         tags = {language: f">>{language}<<" for language in recipe.languages}
         self._tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=processor.eos_id())
         part = recipe.train.batch_tokens // (recipe.train.accumulate * self.ranks)
-        shard = Shard.load(folder / "pairs.npz")
+        shard = Shard.load(folder, "pairs")
         names = shared_names(shard, processor) if recipe.data.augment.get("names") else []
         augmenter = Augmenter(processor, recipe.data.augment, names) if recipe.data.augment else None
         self.batches = Batches(shard, recipe, specials, augmenter, part, rank=self.rank, ranks=self.ranks)
-        development = folder / "development.npz"
-        self.development = self._development(development, specials) if development.exists() else []
-        self.resume()
-        self._loss = self._loss_function()
+        self.development = self._development(specials) if has_manifest(folder, "development") else []
+        self.progress = state.load(folder, self.model, self.optimizers, self.device) or Progress()
+        self._projection: Projection = compile_layers(self.model) if self._gpu else projection_loss
+        self._rate, self._stopping = 0.0, False
+        self._window = _Window()
 
     def run(self) -> None:
-        """Train until the recipe's steps or minutes are used up."""
+        """Train until the recipe's steps or minutes are used up, or until `stop`."""
         recipe, progress = self.recipe.train, self.progress
-        stream = self.batches.stream(progress.epoch, progress.index)
         # The bar counts the budget, steps or minutes, so that the time it says is left is right for either.
         bar = tqdm(
             total=1.0, initial=self._share(), disable=self.rank > 0, mininterval=5.0,
             bar_format="{percentage:5.1f}% |{bar}| {elapsed} < {remaining}{postfix}",
         )  # fmt: skip
         saved = validated = progress.seconds
-        window_loss = window_tokens = 0.0
-        window_start = time.monotonic()
+        began = time.monotonic() - progress.seconds
         self.model.train()
-        while self._share() < 1.0:
-            started = time.monotonic()
-            loss, tokens = self._step(stream)
-            progress.seconds = self._agreed(progress.seconds + time.monotonic() - started)
-            window_loss += loss * tokens
-            window_tokens += tokens
-            bar.update(self._share() - bar.n)
-            if progress.step % _LOG_STEPS == 0 and self.rank == 0:
-                speed = window_tokens / (time.monotonic() - window_start)
-                bar.set_postfix_str(f"step {progress.step}, loss {window_loss / window_tokens:.3f}, {speed:.0f} tokens/s")
-                self._log({"loss": window_loss / window_tokens, "tokens_per_second": round(speed)})
-                window_loss = window_tokens = 0.0
-                window_start = time.monotonic()
-            if progress.seconds - saved >= 60 * recipe.checkpoint_minutes:
-                self.save()
-                saved = progress.seconds
-            if progress.seconds - validated >= 60 * recipe.validate_minutes:
-                self.validate()
-                validated = progress.seconds
+        with Prefetch(self._stream(), _AHEAD[self._gpu]) as stream:
+            while self._share() < 1.0 and not self._stopping:
+                self._step(stream)
+                progress.seconds = self._agreed(time.monotonic() - began)
+                bar.update(self._share() - bar.n)
+                if progress.step % _LOG_STEPS == 0:
+                    bar.set_postfix_str(self._log_window())
+                if progress.seconds - saved >= 60 * recipe.checkpoint_minutes:
+                    self.save()
+                    saved = progress.seconds
+                if progress.seconds - validated >= 60 * recipe.validate_minutes:
+                    self.validate()
+                    validated = progress.seconds
         self.save()
-        self.validate()
+        if not self._stopping:
+            self.validate()
         bar.close()
 
-    def _step(self, stream: Iterator[tuple[int, int, Batch]]) -> tuple[float, int]:
-        """One optimiser step over `accumulate` batches: mean loss and number of target tokens."""
+    def stop(self) -> None:
+        """Save after the step that runs and leave `run`; the schedule goes on from there when training resumes."""
+        self._stopping = True
+
+    def _stream(self) -> Stream:
+        """Batches from where the training is, page-locked where a GPU will fetch them."""
+        for epoch, index, batch in self.batches.stream(self.progress.epoch, self.progress.index):
+            yield epoch, index, batch.pinned() if self._gpu else batch
+
+    def _step(self, stream: Stream) -> None:
+        """One optimiser step over `accumulate` batches. On a GPU it is only queued: the host does not wait for it."""
         recipe, progress = self.recipe.train, self.progress
-        rate = set_rates(self.optimizers, recipe, self.config.d_model, progress.step + 1, self._share())
-        total, tokens = 0.0, 0
+        self._rate = set_rates(self.optimizers, recipe, self.config.d_model, progress.step + 1, self._share())
         for _ in range(recipe.accumulate):
             progress.epoch, progress.index, batch = next(stream)
             progress.index += self.ranks
-            with self._autocast():
-                loss = self._loss(self._to_device(batch))
+            with autocast(self.device):
+                loss = batch_loss(self.model, batch.to(self.device), recipe.label_smoothing, self._projection)
             (loss / recipe.accumulate).backward()  # type: ignore[no-untyped-call]
-            total += float(loss.detach()) * batch.tokens
-            tokens += batch.tokens
+            self._window.add(loss.detach(), batch)
+            progress.tokens += batch.tokens * self.ranks
         self._average_gradients()
         nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
         for optimizer in self.optimizers:
             optimizer.step()
             optimizer.zero_grad(set_to_none=False)
         progress.step += 1
-        progress.tokens += tokens * self.ranks
-        self._rate = rate
-        return total / max(1, tokens), tokens
 
     def _share(self) -> float:
         """Share of the budget used: of the steps or of the minutes, whichever is further."""
@@ -144,32 +140,9 @@ class Trainer:
     # -- state on disk ---------------------------------------------------------------------------------------------
 
     def save(self) -> None:
-        """Write weights of this step (kept: the last `keep`) and everything needed to resume, atomically."""
-        if self.rank > 0:
-            return
-        step = self.progress.step
-        weights = {name: tensor.contiguous() for name, tensor in self.model.state_dict().items()}
-        safetensors.torch.save_file(weights, self.folder / f"step-{step:07d}.safetensors")
-        state: dict[str, Any] = {
-            "optimizers": [optimizer.state_dict() for optimizer in self.optimizers],
-            "progress": {name: getattr(self.progress, name) for name in Progress.__slots__},
-        }
-        partial = self.folder / "state.pt.partial"
-        torch.save(state, partial)
-        partial.replace(self.folder / "state.pt")
-        for old in checkpoints(self.folder)[: -self.recipe.train.keep]:
-            old.unlink()
-
-    def resume(self) -> None:
-        """Continue from the newest checkpoint in the folder, if there is one."""
-        found = checkpoints(self.folder)
-        if not found or not (self.folder / "state.pt").exists():
-            return
-        state = torch.load(self.folder / "state.pt", map_location=self.device, weights_only=True)
-        self.progress = Progress(**state["progress"])
-        self.model.load_state_dict(safetensors.torch.load_file(self.folder / f"step-{self.progress.step:07d}.safetensors"))
-        for optimizer, saved in zip(self.optimizers, state["optimizers"], strict=True):
-            optimizer.load_state_dict(saved)
+        """Write a checkpoint."""
+        if self.rank == 0:
+            state.save(self.folder, self.model, self.optimizers, self.progress, self.recipe.train.keep)
 
     def validate(self) -> None:
         """Loss on the development pairs, and BLEU and chrF of greedy translations of some of them; logged."""
@@ -177,10 +150,12 @@ class Trainer:
             return
         self.model.eval()
         scores: dict[str, Any] = {}
-        if self.development:
-            with self._autocast():
-                scores["development_loss"] = perplexity_loss(self.model, [self._to_device(b) for b in self.development])
-        scores.update(self._translation_scores())
+        with plain():
+            if self.development:
+                with autocast(self.device):
+                    batches = [batch.to(self.device) for batch in self.development]
+                    scores["development_loss"] = perplexity_loss(self.model, batches)
+            scores.update(self._translation_scores())
         self.model.train()
         self._log(scores)
 
@@ -189,13 +164,21 @@ class Trainer:
         pairs = development_pairs(self.recipe)
         if not pairs:
             return {}
-        backend = TorchBackend(self.model, min(64, sum(map(len, pairs.values()))))
+        backend = TorchBackend(self.model, min(_VALIDATION_SLOTS[self._gpu], max(map(len, pairs.values()))))
         scores = score_directions(backend, self._tokenizer, self.config, pairs, DecodingOptions())
         return {
             "bleu": sum(score.bleu for score in scores.values()) / len(scores),
             "chrf": sum(score.chrf for score in scores.values()) / len(scores),
             "directions": {"-".join(way): [round(one.bleu, 2), round(one.chrf, 2)] for way, one in scores.items()},
         }
+
+    def _log_window(self) -> str:
+        """Log the steps since the last time and begin anew; returns a line for people."""
+        window, self._window = self._window, _Window()
+        values = window.values(self.config, self._peak)
+        if self.rank == 0:
+            self._log(values)
+        return f"step {self.progress.step}, loss {values['loss']:.3f}, {values['tokens_per_second']} tokens/s"
 
     def _log(self, values: dict[str, Any]) -> None:
         line = {
@@ -223,25 +206,9 @@ class Trainer:
         distributed.broadcast(shared, 0)
         return float(shared)
 
-    def _loss_function(self) -> Callable[[Batch], torch.Tensor]:
-        smoothing = self.recipe.train.label_smoothing
-        if self.device.type == "cuda":
-            self.model.encode = torch.compile(self.model.encode, dynamic=True)  # type: ignore[method-assign]
-            self.model.decode = torch.compile(self.model.decode, dynamic=True)  # type: ignore[method-assign]
-        return lambda batch: batch_loss(self.model, batch, smoothing)
-
-    def _autocast(self) -> AbstractContextManager[Any]:
-        return autocast(self.device)
-
-    def _to_device(self, batch: Batch) -> Batch:
-        if self.device.type == "cpu":
-            return batch
-        source, target = (x.pin_memory().to(self.device, non_blocking=True) for x in (batch.source, batch.target))
-        return Batch(source, target, batch.tokens)
-
-    def _development(self, path: Path, specials: Specials) -> list[Batch]:
+    def _development(self, specials: Specials) -> list[Batch]:
         """A fixed sample of the development pairs, both directions."""
-        stream = Batches(Shard.load(path), self.recipe, specials, None, 4200).stream()
+        stream = Batches(Shard.load(self.folder, "development"), self.recipe, specials, None, 4200).stream()
         batches: list[Batch] = []
         while sum(len(batch.source) for batch in batches) < 2 * self.recipe.train.validate_sentences:
             epoch, _, batch = next(stream)
@@ -250,26 +217,29 @@ class Trainer:
             batches.append(batch)
         return batches
 
-    _rate = 0.0
 
+class _Window:
+    """Losses and tokens of the steps since the last line of the log. Losses stay on the device until they are asked for."""
 
-def ranks() -> tuple[int, int]:
-    """This process's rank and the number of ranks, as torchrun tells them."""
-    return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
+    def __init__(self) -> None:
+        self._loss: Tensor | float = 0.0
+        self._tokens = self._source_tokens = 0
+        self._began = time.monotonic()
 
+    def add(self, loss: Tensor, batch: Batch) -> None:
+        self._loss = self._loss + loss * batch.tokens
+        self._tokens += batch.tokens
+        self._source_tokens += batch.source_tokens
 
-def training_device() -> torch.device:
-    """This rank's GPU, or the CPU."""
-    if torch.cuda.is_available():
-        return torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
-    return torch.device("cpu")
-
-
-def autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """bfloat16 products where the device multiplies them faster than float32."""
-    if device.type == "cuda" or torch.cpu._is_avx512_bf16_supported():
-        return torch.autocast(device.type, torch.bfloat16)
-    return nullcontext()
+    def values(self, config: ModelConfig, peak: float | None) -> dict[str, Any]:
+        """Mean loss, this rank's speed in target tokens a second, and the share of the device's peak."""
+        loss = float(self._loss) / max(1, self._tokens)  # waits for the device, so that the clock is right
+        seconds = time.monotonic() - self._began
+        values: dict[str, Any] = {"loss": loss, "tokens_per_second": round(self._tokens / seconds)}
+        if peak is not None:
+            flops = training_flops(config, self._source_tokens, self._tokens)
+            values["share_of_peak"] = round(flops / seconds / peak, 4)
+        return values
 
 
 def development_pairs(recipe: Recipe) -> dict[tuple[str, str], list[tuple[str, str]]]:
@@ -280,11 +250,6 @@ def development_pairs(recipe: Recipe) -> dict[tuple[str, str], list[tuple[str, s
             pairs.setdefault(("en", pair.language), []).append((pair.english, pair.other))
             pairs.setdefault((pair.language, "en"), []).append((pair.other, pair.english))
     return pairs
-
-
-def checkpoints(folder: Path) -> list[Path]:
-    """Weights saved in `folder`, oldest first."""
-    return sorted(folder.glob("step-*.safetensors"))
 
 
 def model_config(recipe: Recipe, processor: Any) -> ModelConfig:

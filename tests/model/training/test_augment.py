@@ -10,7 +10,7 @@ import pytest
 import sentencepiece
 
 from model.training.augment import Augmenter, shared_names
-from model.training.corpus import Shard
+from model.training.shards import Shard
 
 _PAIRS = [
     ("Today Anna has 3 cats.", "Heute hat Anna 3 Katzen."), ("In 1999 Peter met Anna.", "Peter traf Anna im Jahr 1999."),
@@ -35,7 +35,9 @@ def _ids(processor: sentencepiece.SentencePieceProcessor, text: str) -> np.ndarr
 def _texts(
     processor: sentencepiece.SentencePieceProcessor, augmenter: Augmenter, pair: tuple[str, str], seed: int
 ) -> tuple[str, str]:
-    rows = augmenter(_ids(processor, pair[0]), _ids(processor, pair[1]), np.random.default_rng(seed))
+    random = np.random.default_rng(seed)
+    (_, kind), *_ = augmenter.choose(1, random)
+    rows = augmenter.rewrite(kind, _ids(processor, pair[0]), _ids(processor, pair[1]), random)
     return processor.decode(rows[0].tolist()), processor.decode(rows[1].tolist())
 
 

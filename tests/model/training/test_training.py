@@ -20,11 +20,12 @@ from model.inference import TorchBackend
 from model.options import DecodingOptions
 from model.search import translate
 from model.training import jobs
-from model.training.batches import Batches, Specials, width_ladder
-from model.training.corpus import Shard
+from model.training.batches import IGNORED, Batches, Specials, width_ladder
 from model.training.optimizers import noam, wsd
 from model.training.recipe import Recipe, RecipeError, load_recipe
-from model.training.trainer import Trainer, checkpoints
+from model.training.shards import Shard
+from model.training.state import average, checkpoints
+from model.training.trainer import Trainer
 
 _ENGLISH = ["the", "cat", "dog", "bird", "house", "tree", "sees", "has", "likes", "big", "small", "red", "old", "one", "two"]
 _GERMAN = ["die", "Katze", "Hund", "Vogel", "Haus", "Baum", "sieht", "hat", "mag", "groß", "klein", "rot", "alt", "eins", "zwei"]
@@ -98,8 +99,8 @@ def _recipe(folder: Path, *, optimizer: str = "adam", schedule: str = "wsd", ste
 
 def _run_folder(prepared: Path, target: Path) -> Path:
     target.mkdir()
-    for name in ("tokenizer.model", "pairs.npz", "development.npz"):
-        (target / name).write_bytes((prepared / "run" / name).read_bytes())
+    for file in (prepared / "run").iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
     return target
 
 
@@ -119,14 +120,14 @@ def test_resume_equals_an_unbroken_run(prepared: Path, tmp_path: Path) -> None:
     no_dropout = dataclasses.replace(recipe, model={**recipe.model, "dropout": 0.0})
     Trainer(no_dropout, whole).run()
     first = Trainer(no_dropout, broken)
-    stream = first.batches.stream()
+    stream = first._stream()
     for _ in range(3):
         first._step(stream)
     first.save()
     Trainer(no_dropout, broken).run()
     one, two = (torch.load(folder / "state.pt", weights_only=True) for folder in (whole, broken))
     assert one["progress"] | {"seconds": 0} == two["progress"] | {"seconds": 0}
-    weights = [jobs.average(checkpoints(folder)[-1:]) for folder in (whole, broken)]
+    weights = [average(checkpoints(folder)[-1:]) for folder in (whole, broken)]
     for name, tensor in weights[0].items():
         assert torch.equal(tensor, weights[1][name]), name
 
@@ -166,7 +167,7 @@ def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
 
 
 def test_batches_fill_their_shape_and_cover_every_pair(prepared: Path) -> None:
-    shard = Shard.load(prepared / "run" / "pairs.npz")
+    shard = Shard.load(prepared / "run", "pairs")
     recipe = _recipe(prepared)
     batches = Batches(shard, recipe, Specials(0, 2, 3, {"en": 4, "de": 5}), None, 840)
     seen: list[int] = []
@@ -176,12 +177,13 @@ def test_batches_fill_their_shape_and_cover_every_pair(prepared: Path) -> None:
     assert len(seen) > 0.9 * 2 * len(shard.group)
     for _, _, batch in itertools.islice(batches.stream(), 5):
         assert batch.source.shape[0] * batch.source.shape[1] == 840
-        assert batch.target.shape[1] == batch.source.shape[1] + 1
-        assert batch.tokens == int((batch.target[:, 1:] != 0).sum())
+        assert batch.target.shape == batch.source.shape
+        assert batch.tokens == int((batch.labels != IGNORED).sum())
+        assert batch.source_tokens == int((batch.source != 0).sum())
 
 
 def test_stream_resumes_in_the_middle(prepared: Path) -> None:
-    shard = Shard.load(prepared / "run" / "pairs.npz")
+    shard = Shard.load(prepared / "run", "pairs")
     batches = Batches(shard, _recipe(prepared), Specials(0, 2, 3, {"en": 4, "de": 5}), None, 840)
     whole = list(itertools.islice(batches.stream(), 8))
     later = list(itertools.islice(batches.stream(0, 5), 3))
@@ -191,7 +193,7 @@ def test_stream_resumes_in_the_middle(prepared: Path) -> None:
 
 
 def test_ranks_share_the_batches(prepared: Path) -> None:
-    shard = Shard.load(prepared / "run" / "pairs.npz")
+    shard = Shard.load(prepared / "run", "pairs")
     specials = Specials(0, 2, 3, {"en": 4, "de": 5})
     parts = [Batches(shard, _recipe(prepared), specials, None, 840, rank=r, ranks=2) for r in range(2)]
     indices = [[index for _, index, _ in itertools.islice(part.stream(), 3)] for part in parts]
@@ -199,7 +201,7 @@ def test_ranks_share_the_batches(prepared: Path) -> None:
 
 
 def test_zero_weight_sources_are_left_out(prepared: Path) -> None:
-    shard = Shard.load(prepared / "run" / "pairs.npz")
+    shard = Shard.load(prepared / "run", "pairs")
     assert shard.groups == ("made:de",)
 
 
@@ -208,7 +210,7 @@ def test_average_is_the_mean(tmp_path: Path) -> None:
 
     for i in range(3):
         save_file({"w": torch.full((2,), float(i))}, tmp_path / f"step-{i}.safetensors")
-    assert torch.equal(jobs.average(checkpoints(tmp_path))["w"], torch.full((2,), 1.0))
+    assert torch.equal(average(checkpoints(tmp_path))["w"], torch.full((2,), 1.0))
 
 
 def test_schedules() -> None:

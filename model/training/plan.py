@@ -1,0 +1,59 @@
+"""What an epoch of a recipe holds: target tokens per direction and domain, before any of them is paid for."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from model.training.recipe import Recipe
+from model.training.sampling import rates, target_tokens
+from model.training.shards import Shard
+
+_REST = "other"
+
+
+def describe(shard: Shard, recipe: Recipe, speed: float | None = None) -> str:
+    """A Markdown table of expected target tokens per epoch (millions) by domain and direction, with shares; and with
+    `speed` in target tokens a second how often the recipe's minutes go through it."""
+    sampled = rates(shard, recipe)
+    tokens = sampled * target_tokens(shard)  # (G, 2)
+    domains = {source: domain for domain, sources in recipe.data.domains.items() for source in sources}
+    columns = ["-".join(way) for way in recipe.directions]
+    cells: dict[str, dict[str, float]] = {}
+    for name, (out, back) in zip(shard.groups, tokens.tolist(), strict=True):
+        source, language = name.rsplit(":", 1)
+        row = cells.setdefault(domains.get(source, _REST), dict.fromkeys(columns, 0.0))
+        row[f"en-{language}"] += out
+        row[f"{language}-en"] += back
+    total = float(tokens.sum())
+    rows = sorted(cells.items(), key=lambda cell: -sum(cell[1].values()))
+    lines = [_line("domain", [*columns, "share"]), _line("---", ["---:"] * (len(columns) + 1))]
+    for domain, row in rows:
+        shown = [f"{row[column] / 1e6:.2f}" for column in columns]
+        lines.append(_line(domain, [*shown, f"{100 * sum(row.values()) / total:.1f}%"]))
+    sums = {column: sum(row[column] for _, row in rows) for column in columns}
+    lines.append(_line("all", [*(f"{value / 1e6:.2f}" for value in sums.values()), f"{total / 1e6:.1f} M"]))
+    lines.append(_line("share", [*(f"{100 * value / total:.1f}%" for value in sums.values()), ""]))
+    lines.append(_line("a pair is seen", [*_seen(shard, sampled, columns), "times"]))
+    if speed is not None and recipe.train.minutes is not None:
+        seen = 60 * recipe.train.minutes * speed
+        lines.append(f"\n{recipe.train.minutes:g} minutes at {speed:,.0f} tokens/s: {seen / 1e6:,.0f} M tokens,")
+        lines[-1] += f" {seen / total:.1f} epochs."
+    return "\n".join(lines)
+
+
+def _seen(shard: Shard, sampled: np.ndarray[tuple[int, ...], np.dtype[np.float64]], columns: Sequence[str]) -> list[str]:
+    """Mean number of times that a pair is seen in an epoch, by direction."""
+    pairs = np.bincount(shard.group, minlength=len(shard.groups))
+    found = []
+    for column in columns:
+        left, right = column.split("-")
+        of = [i for i, name in enumerate(shard.groups) if name.endswith(f":{right if left == 'en' else left}")]
+        count = max(1, int(pairs[of].sum()))
+        found.append(f"{float((sampled[of, int(left != 'en')] * pairs[of]).sum()) / count:.2f}")
+    return found
+
+
+def _line(first: str, cells: Sequence[str]) -> str:
+    return "| " + " | ".join([first, *cells]) + " |"
