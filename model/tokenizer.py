@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -61,6 +61,7 @@ class Tokenizer:
         # With two vocabularies the source side numbers these two in its own way.
         self._eos_id = eos_id if vocabulary is None else vocabulary.get("</s>", eos_id)
         self._prepend = tuple(prepend)
+        self._spelling = self._source_ids.spelling()
         for language, tag in self._tags.items():
             if not self._source_ids.has(tag):
                 raise ValueError(f"The vocabulary lacks {tag}, the tag for {language}.")
@@ -81,6 +82,17 @@ class Tokenizer:
             pieces=(*head, *(self._source_ids.piece(i) for i in self._prepend), *pieces, "</s>"),
             offsets=(*((0, 0) for _ in (*head, *self._prepend)), *offsets, (len(text), len(text))),
         )
+
+    def encode_ids(self, text: str, target_language: str | None = None) -> tuple[int, ...]:
+        """The ids of `encode`, in half its time."""
+        ids = [self._source_ids.id(piece) for piece in self._source.encode(text, out_type=str)]
+        tag = self._tags.get(target_language or "")
+        head = () if tag is None else (self._source_ids.id(tag),)
+        return (*head, *self._prepend, *ids, self._eos_id)
+
+    def may_spell(self, ids: Iterable[int]) -> bool:
+        """Whether source ids may hold bytes of characters that the vocabulary lacks; the pieces of `encode` tell."""
+        return not self._spelling.isdisjoint(ids)
 
     def encode_target(self, text: str) -> tuple[int, ...]:
         """Target ids of `text`, without start and end of sentence."""
@@ -117,6 +129,10 @@ class _Vocabulary:
 
     def id(self, piece: str) -> int:
         return self._ids.get(piece, self._unk_id)
+
+    def spelling(self) -> frozenset[int]:
+        """Ids of byte pieces, and of what is not in the vocabulary."""
+        return frozenset({self._unk_id, *(i for piece, i in self._ids.items() if piece.startswith("<0x"))})
 
     def piece(self, i: int) -> str:
         return self._pieces.get(i, "<unk>")

@@ -8,6 +8,7 @@ import logging
 import math
 import time
 from collections import Counter
+from functools import lru_cache
 
 from limits import RateLimitItemPerMinute
 from limits.errors import ConfigurationError, StorageError
@@ -63,10 +64,10 @@ class Access:
             raise TextTooLong(
                 f"{characters:,} characters are over the limit of {characters_limit:,} characters per minute."
             )
-        wanted = [("requests", requests_limit, requests), ("characters", characters_limit, characters)]
-        limited = [item for item in wanted if item[1] and item[2]]
-        if limited:
-            await self._count(client, limited)
+        if requests_limit or characters_limit:
+            wanted = [("requests", requests_limit, requests), ("characters", characters_limit, characters)]
+            if limited := [item for item in wanted if item[1] and item[2]]:
+                await self._count(client, limited)
         if key:
             self.characters[key.id] += characters
         return client
@@ -89,7 +90,9 @@ class Access:
         return key
 
     def _limits(self, key: Key | None) -> tuple[int, int]:
-        own = (key.requests_per_minute, key.characters_per_minute) if key else (None, None)
+        if key is None:
+            return self._defaults
+        own = (key.requests_per_minute, key.characters_per_minute)
         requests_limit, characters_limit = (
             default if value is None else value for value, default in zip(own, self._defaults, strict=True)
         )
@@ -133,6 +136,7 @@ def storage(uri: str) -> Storage:
     return made
 
 
+@lru_cache(maxsize=4096)
 def network(address: str) -> str:
     """The address as it is counted: an IPv6 customer has a /64 of them."""
     try:

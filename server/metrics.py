@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable
+from itertools import accumulate
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
 from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
 
 from server.worker.protocol import StepStats, Translated
 from server.worker.supervisor import WorkerStatus
@@ -18,6 +21,45 @@ ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each, which nobody asks for
 
 RATIOS = tuple(tenth / 10 for tenth in range(11))
+
+
+class Histogram(Collector):
+    """A histogram that many requests a second may write to: prometheus_client's own takes a lock and walks over all
+    buckets each time. At most one label, and one thread."""
+
+    def __init__(
+        self, name: str, help: str, buckets: tuple[float, ...], registry: CollectorRegistry, label: str = ""
+    ) -> None:
+        self._name, self._help, self._label = name, help, label
+        self._bounds = buckets
+        self._series: dict[str, _Series] = {} if label else {"": _Series(len(buckets))}
+        registry.register(self)
+
+    def observe(self, value: float, label: str = "") -> None:
+        """Count a value under the label's value."""
+        series = self._series.get(label)
+        if series is None:
+            series = self._series[label] = _Series(len(self._bounds))
+        series.counts[bisect_left(self._bounds, value)] += 1
+        series.sum += value
+
+    def collect(self) -> Iterable[Metric]:
+        family = HistogramMetricFamily(self._name, self._help, labels=(self._label,) if self._label else ())
+        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
+        for label, series in self._series.items():
+            buckets = list(zip(bounds, accumulate(series.counts), strict=True))
+            family.add_metric((label,) if self._label else (), buckets, series.sum)
+        yield family
+
+
+class _Series:
+    """`counts[i]` values lie in bucket i, the last one has no upper bound."""
+
+    __slots__ = ("counts", "sum")
+
+    def __init__(self, buckets: int) -> None:
+        self.counts = [0] * (buckets + 1)
+        self.sum = 0.0
 
 
 class Metrics:
@@ -32,12 +74,14 @@ class Metrics:
         self._http = Counter(
             "attentive_http_requests", "HTTP requests answered.", ("route", "method", "status"), registry=registry
         )
+        self._answered: dict[tuple[str, str, int], Counter] = {}
+        """The counter's series by their labels, as finding one takes longer than counting."""
         self._http_seconds = Histogram(
             "attentive_http_request_duration_seconds",
             "Time from the first byte of a request to the last of its answer.",
-            ("route",),
-            buckets=SECONDS,
-            registry=registry,
+            SECONDS,
+            registry,
+            "route",
         )
         self._rejected = Counter(
             "attentive_requests_rejected",
@@ -62,7 +106,7 @@ class Metrics:
             "attentive_generated_tokens", "Tokens of the best hypotheses of translated sentences.", registry=registry
         )
         self._seconds = {
-            name: Histogram(f"attentive_{name}_seconds", help, buckets=SECONDS, registry=registry)
+            name: Histogram(f"attentive_{name}_seconds", help, SECONDS, registry)
             for name, help in {
                 "request_queue": "Time a sentence waited for a slot.",
                 "request_encode": "Time a sentence spent in prefill.",
@@ -71,12 +115,12 @@ class Metrics:
                 "time_to_first_token": "Time from a sentence's arrival in the worker to its first token.",
             }.items()
         }
-        self._batch_size = Histogram("attentive_batch_size", "Rows per decode step.", buckets=ROWS, registry=registry)
+        self._batch_size = Histogram("attentive_batch_size", "Rows per decode step.", ROWS, registry)
         self._padding = Histogram(
-            "attentive_batch_padding_ratio", "Padding among the tokens of a prefill.", buckets=RATIOS, registry=registry
+            "attentive_batch_padding_ratio", "Padding among the tokens of a prefill.", RATIOS, registry
         )
         self._step_seconds = Histogram(
-            "attentive_decode_step_seconds", "Time of one decode step.", buckets=STEP_SECONDS, registry=registry
+            "attentive_decode_step_seconds", "Time of one decode step.", STEP_SECONDS, registry
         )
         self._running = Gauge("attentive_requests_running", "Sentences being decoded.", registry=registry)
         self._waiting = Gauge("attentive_requests_waiting", "Sentences waiting in the worker.", registry=registry)
@@ -85,13 +129,15 @@ class Metrics:
         self._build.labels(version).set(1)
         for reason in ("queue", "deadline", "rate", "looks"):
             self._rejected.labels(reason)
-        for reason in ("stop", "length"):
-            self._success.labels(reason)
+        self._ended = {reason: self._success.labels(reason) for reason in ("stop", "length")}
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
         """One answered HTTP request; `route` is the path's template."""
-        self._http.labels(route, method, str(status)).inc()
-        self._http_seconds.labels(route).observe(seconds)
+        counter = self._answered.get((route, method, status))
+        if counter is None:
+            counter = self._answered[route, method, status] = self._http.labels(route, method, str(status))
+        counter.inc()
+        self._http_seconds.observe(seconds, route)
 
     def rejected(self, reason: str) -> None:
         self._rejected.labels(reason).inc()
@@ -105,7 +151,7 @@ class Metrics:
     def translated(self, source_tokens: int, answer: Translated, seconds: float) -> None:
         """One sentence that the worker translated, `seconds` after it was sent."""
         best = answer.hypotheses[0]
-        self._success.labels(best.finish_reason).inc()
+        self._ended[best.finish_reason].inc()
         self._source_tokens.inc(source_tokens)
         self._generated_tokens.inc(len(best.token_scores))
         self._seconds["request_queue"].observe(answer.timings.queue)
@@ -166,4 +212,5 @@ DESCRIPTIONS = {
     "requests_shared_total": "Sentences that shared the computation of an identical one in flight.",
     "history_hits_total": "Look-ups by id that found their translation.",
     "history_misses_total": "Look-ups by id that found nothing.",
+    "history_errors_total": "Failures of the place where the history is kept, and records given up.",
 }

@@ -69,7 +69,7 @@ def without(segment: Segment, spans: Sequence[Span], leg: Leg) -> Segment:
     read, marks = take_out(segment.read, spans)
     if not is_translatable(read, leg.source):
         return Segment(segment.span, segment.text)
-    ids = leg.model.tokenizer.encode(read, leg.target).ids
+    ids = leg.model.tokenizer.encode_ids(read, leg.target)
     return dataclasses.replace(segment, ids=ids, read=read, marks=marks)
 
 
@@ -85,13 +85,17 @@ def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Seg
         return [Segment((start, end), content)]
     capitals = in_capitals(content)
     read = LINE_ENDS.sub(" ", in_small_letters(content) if capitals else content)
-    encoding = leg.model.tokenizer.encode(read, leg.target)
-    if len(encoding.ids) <= leg.model.max_length:
-        segment = Segment((start, end), content, encoding.ids, read, capitals)
-        spans = unspeakable(read, leg.source, encoding)
+    tokenizer = leg.model.tokenizer
+    ids = tokenizer.encode_ids(read, leg.target)
+    if len(ids) <= leg.model.max_length:
+        segment = Segment((start, end), content, ids, read, capitals)
+        if not tokenizer.may_spell(ids):
+            return [segment]
+        spans = unspeakable(read, leg.source, tokenizer.encode(read, leg.target))
         if spans:  # then this is the only chance for the addresses as well
             spans = merged([*spans, *addresses_and_emoji(read)])
         return [without(segment, spans, leg) if spans else segment]
+    encoding = tokenizer.encode(read, leg.target)
     # Tags and the end of sentence cover nothing; they count for every part, so the parts get that much less.
     starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
     room = limit - (len(encoding.ids) - len(starts))

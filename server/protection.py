@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 
 from model.tokenizer import Encoding
 from server.placement import Link, Mark, place
-from server.scripts import ADDRESS, script_of, scripts_of
+from server.scripts import ADDRESS, may_hold_address, script_of, scripts_of
 from server.segmentation import Span
 
 EMOJI = re.compile(
@@ -26,8 +26,8 @@ CLOSING = ".,;:!?)]}\"'»”’…"
 
 def addresses_and_emoji(text: str) -> list[Span]:
     """Parts of a text that every translation of it has to hold as they are."""
-    found = [found.span() for found in EMOJI.finditer(text)]
-    for address in ADDRESS.finditer(text):
+    found = [] if text.isascii() else [found.span() for found in EMOJI.finditer(text)]
+    for address in ADDRESS.finditer(text) if may_hold_address(text) else ():
         start = address.start()
         found.append((start, start + len(address[0].rstrip(CLOSING))))
     return merged(found)

@@ -82,4 +82,9 @@ def is_translatable(text: str, language: str) -> bool:
     """Whether there is anything to translate: a letter of the language outside web and e-mail addresses."""
     if not has_letters(text, language):
         return False
-    return has_letters(ADDRESS.sub(" ", text), language) if ADDRESS.search(text) else True
+    return has_letters(ADDRESS.sub(" ", text), language) if may_hold_address(text) else True
+
+
+def may_hold_address(text: str) -> bool:
+    """False where `ADDRESS` cannot match: far quicker to tell than to search for it."""
+    return "@" in text or "://" in text or "www." in text.lower()

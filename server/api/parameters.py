@@ -37,7 +37,8 @@ def validated(schema: type[Parameters], values: dict[str, Any]) -> Parameters:
 
 async def raw(request: Request) -> dict[str, Any]:
     """Parameters by name; one that is repeated in a form or query is a list."""
-    values = pairs(request.scope["query_string"])
+    query = request.scope["query_string"]
+    values = pairs(query) if query else {}
     body = await request.body()
     if body.strip():
         kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
@@ -121,7 +122,7 @@ def number_or_word(value: Any) -> Any:
 def head_mask(text: str | None) -> tuple[tuple[str, int, int], ...]:
     """Heads from "kind.layer.head,...". Raises InvalidRequest where the text is something else."""
     found: set[tuple[str, int, int]] = set()
-    for part in (text or "").split(","):
+    for part in text.split(",") if text else ():
         match part.strip().split("."):
             case [""]:
                 continue

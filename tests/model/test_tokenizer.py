@@ -79,6 +79,16 @@ def test_byte_fallback_brings_every_character_back(text: str, tokenizer: Tokeniz
     assert 1 not in tokenizer.encode(text).ids  # nothing is unknown
 
 
+@given(text=st.text(max_size=40) | st.sampled_from(made_up_text(seed=22, lines=40)), language=st.sampled_from(["", "de"]))
+@settings(max_examples=300, deadline=None)
+def test_ids_alone_are_those_of_the_encoding(text: str, language: str, tokenizer: Tokenizer, file: Path) -> None:
+    renumbered = Tokenizer(file, vocabulary={"<unk>": 0, "</s>": 1, "e": 2, "<0xE2>": 3})
+    for one in (tokenizer, renumbered):
+        encoding = one.encode(text, language)
+        assert one.encode_ids(text, language) == encoding.ids
+        assert one.may_spell(encoding.ids) or not any(piece.startswith("<0x") for piece in encoding.pieces)
+
+
 def test_a_tag_stands_before_the_source_and_covers_nothing(tokenizer: Tokenizer) -> None:
     plain, tagged = tokenizer.encode("wörld"), tokenizer.encode("wörld", "fr")
     assert tagged.pieces == (">>fr<<", *plain.pieces)

@@ -33,6 +33,12 @@ class FakeTokenizer:
             offsets=((0, 0), *((i, i + 1) for i in range(len(text))), (len(text), len(text))),
         )
 
+    def encode_ids(self, text: str, target_language: str | None = None) -> tuple[int, ...]:
+        return self.encode(text, target_language).ids
+
+    def may_spell(self, ids: Iterable[int]) -> bool:
+        return False
+
     def encode_target(self, text: str) -> tuple[int, ...]:
         return tuple(FIRST + ord(character) for character in text)
 

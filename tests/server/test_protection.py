@@ -19,9 +19,16 @@ from server.protection import (
     take_out,
     unspeakable,
 )
+from server.scripts import ADDRESS, has_letters, is_translatable, may_hold_address
 
 SOLID = ["https://example.org/a?b=c#d", "me@example.org", "😀", "👩‍👩‍👧", "🇩🇪", "www.example.org", "→"]
 parts = st.lists(st.sampled_from([*SOLID, "word", "two words", ".", ",", " ", "  ", "(", ")", "!"]), max_size=12)
+
+
+@given(parts.map("".join) | st.text(max_size=60) | st.text("@wW.:/a1 \u017f", max_size=20))
+def test_the_quick_look_for_addresses_misses_none(text):
+    assert may_hold_address(text) or ADDRESS.search(text) is None
+    assert may_hold_address(text) or is_translatable(text, "en") == has_letters(text, "en")
 
 
 @given(parts.map("".join) | st.text(max_size=60))

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import logging
+import os
 import re
 import time
-import uuid
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import ErrorWriter
-from server.log import request_id
+from server.log import request_id, tell
 from server.metrics import Metrics
 
 log = logging.getLogger("server.access")
@@ -23,7 +23,7 @@ FIXED_HEADERS = [
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 ]
-NO_PAGE = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+FIXED_AND_NO_PAGE = [*FIXED_HEADERS, (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")]
 
 
 class Observe:
@@ -86,7 +86,7 @@ class Observe:
             "seconds": round(seconds, 6),
             "request_id": identity,
         }
-        log.log(logging.DEBUG if quiet else logging.INFO, "request", extra=details)
+        tell(log, logging.DEBUG if quiet else logging.INFO, "request", details)
 
 
 def identified(scope: Scope) -> str:
@@ -95,11 +95,11 @@ def identified(scope: Scope) -> str:
             text: str = value.decode("latin-1")
             if ID.fullmatch(text):
                 return text
-    return uuid.uuid4().hex
+    return os.urandom(16).hex()
 
 
 def missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """The fixed headers that the route did not set itself. What is no page is told that it may load and run nothing."""
     present = {name.lower(): value for name, value in headers}
-    page = present.get(b"content-type", b"").startswith(b"text/html")
-    return [header for header in FIXED_HEADERS + ([] if page else [NO_PAGE]) if header[0] not in present]
+    wanted = FIXED_HEADERS if present.get(b"content-type", b"").startswith(b"text/html") else FIXED_AND_NO_PAGE
+    return [header for header in wanted if header[0] not in present]
