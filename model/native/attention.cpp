@@ -11,6 +11,7 @@ namespace attentive {
 
 namespace {
 
+constexpr int kContextColumns = 4 * kRegisters;  // features of a context that are summed together: what registers hold
 constexpr int kQueries = 48;  // queries of a sentence that are scored together: bounds the scratch memory
 
 int round_up(int value, int step) { return (value + step - 1) / step * step; }
@@ -19,10 +20,10 @@ void store_elements(const float* x, int dim, float, float* out, int step) {
     for (int d = 0; d < dim; ++d) out[d * step] = x[d];
 }
 void store_elements(const float* x, int dim, float inverse, int8_t* out, int step) {
-    alignas(64) int32_t quantized[16];
-    for (int d = 0; d < dim; d += 16) {
-        _mm512_store_si512(quantized, round_to_int8(_mm512_loadu_ps(x + d), inverse));
-        for (int i = 0; i < 16; ++i) out[(d + i) * step] = static_cast<int8_t>(quantized[i]);
+    alignas(64) int8_t quantized[kLanes];
+    for (int d = 0; d < dim; d += kLanes) {
+        store_bytes(quantized, round_to_int8(load(x + d), inverse));
+        for (int i = 0; i < kLanes; ++i) out[(d + i) * step] = quantized[i];
     }
 }
 
@@ -48,70 +49,79 @@ void write_heads(const AttentionShape& shape, const PageLayout& layout, char* la
 
 // Scores of 16 positions: keys (D, 16) against one query.
 template <typename E, int D>
-__m512 page_scores(const E* keys, const float* query) {
-    __m512 sum[4] = {_mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps(), _mm512_setzero_ps()};
+Floats page_scores(const E* keys, const float* query) {
+    Floats sums[4] = {fill(0.0f), fill(0.0f), fill(0.0f), fill(0.0f)};
 #pragma GCC unroll 4
     for (int d = 0; d < D; d += 4) {
 #pragma GCC unroll 4
-        for (int i = 0; i < 4; ++i) sum[i] = _mm512_fmadd_ps(_mm512_set1_ps(query[d + i]), load16(keys + (d + i) * kPage), sum[i]);
+        for (int i = 0; i < 4; ++i) sums[i] = fma(fill(query[d + i]), load(keys + (d + i) * kPage), sums[i]);
     }
-    return _mm512_add_ps(_mm512_add_ps(sum[0], sum[1]), _mm512_add_ps(sum[2], sum[3]));
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
+}
+
+// Features [first, first + C) of a head's context: values (16, D) of each page times weights, even and odd positions apart.
+template <typename E, int D, int C>
+void weighted_values(const char* const* pages, size_t offset, int length, const float* weights, float share, int first, float* context) {
+    Floats sums[2][C / kLanes];
+    for (auto& half : sums) {
+        for (Floats& part : half) part = fill(0.0f);
+    }
+    for (int begin = 0; begin < length; begin += kPage) {
+        const E* values = reinterpret_cast<const E*>(pages[begin / kPage] + offset) + kPage * D + first;
+        const int live = std::min(kPage, length - begin);
+        int p = 0;
+        for (; p + 2 <= live; p += 2) {
+#pragma GCC unroll 2
+            for (int half = 0; half < 2; ++half) {
+                const Floats w = fill(weights[begin + p + half]);
+#pragma GCC unroll 8
+                for (int j = 0; j < C / kLanes; ++j) sums[half][j] = fma(w, load(values + (p + half) * D + kLanes * j), sums[half][j]);
+            }
+        }
+        if (p < live) {
+            const Floats w = fill(weights[begin + p]);
+#pragma GCC unroll 8
+            for (int j = 0; j < C / kLanes; ++j) sums[0][j] = fma(w, load(values + p * D + kLanes * j), sums[0][j]);
+        }
+    }
+    for (int j = 0; j < C / kLanes; ++j) store(context + first + kLanes * j, (sums[0][j] + sums[1][j]) * fill(share));
 }
 
 // One head of one row. Where somebody watches, its weights are written down as well.
 template <typename E, int D, bool Watched>
 void attend_head(const char* const* pages, size_t offset, int length, const float* query, float* scores, float* context,
                  [[maybe_unused]] float* weights) {
-    const __m512 factor = _mm512_set1_ps(1.0f / std::sqrt(static_cast<float>(D)));
-    const __m512 never = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
-    __m512 top = never;
+    constexpr bool kInt8 = sizeof(E) == 1;
+    constexpr int kColumns = std::min(D, kContextColumns);
+    const Floats factor = fill(1.0f / std::sqrt(static_cast<float>(D))), never = fill(-std::numeric_limits<float>::infinity());
+    Floats top = never;
     for (int first = 0; first < length; first += kPage) {
         const E* keys = reinterpret_cast<const E*>(pages[first / kPage] + offset);
-        __m512 score = _mm512_mul_ps(page_scores<E, D>(keys, query), factor);
-        if constexpr (sizeof(E) == 1) score = _mm512_mul_ps(score, _mm512_loadu_ps(reinterpret_cast<const float*>(keys + 2 * kPage * D)));
-        const int live = std::min(kPage, length - first);
-        score = _mm512_mask_mov_ps(never, static_cast<__mmask16>((1u << live) - 1), score);
-        top = _mm512_max_ps(top, score);
-        _mm512_storeu_ps(scores + first, score);
+        Floats score = page_scores<E, D>(keys, query) * factor;
+        if constexpr (kInt8) score = score * load(reinterpret_cast<const float*>(keys + 2 * kPage * D));
+        score = keep_first(std::min(kPage, length - first), score, never);
+        top = max(top, score);
+        store(scores + first, score);
     }
-    const __m512 highest = _mm512_set1_ps(_mm512_reduce_max_ps(top));
-    __m512 total = _mm512_setzero_ps();
-    __m512 sum[2][D / 16];
-    for (auto& half : sum) {
-        for (__m512& part : half) part = _mm512_setzero_ps();
-    }
+    const Floats highest = fill(largest(top));
+    Floats total = fill(0.0f);
     for (int first = 0; first < length; first += kPage) {
-        const E* values = reinterpret_cast<const E*>(pages[first / kPage] + offset) + kPage * D;
-        __m512 weight = exp512(_mm512_sub_ps(_mm512_loadu_ps(scores + first), highest));
-        total = _mm512_add_ps(total, weight);
-        const int live = std::min(kPage, length - first);
-        if constexpr (Watched) _mm512_mask_storeu_ps(weights + first, static_cast<__mmask16>((1u << live) - 1), weight);
-        if constexpr (sizeof(E) == 1) {
-            const float* scales = reinterpret_cast<const float*>(values + kPage * D) + kPage;
-            weight = _mm512_mul_ps(weight, _mm512_loadu_ps(scales));
+        Floats weight = exponential(load(scores + first) - highest);
+        total = total + weight;
+        if constexpr (Watched) store_first(std::min(kPage, length - first), weights + first, weight);
+        if constexpr (kInt8) {
+            const E* keys = reinterpret_cast<const E*>(pages[first / kPage] + offset);
+            weight = weight * load(reinterpret_cast<const float*>(keys + 2 * kPage * D) + kPage);
         }
-        _mm512_storeu_ps(scores + first, weight);
-        int p = 0;
-        for (; p + 2 <= live; p += 2) {
-#pragma GCC unroll 2
-            for (int half = 0; half < 2; ++half) {
-                const __m512 w = _mm512_set1_ps(scores[first + p + half]);
-#pragma GCC unroll 8
-                for (int j = 0; j < D / 16; ++j) sum[half][j] = _mm512_fmadd_ps(w, load16(values + (p + half) * D + 16 * j), sum[half][j]);
-            }
-        }
-        if (p < live) {
-            const __m512 w = _mm512_set1_ps(scores[first + p]);
-#pragma GCC unroll 8
-            for (int j = 0; j < D / 16; ++j) sum[0][j] = _mm512_fmadd_ps(w, load16(values + p * D + 16 * j), sum[0][j]);
-        }
+        store(scores + first, weight);
     }
-    const float part = 1.0f / _mm512_reduce_add_ps(total);
+    const float share = 1.0f / sum(total);
     if constexpr (Watched) {
-        for (int p = 0; p < length; ++p) weights[p] *= part;
+        for (int p = 0; p < length; ++p) weights[p] *= share;
     }
-    const __m512 share = _mm512_set1_ps(part);
-    for (int j = 0; j < D / 16; ++j) _mm512_storeu_ps(context + 16 * j, _mm512_mul_ps(_mm512_add_ps(sum[0][j], sum[1][j]), share));
+    for (int first = 0; first < D; first += kColumns) {
+        weighted_values<E, D, kColumns>(pages, offset, length, scores, share, first, context);
+    }
 }
 
 // Asks for a head's keys and values while the one before it is computed: they are read once a step, far from the caches.
@@ -142,17 +152,17 @@ void softmax_rows(float* scores, int rows, int length, int padded, float factor)
     for (int r = 0; r < rows; ++r) {
         float* row = scores + static_cast<size_t>(r) * padded;
         for (int s = length; s < padded; ++s) row[s] = -std::numeric_limits<float>::infinity();
-        __m512 top = _mm512_set1_ps(-std::numeric_limits<float>::infinity());
-        for (int s = 0; s < padded; s += 16) top = _mm512_max_ps(top, _mm512_loadu_ps(row + s));
-        const __m512 highest = _mm512_set1_ps(_mm512_reduce_max_ps(top));
-        __m512 total = _mm512_setzero_ps();
-        for (int s = 0; s < padded; s += 16) {
-            const __m512 e = exp512(_mm512_mul_ps(_mm512_sub_ps(_mm512_loadu_ps(row + s), highest), _mm512_set1_ps(factor)));
-            total = _mm512_add_ps(total, e);
-            _mm512_storeu_ps(row + s, e);
+        Floats top = fill(-std::numeric_limits<float>::infinity());
+        for (int s = 0; s < padded; s += kLanes) top = max(top, load(row + s));
+        const Floats highest = fill(largest(top));
+        Floats total = fill(0.0f);
+        for (int s = 0; s < padded; s += kLanes) {
+            const Floats e = exponential((load(row + s) - highest) * fill(factor));
+            total = total + e;
+            store(row + s, e);
         }
-        const __m512 share = _mm512_set1_ps(1.0f / _mm512_reduce_add_ps(total));
-        for (int s = 0; s < padded; s += 16) _mm512_storeu_ps(row + s, _mm512_mul_ps(_mm512_loadu_ps(row + s), share));
+        const Floats share = fill(1.0f / sum(total));
+        for (int s = 0; s < padded; s += kLanes) store(row + s, load(row + s) * share);
     }
 }
 

@@ -31,15 +31,14 @@ void Choice::begin(int rows, int vocabulary, int candidates, const int32_t* forc
 void Choice::take(int member, int row, int panel, float* logits) {
     const int first = panel * kPanel;
     for (int i = vocabulary_ - first; i < kPanel; ++i) logits[i] = kNever;
-    __m512 part[4];
-    for (int j = 0; j < 4; ++j) part[j] = _mm512_loadu_ps(logits + 16 * j);
-    const float top = _mm512_reduce_max_ps(_mm512_max_ps(_mm512_max_ps(part[0], part[1]), _mm512_max_ps(part[2], part[3])));
-    const __m512 highest = _mm512_set1_ps(top);
-    __m512 power[4];
-    for (int j = 0; j < 4; ++j) power[j] = exp512(_mm512_sub_ps(part[j], highest));
+    Floats part[4];
+    for (int j = 0; j < 4; ++j) part[j] = load(logits + kLanes * j);
+    const float top = largest(max(max(part[0], part[1]), max(part[2], part[3])));
+    Floats power[4];
+    for (int j = 0; j < 4; ++j) power[j] = exponential(part[j] - fill(top));
     const size_t cell = static_cast<size_t>(row) * padded_ + panel;
     tops_[cell] = top;
-    sums_[cell] = _mm512_reduce_add_ps(_mm512_add_ps(_mm512_add_ps(power[0], power[1]), _mm512_add_ps(power[2], power[3])));
+    sums_[cell] = sum((power[0] + power[1]) + (power[2] + power[3]));
     if (forced_[row] / kPanel == panel && forced_[row] >= 0) forced_logits_[row] = logits[forced_[row] - first];
 
     Candidate* best = best_.data() + (static_cast<size_t>(member) * rows_ + row) * candidates_;
@@ -56,15 +55,12 @@ void Choice::take(int member, int row, int panel, float* logits) {
 void Choice::finish(int row, int32_t* ids, float* scores, float* forced_score) const {
     const float* tops = tops_.data() + static_cast<size_t>(row) * padded_;
     const float* sums = sums_.data() + static_cast<size_t>(row) * padded_;
-    __m512 top = _mm512_set1_ps(kNever);
-    for (int p = 0; p < padded_; p += 16) top = _mm512_max_ps(top, _mm512_loadu_ps(tops + p));
-    const float highest = _mm512_reduce_max_ps(top);
-    __m512 total = _mm512_setzero_ps();
-    for (int p = 0; p < padded_; p += 16) {
-        const __m512 factor = exp512(_mm512_sub_ps(_mm512_loadu_ps(tops + p), _mm512_set1_ps(highest)));
-        total = _mm512_fmadd_ps(_mm512_loadu_ps(sums + p), factor, total);
-    }
-    const float normalizer = std::log(_mm512_reduce_add_ps(total));
+    Floats top = fill(kNever);
+    for (int p = 0; p < padded_; p += kLanes) top = max(top, load(tops + p));
+    const float highest = largest(top);
+    Floats total = fill(0.0f);
+    for (int p = 0; p < padded_; p += kLanes) total = fma(load(sums + p), exponential(load(tops + p) - fill(highest)), total);
+    const float normalizer = std::log(sum(total));
     *forced_score = forced_[row] >= 0 ? forced_logits_[row] - highest - normalizer : 0.0f;
     int taken[kMaxThreads] = {};
     for (int i = 0; i < candidates_; ++i) {

@@ -92,19 +92,19 @@ void Engine::reserve(int rows) {
     const size_t d = width(config_.d_model), wide = std::max(width(3 * config_.d_model), width(config_.d_ff)), count = rows;
     for (Buffer* buffer : {&x_, &normed_, &out_, &context_}) buffer->reserve(count * d * sizeof(float));
     wide_.reserve(count * wide * sizeof(float));
-    quantized_.reserve(count * wide);
+    quantized_.reserve(count * wide * sizeof(Quantized));
     scales_.reserve(count * sizeof(float));
 }
 
 Rows Engine::rows(const float* values, int features) const {
     const bool int8 = config_.precision == Precision::Int8;
-    return {values, quantized_.as<uint8_t>(), scales_.as<float>(), int8 ? static_cast<size_t>(features) : width(features)};
+    return {values, quantized_.as<Quantized>(), scales_.as<float>(), int8 ? static_cast<size_t>(features) : width(features)};
 }
 
 // Makes a finished float32 row the input of the next product: in float32 the product reads the row itself.
 void Engine::feed(int row, const float* values, int features) {
     if (config_.precision == Precision::Float32) return;
-    quantize_row(values, features, quantized_.as<uint8_t>() + static_cast<size_t>(row) * features, scales_.as<float>() + row);
+    quantize_row(values, features, quantized_.as<Quantized>() + static_cast<size_t>(row) * features, scales_.as<float>() + row);
 }
 
 void Engine::embed(int row, const Linear& table, int token, int position, const Norm& first) {
@@ -155,7 +155,7 @@ void Engine::feed_forward(Member& member, const FeedForward& layer, int count, c
     member.each(count, [&](int row) {
         float* values = wide_.as<float>() + row * width(inner);
         if (fused) {
-            relu_quantize_row(values, inner, quantized_.as<uint8_t>() + static_cast<size_t>(row) * inner, scales_.as<float>() + row);
+            relu_quantize_row(values, inner, quantized_.as<Quantized>() + static_cast<size_t>(row) * inner, scales_.as<float>() + row);
         } else {
             activate(config_.activation, values, inner);
             feed(row, values, inner);

@@ -5,11 +5,13 @@
 #include <cstdint>
 #include <memory>
 
+#include "tiles.h"
+
 namespace attentive {
 
 enum class Precision { Float32 = 0, Int8 = 1 };
 
-constexpr int kPanel = 64;  // outputs that one tile computes together: four AVX-512 registers
+constexpr int kPanel = 64;  // outputs of one piece of work: a whole number of tiles
 
 // Zeroed memory, aligned to 64 bytes (2 MiB and advised as huge pages when large).
 class Buffer {
@@ -32,10 +34,10 @@ class Buffer {
     size_t bytes_ = 0;
 };
 
-// Rows as a Linear reads them: float32 (rows, stride), or u8 = int8 + 128 (rows, stride) with one scale per row.
+// Rows as a Linear reads them: float32 (rows, stride), or int8 (rows, stride) in the form of tiles.h with one scale per row.
 struct Rows {
     const float* values;
-    const uint8_t* quantized;
+    const Quantized* quantized;
     const float* scales;
     size_t stride;
 };
@@ -59,12 +61,13 @@ class Linear {
   private:
     void pack_int8(const float* weight);
     void pack_float(const float* weight);
+    size_t place(int output, int group) const;
 
     Precision precision_;
     int out_, in_, panels_;
-    Buffer weights_;      // int8: (panels, in/4, 64, 4); float32: (panels, in, 64)
+    Buffer weights_;      // with C = kTileColumns, int8: (columns / C, in / 4, C, 4); float32: (columns / C, in, C)
     Buffer scales_;       // (panels * 64) float32, int8 only
-    Buffer corrections_;  // (panels * 64) int32: -128 * sum of the output's weights, for the offset of the activations
+    Buffer corrections_;  // (panels * 64) int32: see Int8Block
     Buffer bias_;         // (panels * 64) float32
 };
 

@@ -3,6 +3,8 @@
 
 #include <cstdint>
 
+#include "tiles.h"
+
 namespace attentive {
 
 enum class Activation { Relu = 0, Swish = 1, Gelu = 2 };
@@ -16,10 +18,10 @@ void add(float* x, const float* y, int n);
 // x = activation(x)
 void activate(Activation activation, float* x, int n);
 
-// Rounds a row to int8 + 128 and stores its scale.
-void quantize_row(const float* x, int n, uint8_t* quantized, float* scale);
+// Rounds a row to int8, as products read it, and stores its scale.
+void quantize_row(const float* x, int n, Quantized* quantized, float* scale);
 
 // The argument of the feed-forward's second product when it is int8: ReLU and quantisation in one pass over x.
-void relu_quantize_row(const float* x, int n, uint8_t* quantized, float* scale);
+void relu_quantize_row(const float* x, int n, Quantized* quantized, float* scale);
 
 }  // namespace attentive
