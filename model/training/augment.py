@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from model.training.shards import Shard
 
 _KINDS = ("lower", "upper", "bare", "copy", "names", "numbers")
+_GROWTH = {"lower": 1.2, "upper": 2.2, "names": 1.2}
 _NAME = re.compile(r"\b[A-ZÀ-Þ][a-zß-ÿ]{2,}\b")
 _NUMBER = re.compile(r"\d+")
 
@@ -34,14 +35,27 @@ class Augmenter:
         self._rates = [rates.get(kind, 0.0) for kind in _KINDS]
         self._names, self._known = names, frozenset(names)
 
-    def choose(self, count: int, random: np.random.Generator) -> list[tuple[int, str]]:
-        """Which of `count` pairs are rewritten, and how."""
+    def choose(self, count: int, random: np.random.Generator) -> NDArray[np.int64]:
+        """How each of `count` pairs is rewritten, 0 for not at all."""
         kinds = np.searchsorted(np.cumsum(self._rates), random.random(count), side="right")
-        return [(int(row), _KINDS[kinds[row]]) for row in np.flatnonzero(kinds < len(_KINDS))]
+        return np.asarray((kinds + 1) % (len(_KINDS) + 1), dtype=np.int64)
+
+    def grown(
+        self, kinds: NDArray[np.int64], sources: NDArray[np.int64], targets: NDArray[np.int64], longest: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Lengths to reserve for rewritten pairs: capitals take more pieces; none is foreseen to grow past `longest`."""
+        factors = np.array([1.0, *(_GROWTH.get(kind, 1.0) for kind in _KINDS)])[kinds]
+        sources, targets = (
+            np.maximum(lengths, np.minimum(np.ceil(lengths * factors), longest)).astype(np.int64)
+            for lengths in (np.where(kinds == 1 + _KINDS.index("copy"), targets + 1, sources), targets)
+        )
+        return sources, targets
 
     def rewrite(
-        self, kind: str, source: NDArray[np.int64], target: NDArray[np.int64], random: np.random.Generator
+        self, number: int, source: NDArray[np.int64], target: NDArray[np.int64], random: np.random.Generator
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Source and target as kind `number` of `choose` has them; as they are where it does not apply."""
+        kind = _KINDS[number - 1]
         if kind == "copy":
             return target, target
         before = self._text(source), self._text(target)
@@ -57,11 +71,7 @@ class Augmenter:
             left, right = self._exchange(kind, left, right, random)
         if (left, right) == before:
             return source, target
-        new_source, new_target = self._ids(left), self._ids(right)
-        # Capitals may need many more pieces; a pair that grew past twice its length stays as it was.
-        if len(new_source) > 2 * len(source) + 4 or len(new_target) > 2 * len(target) + 4:
-            return source, target
-        return new_source, new_target
+        return self._ids(left), self._ids(right)
 
     def _exchange(self, kind: str, left: str, right: str, random: np.random.Generator) -> tuple[str, str]:
         """Other names or numbers for those that occur equally often on both sides."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 import torch
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from model.training.augment import Augmenter
+from model.training.buckets import aligned, equal_products
 from model.training.recipe import Recipe
 from model.training.sampling import rates
 from model.training.shards import Shard
@@ -60,6 +60,16 @@ class Specials:
     tags: dict[str, int]
 
 
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """A batch to be: example 2i is pair i from English, 2i + 1 the other way; `kinds` says how each is rewritten."""
+
+    examples: NDArray[np.int64]
+    kinds: NDArray[np.int64]
+    source_width: int
+    target_width: int
+
+
 class Batches:
     """An endless, seeded stream of batches; `epoch` and the position in it are all it takes to resume."""
 
@@ -70,7 +80,6 @@ class Batches:
         self._shard, self._recipe, self._specials = shard, recipe, specials
         self._augmenter, self._batch_tokens = augmenter, batch_tokens
         self._rank, self._ranks = rank, ranks
-        self._ladder = width_ladder(batch_tokens, recipe.data.max_tokens + 2, recipe.train.align)
         self._rates = rates(shard, recipe)
         self._english_lengths, self._other_lengths = np.diff(shard.english_at), np.diff(shard.other_at)
         self._tags = np.array([specials.tags[name.rsplit(":", 1)[1]] for name in shard.groups])
@@ -84,30 +93,25 @@ class Batches:
                     yield epoch, index, self._build(order[index], np.random.default_rng([epoch, index]))
             epoch, skip = epoch + 1, 0
 
-    def _epoch(self, epoch: int) -> list[NDArray[np.int64]]:
-        """Groups of example numbers; example 2i is pair i from English, 2i + 1 the other way.
-
-        Source and target of a group are padded to one width of the ladder. Where widths are divisors every group fills
-        `batch_tokens` exactly: all products over its tokens have one shape, and kernels that are generated per shape are
-        generated once. What does not fill a group of its width goes up to the next; the longest rest is dropped, each
-        epoch another one.
-        """
+    def _epoch(self, epoch: int) -> list[_Group]:
+        """The batches of an epoch, in an order of its own."""
         random = np.random.default_rng([self._recipe.train.seed, epoch])
         examples = self._sample(random)
         random.shuffle(examples)
-        width = np.searchsorted(self._ladder, np.maximum(*self._lengths(examples)))
-        batches: list[NDArray[np.int64]] = []
-        rest = examples[:0]
-        for step, tokens in enumerate(self._ladder):
-            waiting = np.concatenate([rest, examples[width == step]])
-            size = self._batch_tokens // tokens
-            full = len(waiting) // size * size
-            batches.extend(np.split(waiting[:full], full // size) if full else [])
-            rest = waiting[full:]
-        if not batches:
-            batches.append(rest)  # a corpus smaller than one batch
-        shuffled = random.permutation(len(batches))
-        return [batches[i] for i in shuffled]
+        sources, targets = self._lengths(examples)
+        kinds = np.zeros(len(examples), dtype=np.int64)
+        if self._augmenter is not None:
+            kinds = self._augmenter.choose(len(examples), random)
+            sources, targets = self._augmenter.grown(kinds, sources, targets, self._recipe.data.max_tokens)
+        align = self._recipe.train.align
+        if align:
+            buckets = aligned(sources, targets, self._batch_tokens, align)
+        else:
+            buckets = equal_products(sources, targets, self._batch_tokens, self._recipe.data.max_tokens + 2)
+        return [
+            _Group(examples[found.members], kinds[found.members], found.source_width, found.target_width)
+            for found in (buckets[i] for i in random.permutation(len(buckets)))
+        ]
 
     def _sample(self, random: np.random.Generator) -> NDArray[np.int64]:
         """Examples of one epoch: each pair and direction as often as its rate says, fractions by chance."""
@@ -121,50 +125,39 @@ class Batches:
         forward = examples % 2 == 0
         return np.where(forward, english, other) + 2, np.where(forward, other, english) + 1
 
-    def _build(self, examples: NDArray[np.int64], random: np.random.Generator) -> Batch:
+    def _build(self, group: _Group, random: np.random.Generator) -> Batch:
         """The batch of a group. Rows are filled together; only augmented pairs are handled one by one."""
         shard, specials = self._shard, self._specials
-        pairs, reverse = examples // 2, examples % 2 == 1
+        pairs, reverse = group.examples // 2, group.examples % 2 == 1
         english = _Rows(shard.english, shard.english_at[pairs], self._english_lengths[pairs])
         other = _Rows(shard.other, shard.other_at[pairs], self._other_lengths[pairs])
-        changed = self._augmented(english, other, reverse, random)
         sources = np.where(reverse, other.lengths, english.lengths)
         targets = np.where(reverse, english.lengths, other.lengths)
-        for row, (source, target) in changed.items():
-            sources[row], targets[row] = len(source), len(target)
-        width = self._width(len(examples), int(max(sources.max() + 2, targets.max() + 1)))
-        source_ids = np.full((len(examples), width + 2), specials.pad, dtype=np.int64)
-        target_ids = source_ids.copy()
+        source_ids = np.full((len(pairs), group.source_width), specials.pad, dtype=np.int64)
+        target_ids = np.full((len(pairs), group.target_width + 1), specials.pad, dtype=np.int64)
         for side, flags in ((english, ~reverse), (other, reverse)):
             side.write(source_ids, np.flatnonzero(flags))
             side.write(target_ids, np.flatnonzero(~flags))
-        for row, (source, target) in changed.items():
-            for ids, text in ((source_ids, source), (target_ids, target)):
-                ids[row, 1:] = specials.pad
-                ids[row, 1 : 1 + len(text)] = text[: width + 1]
-        # Augmented text may have grown past the width that its group was made for: then it is cut.
-        every = np.arange(len(examples))
-        source_ids[every, np.minimum(sources + 1, width - 1)] = specials.end
-        target_ids[every, np.minimum(targets + 1, width)] = specials.end
+        for row in np.flatnonzero(group.kinds).tolist():
+            before = (other, english) if reverse[row] else (english, other)
+            source, target = self._rewritten(int(group.kinds[row]), before[0].row(row), before[1].row(row), random)
+            # What grew past the widths that were foreseen stays as it was.
+            if len(source) + 2 <= group.source_width and len(target) + 1 <= group.target_width:
+                sources[row], targets[row] = len(source), len(target)
+                for ids, text in ((source_ids, source), (target_ids, target)):
+                    ids[row, 1:] = specials.pad
+                    ids[row, 1 : 1 + len(text)] = text
+        every = np.arange(len(pairs))
+        source_ids[every, sources + 1] = specials.end
+        target_ids[every, targets + 1] = specials.end
         source_ids[:, 0] = np.where(reverse, specials.tags["en"], self._tags[shard.group[pairs]])
         target_ids[:, 0] = specials.start
-        return self._batch(source_ids[:, :width], target_ids[:, : width + 1])
+        return self._batch(source_ids, target_ids)
 
-    def _augmented(
-        self, english: _Rows, other: _Rows, reverse: NDArray[np.bool_], random: np.random.Generator
-    ) -> dict[int, tuple[NDArray[np.int64], NDArray[np.int64]]]:
-        """Source and target of the rows that are rewritten."""
-        if self._augmenter is None:
-            return {}
-        found = {}
-        for row, kind in self._augmenter.choose(len(reverse), random):
-            source, target = (other, english) if reverse[row] else (english, other)
-            found[row] = self._augmenter.rewrite(kind, source.row(row), target.row(row), random)
-        return found
-
-    def _width(self, rows: int, longest: int) -> int:
-        width = self._ladder[min(int(np.searchsorted(self._ladder, longest)), len(self._ladder) - 1)]
-        return width if rows * width <= self._batch_tokens else self._batch_tokens // rows
+    def _rewritten(
+        self, kind: int, source: NDArray[np.int64], target: NDArray[np.int64], random: np.random.Generator
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        return (source, target) if self._augmenter is None else self._augmenter.rewrite(kind, source, target, random)
 
     def _batch(self, source: NDArray[np.int64], target: NDArray[np.int64]) -> Batch:
         """source (B, S) and target (B, T + 1), padded."""
@@ -174,7 +167,7 @@ class Batches:
         filling = np.zeros(-len(real) % _ROWS, dtype=np.int64)
         labels = np.concatenate([following[real], filling + IGNORED])
         return Batch(
-            torch.from_numpy(np.ascontiguousarray(source)),
+            torch.from_numpy(source),
             torch.from_numpy(np.ascontiguousarray(target[:, :-1])),
             torch.from_numpy(np.concatenate([real, filling])),
             torch.from_numpy(labels),
@@ -203,18 +196,3 @@ class _Rows:
         within = np.arange(total) - np.repeat(ends - lengths, lengths)
         found = self.ids[np.repeat(self.starts[rows], lengths) + within]
         target.reshape(-1)[np.repeat(rows * target.shape[1] + 1, lengths) + within] = found
-
-
-def width_ladder(batch_tokens: int, longest: int, align: int = 0) -> list[int]:
-    """Widths a batch may have, ascending, up to one that holds `longest`: multiples of `align`, or the divisors of
-    `batch_tokens`.
-
-    Raises ValueError where those lie so far apart that padding would waste the batch: 8400, 25200 or 55440 divide well.
-    """
-    if align:
-        return list(range(align, longest + align, align))
-    ladder = [width for width in range(4, batch_tokens + 1) if batch_tokens % width == 0]
-    enough = next((i for i, width in enumerate(ladder) if width >= longest), None)
-    if enough is None or any(b > 1.5 * a for a, b in pairwise([4, *ladder[: enough + 1]])):
-        raise ValueError(f"batch_tokens {batch_tokens} has too few divisors up to {longest}: 8400, 25200 or 55440 divide well.")
-    return ladder[: enough + 1]

@@ -36,8 +36,7 @@ def _texts(
     processor: sentencepiece.SentencePieceProcessor, augmenter: Augmenter, pair: tuple[str, str], seed: int
 ) -> tuple[str, str]:
     random = np.random.default_rng(seed)
-    (_, kind), *_ = augmenter.choose(1, random)
-    rows = augmenter.rewrite(kind, _ids(processor, pair[0]), _ids(processor, pair[1]), random)
+    rows = augmenter.rewrite(int(augmenter.choose(1, random)[0]), _ids(processor, pair[0]), _ids(processor, pair[1]), random)
     return processor.decode(rows[0].tolist()), processor.decode(rows[1].tolist())
 
 
@@ -71,6 +70,18 @@ def test_names_are_the_words_both_sides_share(processor: sentencepiece.SentenceP
         np.concatenate(sides[0]), np.concatenate(sides[1]), starts[0], starts[1], np.zeros(len(_PAIRS), np.uint8), ("made:de",)
     )
     assert shared_names(shard, processor, least=1) == ["Anna", "Peter"]
+
+
+def test_kinds_are_drawn_as_often_as_asked(processor: sentencepiece.SentencePieceProcessor) -> None:
+    augmenter = Augmenter(processor, {"upper": 0.25, "copy": 0.1})
+    kinds = augmenter.choose(20_000, np.random.default_rng(1))
+    shares = np.bincount(kinds, minlength=7) / len(kinds)
+    assert shares == pytest.approx([0.65, 0, 0.25, 0, 0.1, 0, 0], abs=0.01)
+    sources, targets = np.full(20_000, 10), np.full(20_000, 14)
+    grown = augmenter.grown(kinds, sources, targets, 25)
+    for kind, source, target in ((0, 10, 14), (2, 22, 25), (4, 15, 14)):
+        assert set(grown[0][kinds == kind]) == {source}
+        assert set(grown[1][kinds == kind]) == {target}
 
 
 def test_unknown_kinds_are_named(processor: sentencepiece.SentencePieceProcessor) -> None:

@@ -89,23 +89,33 @@ def test_every_row_is_its_pair(shard: Shard, align: int) -> None:
     assert seen > 600
 
 
-class _Upper:
-    """Stands for an augmenter: rows 0 and 2 become one long line of sevens, on both sides."""
+class _Sevens:
+    """Stands for an augmenter: every third example becomes a line of `length` sevens, on both sides."""
 
-    def choose(self, count: int, random: np.random.Generator) -> list[tuple[int, str]]:
-        return [(0, "x"), (2, "x")]
+    def __init__(self, length: int) -> None:
+        self._length = length
 
-    def rewrite(self, kind: str, source: np.ndarray, target: np.ndarray, random: object) -> tuple[np.ndarray, np.ndarray]:
-        return np.full(99, 7), np.full(99, 7)
+    def choose(self, count: int, random: np.random.Generator) -> np.ndarray:
+        return (np.arange(count) % 3 == 0).astype(np.int64)
+
+    def grown(self, kinds: np.ndarray, sources: np.ndarray, targets: np.ndarray, longest: int) -> tuple[np.ndarray, ...]:
+        return tuple(np.where(kinds > 0, np.maximum(lengths, 20), lengths) for lengths in (sources, targets))
+
+    def rewrite(self, number: int, source: np.ndarray, target: np.ndarray, random: object) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(self._length, 7), np.full(self._length, 7)
 
 
-def test_augmented_rows_are_cut_to_the_batch(shard: Shard) -> None:
-    for _, _, batch in itertools.islice(Batches(shard, _recipe(), _SPECIALS, _Upper(), 840).stream(), 5):  # type: ignore[arg-type]
+@pytest.mark.parametrize(("align", "length", "changed"), [(8, 17, True), (8, 99, False), (0, 17, True), (0, 99, False)])
+def test_rewritten_rows_are_whole_or_as_they_were(shard: Shard, align: int, length: int, changed: bool) -> None:
+    batches = Batches(shard, _recipe(align), _SPECIALS, _Sevens(length), 840)  # type: ignore[arg-type]
+    found = 0
+    for _, _, batch in itertools.islice(batches.stream(), 15):
         assert batch.source.numel() <= 840
-        for row in (0, 2):
-            assert set(batch.source[row, 1:-1].tolist()) == {7}
-            assert batch.source[row, -1] == 3
-        assert 7 not in batch.source[1].tolist()
+        for source in batch.source:
+            if 7 in source:
+                assert source[source != 0].tolist()[1:] == [7] * length + [3]
+                found += 1
+    assert (found > 0) == changed
 
 
 def test_prefetch_hands_on_items_and_errors() -> None:

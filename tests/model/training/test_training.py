@@ -20,7 +20,8 @@ from model.inference import TorchBackend
 from model.options import DecodingOptions
 from model.search import translate
 from model.training import jobs
-from model.training.batches import IGNORED, Batches, Specials, width_ladder
+from model.training.batches import IGNORED, Batches, Specials
+from model.training.buckets import width_ladder
 from model.training.optimizers import noam, wsd
 from model.training.recipe import Recipe, RecipeError, load_recipe
 from model.training.shards import Shard
@@ -172,7 +173,7 @@ def test_batches_fill_their_shape_and_cover_every_pair(prepared: Path) -> None:
     batches = Batches(shard, recipe, Specials(0, 2, 3, {"en": 4, "de": 5}), None, 840)
     seen: list[int] = []
     for group in batches._epoch(0):
-        seen.extend(group.tolist())
+        seen.extend(group.examples.tolist())
     assert len(seen) == len(set(seen))
     assert len(seen) > 0.9 * 2 * len(shard.group)
     for _, _, batch in itertools.islice(batches.stream(), 5):
