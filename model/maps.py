@@ -13,6 +13,9 @@ from model.config import ModelConfig
 Head = tuple[str, int, int]
 """(kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0."""
 
+HeadMask = tuple[Head, ...]
+"""Heads that are switched off."""
+
 CANDIDATES = 8
 """Likeliest tokens that are kept for every place of the target."""
 

@@ -61,12 +61,12 @@ int attentive_resolve(Engine* engine) {
     return locked(engine, [&] { engine->resolve(); });
 }
 
-// tokens holds the sentences one after the other.
-int attentive_prefill(Engine* engine, int count, const int32_t* slots, const int32_t* lengths, const int32_t* tokens) {
+// tokens holds the sentences one after the other. masked is null or (count, heads of all layers): 1 switches a head off.
+int attentive_prefill(Engine* engine, int count, const int32_t* slots, const int32_t* lengths, const int32_t* tokens, const uint8_t* masked) {
     return locked(engine, [&] {
         std::vector<Sentence> sentences;
         for (int i = 0; i < count; ++i) {
-            sentences.push_back({slots[i], lengths[i], tokens});
+            sentences.push_back({slots[i], lengths[i], tokens, masked ? masked + static_cast<size_t>(i) * engine->all_heads() : nullptr});
             tokens += lengths[i];
         }
         engine->prefill(sentences);
@@ -78,9 +78,9 @@ int attentive_step(Engine* engine, int rows, const int32_t* slots, const int32_t
     return locked(engine, [&] { engine->step(rows, slots, tokens, candidates, forced, ids, scores, forced_scores, watch); });
 }
 
-int attentive_look(Engine* engine, const int32_t* source, const int32_t* inputs, int candidates, const int32_t* wanted, int32_t* ids,
-                   float* scores, float* wanted_scores, const Watch* watch) {
-    return locked(engine, [&] { engine->look(source, inputs, candidates, wanted, ids, scores, wanted_scores, *watch); });
+int attentive_look(Engine* engine, const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* wanted,
+                   int32_t* ids, float* scores, float* wanted_scores, const Watch* watch) {
+    return locked(engine, [&] { engine->look(source, inputs, masked, candidates, wanted, ids, scores, wanted_scores, *watch); });
 }
 
 int attentive_burst(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids,

@@ -80,7 +80,8 @@ void Engine::open_step(int count, const int32_t* slots, const int32_t* tokens) {
         const Source& source = sources_[held.source];
         const int token = config_.zero_start && held.length == 0 ? -1 : tokens[i];
         const size_t first = step_pages_.size();
-        step_rows_.push_back({token, held.length, source.length, first, first + held.pages.size()});
+        step_rows_.push_back({token, held.length, source.length, first, first + held.pages.size(),
+                              held.masked.empty() ? nullptr : held.masked.data()});
         for (int page : held.pages) step_pages_.push_back(pages_.at(page));
         for (int page : source.pages) step_pages_.push_back(pages_.at(page));
     }
@@ -88,6 +89,13 @@ void Engine::open_step(int count, const int32_t* slots, const int32_t* tokens) {
 
 void Engine::check_token(int32_t token) const {
     if (token < 0 || token >= config_.vocabulary) throw std::invalid_argument("a token is outside the vocabulary");
+}
+
+// Switches heads off: what they found is forgotten.
+void Engine::mute(const uint8_t* masked, float* context) const {
+    for (int head = 0; head < config_.heads; ++head) {
+        if (masked[head]) std::fill_n(context + head * shape_.dim, shape_.dim, 0.0f);
+    }
 }
 
 void Engine::write_self(int row, int layer) {
@@ -106,6 +114,7 @@ void Engine::attend_self(int row, int layer, int member, const Watch* watch) {
     attend_pages(shape_, layout_, &step_pages_[current.self_pages], layer * layout_.layer_bytes, current.position + 1, query,
                  scratch_[member].as<float>(), context, watch ? watch->decoder_row(layer * config_.heads, current.position) : nullptr,
                  watch ? watch->decoder_map() : 0);
+    if (current.masked) mute(current.masked + layer * config_.heads, context);
     if (watch && watch->wants(Watch::Decoder, layer)) std::copy_n(query + watch->head * dim, dim, watch->query + current.position * dim);
     feed(row, context, d);
 }
@@ -118,6 +127,7 @@ void Engine::attend_cross(int row, int layer, int member, const Watch* watch) {
     attend_pages(shape_, layout_, &step_pages_[current.cross_pages], layer * layout_.layer_bytes, current.source_length, query,
                  scratch_[member].as<float>(), context, watch ? watch->cross_row(layer * config_.heads, current.position) : nullptr,
                  watch ? watch->cross_map() : 0);
+    if (current.masked) mute(current.masked + (config_.decoder_layers + layer) * config_.heads, context);
     if (watch && watch->wants(Watch::Cross, layer)) std::copy_n(query + watch->head * dim, dim, watch->query + current.position * dim);
     feed(row, context, d);
 }

@@ -43,8 +43,12 @@ void Engine::prefill_chunk(const Sentence* sentences, size_t count, const Watch*
         sources_[index].length = sentences[i].length;
         sources_[index].references = 1;
         slot.source = index;
+        if (const uint8_t* masked = sentences[i].masked) {
+            masked += config_.encoder_layers * config_.heads;
+            slot.masked.assign(masked, masked + 2 * config_.decoder_layers * config_.heads);
+        }
         for (int position = 0; position < sentences[i].length; position += kPage) sources_[index].pages.push_back(pages_.take());
-        spans.push_back({total, sentences[i].length, index, sentences[i].tokens});
+        spans.push_back({total, sentences[i].length, index, sentences[i].tokens, sentences[i].masked});
         total += sentences[i].length;
         longest = std::max(longest, sentences[i].length);
     }
@@ -70,9 +74,12 @@ void Engine::encode(Member& member, const std::vector<Span>& spans, int total, c
             const Span& span = spans[task / config_.heads];
             const int head = task % config_.heads, column = head * shape_.dim;
             const float* query = wide_.as<float>() + span.first * stride + column;
-            attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, stride,
-                            context_.as<float>() + span.first * width(d) + column, width(d), scratch_[member.index].as<float>(),
-                            watch ? watch->encoder_map(layer * config_.heads + head) : nullptr);
+            float* context = context_.as<float>() + span.first * width(d) + column;
+            attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, stride, context, width(d),
+                            scratch_[member.index].as<float>(), watch ? watch->encoder_map(layer * config_.heads + head) : nullptr);
+            if (span.masked && span.masked[layer * config_.heads + head]) {
+                for (int s = 0; s < span.length; ++s) std::fill_n(context + s * width(d), shape_.dim, 0.0f);
+            }
             if (watch && head == 0 && watch->wants(Watch::Encoder, layer)) copy_encoder_vectors(span, *watch);
         });
         member.each(total, [&](int row) { feed(row, context_.as<float>() + row * width(d), d); });

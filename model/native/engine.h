@@ -56,6 +56,7 @@ struct DecoderLayer {
 struct Sentence {
     int slot, length;
     const int32_t* tokens;
+    const uint8_t* masked;  // null, or 1 for each head that is switched off: of the encoder's layers, of self- and of cross-attention
 };
 
 class Engine {
@@ -76,8 +77,8 @@ class Engine {
               float* forced_scores, const Watch* watch = nullptr);
     // What decoding computes when it reads `inputs` (queries) after `source`, all rows in one pass, bit for bit: the outputs of
     // a step for each row, and everything that `watch` asks for. No slot changes.
-    void look(const int32_t* source, const int32_t* inputs, int candidates, const int32_t* wanted, int32_t* ids, float* scores,
-              float* wanted_scores, const Watch& watch);
+    void look(const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* wanted, int32_t* ids,
+              float* scores, float* wanted_scores, const Watch& watch);
     // Up to `steps` greedy steps in which each row reads the token it chose: ids and scores are (steps, rows). A row that chose
     // `end` takes no further part; its remaining ids are `end` with score 0.
     void burst(int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores);
@@ -85,6 +86,8 @@ class Engine {
     void reorder(int count, const int32_t* targets, const int32_t* origins);
     void free(int count, const int32_t* slots);
 
+    // Heads of the encoder's layers, of self- and of cross-attention.
+    int all_heads() const { return (config_.encoder_layers + 2 * config_.decoder_layers) * config_.heads; }
     size_t weight_bytes() const;
     size_t cache_bytes() const { return pages_.bytes(); }
     int pages_used() const { return pages_.used(); }
@@ -98,14 +101,17 @@ class Engine {
     struct Slot {
         int length = 0, source = -1;
         std::vector<int> pages;
+        std::vector<uint8_t> masked;  // 1 for each head of self-, then of cross-attention that is switched off; empty where none is
     };
     struct StepRow {  // a row of the running step
         int token, position, source_length;
         size_t self_pages, cross_pages;  // where its page pointers start
+        const uint8_t* masked;           // see Slot; null where it has none
     };
     struct Span {  // a sentence within the packed rows of a prefill
         int first, length, source;
         const int32_t* tokens;
+        const uint8_t* masked;
     };
 
     const Linear* linear(const std::string& name, int out, int in) const;
@@ -130,6 +136,7 @@ class Engine {
     void open_step(int rows, const int32_t* slots, const int32_t* tokens);
     void advance(int rows, int candidates, const int32_t* forced, int32_t* ids, float* scores, float* forced_scores, const Watch* watch);
     void decode(Member& member, int rows, const Watch* watch);
+    void mute(const uint8_t* masked, float* context) const;
     void write_self(int row, int layer);
     void attend_self(int row, int layer, int member, const Watch* watch);
     void attend_cross(int row, int layer, int member, const Watch* watch);

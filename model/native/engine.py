@@ -10,9 +10,10 @@ from typing import Literal, NamedTuple
 import numpy as np
 
 from model.config import ModelConfig
+from model.maps import HeadMask, check_head
 from model.native import library
 from model.native.build import NativeUnavailable
-from model.native.library import Float32, Int32, NativeError, address
+from model.native.library import Float32, Int32, NativeError, UInt8, address
 from model.native.watch import Watch
 from model.native.weights import Tensors, linears, unsupported, vectors
 
@@ -77,8 +78,11 @@ class NativeEngine:
         if handle:
             self._library.attentive_destroy(handle)
 
-    def prefill(self, sources: Sequence[Sequence[int]], slots: Sequence[int]) -> None:
-        """Encode each source (ids, 1 to max_length of them) and start its slot with it."""
+    def prefill(
+        self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[HeadMask] = ()
+    ) -> None:
+        """Encode each source (ids, 1 to max_length of them) and start its slot with it; `masked_heads` are the heads that
+        each row does without."""
         if len(sources) != len(slots):
             raise ValueError(f"{len(sources)} sources for {len(slots)} slots.")
         if not sources:
@@ -90,7 +94,8 @@ class NativeEngine:
         where = self._slots(slots)
         if len(set(slots)) != len(slots):
             raise ValueError("Slots of one prefill must be distinct.")
-        self._call("prefill", len(sources), address(where), address(lengths), address(tokens))
+        masked = self._masked(masked_heads, len(sources))
+        self._call("prefill", len(sources), address(where), address(lengths), address(tokens), address(masked))
 
     def step(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int],
@@ -112,18 +117,20 @@ class NativeEngine:
         return found
 
     def look(
-        self, source: Sequence[int], inputs: Sequence[int], candidates: int, wanted: Sequence[int], watch: Watch
-    ) -> Choices:
-        """What decoding computes when it reads `inputs` after `source`, bit for bit, all rows in one pass; `watch`, made for
-        their lengths, receives the attention of every head. No slot changes."""
+        self, source: Sequence[int], inputs: Sequence[int], candidates: int, wanted: Sequence[int], watch: Watch,
+        masked_heads: HeadMask = (),
+    ) -> Choices:  # fmt: skip
+        """What decoding computes when it reads `inputs` after `source` with these heads switched off, bit for bit, all rows
+        in one pass; `watch`, made for their lengths, receives the attention of every head. No slot changes."""
         lengths = len(source), len(inputs)
         if min(lengths) < 1 or (watch.source, watch.queries) != lengths or len(wanted) != len(inputs):
             raise ValueError("A look has one wanted token for each input, and a watch made for both lengths.")
         found, forced = self._choices(len(inputs), candidates), self._wanted(wanted)
-        read, given = _int32(source), _int32(inputs)
+        read, given, masked = _int32(source), _int32(inputs), self._masked([masked_heads], 1)
         self._call(
-            "look", address(read), address(given), candidates, address(forced), *found.addresses, self._watch(watch)
-        )
+            "look", address(read), address(given), address(masked), candidates, address(forced), *found.addresses,
+            self._watch(watch),
+        )  # fmt: skip
         return found
 
     def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> tuple[Int32, Float32]:
@@ -187,6 +194,21 @@ class NativeEngine:
         if wanted.size and wanted.max() >= self.config.vocab_size:
             raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
         return wanted
+
+    def _masked(self, masked_heads: Sequence[HeadMask], rows: int) -> UInt8 | None:
+        """1 for each head that a row switches off: (rows, heads of the encoder, of self- and of cross-attention)."""
+        if not any(masked_heads):
+            return None
+        if len(masked_heads) != rows:
+            raise ValueError(f"{len(masked_heads)} masks for {rows} rows.")
+        config = self.config
+        first = {"encoder": 0, "decoder": config.encoder_layers, "cross": config.encoder_layers + config.decoder_layers}
+        masked = np.zeros((rows, config.encoder_layers + 2 * config.decoder_layers, config.heads), dtype=np.uint8)
+        for row, heads in enumerate(masked_heads):
+            for kind, layer, head in heads:
+                check_head(config, (kind, layer, head))
+                masked[row, first[kind] + layer, head] = 1
+        return masked
 
     def _watch(self, watch: Watch) -> int:
         config = self.config

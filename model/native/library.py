@@ -12,15 +12,18 @@ from numpy.typing import NDArray
 
 Int32 = NDArray[np.int32]
 Float32 = NDArray[np.float32]
+UInt8 = NDArray[np.uint8]
 
 _INT32 = _FLOAT32 = c_void_p  # addresses from `address`: typed ctypes pointers cost ten microseconds each
 _SIGNATURES = {
     "attentive_linear": (c_int, [c_void_p, c_char_p, _FLOAT32, _FLOAT32, c_int, c_int]),
     "attentive_vector": (c_int, [c_void_p, c_char_p, _FLOAT32, c_int]),
     "attentive_resolve": (c_int, [c_void_p]),
-    "attentive_prefill": (c_int, [c_void_p, c_int, _INT32, _INT32, _INT32]),
+    "attentive_prefill": (c_int, [c_void_p, c_int, _INT32, _INT32, _INT32, c_void_p]),
     "attentive_step": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p]),
-    "attentive_look": (c_int, [c_void_p, _INT32, _INT32, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p]),
+    "attentive_look": (
+        c_int, [c_void_p, _INT32, _INT32, c_void_p, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p],
+    ),
     "attentive_burst": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, c_int, _INT32, _FLOAT32]),
     "attentive_reorder": (c_int, [c_void_p, c_int, _INT32, _INT32]),
     "attentive_free": (c_int, [c_void_p, c_int, _INT32]),
@@ -47,6 +50,6 @@ def load(path: Path) -> CDLL:
     return library
 
 
-def address(array: Int32 | Float32 | None) -> int | None:
+def address(array: Int32 | Float32 | UInt8 | None) -> int | None:
     """Where a contiguous array lies, which the caller keeps alive; None is the null pointer."""
     return None if array is None else array.ctypes.data

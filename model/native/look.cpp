@@ -7,8 +7,8 @@
 
 namespace attentive {
 
-void Engine::look(const int32_t* source, const int32_t* inputs, int candidates, const int32_t* wanted, int32_t* ids, float* scores,
-                  float* wanted_scores, const Watch& watch) {
+void Engine::look(const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* wanted, int32_t* ids,
+                  float* scores, float* wanted_scores, const Watch& watch) {
     check_source(watch.source, source);
     if (watch.queries < 1 || watch.queries > config_.max_length) throw std::invalid_argument("a target has a length outside the model's");
     for (int row = 0; row < watch.queries; ++row) check_token(inputs[row]);
@@ -19,7 +19,7 @@ void Engine::look(const int32_t* source, const int32_t* inputs, int candidates, 
         ~Closing() { engine.clear(slot); }
     };
     const Closing closing{*this, slots_[own]};
-    const Sentence sentence{own, watch.source, source};
+    const Sentence sentence{own, watch.source, source, masked};
     prefill_chunk(&sentence, 1, &watch);
     open_rows(slots_[own], inputs, watch.queries);
     advance(watch.queries, candidates, wanted, ids, scores, wanted_scores, &watch);
@@ -36,7 +36,7 @@ void Engine::open_rows(Slot& slot, const int32_t* inputs, int count) {
     for (int page : source.pages) step_pages_.push_back(pages_.at(page));
     for (int row = 0; row < count; ++row) {
         const int token = config_.zero_start && row == 0 ? -1 : inputs[row];
-        step_rows_.push_back({token, row, source.length, 0, slot.pages.size()});
+        step_rows_.push_back({token, row, source.length, 0, slot.pages.size(), slot.masked.empty() ? nullptr : slot.masked.data()});
     }
 }
 

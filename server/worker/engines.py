@@ -10,13 +10,10 @@ import ctypes
 import math
 import os
 import sys
-import threading
 import time
-from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from model.folder import ModelFolder, read_folder
 from model.maps import AttentionMaps
@@ -24,13 +21,15 @@ from model.native.backend import NativeBackend, open_backend
 from model.native.build import NativeUnavailable, check_cpu, find
 from model.native.engine import Precision
 from model.native.tensors import SafetensorFiles, weight_files
-from model.search import Backend
 from server.worker.options import WorkerOptions
 from server.worker.protocol import AttentionJob
 
 if TYPE_CHECKING:
+    from model.inference import TorchBackend
     from model.transformer import Transformer
     from server.worker.graphs import Kernel
+
+    Backend = NativeBackend | TorchBackend
 
 CPU_SLOTS, GPU_SLOTS = 64, 256
 _GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
@@ -41,7 +40,7 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 COMPILING = "The native engine is being compiled."
 
 EngineName = Literal["native", "eager", "cuda-graphs"]
-Made = tuple[Backend, EngineName, str | None]
+Made: TypeAlias = "tuple[Backend, EngineName, str | None]"
 """A backend, its engine, and why it is not a faster one."""
 
 
@@ -96,38 +95,6 @@ def _cpu_dtype() -> str:
     return "int8"
 
 
-class Weights:
-    """The torch Transformer of one folder in this worker's arithmetic, loaded when it is first needed, once."""
-
-    def __init__(self, folder: ModelFolder, place: Place) -> None:
-        self._folder, self._place = folder, place
-        self._lock = threading.Lock()
-        self._transformer: Transformer | None = None
-
-    def transformer(self) -> Transformer:
-        """Waits for another thread that is loading it. Raises FolderError."""
-        with self._lock:
-            if self._transformer is None:
-                self._transformer = self._load()
-            return self._transformer
-
-    def _load(self) -> Transformer:
-        import torch
-
-        from model.checkpoint import load_model
-        from model.quantization import quantize
-
-        torch.set_num_threads(1)  # an engine may be decoding: torch's threads spin while they wait, on its cores
-        if self._place.dtype == "int8":
-            transformer: Transformer = quantize(load_model(self._folder))
-            for parameter in transformer.parameters():  # the few floats it shares would keep the whole file mapped
-                parameter.data = parameter.data.clone()
-        else:
-            transformer = load_model(self._folder, dtype=getattr(torch, self._place.dtype), device=self._place.device)
-        torch.set_num_threads(self._place.threads)
-        return transformer
-
-
 @dataclass(slots=True, eq=False)
 class Served:
     """A model in memory and ready to decode. `reason` says why no faster engine runs, None where there is none."""
@@ -136,7 +103,6 @@ class Served:
     backend: Backend
     engine: EngineName
     reason: str | None
-    weights: Weights
     seconds: float
 
 
@@ -144,19 +110,18 @@ def open_model(path: str, place: Place, options: WorkerOptions) -> Served:
     """Load a folder on the fastest engine that is ready now, and warm it up. Raises FolderError."""
     begun = time.monotonic()
     folder = read_folder(Path(path))
-    weights = Weights(folder, place)
     if place.cuda:
-        return _served(folder, partial(_on_gpu, weights, place, options), weights, begun)
+        return _served(folder, _on_gpu(folder, place, options), begun)
     reason = why_not_native(place, options)
     library = None if reason else find()
     if library is not None:
         try:
-            return open_native(folder, library, place, weights)
+            return open_native(folder, library, place)
         except NativeUnavailable as unavailable:
             reason = str(unavailable)
     elif reason is None:
         reason = COMPILING
-    return _served(folder, partial(_on_cpu, weights, place, reason), weights, begun)
+    return _served(folder, _on_cpu(folder, place, reason), begun)
 
 
 def why_not_native(place: Place, options: WorkerOptions) -> str | None:
@@ -174,31 +139,21 @@ def why_not_native(place: Place, options: WorkerOptions) -> str | None:
     return None
 
 
-def open_native(folder: ModelFolder, library: Path, place: Place, weights: Weights) -> Served:
+def open_native(folder: ModelFolder, library: Path, place: Place) -> Served:
     """A model on the native engine. Raises NativeUnavailable for shapes it does not have, FolderError."""
+    begun = time.monotonic()
     precision: Precision = "int8" if place.dtype == "int8" else "float32"
-
-    def looking() -> Backend:
-        from model.inference import TorchBackend
-
-        return TorchBackend(weights.transformer(), place.slots)
-
-    def make() -> Made:
-        backend = open_backend(
-            folder, library, slots=place.slots, threads=place.threads, precision=precision, looking=looking
-        )
-        return backend, "native", None
-
-    return _served(folder, make, weights, time.monotonic())
+    backend = open_backend(folder, library, slots=place.slots, threads=place.threads, precision=precision)
+    return _served(folder, (backend, "native", None), begun)
 
 
-def look_inside(served: Served, job: AttentionJob) -> AttentionMaps:
-    """Attention of a pair, from the engine that decodes. Raises ValueError for what the model cannot read."""
-    if isinstance(served.backend, NativeBackend) and not job.masked_heads:
-        return served.backend.attention_maps(job.source, job.target, job.vectors_of)
+def look_inside(backend: Backend, job: AttentionJob) -> AttentionMaps:
+    """Attention of a pair, from what decodes. Raises ValueError for what the model cannot read."""
+    if isinstance(backend, NativeBackend):
+        return backend.attention_maps(job.source, job.target, job.masked_heads, job.vectors_of)
     from model.attention_maps import attention_maps
 
-    return attention_maps(served.weights.transformer(), job.source, job.target, job.masked_heads, job.vectors_of)
+    return attention_maps(backend.transformer, job.source, job.target, job.masked_heads, job.vectors_of)
 
 
 def release(served: Served) -> None:
@@ -214,19 +169,38 @@ def measure(folder: ModelFolder) -> tuple[int, int]:
     return sum(math.prod(tensors.shape(name)) for name in tensors), sum(file.stat().st_size for file in files)
 
 
-def _on_cpu(weights: Weights, place: Place, reason: str | None) -> Made:
+def _on_cpu(folder: ModelFolder, place: Place, reason: str | None) -> Made:
     from model.inference import TorchBackend
 
     keep_freed_memory()
-    return TorchBackend(weights.transformer(), place.slots), "eager", reason
+    return TorchBackend(_transformer(folder, place), place.slots), "eager", reason
 
 
-def _on_gpu(weights: Weights, place: Place, options: WorkerOptions) -> Made:
+def _on_gpu(folder: ModelFolder, place: Place, options: WorkerOptions) -> Made:
+    transformer = _transformer(folder, place)
     if options.engine != "eager":
-        return gpu_backend(weights.transformer(), place.slots)
+        return gpu_backend(transformer, place.slots)
     from model.inference import TorchBackend
 
-    return TorchBackend(weights.transformer(), place.slots), "eager", "The eager engine was asked for."
+    return TorchBackend(transformer, place.slots), "eager", "The eager engine was asked for."
+
+
+def _transformer(folder: ModelFolder, place: Place) -> Transformer:
+    """The Transformer of a folder in this worker's arithmetic. Raises FolderError."""
+    import torch
+
+    from model.checkpoint import load_model
+    from model.quantization import quantize
+
+    torch.set_num_threads(1)  # an engine may be decoding: torch's threads spin while they wait, on its cores
+    if place.dtype == "int8":
+        transformer: Transformer = quantize(load_model(folder))
+        for parameter in transformer.parameters():  # the few floats it shares would keep the whole file mapped
+            parameter.data = parameter.data.clone()
+    else:
+        transformer = load_model(folder, dtype=getattr(torch, place.dtype), device=place.device)
+    torch.set_num_threads(place.threads)
+    return transformer
 
 
 def gpu_backend(transformer: Transformer, slots: int) -> Made:
@@ -266,17 +240,12 @@ def keep_freed_memory() -> None:
     mallopt(_M_TRIM_THRESHOLD, 1 << 30)
 
 
-def _served(
-    folder: ModelFolder,
-    make: Callable[[], Made],
-    weights: Weights,
-    begun: float,
-) -> Served:
-    """Make the backend and decode two tokens of nothing, so that the first caller does not wait for lazy beginnings."""
-    backend, engine, reason = make()
+def _served(folder: ModelFolder, made: Made, begun: float) -> Served:
+    """A backend that has decoded two tokens of nothing, so that the first caller does not wait for lazy beginnings."""
+    backend, engine, reason = made
     config = folder.model
     backend.prefill([[config.eos_id]], [0])
     for token in (config.decoder_start_id, config.eos_id):
         backend.step([0], [token], 1, [-1])
     backend.free([0])
-    return Served(folder, backend, engine, reason, weights, time.monotonic() - begun)
+    return Served(folder, backend, engine, reason, time.monotonic() - begun)

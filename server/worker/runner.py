@@ -203,7 +203,7 @@ class DeviceRunner:
 
     def attend(self, look: Look) -> Attended:
         """One teacher-forced pass on the engine that decodes: its maps are those of the decode."""
-        maps = look_inside(self._served[look.lane], look.job)
+        maps = look_inside(self._served[look.lane].backend, look.job)
         candidates = zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
         return Attended(
             look.id,
@@ -261,14 +261,12 @@ class DeviceRunner:
             answer = ModelLoaded(model, parameters, size, served.seconds if served else 0.0, error)
             outcome = Loaded(model, served, self._place.slots, answer)
             self._outcomes.put(lambda: outcome)
-            if served is not None:
-                served.weights.transformer()  # so that the first look inside does not wait for it
 
     def _upgrade(self, model: str, served: Served) -> None:
         """Compile the native engine and move the model to it."""
         with self._one_build:
             try:
-                better = open_native(served.folder, build(), self._place, served.weights)
+                better = open_native(served.folder, build(), self._place)
             except (NativeUnavailable, FolderError, OSError) as reason:
                 text = str(reason)
                 self._outcomes.put(lambda: self._stay(served, text))

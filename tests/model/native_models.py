@@ -55,7 +55,7 @@ def tiny(**changes: Any) -> Transformer:
 
 
 def native(transformer: Transformer, precision: Precision, *, slots: int = 16, threads: int = 1) -> NativeBackend:
-    """The transformer's weights on the native engine; rows with masked heads go to torch."""
+    """The transformer's weights on the native engine."""
     assert LIBRARY is not None
     assert unsupported(transformer.config) is None
     tensors = {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
@@ -63,7 +63,7 @@ def native(transformer: Transformer, precision: Precision, *, slots: int = 16, t
     engine = NativeEngine(
         LIBRARY, transformer.config, tensors, positions, slots=slots, threads=threads, precision=precision
     )
-    return NativeBackend(engine, lambda: eager(transformer, precision, slots=slots))
+    return NativeBackend(engine)
 
 
 def eager(transformer: Transformer, precision: Precision, *, slots: int = 16) -> TorchBackend:

@@ -6,24 +6,25 @@ import numpy as np
 import pytest
 
 from model.attention_maps import attention_maps
-from model.maps import AttentionMaps, Head
+from model.maps import Head, HeadMask
 from model.native.backend import NativeBackend
 from model.native.engine import Precision
 from model.native.library import NativeError
 from model.native.watch import Watch
 from model.options import DecodingOptions
 from model.search import translate
-from model.transformer import Transformer
-from tests.model.native_models import PRECISIONS, VARIANTS, native, needs_native, sentences, tiny
+from tests.model.native_models import PRECISIONS, VARIANTS, eager, native, needs_native, sentences, tiny
 
 pytestmark = needs_native
 
 
-def decoded(backend: NativeBackend, source: list[int], target: list[int], slot: int) -> tuple[Watch, list[float]]:
+def decoded(
+    backend: NativeBackend, source: list[int], target: list[int], slot: int, masked: HeadMask = ()
+) -> tuple[Watch, list[float]]:
     """Attention weights and scores of the target, collected step by step from an incremental decode."""
     config = backend.engine.config
     watch = Watch(config, len(source), len(target) + 1)
-    backend.prefill([source], [slot])
+    backend.prefill([source], [slot], [masked])
     scores = []
     for read, written in zip([config.decoder_start_id, *target], [*target, config.eos_id], strict=True):
         scores.append(float(backend.engine.step([slot], [read], 1, [written], watch).forced[0]))
@@ -76,7 +77,8 @@ def test_maps_are_those_of_torch(variant: str, precision: Precision, tolerance: 
     config = transformer.config
     [source], [target] = sentences(config, (21,)), sentences(config.replace(source_vocab_size=None), (30,))
     for head in (None, ("cross", 0, 0), ("decoder", config.decoder_layers - 1, 0), ("encoder", 0, config.heads - 1)):
-        ours, theirs = backend.attention_maps(source, target, head), reference(backend, transformer, source, target, head)
+        ours = backend.attention_maps(source, target, (), head)
+        theirs = attention_maps(eager(transformer, precision).transformer, source, target, (), head)
         for kind in ("encoder", "decoder", "cross"):
             np.testing.assert_allclose(getattr(ours, kind), getattr(theirs, kind), atol=tolerance)
         if precision == "float32":
@@ -89,12 +91,22 @@ def test_maps_are_those_of_torch(variant: str, precision: Precision, tolerance: 
                 np.testing.assert_allclose(our, their, atol=1e-4 if precision == "float32" else 0.1)
 
 
-def reference(
-    backend: NativeBackend, transformer: Transformer, source: list[int], target: list[int], head: Head | None
-) -> AttentionMaps:
-    other = backend._other().transformer  # type: ignore[attr-defined]  # the torch backend of the same precision
-    assert other.config == transformer.config
-    return attention_maps(other, source, target, (), head)
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("int8", 0.02)])
+def test_maps_with_heads_switched_off_are_those_of_decoding_without_them(precision: Precision, tolerance: float) -> None:
+    transformer = tiny(heads=4)
+    backend, other = native(transformer, precision), eager(transformer, precision).transformer
+    [source], [target] = sentences(transformer.config, (23,)), sentences(transformer.config, (30,))
+    plain = backend.attention_maps(source, target)
+    for masked in ((("cross", 1, 2),), (("decoder", 0, 0), ("decoder", 1, 3)), (("encoder", 1, 1), ("cross", 0, 0))):
+        maps = backend.attention_maps(source, target, masked)
+        watch, scores = decoded(backend, source, target, 2, masked)
+        assert np.array_equal(maps.cross, watch.cross) and np.array_equal(maps.decoder, watch.decoder)
+        assert maps.token_scores.tolist() == scores
+        theirs = attention_maps(other, source, target, masked)
+        for kind in ("encoder", "decoder", "cross"):
+            np.testing.assert_allclose(getattr(maps, kind), getattr(theirs, kind), atol=tolerance)
+        assert not np.allclose(maps.token_scores, plain.token_scores)
+    assert np.array_equal(backend.attention_maps(source, target).cross, plain.cross)
 
 
 @pytest.mark.parametrize("head", [("cross", 1, 1), ("encoder", 1, 0), ("decoder", 0, 1)])
@@ -102,7 +114,7 @@ def reference(
 def test_the_vectors_of_a_head_give_its_weights(precision: Precision, head: Head) -> None:
     backend = native(tiny(), precision)
     [source], [target] = sentences(backend.engine.config, (19,)), sentences(backend.engine.config, (18,))
-    maps = backend.attention_maps(source, target, head)
+    maps = backend.attention_maps(source, target, (), head)
     assert maps.vectors is not None
     scores = maps.vectors.query @ maps.vectors.key.T / np.sqrt(maps.vectors.query.shape[-1])
     if head[0] == "decoder":
@@ -136,8 +148,12 @@ def test_what_cannot_be_looked_at_is_refused() -> None:
     for source, target in (([], [5]), ([200], [5]), ([-1], [5]), ([5], [200]), ([5], [5] * 64), ([5] * 65, [5])):
         with pytest.raises(ValueError, match=r"The (source|target)"):
             backend.attention_maps(source, target)
+    with pytest.raises(ValueError, match="no nowhere head 0"):
+        backend.attention_maps([5], [5], (("nowhere", 0, 0),))
     with pytest.raises(ValueError, match="no cross head 9"):
-        backend.attention_maps([5], [5], ("cross", 0, 9))
+        backend.attention_maps([5], [5], (("cross", 0, 9),))
+    with pytest.raises(ValueError, match="no cross head 9"):
+        backend.attention_maps([5], [5], (), ("cross", 0, 9))
     engine, config = backend.engine, transformer.config
     with pytest.raises(ValueError, match="made for both lengths"):
         engine.look([5], [2], 1, [3], Watch(config, 2, 1))

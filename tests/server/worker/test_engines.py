@@ -111,11 +111,12 @@ def test_a_look_is_taken_with_the_engine_that_decodes(library: Path, tmp_path: P
     served = engines.open_model(str(folder.path), place, OPTIONS)
     assert served.engine == "native"
     source = (9, 8, 40, 21, 3)
-    options = DecodingOptions(beam_size=3, max_length=20)
-    [[best, *_]] = translate(served.backend, [source], options, start=2, end=3, max_length=48)
-    maps = engines.look_inside(served, AttentionJob(1, "tiny", source, best.tokens))
-    assert tuple(maps.token_scores[: len(best.token_scores)].tolist()) == best.token_scores
-    assert maps.cross.shape == (2, 2, len(best.tokens) + 1, len(source))
+    for masked in ((), (("cross", 1, 0), ("encoder", 0, 1))):
+        options = DecodingOptions(beam_size=3, max_length=20, masked_heads=masked)
+        [[best, *_]] = translate(served.backend, [source], options, start=2, end=3, max_length=48)
+        maps = engines.look_inside(served.backend, AttentionJob(1, "tiny", source, best.tokens, masked))
+        assert tuple(maps.token_scores[: len(best.token_scores)].tolist()) == best.token_scores
+        assert maps.cross.shape == (2, 2, len(best.tokens) + 1, len(source))
 
 
 def test_where_it_cannot_be_compiled_it_stays_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
