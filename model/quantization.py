@@ -6,11 +6,13 @@ x ~ q * (top / 127). One scale per row of activations means that a result never 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
 
 import torch
 from torch import Tensor, nn
 
+from model.calibration import Float32, for_int8
 from model.config import ModelConfig
 from model.transformer import Transformer
 from model.uninitialized import Uninitialized
@@ -109,7 +111,7 @@ class QuantizedTransformer(Transformer):
 
 
 def quantize(transformer: Transformer) -> QuantizedTransformer:
-    """A copy with int8 matrices; small parameters are shared with the original. The original is left as it was."""
+    """A copy with int8 matrices and the biases that go with them. The original is left as it was."""
     config = transformer.config
     copy = QuantizedTransformer(config)
     bias = transformer.output_bias if config.output_bias else None
@@ -120,10 +122,13 @@ def quantize(transformer: Transformer) -> QuantizedTransformer:
     else:
         projection = QuantizedLinear.of(transformer.projection.weight, bias)
         copy.set_submodule("source_embedding", QuantizedEmbedding(transformer.source_embedding.weight))
+    tensors = _calibrated(transformer)
     for name, module in transformer.named_modules():
         if isinstance(module, nn.Linear) and name != "projection":
-            copy.set_submodule(name, QuantizedLinear.of(module.weight, module.bias))
-        elif isinstance(module, nn.LayerNorm | nn.Embedding) and "embedding" not in name:
+            copy.set_submodule(name, QuantizedLinear.of(module.weight, torch.tensor(tensors[f"{name}.bias"])))
+        elif isinstance(module, nn.LayerNorm):
+            copy.set_submodule(name, _layer_norm(module, torch.tensor(tensors[f"{name}.bias"])))
+        elif isinstance(module, nn.Embedding) and "embedding" not in name:
             copy.set_submodule(name, module)
     copy.set_submodule("embedding", embedding)
     copy.add_module("projection", projection)
@@ -132,3 +137,19 @@ def quantize(transformer: Transformer) -> QuantizedTransformer:
     if "position_table" in dict(transformer.named_buffers()):
         copy.register_buffer("position_table", transformer.get_buffer("position_table"), persistent=False)
     return copy.eval()
+
+
+def _calibrated(transformer: Transformer) -> Mapping[str, Float32]:
+    tensors = {name: tensor.detach().float().cpu().numpy() for name, tensor in transformer.state_dict().items()}
+    buffers = dict(transformer.named_buffers())
+    table = tensors.get("positions.weight")
+    if "position_table" in buffers:
+        table = buffers["position_table"].float().cpu().numpy()
+    return for_int8(transformer.config, tensors, table)
+
+
+def _layer_norm(original: nn.LayerNorm, bias: Tensor) -> nn.LayerNorm:
+    """A LayerNorm with another bias."""
+    norm = nn.LayerNorm(original.normalized_shape, eps=original.eps)
+    norm.weight, norm.bias = original.weight, nn.Parameter(bias, requires_grad=False)
+    return norm

@@ -9,6 +9,7 @@ from typing import Literal, NamedTuple
 
 import numpy as np
 
+from model.calibration import for_int8
 from model.config import ModelConfig
 from model.maps import HeadMask, check_head
 from model.native import library
@@ -170,6 +171,8 @@ class NativeEngine:
         return int(self._library.attentive_pages_used(self._handle))
 
     def _load(self, tensors: Tensors, positions: Float32) -> None:
+        if self.precision == "int8":
+            tensors = for_int8(self.config, tensors, positions)
         for name, matrix, bias in linears(self.config, tensors):
             weight = np.ascontiguousarray(matrix, dtype=np.float32)
             offset = None if bias is None else np.ascontiguousarray(bias, dtype=np.float32)

@@ -1,0 +1,152 @@
+"""Biases that make int8 weights cost less, found when a model is loaded, without data.
+
+The output of a trained encoder is one large vector that is always the same plus a small part that says something: in the
+default model 98% of its energy is the constant. int8 rounds the sum. What is constant is moved, exactly, from the last
+LayerNorm of the encoder into the biases of the cross-attention, so that only what differs is rounded. The error that rounded
+weights make of the mean of their inputs is taken off their biases (Nagel et al. 2019, "Data-Free Quantization Through Weight
+Equalization and Bias Correction", section 4.2). Both means are those of a few sentences of random tokens: with any other
+vector the identities hold as well, they only gain less.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.config import ModelConfig
+
+Float32 = NDArray[np.float32]
+Tensors = Mapping[str, Float32]
+
+_SENTENCES, _TOKENS = 32, 12
+_GRID = 256.0
+"""Means are rounded to multiples of 1 / _GRID: sums in another order, with more threads, then make the same biases."""
+
+
+def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32 | None) -> Tensors:
+    """The parameters of a Transformer with the biases to use when its matrices are int8; all else as it was.
+
+    `tensors` are its parameters by name, `positions` the table (max_length, d_model) that is added to embeddings. Nothing
+    changes for an encoder without such a table (rotary, ALiBi) or with a restricted self-attention.
+    """
+    if positions is None or config.window is not None:
+        return tensors
+    encoder = _Encoder(config, tensors)
+    try:
+        output = encoder.run(positions)
+    except (ValueError, IndexError):  # shapes that do not fit each other: whoever loads them says which
+        return tensors
+    center = _rounded(output.mean(axis=(0, 1)))
+    biases = {
+        f"{name}.bias": _corrected(tensors[f"{name}.weight"], tensors[f"{name}.bias"], mean)
+        for name, mean in encoder.inputs.items()
+    }
+    norm = "encoder_norm" if config.norm == "pre" else f"encoder.{config.encoder_layers - 1}.feed_forward_residual.norm"
+    biases[f"{norm}.bias"] = tensors[f"{norm}.bias"] - center
+    for layer in range(config.decoder_layers):
+        attention = f"decoder.{layer}.cross_attention"
+        # What is added to every key adds the same to all scores of a query, and the softmax does not see it.
+        biases[f"{attention}.key.bias"] = np.zeros_like(tensors[f"{attention}.key.bias"])
+        shift = tensors[f"{attention}.value.weight"].astype(np.float64) @ center
+        biases[f"{attention}.value.bias"] = (tensors[f"{attention}.value.bias"] + shift).astype(np.float32)
+    return _Replaced(tensors, biases)
+
+
+class _Replaced(Mapping[str, Float32]):
+    """Tensors by name, some of them replaced; the others are read when they are asked for."""
+
+    def __init__(self, tensors: Tensors, replaced: Tensors) -> None:
+        self._tensors, self._replaced = tensors, replaced
+
+    def __getitem__(self, name: str) -> Float32:
+        return self._replaced[name] if name in self._replaced else self._tensors[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)
+
+
+def _corrected(weight: Float32, bias: Float32, mean: Float32) -> Float32:
+    """The bias with which the rounded weight (N, K) has the mean output of the weight itself on inputs of this mean."""
+    top = np.abs(weight).max(axis=1, keepdims=True)
+    scale = np.where(top > 0, top, 1.0) / np.float32(127)
+    error = (weight - np.rint(weight / scale) * scale).astype(np.float64)
+    corrected: Float32 = (bias + error @ mean).astype(np.float32)
+    return corrected
+
+
+def _rounded(mean: Float32) -> Float32:
+    rounded: Float32 = (np.rint(mean * _GRID) / _GRID).astype(np.float32)
+    return rounded
+
+
+class _Encoder:
+    """The encoder in numpy on sentences of random tokens; `inputs` has the mean input of each of its matrices by name."""
+
+    def __init__(self, config: ModelConfig, tensors: Tensors) -> None:
+        self.config, self.tensors = config, tensors
+        self.inputs: dict[str, Float32] = {}
+
+    def run(self, positions: Float32) -> Float32:
+        """The encoder's output: (sentences, tokens, d_model)."""
+        config = self.config
+        length = min(_TOKENS, config.max_length)
+        shape = (_SENTENCES, length)
+        ids = np.random.default_rng(0).integers(0, config.source_vocab_size or config.vocab_size, shape)
+        ids[:, -1] = config.eos_id
+        table = self.tensors["embedding.weight" if config.tied_embeddings else "source_embedding.weight"]
+        scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
+        x = (table[ids] * np.float32(scale) + positions[:length]).astype(np.float32)
+        for layer in range(config.encoder_layers):
+            x = self._sublayer(f"encoder.{layer}.attention_residual", x, f"encoder.{layer}.self_attention")
+            x = self._sublayer(f"encoder.{layer}.feed_forward_residual", x, f"encoder.{layer}.feed_forward")
+        return self._norm("encoder_norm", x) if config.norm == "pre" else x
+
+    def _sublayer(self, residual: str, x: Float32, name: str) -> Float32:
+        pre = self.config.norm == "pre"
+        entered = self._norm(f"{residual}.norm", x) if pre else x
+        output = self._attention(name, entered) if name.endswith("attention") else self._feed_forward(name, entered)
+        return x + output if pre else self._norm(f"{residual}.norm", x + output)
+
+    def _attention(self, name: str, x: Float32) -> Float32:
+        query, key, value = (self._heads(self._linear(f"{name}.{part}", x)) for part in ("query", "key", "value"))
+        scores = query @ key.swapaxes(-1, -2) * np.float32(self.config.head_dim**-0.5)  # (B, H, S, S)
+        weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+        context = (weights / weights.sum(axis=-1, keepdims=True)) @ value
+        return self._linear(f"{name}.output", context.swapaxes(1, 2).reshape(x.shape))
+
+    def _heads(self, x: Float32) -> Float32:
+        """(B, S, d_model) -> (B, H, S, D)"""
+        return x.reshape(*x.shape[:2], self.config.heads, -1).swapaxes(1, 2)
+
+    def _feed_forward(self, name: str, x: Float32) -> Float32:
+        inner = self._linear(f"{name}.inner", x)
+        match self.config.activation:
+            case "relu":
+                active = np.maximum(inner, 0)
+            case "swish":
+                active = inner * _sigmoid(inner)
+            case "gelu":  # near enough for a mean (Hendrycks and Gimpel 2016, section 2)
+                active = inner * _sigmoid(1.702 * inner)
+        return self._linear(f"{name}.outer", active.astype(np.float32))
+
+    def _linear(self, name: str, x: Float32) -> Float32:
+        self.inputs[name] = _rounded(x.mean(axis=(0, 1)))
+        y: Float32 = x @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
+        return y
+
+    def _norm(self, name: str, x: Float32) -> Float32:
+        centred = x - x.mean(axis=-1, keepdims=True)
+        deviation = np.sqrt((centred * centred).mean(axis=-1, keepdims=True) + np.float32(self.config.norm_epsilon))
+        y: Float32 = centred / deviation * self.tensors[f"{name}.weight"] + self.tensors[f"{name}.bias"]
+        return y
+
+
+def _sigmoid(x: Float32) -> Float32:
+    y: Float32 = (1 / (1 + np.exp(-np.clip(x, -60, 60)))).astype(np.float32)
+    return y
