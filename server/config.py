@@ -58,6 +58,9 @@ class Settings:
     queue_tokens: int = setting(
         200_000, "source tokens, times beam, accepted and not yet answered; beyond it 429", 1, MAX_INT
     )
+    queue_seconds: float = setting(
+        5.0, "time that a short request should wait at most; what would wait longer gets 429", 0.1, 3_600
+    )
     attention_jobs: int = setting(8, "attention requests accepted and not yet answered; beyond it 429", 1, 10_000)
     attention_tokens: int = setting(512, "source or target tokens of one attention request", 1, 1_000_000)
     timeout_seconds: float = setting(

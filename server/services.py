@@ -61,7 +61,7 @@ class Services:
             self.pool,
             catalog,
             Detector(catalog.sources),
-            Admission(settings.queue_tokens),
+            Admission(settings.queue_tokens, settings.queue_seconds),
             self.history,
             self.metrics,
         )

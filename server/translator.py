@@ -31,6 +31,9 @@ from server.worker.supervisor import WorkerFailure
 
 DOCUMENT_SENTENCES = 16
 """A request of more sentences is a document: it goes in the gaps that short requests leave."""
+CHARACTERS_PER_TOKEN = 4
+DOCUMENT_CHARACTERS = 2_000
+"""What a text will cost is guessed from its characters, so that who is refused costs nothing but the guess."""
 THREAD_CHARACTERS = 2_000
 """Longer texts are cut and encoded off the event loop, so that they do not hold up everybody else's answers."""
 
@@ -91,19 +94,21 @@ class Translator:
         Raises UnsupportedLanguage, Overloaded (before any work is done), DeadlineExceeded, Unavailable,
         TranslationFailed.
         """
-        if not self.admission.has_room():
-            raise Overloaded("The server is busy; try again later.", self.admission.retry_after(1))
+        key = hash((request.client, request.source, request.target, request.texts, request.options))
+        characters = sum(map(len, request.texts))
+        about = request.options.beam_size * (1 + characters // CHARACTERS_PER_TOKEN)
+        self.admission.check(about, document=characters > DOCUMENT_CHARACTERS, key=key)
         catalog = self.catalog
         with self._using(catalog):
             async with time_limit(request.deadline):
-                if sum(map(len, request.texts)) > THREAD_CHARACTERS:
+                if characters > THREAD_CHARACTERS:
                     prepared = await asyncio.to_thread(self._prepare, request, catalog)
                 else:
                     prepared = self._prepare(request, catalog)
                 plans = [(part, len(text.route)) for text in prepared for part in text.plans]
                 cost = request.options.beam_size * sum(part.tokens * legs for part, legs in plans)
                 priority = int(sum(len(part.segments) for part, _ in plans) > DOCUMENT_SENTENCES)
-                with self.admission.admit(cost, request.deadline):
+                with self.admission.admit(cost, request.deadline, document=priority > 0, key=key):
                     return await together([self._translate(text, request, priority, listener) for text in prepared])
 
     def detect(self, text: str) -> list[Detected]:

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import heapq
+import random
+from collections import deque
+from contextlib import ExitStack
 
 import pytest
 
@@ -39,7 +43,7 @@ def test_a_request_over_the_limit_is_served_alone():
 
 def test_retry_after_follows_from_the_measured_speed():
     clock = Clock()
-    admission = Admission(100, clock)
+    admission = Admission(100, clock=clock)
     for _ in range(5):
         with admission.admit(50):
             clock.now += 5.0  # 10 units a second
@@ -50,7 +54,7 @@ def test_retry_after_follows_from_the_measured_speed():
 
 def test_a_deadline_that_cannot_be_met_is_refused_at_once():
     clock = Clock()
-    admission = Admission(1_000, clock)
+    admission = Admission(1_000, clock=clock)
     with admission.admit(100):
         clock.now += 10.0
     with admission.admit(500):
@@ -63,13 +67,92 @@ def test_a_deadline_that_cannot_be_met_is_refused_at_once():
 
 def test_idle_time_does_not_count():
     clock = Clock()
-    admission = Admission(100, clock)
+    admission = Admission(100, clock=clock)
     with admission.admit(50):
         clock.now += 5.0
     clock.now += 3_600.0
     with admission.admit(50):
         clock.now += 5.0
     assert admission.seconds(10) == pytest.approx(1.0, rel=0.2)
+
+
+def overloaded(attempts: int, patient: float, rate: float = 200.0, speed: float = 1_000.0) -> dict[str, float]:
+    """A server that does `speed` units a second meets `rate` attempts a second of 10 units each, half of which it can
+    take. Those refused come back when they were told to, with probability `patient`, in the place of new ones."""
+    clock, rng = Clock(), random.Random(1)
+    admission = Admission(1_000_000, 5.0, clock)
+    free = 0.0  # when the server is done with what it has
+    running: deque[tuple[float, ExitStack]] = deque()
+    due: list[tuple[float, int]] = []
+    told = {"came": 0, "in": 0, "longest": 0.0, "slowest": 0.0, "served": 0}
+    for number in range(attempts):
+        moment = number / rate
+        while running and running[0][0] <= moment:
+            clock.now, stack = running.popleft()
+            stack.close()
+        clock.now = moment
+        back = bool(due) and due[0][0] <= moment
+        key = heapq.heappop(due)[1] if back else number
+        told["came"] += back
+        stack = ExitStack()
+        try:
+            stack.enter_context(admission.admit(10, key=key))
+        except Overloaded as refusal:
+            told["longest"] = max(told["longest"], refusal.retry_after)
+            if back or rng.random() < patient:
+                heapq.heappush(due, (moment + refusal.retry_after + rng.random() * 0.2, key))
+            continue
+        told["in"] += back
+        free = max(free, moment) + 10 / speed
+        told["slowest"] = max(told["slowest"], free - moment)
+        told["served"] += 1
+        running.append((free, stack))
+    return told
+
+
+@pytest.mark.parametrize("patient", [0.1, 0.5, 1.0])
+def test_who_comes_back_when_told_to_gets_in(patient):
+    told = overloaded(60_000, patient)  # five minutes
+    assert told["came"] > 300
+    assert told["in"] >= 0.99 * told["came"]
+    assert told["served"] >= 0.98 * 30_000, "the server was not kept busy"
+    assert told["slowest"] <= 6.0
+    assert told["longest"] <= 120
+
+
+def test_who_asks_again_too_early_is_told_the_rest():
+    clock = Clock()
+    admission = Admission(100, clock=clock)
+    with admission.admit(100):
+        clock.now += 10.0
+    with admission.admit(100):
+        for passed, rest in ((0.0, 5), (2.5, 3), (1.0, 2)):
+            clock.now += passed
+            with pytest.raises(Overloaded) as caught, admission.admit(50, key="mine"):
+                pass
+            assert caught.value.retry_after == rest
+
+
+def test_documents_leave_room_for_short_requests():
+    admission = Admission(1_000)
+    with admission.admit(900, document=True):
+        with pytest.raises(Overloaded), admission.admit(10, document=True):
+            pass
+        with admission.admit(50), admission.admit(50), pytest.raises(Overloaded), admission.admit(50):
+            pass
+
+
+def test_a_short_request_does_not_wait_for_documents():
+    """Its deadline is judged by what is before it, and documents are behind it."""
+    clock = Clock()
+    admission = Admission(10_000, 5.0, clock)
+    with admission.admit(1_000, document=True):
+        clock.now += 100.0
+    with admission.admit(5_000, document=True):
+        with admission.admit(10, clock.now + 1):
+            pass
+        with pytest.raises(Overloaded), admission.admit(10, clock.now + 1, document=True):
+            pass
 
 
 def test_identical_work_is_done_once():
