@@ -103,6 +103,10 @@ class Tokenizer:
         """Text of target ids (start and end of sentence excluded)."""
         return str(self._target.decode_pieces([self._target_ids.piece(i) for i in ids]))
 
+    def piece(self, id: int) -> str:
+        """The piece of a target id."""
+        return self._target_ids.piece(id)
+
     def decode_pieces(self, ids: Sequence[int]) -> Decoding:
         """Text of target ids with, for each, its piece and its characters in the text."""
         pieces = tuple(self._target_ids.piece(i) for i in ids)

@@ -88,9 +88,13 @@ def words(
 
 
 def to_words(maps: Weights, queries: Sequence[Word], keys: Sequence[Word]) -> Weights:
-    """Weights between words: summed over the pieces of a key, averaged over those of a query. (..., Q, K) -> (..., q, k)"""
-    by_key = np.stack([maps[..., list(word.pieces)].sum(axis=-1) for word in keys], axis=-1)
-    return np.stack([by_key[..., list(word.pieces), :].mean(axis=-2) for word in queries], axis=-2)
+    """Weights between words: summed over the pieces of a key, averaged over those of a query. (..., Q, K) -> (..., q, k)
+
+    The words hold every piece once and in order, as those of `words` do.
+    """
+    by_key: Weights = np.add.reduceat(maps, [word.pieces[0] for word in keys], axis=-1)
+    by_word: Weights = np.add.reduceat(by_key, [word.pieces[0] for word in queries], axis=-2)
+    return by_word / np.array([len(word.pieces) for word in queries], dtype=by_word.dtype)[:, None]
 
 
 def alignment_map(cross: Weights, choice: AlignmentChoice) -> Weights:

@@ -192,8 +192,6 @@ def described(case: _Case, attended: Attended) -> Look:
     encoding = tokenizer.encode(pair.source_text, case.leg.target)
     decoding = tokenizer.decode_pieces(pair.target)
     target = tuple(Token(piece, *span) for piece, span in zip(decoding.pieces, decoding.offsets, strict=True))
-    likely = {token for row in attended.candidates for token, _ in row}
-    names = {token: tokenizer.decode_pieces((token,)).pieces[0] for token in likely}
     end = Token("</s>", len(decoding.text), len(decoding.text))
     return Look(
         id=case.id,
@@ -207,6 +205,6 @@ def described(case: _Case, attended: Attended) -> Look:
         source=tuple(Token(piece, *span) for piece, span in zip(encoding.pieces, encoding.offsets, strict=True)),
         target=(*target, end),
         decoder_input=(Token("<s>", 0, 0), *target),
-        candidates=tuple(tuple((names[token], score) for token, score in row) for row in attended.candidates),
+        candidates=tuple(tuple((tokenizer.piece(token), score) for token, score in row) for row in attended.candidates),
         attended=attended,
     )

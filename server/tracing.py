@@ -31,7 +31,7 @@ class Traced:
         return self.leg.model.tokenizer.decode(hypothesis.tokens)
 
     def piece(self, token: int) -> str:
-        return self.leg.model.tokenizer.decode_pieces((token,)).pieces[0]
+        return self.leg.model.tokenizer.piece(token)
 
 
 async def trace(inspector: Inspector, request: TranslationRequest, sentence: int) -> Traced:

@@ -45,6 +45,9 @@ class FakeTokenizer:
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(chr(i - FIRST) for i in ids)
 
+    def piece(self, id: int) -> str:
+        return chr(id - FIRST)
+
     def decode_pieces(self, ids: Sequence[int]) -> Decoding:
         text = "".join(chr(i - FIRST) for i in ids)
         return Decoding(text, tuple(text), tuple((i, i + 1) for i in range(len(ids))))

@@ -10,6 +10,7 @@ import io
 from typing import Annotated, Any, Literal
 
 import numpy as np
+import orjson
 from fastapi import APIRouter, Depends
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, StrictStr
@@ -25,6 +26,7 @@ from server.api.negotiation import preferred
 from server.api.routes.explorer import page
 from server.api.routes.translate import check_texts
 from server.api.schemas import OptionalInt, Schema
+from server.decimals import fits, nested_lists
 from server.errors import InvalidRequest
 from server.inspection import Look, Token
 from server.translation import TranslationRequest
@@ -74,7 +76,8 @@ class AttentionParameters(Schema):
     figures: bool = Field(default=False, description="Add entropy, diagonality and role of every head.")
     numbers: Literal["lists", "float32", "uint16"] = Field(
         default="lists",
-        description="How JSON holds weights: nested lists, or base64 of little-endian float32, or of uint16 (65535 w).",
+        description="How JSON holds weights: nested lists of five decimals, or base64 of little-endian float32, or of "
+        "uint16 (65535 w).",
     )
     masked_heads: StrictStr | None = Field(
         default=None,
@@ -255,9 +258,11 @@ def side(text: str, tokens: tuple[Token, ...]) -> dict[str, Any]:
     }
 
 
-def numbers(weights: NDArray[np.float32], form: Literal["lists", "float32", "uint16"]) -> NDArray[np.float32] | str:
-    if form == "lists":
-        return weights
+def numbers(
+    weights: NDArray[np.float32], form: Literal["lists", "float32", "uint16"]
+) -> orjson.Fragment | NDArray[np.float32] | str:
+    if form == "lists":  # what a broken model computes may be no number: null
+        return orjson.Fragment(nested_lists(weights)) if fits(weights) else weights
     packed = weights.astype("<f4") if form == "float32" else np.rint(weights * 65535).astype("<u2")
     return base64.b64encode(packed.tobytes()).decode("ascii")
 
