@@ -6,9 +6,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import AsyncIterator, Iterable
-from contextlib import asynccontextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass
+from types import TracebackType
 
 from server.catalog import ServedModel
 from server.errors import Unavailable
@@ -30,6 +30,36 @@ class _State:
         return self.loading.done() and not self.loading.cancelled() and self.loading.result().error is None
 
 
+class Holding:
+    """`async with`: the model stays loaded in the block."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: _State) -> None:
+        self._state = state
+
+    async def __aenter__(self) -> None:
+        state = self._state
+        state.users += 1
+        try:
+            if not state.loading.done():
+                await asyncio.shield(state.loading)
+            if error := state.loading.result().error:
+                raise Unavailable(f"The model {state.model.name} cannot be loaded: {error}")
+        except BaseException:
+            self._leave()
+            raise
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        self._state.users -= 1
+        self._state.used = time.monotonic()
+
+
 class ModelPool:
     """Loads and unloads models on one supervisor; belongs to its event loop.
 
@@ -47,23 +77,10 @@ class ModelPool:
         """Size of the models that are loaded or being loaded."""
         return sum(state.model.bytes for state in self._states.values())
 
-    @asynccontextmanager
-    async def holding(self, model: ServedModel) -> AsyncIterator[None]:
+    def holding(self, model: ServedModel) -> Holding:
         """Keeps a model loaded while the block runs; loads it first where needed. Raises Unavailable where it cannot
         be."""
-        state = self._states.get(model.key)
-        if state is None:
-            state = self._begin(model)
-        state.users += 1
-        try:
-            if not state.loading.done():
-                await asyncio.shield(state.loading)
-            if error := state.loading.result().error:
-                raise Unavailable(f"The model {model.name} cannot be loaded: {error}")
-            yield
-        finally:
-            state.users -= 1
-            state.used = time.monotonic()
+        return Holding(self._states.get(model.key) or self._begin(model))
 
     async def load(self, model: ServedModel) -> ModelLoaded:
         """Loads a model where it is not loaded; the answer's `error` says why it cannot be."""

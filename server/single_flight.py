@@ -19,7 +19,7 @@ class Seat(Generic[Result]):
 
     async def result(self) -> Result:
         """The flight's result or exception. Cancelling this wait leaves the others undisturbed."""
-        return await asyncio.shield(self._flight.future)
+        return await self._flight.landing()
 
     def leave(self) -> None:
         """Gives the seat up; the last one to leave an unfinished flight cancels it."""
@@ -34,9 +34,18 @@ class _Flight(Generic[Result]):
     def __init__(self, future: asyncio.Future[Result], key: Hashable, flights: dict[Hashable, _Flight[Result]]) -> None:
         self.future = future
         self.seats = 0
+        self._waiting: list[asyncio.Future[Result]] = []
         self._key = key
         self._flights = flights
         future.add_done_callback(self._land)
+
+    def landing(self) -> asyncio.Future[Result]:
+        """A future of the caller's own, for the same result."""
+        if self.future.done():
+            return self.future
+        waiting: asyncio.Future[Result] = self.future.get_loop().create_future()
+        self._waiting.append(waiting)
+        return waiting
 
     def abandon(self) -> None:
         if not self.future.done():
@@ -49,8 +58,16 @@ class _Flight(Generic[Result]):
 
     def _land(self, future: asyncio.Future[Result]) -> None:
         self._forget()
-        if not future.cancelled():
-            future.exception()  # mark it as seen: with every caller gone nobody else would
+        error = None if future.cancelled() else future.exception()  # which also marks it as seen
+        for waiting in self._waiting:
+            if waiting.done():
+                continue
+            if future.cancelled():
+                waiting.cancel()
+            elif error is not None:
+                waiting.set_exception(error)
+            else:
+                waiting.set_result(future.result())
 
 
 class SingleFlight(Generic[Result]):

@@ -81,6 +81,8 @@ class Translation:
     @property
     def timings(self) -> Timings:
         """Of the slowest sentence in each part, summed over the legs: what the caller waited for. Seconds."""
+        if len(self.legs) == 1 and len(self.legs[0].sentences) == 1:
+            return self.legs[0].sentences[0].timings
         parts = [[sentence.timings for sentence in leg.sentences] or [NO_TIMINGS] for leg in self.legs]
         return Timings(
             queue=sum(max(timing.queue for timing in part) for part in parts),

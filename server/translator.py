@@ -7,9 +7,9 @@ import asyncio
 import dataclasses
 import time
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from types import TracebackType
 from typing import Any, TypeVar
 
 from server.admission import Admission
@@ -99,7 +99,8 @@ class Translator:
         about = request.options.beam_size * (1 + characters // CHARACTERS_PER_TOKEN)
         self.admission.check(about, document=characters > DOCUMENT_CHARACTERS, key=key)
         catalog = self.catalog
-        with self._using(catalog):
+        self._users[catalog] += 1
+        try:
             async with time_limit(request.deadline):
                 if characters > THREAD_CHARACTERS:
                     prepared = await asyncio.to_thread(self._prepare, request, catalog)
@@ -110,6 +111,8 @@ class Translator:
                 priority = int(sum(len(part.segments) for part, _ in plans) > DOCUMENT_SENTENCES)
                 with self.admission.admit(cost, request.deadline, document=priority > 0, key=key):
                     return await together([self._translate(text, request, priority, listener) for text in prepared])
+        finally:
+            self._left(catalog)
 
     def detect(self, text: str) -> list[Detected]:
         """Languages that a text may be in, best first."""
@@ -121,17 +124,12 @@ class Translator:
             self._released[catalog] = asyncio.Event()
             await self._released[catalog].wait()
 
-    @contextmanager
-    def _using(self, catalog: Catalog) -> Iterator[None]:
-        self._users[catalog] += 1
-        try:
-            yield
-        finally:
-            self._users[catalog] -= 1
-            if not self._users[catalog]:
-                del self._users[catalog]
-                if event := self._released.pop(catalog, None):
-                    event.set()
+    def _left(self, catalog: Catalog) -> None:
+        self._users[catalog] -= 1
+        if not self._users[catalog]:
+            del self._users[catalog]
+            if event := self._released.pop(catalog, None):
+                event.set()
 
     def _prepare(self, request: TranslationRequest, catalog: Catalog) -> list[_Prepared]:
         target = catalog.target(request.target)
@@ -174,7 +172,10 @@ class Translator:
             told = listener if last else None
             async with self.pool.holding(leg.model):
                 sentences = await self._sentences(plans, step, priority, prepared.number, told)
-                known = [await self._links(*parts) for parts in zip(passages, plans, sentences, strict=True)]
+                known = [
+                    await self._links(*parts) if parts[0].marks else ()
+                    for parts in zip(passages, plans, sentences, strict=True)
+                ]
             text, *others = joined(passages, plans, sentences, known, step.options.hypotheses)
             alternatives = tuple(dict.fromkeys(other for other in others if other != text))
             flat = tuple(sentence for passage in sentences for sentence in passage)
@@ -220,7 +221,7 @@ class Translator:
 
     async def _links(self, passage: Passage, plan: Plan, sentences: Sequence[Sentence]) -> list[Link]:
         """Which words became which, for a passage that has markup within it."""
-        return await self.decoder.aligner.links(plan, sentences, passage.boundaries) if passage.marks else []
+        return await self.decoder.aligner.links(plan, sentences, passage.boundaries)
 
     def _progress(
         self, listener: Listener | None, number: int, position: int, plan: Plan
@@ -231,16 +232,29 @@ class Translator:
         return lambda tokens: tell(number, position, tokenizer.decode(tokens))
 
 
-@asynccontextmanager
-async def time_limit(deadline: float | None) -> AsyncIterator[None]:
-    """Cancels the block at a moment on the monotonic clock. Raises DeadlineExceeded there."""
-    try:
-        async with asyncio.timeout(None if deadline is None else deadline - time.monotonic()) as limit:
-            yield
-    except TimeoutError as error:
-        if not limit.expired():
-            raise
-        raise DeadlineExceeded("The time that this request allows has passed.") from error
+def time_limit(deadline: float | None) -> TimeLimit:
+    """`async with`: cancels the block at a moment on the monotonic clock. Raises DeadlineExceeded there."""
+    return TimeLimit(asyncio.timeout(None if deadline is None else deadline - time.monotonic()))
+
+
+class TimeLimit:
+    """What `time_limit` returns."""
+
+    __slots__ = ("_timeout",)
+
+    def __init__(self, timeout: asyncio.Timeout) -> None:
+        self._timeout = timeout
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as expired:
+            raise DeadlineExceeded("The time that this request allows has passed.") from expired
 
 
 async def together(coroutines: Sequence[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:

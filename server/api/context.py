@@ -54,7 +54,7 @@ def wants_page(request: Request, asked: Mapping[str, Any]) -> bool:
 
 def header_key(request: Request) -> str | None:
     """The key in the header `Authorization`, if there is one."""
-    return request.headers.get("authorization", "").strip().partition(" ")[2].strip() or None
+    return (parameters.header(request, b"authorization") or "").strip().partition(" ")[2].strip() or None
 
 
 def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -41,7 +41,7 @@ async def raw(request: Request) -> dict[str, Any]:
     values = pairs(query) if query else {}
     body = await request.body()
     if body.strip():
-        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        kind = (header(request, b"content-type") or "").split(";")[0].strip().lower()
         if kind == "application/json" or kind.endswith("+json") or not kind:
             values |= json_object(body)
         elif kind == FORM:
@@ -51,6 +51,15 @@ async def raw(request: Request) -> dict[str, Any]:
         else:
             raise UnsupportedMediaType("Send the parameters as application/json or as a form.")
     return values
+
+
+def header(request: Request, name: bytes) -> str | None:
+    """The first header of that name, or None. Names are in small letters, here as in what a server passes on."""
+    for found, value in request.scope["headers"]:
+        if found == name:
+            text: str = value.decode("latin-1")
+            return text
+    return None
 
 
 def json_object(body: bytes) -> dict[str, Any]:
@@ -100,10 +109,10 @@ def deadline(request: Request, limit: float, field: float | None = None) -> floa
 
     Raises InvalidRequest for a header that is not a positive number.
     """
-    header = request.headers.get("x-request-timeout")
-    if header is not None:
+    wanted = header(request, b"x-request-timeout")
+    if wanted is not None:
         try:
-            seconds = float(header)
+            seconds = float(wanted)
         except ValueError:
             seconds = math.nan
         if not 0 < seconds < math.inf:

@@ -117,9 +117,7 @@ def sentence_details(sentence: Sentence, leg: TranslatedLeg) -> dict[str, Any]:
 def server_timing(translations: list[Translation]) -> str:
     """The longest wait in each part over all texts, in milliseconds as the header wants."""
     timings = [translation.timings for translation in translations]
-    parts = {
-        "queue": max(timing.queue for timing in timings),
-        "encode": max(timing.encode for timing in timings),
-        "decode": max(timing.decode for timing in timings),
-    }
-    return ", ".join(f"{name};dur={1000 * seconds:.2f}" for name, seconds in parts.items())
+    queue = max([timing.queue for timing in timings])
+    encode = max([timing.encode for timing in timings])
+    decode = max([timing.decode for timing in timings])
+    return f"queue;dur={1000 * queue:.2f}, encode;dur={1000 * encode:.2f}, decode;dur={1000 * decode:.2f}"
