@@ -83,6 +83,11 @@ int attentive_look(Engine* engine, const int32_t* source, const int32_t* inputs,
     return locked(engine, [&] { engine->look(source, inputs, masked, candidates, wanted, ids, scores, wanted_scores, *watch); });
 }
 
+int attentive_read_words(Engine* engine, const int32_t* source, int length, const int32_t* bounds, int words, int32_t start,
+                         const int32_t* wanted, int wanted_count, float* states, float* scores) {
+    return locked(engine, [&] { engine->read_words(source, length, bounds, words, start, wanted, wanted_count, states, scores); });
+}
+
 int attentive_burst(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids,
                     float* scores) {
     return locked(engine, [&] { engine->burst(rows, slots, tokens, steps, end, ids, scores); });

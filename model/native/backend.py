@@ -14,6 +14,7 @@ from model.native.engine import NativeEngine, Precision
 from model.native.tensors import SafetensorFiles, position_table, weight_files
 from model.native.watch import Watch
 from model.native.weights import unsupported
+from model.pair_alignment import WordedSentence, WordReading, check_words
 from model.search import StepOutput
 
 
@@ -85,6 +86,12 @@ class NativeBackend:
         return AttentionMaps(
             watch.cross, watch.encoder, watch.decoder, forced, ids.astype(np.int64), scores, watch.vectors
         )
+
+    def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
+        """What the model knows of a sentence word by word (model.word_reading does the same in torch). Raises ValueError for
+        what it cannot read."""
+        check_words(self.engine.config, sentence, wanted)
+        return WordReading(*self.engine.read_words(sentence.ids, sentence.words, wanted))
 
     def close(self) -> None:
         """Stop the engine's threads and give its memory back."""

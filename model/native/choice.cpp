@@ -52,7 +52,7 @@ void Choice::take(int member, int row, int panel, float* logits) {
     }
 }
 
-void Choice::finish(int row, int32_t* ids, float* scores, float* forced_score) const {
+float Choice::normalizer(int row) const {
     const float* tops = tops_.data() + static_cast<size_t>(row) * padded_;
     const float* sums = sums_.data() + static_cast<size_t>(row) * padded_;
     Floats top = fill(kNever);
@@ -60,8 +60,12 @@ void Choice::finish(int row, int32_t* ids, float* scores, float* forced_score) c
     const float highest = largest(top);
     Floats total = fill(0.0f);
     for (int p = 0; p < padded_; p += kLanes) total = fma(load(sums + p), exponential(load(tops + p) - fill(highest)), total);
-    const float normalizer = std::log(sum(total));
-    *forced_score = forced_[row] >= 0 ? forced_logits_[row] - highest - normalizer : 0.0f;
+    return highest + std::log(sum(total));
+}
+
+void Choice::finish(int row, int32_t* ids, float* scores, float* forced_score) const {
+    const float lost = normalizer(row);
+    *forced_score = forced_[row] >= 0 ? forced_logits_[row] - lost : 0.0f;
     int taken[kMaxThreads] = {};
     for (int i = 0; i < candidates_; ++i) {
         int from = -1;
@@ -76,7 +80,7 @@ void Choice::finish(int row, int32_t* ids, float* scores, float* forced_score) c
         }
         ++taken[from];
         ids[i] = winner.id;
-        scores[i] = winner.logit - highest - normalizer;
+        scores[i] = winner.logit - lost;
     }
 }
 

@@ -19,6 +19,8 @@ class Choice {
     int candidates() const { return candidates_; }
     // Best tokens of a row with log-probabilities, best first, ties by lower id; and the forced token's (or 0).
     void finish(int row, int32_t* ids, float* scores, float* forced_score) const;
+    // What is taken from a row's logits to make log-probabilities of them.
+    float normalizer(int row) const;
 
   private:
     struct Candidate {

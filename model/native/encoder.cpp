@@ -61,7 +61,8 @@ void Engine::prefill_chunk(const Sentence* sentences, size_t count, const Watch*
     });
 }
 
-void Engine::encode(Member& member, const std::vector<Span>& spans, int total, const Watch* watch) {
+// `states`, if asked, receives every layer's output: (layers, total, d_model), in one more phase of each layer.
+void Engine::encode(Member& member, const std::vector<Span>& spans, int total, const Watch* watch, float* states) {
     const int d = config_.d_model, sentences = static_cast<int>(spans.size());
     const size_t stride = width(3 * d);
     member.each(sentences, [&](int i) {
@@ -86,6 +87,9 @@ void Engine::encode(Member& member, const std::vector<Span>& spans, int total, c
         apply(member, *encoder_[layer].output, rows(context_.as<float>(), d), total, out_.as<float>());
         member.each(total, [&](int row) { residual(row, norms[0]); });
         feed_forward(member, encoder_[layer].feed_forward, total, norms[1]);
+        if (states) {
+            member.each(total, [&](int row) { std::copy_n(x_.as<float>() + row * width(d), d, states + (static_cast<size_t>(layer) * total + row) * d); });
+        }
     }
 }
 

@@ -79,6 +79,11 @@ class Engine {
     // a step for each row, and everything that `watch` asks for. No slot changes.
     void look(const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* wanted, int32_t* ids,
               float* scores, float* wanted_scores, const Watch& watch);
+    // What the model knows of a sentence word by word: `states` (encoder layers, length, d_model) after every encoder layer, and
+    // `scores` (words, wanted), the log-probability that the decoder begins with a token when one word is all that it sees of
+    // the sentence. A word is a run of tokens: `bounds` (words, 2) has its first and the one past its last. No slot changes.
+    void read_words(const int32_t* source, int length, const int32_t* bounds, int words, int32_t start, const int32_t* wanted,
+                    int wanted_count, float* states, float* scores);
     // Up to `steps` greedy steps in which each row reads the token it chose: ids and scores are (steps, rows). A row that chose
     // `end` takes no further part; its remaining ids are `end` with score 0.
     void burst(int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores);
@@ -129,7 +134,7 @@ class Engine {
 
     void check_source(int length, const int32_t* tokens) const;
     void check_token(int32_t token) const;
-    void encode(Member& member, const std::vector<Span>& spans, int rows, const Watch* watch);
+    void encode(Member& member, const std::vector<Span>& spans, int rows, const Watch* watch, float* states = nullptr);
     void write_cross(Member& member, const std::vector<Span>& spans, int rows);
     void prefill_chunk(const Sentence* sentences, size_t count, const Watch* watch = nullptr);
 
@@ -142,6 +147,9 @@ class Engine {
     void attend_cross(int row, int layer, int member, const Watch* watch);
     void choose(Member& member, int rows, int32_t* ids, float* scores, float* forced_scores);
 
+    void open_words(const std::vector<Slot>& words, int32_t start);
+    void choose_wanted(Member& member, int rows, const std::vector<std::vector<int>>& places, const int32_t* wanted, int wanted_count,
+                       float* scores);
     void open_rows(Slot& slot, const int32_t* inputs, int rows);
     void copy_keys(const Slot& slot, const Watch& watch) const;
     void copy_encoder_vectors(const Span& span, const Watch& watch) const;

@@ -134,6 +134,21 @@ class NativeEngine:
         )  # fmt: skip
         return found
 
+    def read_words(
+        self, source: Sequence[int], words: Sequence[tuple[int, int]], wanted: Sequence[int]
+    ) -> tuple[Float32, Float32]:
+        """States after every encoder layer (L, S, d_model), and for every word, a run [first, past the last) of tokens, the
+        log-probability (words, wanted) that decoding begins with a token when that word is all it sees. No slot changes."""
+        config = self.config
+        states = np.empty((config.encoder_layers, len(source), config.d_model), dtype=np.float32)
+        scores = np.empty((len(words), len(wanted)), dtype=np.float32)
+        read, bounds, asked = _int32(source), _int32([place for word in words for place in word]), _int32(wanted)
+        self._call(
+            "read_words", address(read), len(source), address(bounds), len(words), config.decoder_start_id, address(asked),
+            len(wanted), address(states), address(scores),
+        )  # fmt: skip
+        return states, scores
+
     def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> tuple[Int32, Float32]:
         """Greedy steps in which each row reads the token it chose before: ids and log-probabilities (steps, rows). A row
         that chose the end of sentence takes no further part; the rest of its column means nothing."""

@@ -24,6 +24,9 @@ _SIGNATURES = {
     "attentive_look": (
         c_int, [c_void_p, _INT32, _INT32, c_void_p, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p],
     ),
+    "attentive_read_words": (
+        c_int, [c_void_p, _INT32, c_int, _INT32, c_int, c_int, _INT32, c_int, _FLOAT32, _FLOAT32],
+    ),
     "attentive_burst": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, c_int, _INT32, _FLOAT32]),
     "attentive_reorder": (c_int, [c_void_p, c_int, _INT32, _INT32]),
     "attentive_free": (c_int, [c_void_p, c_int, _INT32]),
