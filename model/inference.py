@@ -89,9 +89,14 @@ def choose(logits: Tensor, candidates: int, forced: Sequence[int]) -> StepOutput
 def pad_ids(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
     """Rows of ids as one rectangle (B, S) and its mask (B, S), True at tokens."""
     width = max(len(row) for row in rows)
-    ids = torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows], device=device)
-    lengths = torch.tensor([len(row) for row in rows], device=device)
+    ids = to_device(torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows]), device)
+    lengths = to_device(torch.tensor([len(row) for row in rows]), device)
     return ids, torch.arange(width, device=device)[None, :] < lengths[:, None]
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """A host's tensor on `device`. To a GPU it is copied from page-locked memory when the GPU comes to it: the host goes on."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
 
 
 def head_gates(transformer: Transformer, masked: Sequence[MaskedHeads]) -> HeadGates:

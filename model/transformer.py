@@ -225,10 +225,7 @@ class Transformer(nn.Module):
         """Advance each slot in `rows` by its token: tokens (B,) -> logits (B, V). Computes nothing twice."""
         cache.open_step(rows)
         positions = cache.step_positions()  # (B,)
-        x = self._embed(self.embedding, tokens.unsqueeze(1), positions.unsqueeze(1))  # (B, 1, d_model)
-        if self.config.zero_start_embedding:
-            start = self._place(torch.zeros_like(x), positions.unsqueeze(1))
-            x = torch.where((positions == 0).view(-1, 1, 1), start, x)
+        x = self.embed_step(tokens, positions).unsqueeze(1)  # (B, 1, d_model)
         self_bias, cross_bias = self._step_biases(cache, x.dtype)
         for layer, block in enumerate(self._decoder_layers()):
             x = block.step(x, cache, layer, self_bias, cross_bias, _decoder_gates(gates, layer))
@@ -236,6 +233,14 @@ class Transformer(nn.Module):
         if self.config.norm == "pre":
             x = self.decoder_norm(x)
         return self.logits(x.squeeze(1))
+
+    def embed_step(self, tokens: Tensor, positions: Tensor) -> Tensor:
+        """What the first decoder layer reads for one position per row: tokens (B,), positions (B,) -> (B, d_model)."""
+        x = self._embed(self.embedding, tokens, positions)
+        if self.config.zero_start_embedding:
+            start = self._place(torch.zeros_like(x), positions)
+            x = torch.where((positions == 0).unsqueeze(1), start, x)
+        return x
 
     def logits(self, features: Tensor) -> Tensor:
         """Pre-softmax projection: features (..., d_model) -> (..., V); shares the embedding's weights when tied."""

@@ -14,6 +14,7 @@ from torch import distributed
 
 from model.checkpoint import save_model
 from model.folder import ModelFolder, TokenizerFiles
+from model.training.augment import shared_names
 from model.training.corpus import train_vocabulary
 from model.training.curve import draw_curve
 from model.training.hardware import ranks
@@ -22,12 +23,12 @@ from model.training.plan import describe
 from model.training.recipe import Recipe
 from model.training.shards import Shard, tokenise
 from model.training.state import average, checkpoints
-from model.training.trainer import Trainer, model_config
+from model.training.trainer import NAMES, Trainer, model_config
 from model.transformer import Transformer
 
 
 def prepare(recipe: Recipe, folder: Path) -> None:
-    """Vocabulary, training shard and development shard in `folder`; files that exist are kept."""
+    """Vocabulary, training shard, names and development shard in `folder`; files that exist are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = folder / "tokenizer.model"
     if not tokenizer.exists():
@@ -37,6 +38,10 @@ def prepare(recipe: Recipe, folder: Path) -> None:
         shard = tokenise(recipe, tokenizer)
         print(f"{len(shard.group)} pairs, {len(shard.english)} English and {len(shard.other)} other tokens.")
         shard.save(folder, "pairs")
+    if recipe.data.augment.get("names") and not (folder / NAMES).exists():
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
+        names = shared_names(Shard.load(folder, "pairs"), processor)
+        (folder / NAMES).write_text(json.dumps(names, ensure_ascii=False), encoding="utf-8")
     if recipe.data.development and not has_manifest(folder, "development"):
         data = dataclasses.replace(recipe.data, files=recipe.data.development, weights={}, default_weight=1.0)
         tokenise(dataclasses.replace(recipe, data=data), tokenizer).save(folder, "development")

@@ -19,7 +19,7 @@ from model.inference import TorchBackend
 from model.options import DecodingOptions
 from model.tokenizer import Tokenizer
 from model.training import state
-from model.training.augment import Augmenter, shared_names
+from model.training.augment import Augmenter
 from model.training.batches import Batch, Batches, Specials
 from model.training.corpus import read_pairs
 from model.training.evaluate import score_directions
@@ -34,6 +34,8 @@ from model.training.start import start_from
 from model.training.state import Progress, checkpoints
 from model.transformer import Transformer
 
+NAMES = "names.json"
+"""Names that stand on both sides of pairs, found when the data is prepared."""
 _LOG_STEPS = 20
 _AHEAD = 4, 48
 """Batches made ahead: on a CPU, which makes them itself, and for a GPU, which must not wait while an epoch is drawn."""
@@ -63,7 +65,7 @@ class Trainer:
         self._tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=processor.eos_id())
         part = recipe.train.batch_tokens // (recipe.train.accumulate * self.ranks)
         shard = Shard.load(folder, "pairs")
-        names = shared_names(shard, processor) if recipe.data.augment.get("names") else []
+        names = json.loads((folder / NAMES).read_text(encoding="utf-8")) if recipe.data.augment.get("names") else []
         augmenter = Augmenter(processor, recipe.data.augment, names) if recipe.data.augment else None
         self.batches = Batches(shard, recipe, specials, augmenter, part, rank=self.rank, ranks=self.ranks)
         self.development = self._development(specials) if has_manifest(folder, "development") else []

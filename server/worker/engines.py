@@ -27,7 +27,7 @@ from server.worker.protocol import AttentionJob
 if TYPE_CHECKING:
     from model.inference import TorchBackend
     from model.transformer import Transformer
-    from server.worker.graphs import Kernel
+    from server.worker.fused import SlotKernels
 
     Backend = NativeBackend | TorchBackend
 
@@ -209,9 +209,9 @@ def gpu_backend(transformer: Transformer, slots: int) -> Made:
     from server.worker.graphs import GraphedBackend, disagreement
 
     reason: str | None = None
-    for kernel in _kernels():
+    for kernels in _kernels():
         try:
-            backend = GraphedBackend(transformer, slots, capture=True, kernel=kernel)
+            backend = GraphedBackend(transformer, slots, capture=True, kernels=kernels)
             reason = disagreement(backend)
         except Exception as error:  # noqa: BLE001  a compiler of kernels fails in ways of its own; plain torch does not
             reason = f"CUDA graphs cannot be used here: {type(error).__name__}: {str(error)[:200]}"
@@ -221,13 +221,13 @@ def gpu_backend(transformer: Transformer, slots: int) -> Made:
     return TorchBackend(transformer, slots), "eager", reason
 
 
-def _kernels() -> list[Kernel | None]:
-    """Ways to attend in a captured step, the best first: a kernel that reads each row's own length, or a mask."""
+def _kernels() -> list[SlotKernels | None]:
+    """What a captured step is made of, the best first: kernels that read each row's own length, or torch with masks."""
     try:
-        from server.worker.kernels import attend_slots
+        from server.worker.kernels import KERNELS
     except ImportError:
         return [None]
-    return [attend_slots, None]
+    return [KERNELS, None]
 
 
 def keep_freed_memory() -> None:

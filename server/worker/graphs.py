@@ -2,16 +2,16 @@
 
 A step runs over slots 0 .. R-1, those that take part and those that do not, and over the first P positions of their keys
 and values, where R and P are the smallest buckets that hold everybody. Lengths live on the device and mask what is not
-there, so one graph serves every mixture of lengths. With `SlotAttention` each row reads its own length only, and P is
-simply all the room there is: one graph per R. Next tokens are chosen on the device and may be fed back there,
-so that several greedy steps run before the host looks (`burst`). Without capture, as on a CPU, the same steps run
-kernel by kernel.
+there, so one graph serves every mixture of lengths. With kernels (`fused`) each row reads its own length only, and P is
+simply all the room there is: one graph per R. Next tokens are chosen on the device and may be fed back there, so that
+several greedy steps run before the host looks (`burst`). `launch` does not even wait for them: newcomers are encoded on a
+stream of their own meanwhile. Without capture, as on a CPU, the same steps run kernel by kernel.
 """
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,15 +19,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.attention import MultiHeadAttention
-from model.config import ModelConfig
 from model.inference import MaskedHeads, TorchBackend, head_gates
-from model.kv_cache import KVCache
 from model.search import StepOutput
-from model.transformer import DecoderLayer, HeadGates, Transformer
+from model.transformer import HeadGates, Transformer
+from server.worker.fused import FusedStep, SlotKernels
+from server.worker.static_cache import StaticCache
 
 _ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
-_FIRST_ROOM = 128
 _LEAST_POSITIONS = 32
 _CANDIDATES = (1, 8, 16, 64)
 _SEEN = 3
@@ -35,129 +33,6 @@ _SEEN = 3
 _WARM_UP = 2
 _EXACT, _ROUNDED = 1e-2, 0.2
 """Log-probabilities of a replayed step may differ by so much from plain torch: in float32, in half precision."""
-
-
-class StaticCache(KVCache):
-    """A KVCache whose storage stays where it is and whose step reads lengths from the device.
-
-    `view(rows, positions)` says which part the next step sees. Slots of it that take no part write to their next
-    position, which is written again before anybody reads it, and do not get longer.
-    """
-
-    def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> None:
-        super().__init__(config, slots, dtype, device)
-        self.room = 0
-        self._longest = config.max_length
-        self.ensure(min(_FIRST_ROOM, config.max_length))
-        self.live = torch.zeros(slots, dtype=torch.long, device=device)  # lengths on the device
-        self.sources = torch.ones(slots, dtype=torch.long, device=device)  # at least 1: a softmax over nothing is NaN
-        self.active = torch.zeros(slots, dtype=torch.long, device=device)  # 1 for slots that take part in a step
-        self._every = torch.arange(slots, device=device)
-        self._seen = (0, 0)
-
-    def ensure(self, positions: int) -> bool:
-        """Have room for so many positions; True if the storage moved, so that no graph of before may be used."""
-        if positions <= self.room:
-            return False
-        self.room = min(self._longest, max(positions, 2 * self.room))
-        self.self_keys, self.self_values, self.cross_keys, self.cross_values = (
-            self._moved(tensor) for tensor in (self.self_keys, self.self_values, self.cross_keys, self.cross_values)
-        )
-        return True
-
-    def view(self, rows: int, positions: int) -> None:
-        """The next step sees slots 0 .. rows-1 and so many of their positions."""
-        self._seen = (rows, positions)
-
-    def own_lengths(self) -> Tensor:
-        """Positions that each row of the step attends to in its own history, the one it writes included: (R,)."""
-        return self.live[: self._seen[0]] + 1
-
-    def source_extents(self) -> Tensor:
-        """Positions that each row of the step attends to in its source: (R,)."""
-        return self.sources[: self._seen[0]]
-
-    def begin(self, slots: list[int], source_lengths: list[int]) -> None:
-        super().begin(slots, source_lengths)
-        self._mirror(slots)
-
-    def open_step(self, rows: list[int]) -> None:
-        """Nothing to prepare: `view` said what is seen."""
-
-    def step_positions(self) -> Tensor:
-        return self.live[: self._seen[0]]
-
-    def step_masks(self) -> tuple[Tensor, Tensor]:
-        rows, positions = self._seen
-        time = torch.arange(positions, device=self._device)[None, :]
-        return time <= self.live[:rows, None], time < self.sources[:rows, None]
-
-    def write_self(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        rows, positions = self._seen
-        at = self.live[:rows]
-        self.self_keys[layer, self._every[:rows], :, at] = key.to(self._dtype)
-        self.self_values[layer, self._every[:rows], :, at] = value.to(self._dtype)
-        return self.self_keys[layer, :rows, :, :positions], self.self_values[layer, :rows, :, :positions]
-
-    def read_cross(self, layer: int) -> tuple[Tensor, Tensor]:
-        rows, positions = self._seen
-        return self.cross_keys[layer, :rows, :, :positions], self.cross_values[layer, :rows, :, :positions]
-
-    def close_step(self) -> None:
-        """Whoever took part is one position longer, on the device; the host's lengths are the backend's business."""
-        self.live[: self._seen[0]] += self.active[: self._seen[0]]
-
-    def reorder(self, targets: list[int], origins: list[int]) -> None:
-        super().reorder(targets, origins)
-        self._mirror(targets)
-
-    def free(self, slots: list[int]) -> None:
-        super().free(slots)
-        self._mirror(slots)
-
-    def _mirror(self, slots: list[int]) -> None:
-        if slots:
-            index = torch.tensor(slots, device=self._device)
-            self.live[index] = torch.tensor([self.lengths[slot] for slot in slots], device=self._device)
-            sources = [max(1, self.source_lengths[slot]) for slot in slots]
-            self.sources[index] = torch.tensor(sources, device=self._device)
-
-    def _moved(self, tensor: Tensor) -> Tensor:
-        moved = self._allocate(self.room)
-        moved[:, :, :, : tensor.shape[3]] = tensor
-        return moved
-
-
-Kernel = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
-"""Attention of one query per row over the row's own length (kernels.attend_slots)."""
-
-
-class SlotAttention(MultiHeadAttention):
-    """The attention of a decode step through a kernel that knows each row's length and needs no mask."""
-
-    def __init__(self, original: MultiHeadAttention, kernel: Kernel, lengths: Callable[[], Tensor]) -> None:
-        torch.nn.Module.__init__(self)
-        self.heads = original.heads
-        self.query, self.key, self.value, self.output = original.query, original.key, original.value, original.output
-        self._kernel, self._lengths = kernel, lengths
-
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None) -> Tensor:
-        """query (R, H, 1, D), key and value (R, H, P, D) -> (R, 1, d_model). `bias` only masks, which lengths do here."""
-        return self.merge(self._kernel(query.squeeze(2), key, value, self._lengths()).unsqueeze(2), gate)
-
-
-def with_slot_attention(transformer: Transformer, cache: StaticCache, kernel: Kernel) -> Transformer:
-    """A copy that shares every weight and decodes steps over `cache` through `kernel`. Raises ValueError for models whose
-    attention is more than a mask (ALiBi, a window)."""
-    if transformer.config.positions == "alibi" or transformer.config.window is not None:
-        raise ValueError("The slot kernel has no biases: it cannot run ALiBi or restricted self-attention.")
-    shared = {id(tensor): tensor for tensor in (*transformer.parameters(), *transformer.buffers())}
-    copied = copy.deepcopy(transformer, shared)
-    for layer in copied.decoder:
-        if isinstance(layer, DecoderLayer):
-            layer.self_attention = SlotAttention(layer.self_attention, kernel, cache.own_lengths)
-            layer.cross_attention = SlotAttention(layer.cross_attention, kernel, cache.source_extents)
-    return copied
 
 
 @dataclass(frozen=True, slots=True)
@@ -216,59 +91,98 @@ class StepGraphs:
         return self._pool
 
 
+class Flight:
+    """Steps that are under way. `outputs` waits for them; call it before the backend is asked for another step. `landed` is
+    called then."""
+
+    def __init__(
+        self, chosen: list[_Chosen], slots: Sequence[int], candidates: int, forced: Sequence[int],
+        landed: Callable[[], None],
+    ) -> None:
+        self._slots, self._candidates, self._forced, self._landed = list(slots), candidates, forced, landed
+        results = (torch.stack([getattr(one, name) for one in chosen]) for name in ("ids", "scores", "wanted"))
+        self._results = [_to_host(result) for result in results]
+        self._done: Any = None
+        if chosen[0].ids.is_cuda:
+            self._done = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._done.record()
+
+    def outputs(self) -> list[StepOutput]:
+        """What each step brought, row by row."""
+        if self._done is not None:
+            self._done.synchronize()
+        self._landed()
+        ids, scores, wanted = (result.numpy()[:, self._slots] for result in self._results)
+        ids, scores = ids[:, :, : self._candidates], scores[:, :, : self._candidates]
+        for row, token in enumerate(self._forced):
+            if token >= 0:
+                ids[0, row], scores[0, row] = np.roll(ids[0, row], 1), np.roll(scores[0, row], 1)
+                ids[0, row, 0], scores[0, row, 0] = token, wanted[0, row]
+        return [StepOutput(*step) for step in zip(ids, scores, strict=True)]
+
+
 class GraphedBackend(TorchBackend):
-    """A TorchBackend whose steps have fixed shapes, replayed from CUDA graphs where `capture` allows it, with attention
-    through `kernel` if one is given. `captured` counts the steps that were replayed. Raises ValueError for a model that
-    the kernel cannot run.
+    """A TorchBackend whose steps have fixed shapes, replayed from CUDA graphs where `capture` allows it, and made of
+    `kernels` if they are given. `captured` counts the steps that were replayed; `end` ends what a burst writes. Raises
+    ValueError for a model that the kernels cannot run.
     """
 
     cache: StaticCache
 
-    def __init__(self, transformer: Transformer, slots: int, *, capture: bool, kernel: Kernel | None = None) -> None:
+    def __init__(
+        self, transformer: Transformer, slots: int, *, capture: bool, kernels: SlotKernels | None = None
+    ) -> None:
         super().__init__(transformer, slots)
         parameter = next(transformer.parameters())
         self.cache = StaticCache(transformer.config, slots, parameter.dtype, self.device)
-        self._stepper = self.transformer
-        if kernel is not None:
-            self._stepper = with_slot_attention(self.transformer, self.cache, kernel)
-        self._own_lengths = kernel is not None
+        self.end = transformer.config.eos_id
         self.captured = 0
+        self._fused = None if kernels is None else FusedStep(self.transformer, self.cache, kernels)
         self._graphs = StepGraphs(capture)
-        self._tokens = torch.zeros(slots, dtype=torch.long, device=self.device)
-        self._forced = torch.zeros(slots, dtype=torch.long, device=self.device)
+        self._tokens, self._forced = torch.zeros(2, slots, dtype=torch.long, device=self.device)
         self._staging = torch.zeros(3, slots, dtype=torch.long, pin_memory=self.device.type == "cuda")
+        self._beside: Any = None
+        if self.device.type == "cuda":
+            self._beside = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        self._before: Any = None
+        """An event before the steps under way, None where there are none."""
 
     @torch.inference_mode()
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[MaskedHeads] = ()
     ) -> None:
-        """Encode the sources as one batch and write their cross-attention keys and values."""
+        """Encode the sources as one batch and write their cross-attention keys and values. Between `launch` and `outputs`
+        this runs beside the steps, in which `slots` take no part."""
         self._room(max(len(source) for source in sources))
-        super().prefill(sources, slots, masked_heads)
+        with self._stream():
+            super().prefill(sources, slots, masked_heads)
 
-    @torch.inference_mode()
     def step(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
     ) -> StepOutput:
         """One token for each row; the `candidates` likeliest next tokens of each."""
-        chosen = self._run(slots, tokens, candidates, forced, 1)[0]
-        ids, scores, wanted = (tensor.cpu().numpy() for tensor in (chosen.ids, chosen.scores, chosen.wanted))
-        rows = np.array(slots)
-        ids, scores = ids[rows, :candidates], scores[rows, :candidates]
-        for row, token in enumerate(forced):
-            if token >= 0:
-                ids[row], scores[row] = np.roll(ids[row], 1), np.roll(scores[row], 1)
-                ids[row, 0], scores[row, 0] = token, wanted[slots[row]]
-        return StepOutput(ids, scores)
+        return self.launch(slots, tokens, candidates, forced).outputs()[0]
 
-    @torch.inference_mode()
     def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
         """`steps` greedy steps, each fed with the likeliest token of the one before; the host looks once, at the end."""
-        results = self._run(slots, tokens, 1, [-1] * len(slots), steps)
-        ids = torch.stack([chosen.ids for chosen in results]).cpu().numpy()  # (steps, R, 1)
-        scores = torch.stack([chosen.scores for chosen in results]).cpu().numpy()
-        rows = np.array(slots)
-        return [StepOutput(ids[step, rows], scores[step, rows]) for step in range(steps)]
+        return self.launch(slots, tokens, 1, [-1] * len(slots), steps).outputs()
+
+    @torch.inference_mode()
+    def launch(
+        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int], steps: int = 1,
+        room: int = 0,
+    ) -> Flight:
+        """Begin one step, or a burst of `steps`, and come back at once. Sources of up to `room` tokens may be prefilled
+        into other slots before the outputs are asked for."""
+        self._room(room)
+        if self._beside is not None:
+            torch.cuda.current_stream(self.device).wait_stream(self._beside)  # what was encoded beside the last steps
+            self._before = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            self._before.record()
+        return Flight(self._run(slots, tokens, candidates, forced, steps), slots, candidates, forced, self._land)
+
+    def _land(self) -> None:
+        self._before = None
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -284,7 +198,7 @@ class GraphedBackend(TorchBackend):
         vocabulary = self.transformer.config.vocab_size
         bucket = _Bucket(
             rows=next((rows for rows in _ROWS if max(slots) < rows <= self.slots), self.slots),
-            positions=self.cache.room if self._own_lengths else min(positions, self.cache.room),
+            positions=min(positions, self.cache.room) if self._fused is None else self.cache.room,
             candidates=min(vocabulary, next((c for c in _CANDIDATES if c >= candidates), candidates)),
         )
         gates = self._gates(range(bucket.rows))
@@ -304,19 +218,26 @@ class GraphedBackend(TorchBackend):
         chosen = self._graphs.replay(bucket)
         if last:
             return chosen
-        return _Chosen(chosen.ids.clone(), chosen.scores.clone(), chosen.wanted)
+        return _Chosen(chosen.ids.clone(), chosen.scores.clone(), chosen.wanted.clone())
 
     def _compute(self, bucket: _Bucket, gates: HeadGates | None) -> _Chosen:
         """The step itself: no shape in it depends on the data, and the host is not asked anything."""
-        logits = self._stepper.decode_step(self._tokens[: bucket.rows], self.cache, [], gates)  # (R, V)
+        tokens, forced = self._tokens[: bucket.rows], self._forced[: bucket.rows]
+        if self._fused is None or gates is not None:
+            logits = self.transformer.decode_step(tokens, self.cache, [], gates)  # (R, V)
+        else:
+            logits = self._fused.logits(tokens)
+            if bucket.candidates == 1:
+                ids, best, wanted = self._fused.choose(logits, forced)
+                tokens.copy_(ids)
+                return _Chosen(ids[:, None], best[:, None], wanted)
         scores = torch.log_softmax(logits.float(), dim=-1)
         if bucket.candidates == 1:
             best, ids = scores.max(dim=-1, keepdim=True)
         else:
             best, ids = scores.topk(bucket.candidates, dim=-1)
-        wanted = scores.gather(1, self._forced[: bucket.rows, None])[:, 0]
-        self._tokens[: bucket.rows].copy_(ids[:, 0])
-        return _Chosen(ids, best, wanted)
+        tokens.copy_(ids[:, 0])
+        return _Chosen(ids, best, scores.gather(1, forced[:, None])[:, 0])
 
     def _capture(self, bucket: _Bucket) -> None:
         """Record the step as a graph. Nobody takes part meanwhile, so nobody gets longer."""
@@ -348,9 +269,25 @@ class GraphedBackend(TorchBackend):
         if self.cache.ensure(positions):
             self._graphs.clear()
 
+    def _stream(self) -> AbstractContextManager[Any]:
+        """Where newcomers are encoded: beside the steps under way, after everything that was queued before those."""
+        if self._before is None:
+            if self._beside is not None:
+                torch.cuda.current_stream(self.device).wait_stream(self._beside)
+            return nullcontext()
+        self._beside.wait_event(self._before)
+        return torch.cuda.stream(self._beside)
+
     def _gates(self, slots: Sequence[int]) -> HeadGates | None:
         masks = [self._masked.get(slot, ()) for slot in slots]
         return head_gates(self.transformer, masks) if any(masks) else None
+
+
+def _to_host(tensor: Tensor) -> Tensor:
+    """A copy in the host's memory; on a GPU it is queued, and an event after it tells when it is done."""
+    if not tensor.is_cuda:
+        return tensor
+    return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
 
 
 @torch.inference_mode()

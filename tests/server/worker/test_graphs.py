@@ -9,6 +9,7 @@ import sys
 from importlib.util import find_spec
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch.nn import functional
@@ -18,6 +19,7 @@ from model.inference import TorchBackend
 from model.options import DecodingOptions
 from model.search import translate
 from model.transformer import Transformer
+from server.worker.fused import SlotKernels
 from server.worker.graphs import GraphedBackend, disagreement
 
 SHAPES = {
@@ -25,6 +27,7 @@ SHAPES = {
     "pre": {"norm": "pre", "positions": "learned"},
     "marian": {"positions": "sinusoidal_half", "zero_start_embedding": True, "output_bias": True},
     "rotary": {"positions": "rotary", "window": 3},
+    "swish": {"activation": "swish"},
     "alibi": {"positions": "alibi", "tied_embeddings": False},
 }
 
@@ -97,47 +100,100 @@ def test_a_burst_is_as_many_single_steps() -> None:
     assert one.cache.lengths == many.cache.lengths
 
 
-def own_lengths(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """What kernels.attend_slots computes, in words of torch."""
-    mask = torch.arange(keys.shape[2]) < lengths[:, None]
-    context = functional.scaled_dot_product_attention(query.unsqueeze(2), keys, values, attn_mask=mask[:, None, None])
-    return context.squeeze(2)
+def attend(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """What kernels.attend_slots computes, in words of torch; so with the next three."""
+    rows, heads, room, width = keys.shape
+    mask = (torch.arange(room) < lengths[:rows, None])[:, None, None]
+    query = query.view(rows, heads, 1, width)
+    return functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask).reshape(rows, heads * width)
 
 
-@pytest.mark.parametrize("shape", ["post", "pre", "marian"])
-def test_attention_over_own_lengths_gives_the_same_translations(shape: str) -> None:
+def attend_self(qkv: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    rows, heads, _, width = keys.shape
+    query, key, value = qkv.split(heads * width, dim=1)
+    every = torch.arange(rows)
+    keys[every, :, lengths[:rows]] = key.reshape(rows, heads, width)
+    values[every, :, lengths[:rows]] = value.reshape(rows, heads, width)
+    return attend(query, keys, values, lengths + 1)
+
+
+def add_norm(
+    x: torch.Tensor, added: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, epsilon: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return x + added, functional.layer_norm(x + added, x.shape[1:], weight, bias, epsilon)
+
+
+def choose(logits: torch.Tensor, forced: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    scores = torch.log_softmax(logits.float(), dim=-1)
+    best, ids = scores.max(dim=-1)
+    return ids, best, scores.gather(1, forced[:, None])[:, 0]
+
+
+KERNELS = SlotKernels(attend_self, attend, add_norm, choose)
+
+
+@pytest.mark.parametrize("shape", ["post", "pre", "marian", "swish"])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_fused_steps_give_the_same_translations(shape: str, beam: int) -> None:
     model = transformer(**SHAPES[shape])
-    options = DecodingOptions(beam_size=2, max_length=40)
-    plain, own = (
+    options = DecodingOptions(beam_size=beam, max_length=40)
+    plain, fused = (
         translate(backend, sources(9), options, start=2, end=3, max_length=150)
-        for backend in (TorchBackend(model, 6), GraphedBackend(model, 6, capture=False, kernel=own_lengths))
+        for backend in (TorchBackend(model, 6), GraphedBackend(model, 6, capture=False, kernels=KERNELS))
     )
-    assert [found[0].tokens for found in plain] == [found[0].tokens for found in own]
+    for one, other in zip(plain, fused, strict=True):
+        assert one[0].tokens == other[0].tokens
+        assert one[0].token_scores == pytest.approx(other[0].token_scores, abs=1e-4)
 
 
-def test_a_kernel_without_biases_refuses_models_that_need_them() -> None:
+def test_fused_steps_take_forced_tokens_and_masked_heads() -> None:
+    model = transformer()
+    plain, fused = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False, kernels=KERNELS)
+    for backend in (plain, fused):
+        backend.prefill([[5, 6, 3], [8, 3]], [3, 1], [(), (("cross", 1, 0),)])
+    for step in range(5):
+        left, right = (backend.step([3, 1], [9, 10], 1, [11 + step, -1]) for backend in (plain, fused))
+        assert left.ids.tolist() == right.ids.tolist()
+        assert left.scores == pytest.approx(right.scores, abs=1e-4)
+
+
+def test_kernels_without_biases_refuse_models_that_need_them() -> None:
     for shape in ("rotary", "alibi"):
         with pytest.raises(ValueError, match="biases"):
-            GraphedBackend(transformer(**SHAPES[shape]), 4, capture=False, kernel=own_lengths)
+            GraphedBackend(transformer(**SHAPES[shape]), 4, capture=False, kernels=KERNELS)
+
+
+@pytest.mark.parametrize("kernels", [None, KERNELS])
+def test_newcomers_are_encoded_beside_steps_under_way(kernels: SlotKernels | None) -> None:
+    model = transformer()
+    plain, beside = TorchBackend(model, 5), GraphedBackend(model, 5, capture=False, kernels=kernels)
+    first, second = sources(2), [*sources(4)[2:], [7] * 140 + [3]]
+    for backend in (plain, beside):
+        backend.prefill(first, [1, 3])
+    flight = beside.launch([1, 3], [2, 2], 1, [-1, -1], 3, room=141)
+    beside.prefill(second, [0, 4, 2])
+    outputs = flight.outputs()
+    tokens = [2, 2]
+    for output in outputs:
+        expected = plain.step([1, 3], tokens, 1, [-1, -1])
+        assert expected.ids.tolist() == output.ids.tolist()
+        tokens = expected.ids[:, 0].tolist()
+    plain.prefill(second, [0, 4, 2])
+    rows = [0, 1, 2, 3, 4]
+    for step in range(4):
+        left, right = (backend.step(rows, [9 + step] * 5, 1, [-1] * 5) for backend in (plain, beside))
+        assert left.ids.tolist() == right.ids.tolist()
+        assert left.scores == pytest.approx(right.scores, abs=1e-4)
 
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs triton")
-def test_the_kernel_attends_over_own_lengths() -> None:
-    program = (
-        "import torch\n"
-        "from server.worker.kernels import attend_slots\n"
-        "torch.manual_seed(0)\n"
-        "for rows, heads, width, room in ((5, 2, 16, 70), (4, 1, 48, 33)):\n"
-        "    keys, values = torch.randn(2, rows + 2, heads, room + 9, width)\n"
-        "    keys, values = keys[:rows, :, :room], values[:rows, :, :room]\n"
-        "    query, lengths = torch.randn(rows, heads, width), torch.randint(1, room + 1, (rows,))\n"
-        "    mask = (torch.arange(room) < lengths[:, None])[:, None, None]\n"
-        "    expected = torch.nn.functional.scaled_dot_product_attention(\n"
-        "        query.unsqueeze(2), keys, values, attn_mask=mask).squeeze(2)\n"
-        "    torch.testing.assert_close(attend_slots(query, keys, values, lengths), expected)\n"
-    )
-    environment = {**os.environ, "TRITON_INTERPRET": "1"}
-    subprocess.run([sys.executable, "-c", program], check=True, env=environment, cwd=Path(__file__).parents[3])
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) >= "2.4.0", reason="triton's interpreter needs an older NumPy")
+def test_kernels_compute_what_torch_does() -> None:
+    """In triton's interpreter, in a process of its own that is told to use it before it imports triton."""
+    paths = [str(Path(__file__).parents[3]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    program = Path(__file__).with_name("interpret_kernels.py")
+    subprocess.run([sys.executable, str(program)], check=True, env=environment)
 
 
 def test_without_capture_nothing_is_replayed() -> None:
