@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_type_hints
 
+from model.native.isa import Isa
 from server.errors import SettingsError
 
 Device = Literal["auto", "cpu", "cuda"]
@@ -46,6 +47,7 @@ class Settings:
 
     device: Device = setting("auto", "where the model runs")
     dtype: Dtype = setting("auto", "arithmetic of the model; auto is int8 on a CPU and bfloat16 on a GPU")
+    isa: Isa = setting("auto", "instruction set of the CPU engine; auto is the best of the processor")
     threads: int = setting(0, "CPU threads of the worker; 0 uses every core", 0, 1024)
     slots: int = setting(0, "sequences that decode together, a beam of k taking k; 0 suits the device", 0, 4096)
     prefill_tokens: int = setting(4096, "padded source tokens that are encoded as one batch", 16, 1_000_000)

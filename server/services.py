@@ -191,6 +191,7 @@ def worker_options(settings: Settings) -> WorkerOptions:
     return WorkerOptions(
         device=settings.device,
         dtype=settings.dtype,
+        isa=settings.isa,
         threads=settings.threads,
         slots=settings.slots,
         max_batch_tokens=settings.prefill_tokens,

@@ -1,21 +1,26 @@
-"""`python -m model.native build [FOLDER]` compiles the engine ahead of time, beside its sources unless told otherwise."""
+"""`python -m model.native build [FOLDER]` compiles the engine ahead of time, beside its sources unless told otherwise, for every
+instruction set, so that the result runs on other processors too."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
+from typing import get_args
 
-from model.native.build import SOURCES, NativeUnavailable, build
+from model.native.build import SOURCES, build_ahead
+from model.native.isa import Isa, NativeUnavailable
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m model.native", description=__doc__)
     parser.add_argument("command", choices=["build"])
-    parser.add_argument("folder", nargs="?", type=Path, default=SOURCES, help="where to put the library")
+    parser.add_argument("folder", nargs="?", type=Path, default=SOURCES, help="where to put the libraries")
+    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set; auto compiles for all")
     arguments = parser.parse_args()
     try:
-        sys.stdout.write(f"{build(arguments.folder)}\n")
+        for library in build_ahead(arguments.folder, arguments.isa):
+            sys.stdout.write(f"{library}\n")
     except NativeUnavailable as unavailable:
         sys.stderr.write(f"{unavailable}\n")
         return 1

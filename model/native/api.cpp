@@ -47,6 +47,9 @@ Engine* attentive_create(const int32_t* integers, const float* reals) {
 
 void attentive_destroy(Engine* engine) { delete engine; }
 
+// The instruction set this library was compiled for, as model/native/isa.py names it.
+const char* attentive_isa() { return kIsa; }
+
 const char* attentive_error() { return last_error.c_str(); }
 
 int attentive_linear(Engine* engine, const char* name, const float* weight, const float* bias, int out, int in) {

@@ -9,8 +9,8 @@ import numpy as np
 
 from model.folder import FolderError, ModelFolder
 from model.maps import CANDIDATES, AttentionMaps, Head, HeadMask, check_pair
-from model.native.build import NativeUnavailable
 from model.native.engine import NativeEngine, Precision
+from model.native.isa import NativeUnavailable
 from model.native.tensors import SafetensorFiles, position_table, weight_files
 from model.native.watch import Watch
 from model.native.weights import unsupported

@@ -13,7 +13,7 @@ from model.calibration import for_int8
 from model.config import ModelConfig
 from model.maps import HeadMask, check_head
 from model.native import library
-from model.native.build import NativeUnavailable
+from model.native.isa import Isa, NativeUnavailable
 from model.native.library import Float32, Int32, NativeError, UInt8, address
 from model.native.watch import Watch
 from model.native.weights import Tensors, linears, unsupported, vectors
@@ -69,6 +69,12 @@ class NativeEngine:
         if not self._handle:
             raise NativeError(self._library.attentive_error().decode())
         self._load(tensors, positions)
+
+    @property
+    def isa(self) -> Isa:
+        """The instruction set it was compiled for."""
+        name: Isa = self._library.attentive_isa().decode()
+        return name
 
     def __del__(self) -> None:
         self.close()

@@ -32,6 +32,7 @@ _SIGNATURES = {
     "attentive_free": (c_int, [c_void_p, c_int, _INT32]),
     "attentive_create": (c_void_p, [_INT32, _FLOAT32]),
     "attentive_destroy": (None, [c_void_p]),
+    "attentive_isa": (c_char_p, []),
     "attentive_error": (c_char_p, []),
     "attentive_weight_bytes": (c_int64, [c_void_p]),
     "attentive_cache_bytes": (c_int64, [c_void_p]),

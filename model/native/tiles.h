@@ -12,14 +12,17 @@ namespace attentive {
 // How a row of activations is stored for an integer product, and how many rows and columns a tile has.
 #if defined(__AVX512F__)
 using Quantized = uint8_t;  // int8 + 128: the instruction multiplies unsigned by signed bytes
+constexpr const char* kIsa = "avx512";
 constexpr int kOffset = 128, kTileColumns = 64, kTileRows = 6, kFloatTileRows = 6;
 #elif defined(__AVXVNNI__)
 using Quantized = uint8_t;
+constexpr const char* kIsa = "avxvnni";
 constexpr int kOffset = 128, kTileColumns = 16, kTileRows = 6, kFloatTileRows = 6;
 #else
 // int8 in 16 bits, of every four the first and third, then the second and fourth: pairs of 16-bit products are summed without
 // saturation, which the instruction for bytes would do.
 using Quantized = int16_t;
+constexpr const char* kIsa = "avx2";
 constexpr int kOffset = 0, kTileColumns = 16, kTileRows = 4, kFloatTileRows = 6;
 #endif
 

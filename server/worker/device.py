@@ -192,6 +192,7 @@ class Device:
                 self.stats = message
                 self._owner.on_stats(self, message)
             case WorkerReady():
+                self._tell_engine(message)
                 first, self.ready = self.ready is None, message
                 self._name = message.device
                 if first:
@@ -204,6 +205,13 @@ class Device:
                     self._owner.on_loaded(self, loading[1], message)
             case ModelUnloaded(model=model):
                 self._owner.on_unloaded(self, model)
+
+    def _tell_engine(self, news: WorkerReady) -> None:
+        """One line in the log whenever something else decodes, and why it is not a faster engine."""
+        reason = news.details.get("reason")
+        before = (self.ready.engine, self.ready.details.get("reason")) if self.ready else None
+        if news.engine and before != (news.engine, reason):
+            _log.info("worker %d decodes with the %s engine%s", self.index, news.engine, f": {reason}" if reason else "")
 
     def _on_exit(self, code: int) -> None:
         ready = self.ready is not None

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 from model.folder import ModelFolder, read_folder
 from model.maps import AttentionMaps
 from model.native.backend import NativeBackend, open_backend
-from model.native.build import NativeUnavailable, check_cpu, find
+from model.native.build import find
 from model.native.engine import Precision
+from model.native.isa import Isa, NativeUnavailable, check_cpu
 from model.native.tensors import SafetensorFiles, weight_files
 from server.worker.options import WorkerOptions
 from server.worker.protocol import AttentionJob
@@ -72,7 +73,7 @@ def find_place(options: WorkerOptions, index: int) -> Place:
             return Place(f"cuda:{index}", torch.cuda.device_count(), dtype, threads, slots)
         if options.device == "cuda":
             raise RuntimeError("There is no CUDA device that torch can use; choose device cpu or auto.")
-    dtype = _cpu_dtype() if options.dtype == "auto" else options.dtype
+    dtype = _cpu_dtype(options.isa) if options.dtype == "auto" else options.dtype
     return Place("cpu", 1, dtype, threads, options.slots or CPU_SLOTS)
 
 
@@ -86,10 +87,10 @@ def cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
         return bound
 
 
-def _cpu_dtype() -> str:
+def _cpu_dtype(isa: Isa) -> str:
     """int8 where the processor multiplies it fast; elsewhere float32 is faster and exact."""
     try:
-        check_cpu()
+        check_cpu(isa)
     except NativeUnavailable:
         return "float32"
     return "int8"
@@ -113,7 +114,7 @@ def open_model(path: str, place: Place, options: WorkerOptions) -> Served:
     if place.cuda:
         return _served(folder, _on_gpu(folder, place, options), begun)
     reason = why_not_native(place, options)
-    library = None if reason else find()
+    library = None if reason else find(isa=options.isa)
     if library is not None:
         try:
             return open_native(folder, library, place)
@@ -133,7 +134,7 @@ def why_not_native(place: Place, options: WorkerOptions) -> str | None:
     if place.dtype not in ("int8", "float32"):
         return f"The native engine computes in int8 or float32, not in {place.dtype}."
     try:
-        check_cpu()
+        check_cpu(options.isa)
     except NativeUnavailable as unavailable:
         return str(unavailable)
     return None

@@ -7,6 +7,8 @@ import json
 from dataclasses import dataclass
 from typing import Literal, Self, get_args
 
+from model.native.isa import Isa
+
 Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 Engine = Literal["auto", "eager"]
@@ -22,7 +24,7 @@ class WorkerOptions:
     `max_batch_tokens` bounds the padded source tokens of one prefill. `watchdog_seconds` is how long a worker with work
     may stay silent before it is killed; `start_seconds` and `load_seconds` bound its start and the loading of one model.
     `max_attention_jobs` bounds the looks inside that may wait in one worker. `engine` "eager" keeps the plain PyTorch
-    decode path.
+    decode path. `isa` is the instruction set of the native engine, "auto" the best that the processor has.
     """
 
     device: Device = "auto"
@@ -36,9 +38,10 @@ class WorkerOptions:
     start_seconds: float = 180.0
     load_seconds: float = 600.0
     engine: Engine = "auto"
+    isa: Isa = "auto"
 
     def __post_init__(self) -> None:
-        for name, kind in (("device", Device), ("dtype", Dtype), ("engine", Engine)):
+        for name, kind in (("device", Device), ("dtype", Dtype), ("engine", Engine), ("isa", Isa)):
             if getattr(self, name) not in get_args(kind):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}.")
         least_values = {"devices": 0, "threads": 0, "slots": 0, "max_batch_tokens": 1, "max_attention_jobs": 1}

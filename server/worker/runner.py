@@ -17,7 +17,9 @@ import numpy as np
 from model.config import ModelConfig
 from model.folder import FolderError
 from model.maps import HeadVectors
-from model.native.build import NativeUnavailable, build
+from model.native.backend import NativeBackend
+from model.native.build import build
+from model.native.isa import NativeUnavailable
 from model.search import Backend, GreedySearch, Search, StepOutput, new_search
 from server.worker.engines import (
     COMPILING,
@@ -266,7 +268,7 @@ class DeviceRunner:
         """Compile the native engine and move the model to it."""
         with self._one_build:
             try:
-                better = open_native(served.folder, build(), self._place)
+                better = open_native(served.folder, build(isa=self._options.isa), self._place)
             except (NativeUnavailable, FolderError, OSError) as reason:
                 text = str(reason)
                 self._outcomes.put(lambda: self._stay(served, text))
@@ -290,6 +292,8 @@ class DeviceRunner:
         details = {"threads": str(place.threads), "slots": str(place.slots)}
         for model, served in current.items():
             details[f"engine of {model}"] = served.engine
+            if isinstance(served.backend, NativeBackend):
+                details["isa"] = served.backend.engine.isa
             if served.reason is not None:
                 details["reason"] = served.reason
         engine = ", ".join(sorted({served.engine for served in current.values()}))

@@ -11,7 +11,7 @@ from benchmarks import engine
 from benchmarks.contestants import Spec
 from benchmarks.isolated import ContestantFailed, Isolated
 from benchmarks.random_model import random_sources, write_random_model
-from model.native.build import NativeUnavailable, check_cpu
+from model.native.isa import NativeUnavailable, check_cpu
 
 
 def usable() -> list[str]:

@@ -12,8 +12,9 @@ import torch
 from model.config import ModelConfig
 from model.inference import TorchBackend
 from model.native.backend import NativeBackend
-from model.native.build import NativeUnavailable, build
+from model.native.build import build
 from model.native.engine import NativeEngine, Precision
+from model.native.isa import NativeUnavailable
 from model.native.tensors import position_table
 from model.native.weights import unsupported
 from model.quantization import quantize

@@ -13,8 +13,8 @@ from model.checkpoint import save_model
 from model.config import ModelConfig
 from model.folder import FolderError, ModelFolder, TokenizerFiles
 from model.native.backend import open_backend
-from model.native.build import NativeUnavailable
 from model.native.engine import Precision
+from model.native.isa import NativeUnavailable
 from model.native.library import NativeError
 from model.native.tensors import SafetensorFiles, position_table, weight_files
 from model.native.weights import unsupported

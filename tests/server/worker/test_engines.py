@@ -15,7 +15,9 @@ from model.checkpoint import load_model, save_model
 from model.config import ModelConfig
 from model.folder import ModelFolder, TokenizerFiles
 from model.inference import TorchBackend
-from model.native.build import NativeUnavailable, build, find
+from model.native import isa as processor
+from model.native.build import build, find
+from model.native.isa import Isa, NativeUnavailable
 from model.options import DecodingOptions
 from model.search import translate
 from model.transformer import Transformer
@@ -72,7 +74,7 @@ def test_a_running_batch_moves_to_the_native_engine_and_loses_nobody(
     library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder = save(tmp_path / "tiny")
-    monkeypatch.setattr(engines, "find", lambda: None)  # as if it were not compiled yet
+    monkeypatch.setattr(engines, "find", lambda isa: None)  # as if it were not compiled yet
     rng = random.Random(7)
     texts = [(*(rng.randrange(4, 64) for _ in range(rng.randint(1, 20))), 3) for _ in range(40)]
     options = DecodingOptions(max_length=20)
@@ -122,11 +124,11 @@ def test_a_look_is_taken_with_the_engine_that_decodes(library: Path, tmp_path: P
 def test_where_it_cannot_be_compiled_it_stays_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = save(tmp_path / "tiny")
 
-    def refuse() -> Path:
+    def refuse(isa: Isa) -> Path:
         raise NativeUnavailable("There is no compiler.")
 
-    monkeypatch.setattr(engines, "find", lambda: None)
-    monkeypatch.setattr(engines, "check_cpu", lambda: None)
+    monkeypatch.setattr(engines, "find", lambda isa: None)
+    monkeypatch.setattr(engines, "check_cpu", lambda isa: None)
     monkeypatch.setattr(runner, "build", refuse)
     details: list[str] = []
     asked: list[LoadModel] = []
@@ -156,6 +158,35 @@ def test_shapes_and_settings_that_the_native_engine_lacks_run_eagerly(tmp_path: 
         assert "window" in served.reason
 
 
+def test_another_kind_of_processor_runs_on_torch_and_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(processor.platform, "machine", lambda: "aarch64")
+    folder = save(tmp_path / "tiny")
+    device = DeviceRunner(dataclasses.replace(OPTIONS, dtype="auto"), 0)
+    device.load("tiny", str(folder.path))
+    while device.loading():
+        for loaded in device.loaded():
+            device.attach(0, loaded)
+    ready = device.ready()
+    assert (ready.engine, ready.dtype) == ("eager", "float32")
+    assert "isa" not in ready.details
+    assert ready.details["reason"].endswith("aarch64 PyTorch decodes, slower.")
+
+
+def test_the_instruction_set_that_was_asked_for_decodes(tmp_path: Path) -> None:
+    folder = save(tmp_path / "tiny")
+    options = dataclasses.replace(OPTIONS, isa="avx2")
+    try:
+        build(isa="avx2")
+    except NativeUnavailable as unavailable:
+        pytest.skip(str(unavailable))
+    device = DeviceRunner(options, 0)
+    device.load("tiny", str(folder.path))
+    while device.loading():
+        for loaded in device.loaded():
+            device.attach(0, loaded)
+    assert device.ready().details["isa"] == "avx2"
+
+
 def test_a_gpu_that_cannot_capture_falls_back_to_plain_torch(capsys: pytest.CaptureFixture[str]) -> None:
     backend, engine, reason = engines.gpu_backend(Transformer(CONFIG), 4)  # here even the CPU serves: nothing is captured
     assert isinstance(backend, TorchBackend) and engine == "eager"
@@ -173,10 +204,10 @@ def test_threads_keep_to_the_quota_of_a_container(tmp_path: Path) -> None:
 
 
 def test_int8_is_chosen_only_where_it_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse() -> None:
+    def refuse(isa: Isa) -> None:
         raise NativeUnavailable("Too old.")
 
-    for check, dtype in ((lambda: None, "int8"), (refuse, "float32")):
+    for check, dtype in ((lambda isa: None, "int8"), (refuse, "float32")):
         monkeypatch.setattr(engines, "check_cpu", check)
         assert find_place(WorkerOptions(device="cpu"), 0).dtype == dtype
 

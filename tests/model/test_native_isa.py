@@ -1,0 +1,95 @@
+"""Whatever the instruction set: the same numbers bit for bit, and a translation that does not depend on its neighbours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.native.build import build
+from model.native.engine import Precision
+from model.native.isa import INSTRUCTION_SETS, Isa, NativeUnavailable
+from model.options import DecodingOptions
+from model.search import translate
+from tests.model import native_models
+from tests.model.native_models import PRECISIONS, VARIANTS, decode, eager, native, sentences, tiny
+
+LEAST: Isa = "avx2"
+OTHERS: tuple[Isa, ...] = tuple(each.name for each in INSTRUCTION_SETS if each.name != LEAST)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, isa: Isa) -> None:
+    """Native backends of this test run on `isa`; the test is skipped where the processor or the compiler lacks it."""
+    try:
+        library: Path = build(isa=isa)
+    except NativeUnavailable as unavailable:
+        pytest.skip(str(unavailable))
+    monkeypatch.setattr(native_models, "LIBRARY", library)
+
+
+@pytest.mark.parametrize("isa", OTHERS)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_instruction_sets_agree_bit_for_bit(
+    monkeypatch: pytest.MonkeyPatch, isa: Isa, variant: str, precision: Precision
+) -> None:
+    transformer = tiny(**VARIANTS[variant])
+    config = transformer.config
+    lengths, slots = (3, 17, 40, 1, 64, 33, 16), [5, 0, 3, 7, 1, 2, 6]
+    sources, targets = sentences(config, lengths), sentences(config.replace(source_vocab_size=None), (20,) * len(lengths))
+    outputs = []
+    for each in (LEAST, isa):
+        use(monkeypatch, each)
+        backend = native(transformer, precision)
+        assert backend.engine.isa == each
+        outputs.append(decode(backend, sources, slots, targets))
+    for ours, theirs in zip(*outputs, strict=True):
+        assert np.array_equal(ours.ids, theirs.ids)
+        assert np.array_equal(ours.scores, theirs.scores)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_avx2_agrees_with_torch(monkeypatch: pytest.MonkeyPatch, precision: Precision) -> None:
+    use(monkeypatch, LEAST)
+    transformer = tiny()
+    sources, targets = sentences(transformer.config, (3, 17, 40, 1)), sentences(transformer.config, (20,) * 4)
+    ours = decode(native(transformer, precision), sources, [5, 0, 3, 7], targets)
+    theirs = decode(eager(transformer, precision), sources, [5, 0, 3, 7], targets)
+    tolerance = 1e-4 if precision == "float32" else 0.2  # as in test_native.py
+    for our, their in zip(ours, theirs, strict=True):
+        assert np.abs(our.scores - their.scores).max() < tolerance
+
+
+def test_integer_sums_are_exact_where_bytes_would_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
+    transformer = tiny(d_ff=512)
+    for layer in (*transformer.encoder, *transformer.decoder):
+        layer.feed_forward.outer.weight.data.fill_(1.0)  # 127 in every place, times activations up to 127
+        layer.feed_forward.inner.weight.data.mul_(1e-3)
+        layer.feed_forward.inner.bias.data.fill_(1.0)
+    use(monkeypatch, LEAST)
+    source, target = sentences(transformer.config, (9, 6))
+    ours = decode(native(transformer, "int8"), [source], [0], [target])
+    theirs = decode(eager(transformer, "int8"), [source], [0], [target])
+    for our, their in zip(ours, theirs, strict=True):
+        assert np.abs(our.scores - their.scores).max() < 0.2
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("isa", [each.name for each in INSTRUCTION_SETS])
+def test_200_sentences_alone_together_and_shuffled_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, isa: Isa, precision: Precision
+) -> None:
+    use(monkeypatch, isa)
+    transformer = tiny()
+    config = transformer.config
+    random = np.random.default_rng(11)
+    sources = sentences(config, random.integers(1, 40, size=200).tolist())
+    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    options = DecodingOptions(max_length=12)
+    together = translate(native(transformer, precision, slots=64, threads=2), sources, options, **bounds)
+    order = random.permutation(200).tolist()
+    shuffled = translate(native(transformer, precision, slots=48), [sources[i] for i in order], options, **bounds)
+    alone = native(transformer, precision, slots=1)
+    assert together == [translate(alone, [source], options, **bounds)[0] for source in sources]
+    assert [together[i] for i in order] == shuffled
