@@ -18,6 +18,8 @@ class DecodingOptions:
     `max_length` bounds generated tokens, end of sentence included; None means source length + 50 (the paper, section 6.1).
     `hypotheses` is n of the n-best list, at most `beam_size`. `prefix` holds target ids that are forced first.
     `target` holds a whole target (without end of sentence) that is only scored: forced decoding.
+    `no_repeat_ngram_size` n > 0 forbids any n tokens to stand in a target twice (Hugging Face, CTranslate2). `loop_guard`
+    decodes a sentence again under such a rule when its target loops, and changes nothing else (model/repetition.py).
     `masked_heads` switches heads off: (kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0.
     `trace` asks for the candidates of every step (a bounded number), for looking inside.
     """
@@ -30,6 +32,8 @@ class DecodingOptions:
     hypotheses: int = 1
     prefix: tuple[int, ...] = ()
     target: tuple[int, ...] | None = None
+    no_repeat_ngram_size: int = 0
+    loop_guard: bool = False
     masked_heads: tuple[tuple[str, int, int], ...] = ()
     trace: bool = False
 
@@ -40,6 +44,8 @@ class DecodingOptions:
             raise ValueError(f"hypotheses must be between 1 and beam_size {self.beam_size}, not {self.hypotheses}.")
         if self.max_length is not None and self.max_length < 1:
             raise ValueError(f"max_length must be at least 1, not {self.max_length}.")
+        if self.no_repeat_ngram_size < 0:
+            raise ValueError(f"no_repeat_ngram_size must be at least 0, not {self.no_repeat_ngram_size}.")
         if not 0.0 <= self.length_penalty <= 5.0:
             raise ValueError(f"length_penalty must be between 0 and 5, not {self.length_penalty}.")
 

@@ -6,15 +6,18 @@ answers which rows survive. It never touches the model, so whoever owns the mode
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
 from model.options import DecodingOptions, Hypothesis, TraceStep
+from model.repetition import GuardedSearch, banned
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,14 +64,32 @@ class Bursting(Protocol):
 
 class Search(Protocol):
     """One sentence being decoded. `tokens` and `forced` have one entry per live row; `width` rows at most are ever live;
-    `candidates` is how many likeliest tokens `advance` needs per row."""
+    `candidates` is how many likeliest tokens `advance` needs per row. `again` asks whoever runs the search to start its
+    first row anew from the source, to clear it, and to tell the search nothing before that."""
 
-    width: int
-    candidates: int
-    tokens: list[int]
-    forced: list[int]
-    done: bool
-    trace: list[TraceStep]
+    again: bool
+
+    @property
+    def width(self) -> int: ...
+
+    @property
+    def candidates(self) -> int: ...
+
+    @property
+    def tokens(self) -> list[int]: ...
+
+    @property
+    def forced(self) -> list[int]: ...
+
+    @property
+    def done(self) -> bool: ...
+
+    @property
+    def trace(self) -> list[TraceStep]: ...
+
+    @property
+    def written(self) -> list[int]:
+        """Tokens so far; a beam has none before it ends."""
 
     def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
         """Take the candidates (rows, C); returns the parent row of each row of the next step, none when done."""
@@ -76,10 +97,19 @@ class Search(Protocol):
     def hypotheses(self) -> tuple[Hypothesis, ...]:
         """Finished targets, best first."""
 
+    def unfinished(self) -> list[list[int]]:
+        """Tokens of every row that may still become the best target; none where a finished one may be it."""
 
-def new_search(options: DecodingOptions, *, start: int, end: int, source_length: int, max_length: int) -> Search:
-    """A search for one source of `source_length` ids under `options`; `max_length` is the model's own bound."""
-    wanted = options.max_length if options.max_length is not None else source_length + 50
+
+def new_search(
+    options: DecodingOptions, *, start: int, end: int, source: Sequence[int], max_length: int
+) -> Search:
+    """A search for one source (its ids) under `options`; `max_length` is the model's own bound."""
+    if options.loop_guard and options.target is None:
+        plain = dataclasses.replace(options, loop_guard=False)
+        make = partial(new_search, start=start, end=end, source=source, max_length=max_length)
+        return GuardedSearch(make, plain, source)
+    wanted = options.max_length if options.max_length is not None else len(source) + 50
     limit = min(wanted, max_length)
     if options.target is not None:
         forced = (*options.target, end)
@@ -112,21 +142,30 @@ class GreedySearch:
         self, options: DecodingOptions, *, start: int, end: int, limit: int, forced: Sequence[int] = ()
     ) -> None:
         self._options, self._end, self._limit, self._prefix = options, end, limit, tuple(forced)
-        self.width, self.candidates = 1, _TRACED if options.trace else 1
+        self._ngram = 0 if options.target is not None else options.no_repeat_ngram_size
+        # With one candidate a backend may run ahead; a token that is banned has to be seen before the next one is read.
+        self._fewest = max(_TRACED if options.trace else 1, 2 if self._ngram else 1)
+        self.width, self.candidates, self.again = 1, self._fewest, False
         self.tokens = [start]
         self.forced = [self._prefix[0] if self._prefix else -1]
         self.done = False
         self.trace: list[TraceStep] = []
+        self._banned: set[int] = set()
         self._written: list[int] = []
         self._scores: list[float] = []
 
     @property
     def written(self) -> list[int]:
-        """Tokens so far."""
         return self._written
 
+    def unfinished(self) -> list[list[int]]:
+        return [self._written]
+
     def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
-        token, score = int(ids[0, 0]), float(scores[0, 0])
+        best = 0
+        while self._banned and int(ids[0, best]) in self._banned:  # the end of sentence never is
+            best += 1
+        token, score = int(ids[0, best]), float(scores[0, best])
         self._scores.append(score)
         step = len(self._scores)
         self.done = token == self._end or step >= self._limit
@@ -136,6 +175,9 @@ class GreedySearch:
             self._record(ids, scores, token)
         self.tokens = [token]
         self.forced = [self._prefix[step] if step < len(self._prefix) else -1]
+        if self._ngram:
+            self._banned = banned(self._written, self._ngram) if self.forced[0] < 0 else set()
+            self.candidates = self._fewest + len(self._banned)
         return [] if self.done else [0]
 
     def hypotheses(self) -> tuple[Hypothesis, ...]:
@@ -167,14 +209,23 @@ class BeamSearch:
 
     def __init__(self, options: DecodingOptions, *, start: int, end: int, limit: int) -> None:
         self._options, self._end, self._limit = options, end, limit
-        self.width = options.beam_size
-        self.candidates = max(2 * options.beam_size, _TRACED if options.trace else 0)
+        self.width, self.again = options.beam_size, False
+        self._fewest = max(2 * options.beam_size, _TRACED if options.trace else 0)
+        self.candidates = self._fewest
         self.tokens = [start]
         self.forced = [options.prefix[0] if options.prefix else -1]
         self.done = False
         self.trace: list[TraceStep] = []
         self._live = [_Beam((), (), 0.0)]
+        self._banned: list[set[int]] = []
         self._finished: list[Hypothesis] = []
+
+    @property
+    def written(self) -> list[int]:
+        return []
+
+    def unfinished(self) -> list[list[int]]:
+        return [] if self._finished else [list(beam.tokens) for beam in self._live]
 
     def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
         step = len(self._live[0].tokens)
@@ -207,10 +258,15 @@ class BeamSearch:
     def _rank(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[tuple[float, int, int, float]]:
         """The 2 k best continuations: (summed log-probability, parent row, token, its log-probability)."""
         totals = np.array([beam.total for beam in self._live])[:, None] + scores.astype(np.float64)
+        for row, tokens in enumerate(self._banned):
+            if tokens:
+                totals[row, np.isin(ids[row], list(tokens))] = -np.inf
         order = np.argsort(-totals, axis=None, kind="stable")[: 2 * self.width]
         width = ids.shape[1]
         return [
-            (float(totals.flat[i]), int(i) // width, int(ids.flat[i]), float(scores.flat[i])) for i in order.tolist()
+            (float(totals.flat[i]), int(i) // width, int(ids.flat[i]), float(scores.flat[i]))
+            for i in order.tolist()
+            if totals.flat[i] > -np.inf
         ]
 
     def _next(self, live: list[_Beam], parents: list[int], step: int) -> list[int]:
@@ -221,6 +277,9 @@ class BeamSearch:
         self.tokens = [beam.tokens[-1] for beam in live]
         prefix = self._options.prefix
         self.forced = [prefix[step] if step < len(prefix) else -1] * len(live)
+        if size := self._options.no_repeat_ngram_size:
+            self._banned = [banned(beam.tokens, size) if step >= len(prefix) else set() for beam in live]
+            self.candidates = self._fewest + max(map(len, self._banned))
         return parents
 
     def _settled(self, live: list[_Beam], step: int) -> bool:
@@ -268,7 +327,7 @@ def translate(
     Returns the hypotheses in the order of the sources. `on_done` is told the number of each finished source.
     """
     searches = [
-        new_search(options, start=start, end=end, source_length=len(source), max_length=max_length) for source in sources
+        new_search(options, start=start, end=end, source=source, max_length=max_length) for source in sources
     ]
     waiting = sorted(range(len(sources)), key=lambda i: len(sources[i]))  # the longest are taken first, from the end
     free = list(range(backend.slots))
@@ -287,6 +346,7 @@ def translate(
             )
             running.extend(newcomers)
         _advance(backend, running, end, max_length)
+        _start_anew(backend, [item for item in running if item.search.again], sources, options)
         for finished in [item for item in running if item.search.done]:
             backend.free(finished.slots)
             free.extend(finished.slots)
@@ -313,6 +373,18 @@ def _advance(backend: Backend, running: list[_Running], end: int, max_length: in
         _take(backend, running, output)
 
 
+def _start_anew(
+    backend: Backend, running: list[_Running], sources: Sequence[Sequence[int]], options: DecodingOptions
+) -> None:
+    """Start the rows of searches that begin again."""
+    if running:
+        backend.free([slot for item in running for slot in item.slots])
+        masked = [options.masked_heads for _ in running] if options.masked_heads else ()
+        backend.prefill([sources[item.number] for item in running], [item.slots[0] for item in running], masked)
+    for item in running:
+        item.search.again, item.steps = False, 0
+
+
 def _take(backend: Backend, running: list[_Running], output: StepOutput) -> None:
     """Tell the searches that are not done what a step brought."""
     targets: list[int] = []
@@ -320,7 +392,7 @@ def _take(backend: Backend, running: list[_Running], output: StepOutput) -> None
     at = 0
     for item in running:
         begin, at = at, at + len(item.search.tokens)
-        if item.search.done:
+        if item.search.done or item.search.again:
             continue
         item.steps += 1
         for row, parent in enumerate(item.search.advance(output.ids[begin:at], output.scores[begin:at])):

@@ -20,7 +20,7 @@ from model.maps import HeadVectors
 from model.native.backend import NativeBackend
 from model.native.build import build
 from model.native.isa import NativeUnavailable
-from model.search import Backend, GreedySearch, Search, StepOutput, new_search
+from model.search import Backend, Search, StepOutput, new_search
 from server.worker.engines import (
     COMPILING,
     Served,
@@ -156,6 +156,7 @@ class DeviceRunner:
             forced = [token for search in searches for token in search.forced]
             outputs = [served.backend.step(rows, tokens, max(search.candidates for search in searches), forced)]
         written = sum(self._take(served.backend, sequences, searches, output) for output in outputs)
+        self._start_anew(served.backend, sequences, searches)
         finished = tuple(
             Finished(sequence, search.hypotheses(), tuple(search.trace))
             for sequence, search in zip(sequences, searches, strict=True)
@@ -181,7 +182,7 @@ class DeviceRunner:
         begin = written = 0
         for sequence, search in zip(sequences, searches, strict=True):
             end = begin + len(search.tokens)
-            if not search.done:
+            if not search.done and not search.again:
                 sequence.steps += 1
                 written += 1
                 for row, parent in enumerate(search.advance(output.ids[begin:end], output.scores[begin:end])):
@@ -193,10 +194,23 @@ class DeviceRunner:
             backend.reorder(targets, origins)
         return written
 
+    @staticmethod
+    def _start_anew(backend: Backend, sequences: list[Sequence], searches: list[Search]) -> None:
+        """Start the rows of searches that begin again."""
+        again = [(sequence, search) for sequence, search in zip(sequences, searches, strict=True) if search.again]
+        if again:
+            jobs = [sequence.job for sequence, _ in again]
+            masked = [job.options.masked_heads for job in jobs]
+            backend.free([slot for sequence, _ in again for slot in sequence.slots])
+            first = [sequence.slots[0] for sequence, _ in again]
+            backend.prefill([job.source for job in jobs], first, masked if any(masked) else ())
+        for sequence, search in again:
+            search.again, sequence.steps = False, 0
+
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
         """Tokens so far; a beam has none before it ends."""
         search = self._searches.get(sequence.id)
-        return tuple(search.written) if isinstance(search, GreedySearch) else ()
+        return () if search is None else tuple(search.written)
 
     def release(self, lane: int, sequence: Sequence) -> None:
         """Its slots are for others now."""
@@ -305,7 +319,7 @@ class DeviceRunner:
             job.options,
             start=config.decoder_start_id,
             end=config.eos_id,
-            source_length=len(job.source),
+            source=job.source,
             max_length=config.max_length,
         )
 

@@ -98,6 +98,17 @@ def test_greedy_targets_are_equal(pair: Pair) -> None:
     assert [list(h[0].tokens) for h in ours] == [list(without_end(ids, end, pair.pad)) for ids in theirs]
 
 
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("size", [2, 3])
+def test_targets_without_repeated_n_grams_are_equal(pair: Pair, beam: int, size: int) -> None:
+    if beam > 1 and pair.folder.model.decoder_layers > 2:
+        pytest.skip("Six random layers say the same after many prefixes: when likelier tokens are banned, beams tie.")
+    theirs = pair.generate(num_beams=beam, no_repeat_ngram_size=size).sequences.tolist()
+    ours = pair.translate(beam_size=beam, no_repeat_ngram_size=size, length_penalty=1.0)
+    end = pair.folder.model.eos_id
+    assert [list(h[0].tokens) for h in ours] == [list(without_end(ids, end, pair.pad)) for ids in theirs]
+
+
 @pytest.mark.parametrize("alpha", [0.6, 1.0])
 @pytest.mark.parametrize("early_stopping", [False, True])
 def test_beam_4_targets_and_scores_are_equal(pair: Pair, alpha: float, early_stopping: bool) -> None:

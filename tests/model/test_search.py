@@ -217,7 +217,7 @@ def test_a_trace_retells_the_search(beam: int) -> None:
     [source] = random_ids(config, 1)
     searching = new_search(
         DecodingOptions(beam_size=beam, trace=True, max_length=12), start=config.decoder_start_id, end=config.eos_id,
-        source_length=len(source), max_length=config.max_length,
+        source=source, max_length=config.max_length,
     )
     follow(transformer, source, searching)
     rows: list[tuple[int, ...]] = [()]
