@@ -57,6 +57,8 @@ class Tokenizer:
         )
         self._source_ids = _Vocabulary(self._source, vocabulary, unk_id)
         self._target_ids = _Vocabulary(self._target, target_vocabulary or vocabulary, unk_id)
+        self.joint = self._target is self._source and target_vocabulary is None
+        """Whether source and target have one vocabulary, so that a target can be read as a source."""
         self._tags = dict(tags or {})
         # With two vocabularies the source side numbers these two in its own way.
         self._eos_id = eos_id if vocabulary is None else vocabulary.get("</s>", eos_id)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from server.catalog import Leg
+from server.pairing import pairing
 from server.placement import Link
 from server.planning import Plan, Segment
 from server.segmentation import Span
@@ -54,12 +55,16 @@ class Aligner:
     async def within(self, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
         """Links between the words of one sentence as the model read and wrote it, in characters."""
         decoding = leg.model.tokenizer.decode_pieces(tokens)
+        paired = pairing(leg, read, decoding.text)
         try:
             async with self._turn:
-                attended = await self.engine.attend(leg.model.key, ids, tokens)
+                question = None if paired is None else paired.question
+                attended = await self.engine.attend(leg.model.key, ids, tokens, words=question)
         except WorkerFailure as failure:
             log.warning("no alignment: %s", failure.message)
             return proportional(read, decoding.text)
+        if paired is not None and attended.evidence is not None and (links := paired.links(attended.evidence)):
+            return sorted(links)
         encoding = leg.model.tokenizer.encode(read, leg.target)
         return by_attention(attended, encoding.offsets, decoding.offsets) or proportional(read, decoding.text)
 

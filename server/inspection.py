@@ -9,6 +9,7 @@ from server.admission import Admission
 from server.catalog import Leg
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
 from server.history import Pair, Record
+from server.pairing import Pairing, pairing
 from server.translation import TranslationRequest
 from server.translator import Translator, explained, recorded, time_limit
 from server.worker.protocol import Attended
@@ -45,14 +46,21 @@ class Look:
     decoder_input: tuple[Token, ...]
     candidates: tuple[tuple[tuple[str, float], ...], ...]
     attended: Attended
+    pairing: Pairing | None = None
+    """The words that `attended.evidence` is about."""
 
 
 @dataclass(frozen=True, slots=True)
-class Heads:
-    """What is done to heads in one look: those switched off, and the one whose vectors are wanted."""
+class LookOptions:
+    """What one look is to do: heads that are switched off, the one whose vectors are wanted, and whether the model is also
+    asked, beside its attention, which words belong together."""
 
     masked: tuple[HeadMask, ...] = ()
     vectors_of: HeadMask | None = None
+    align: bool = False
+
+
+PLAIN = LookOptions()
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,15 +91,14 @@ class Inspector:
         *,
         sentence: int = 0,
         leg: int = 0,
-        masked: tuple[HeadMask, ...] = (),
-        vectors_of: HeadMask | None = None,
+        options: LookOptions = PLAIN,
         deadline: float | None = None,
     ) -> Look:
         """A translation that was served. Raises UnknownTranslation, ExpiredTranslation, NotFound, InvalidRequest."""
         if self.translator.history is None:
             raise NotFound("This server keeps no history; ask with q, source and target instead of an id.")
         record = await self.translator.history.find(id)
-        return await self._look(record, id, sentence, leg, Heads(masked, vectors_of), deadline)
+        return await self._look(record, id, sentence, leg, options, deadline)
 
     async def fresh(
         self,
@@ -99,13 +106,12 @@ class Inspector:
         *,
         sentence: int = 0,
         leg: int = 0,
-        masked: tuple[HeadMask, ...] = (),
-        vectors_of: HeadMask | None = None,
+        options: LookOptions = PLAIN,
     ) -> Look:
         """A text that is translated for the occasion, as /translate would."""
         [translation] = await self.translator.translate(request)
         kept = translation.id if self.translator.history is not None else None
-        return await self._look(recorded(translation), kept, sentence, leg, Heads(masked, vectors_of), request.deadline)
+        return await self._look(recorded(translation), kept, sentence, leg, options, request.deadline)
 
     async def forced(
         self,
@@ -113,8 +119,7 @@ class Inspector:
         translation: str,
         source: str,
         target: str,
-        masked: tuple[HeadMask, ...] = (),
-        vectors_of: HeadMask | None = None,
+        options: LookOptions = PLAIN,
         deadline: float | None = None,
     ) -> Look:
         """A given translation of a text, each taken as one sentence. The direction needs a model of its own."""
@@ -125,7 +130,7 @@ class Inspector:
         tokenizer = route[0].model.tokenizer
         text, translation = text.strip(), translation.strip()
         pair = Pair(text, tokenizer.encode(text, route[0].target).ids, tokenizer.encode_target(translation))
-        return await self._attend(_Case(route[0], pair), Heads(masked, vectors_of), deadline)
+        return await self._attend(_Case(route[0], pair), options, deadline)
 
     async def _look(
         self,
@@ -133,7 +138,7 @@ class Inspector:
         id: str | None,
         sentence: int,
         leg: int,
-        heads: Heads,
+        options: LookOptions,
         deadline: float | None,
     ) -> Look:
         if not record.legs:
@@ -164,9 +169,9 @@ class Inspector:
             leg,
             len(record.legs),
         )
-        return await self._attend(case, heads, deadline)
+        return await self._attend(case, options, deadline)
 
-    async def _attend(self, case: _Case, heads: Heads, deadline: float | None) -> Look:
+    async def _attend(self, case: _Case, options: LookOptions, deadline: float | None) -> Look:
         pair, model = case.pair, case.leg.model
         limit = min(self.token_limit, model.max_length)
         if max(len(pair.source), len(pair.target) + 1) > limit:
@@ -174,19 +179,25 @@ class Inspector:
                 f"A look inside takes at most {limit} tokens on either side; this sentence has {len(pair.source)} and "
                 f"{len(pair.target) + 1}."
             )
+        paired = pairing(case.leg, pair.source_text, model.tokenizer.decode(pair.target)) if options.align else None
         async with time_limit(deadline):
             with self.admission.admit(1, deadline):
                 try:
                     async with self.translator.pool.holding(model):
                         attended = await self.translator.engine.attend(
-                            model.key, pair.source, pair.target, heads.masked, vectors_of=heads.vectors_of
+                            model.key,
+                            pair.source,
+                            pair.target,
+                            options.masked,
+                            vectors_of=options.vectors_of,
+                            words=None if paired is None else paired.question,
                         )
                 except WorkerFailure as failure:
                     raise explained(failure) from failure
-        return described(case, attended)
+        return described(case, attended, paired)
 
 
-def described(case: _Case, attended: Attended) -> Look:
+def described(case: _Case, attended: Attended, paired: Pairing | None) -> Look:
     """Maps with the pieces they are about."""
     tokenizer, pair = case.leg.model.tokenizer, case.pair
     encoding = tokenizer.encode(pair.source_text, case.leg.target)
@@ -207,4 +218,5 @@ def described(case: _Case, attended: Attended) -> Look:
         decoder_input=(Token("<s>", 0, 0), *target),
         candidates=tuple(tuple((tokenizer.piece(token), score) for token, score in row) for row in attended.candidates),
         attended=attended,
+        pairing=paired,
     )

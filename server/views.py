@@ -20,6 +20,7 @@ Weights = NDArray[np.float32]
 Kind = Literal["cross", "encoder", "decoder"]
 Level = Literal["piece", "word"]
 Scale = Literal["none", "row", "max"]
+AlignmentMethod = Literal["similarity", "attention"]
 KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
 
 
@@ -60,9 +61,11 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Links (source word, target word, weight) read off the cross-attention of `choice`, and for every source word how
-    much attention the target paid to it in sum."""
+    """Links (source word, target word, weight). `method` "similarity" is `model.pair_alignment`, whose weights are
+    probabilities; "attention" takes what each target word attended to most with the heads of `choice`. `coverage` is how
+    much attention of these heads each source word got from the whole target."""
 
+    method: AlignmentMethod
     choice: AlignmentChoice
     links: tuple[tuple[int, int, float], ...]
     coverage: tuple[float, ...]
@@ -96,16 +99,29 @@ def words_of(look: Look) -> Words:
 
 
 def alignment(look: Look, found: Words) -> Alignment:
-    """Word alignment by the heads that the model folder names, between the words of the look."""
+    """Word alignment between the words of the look: by similarity if the look asked for it, else by the heads that the
+    model folder names."""
     cross = weights(look.attended.maps, "cross")
     choice = AlignmentChoice.load(look.leg.model.folder, cross.shape[0])
     soft = alignment_map(cross, choice)
-    links = target_to_source(soft, found.source, found.target)
+    by_similarity = _similar(look, found)
+    links = target_to_source(soft, found.source, found.target) if by_similarity is None else by_similarity
     return Alignment(
+        "attention" if by_similarity is None else "similarity",
         choice,
         tuple((source, target, weight) for (source, target), weight in sorted(links.items())),
         tuple(coverage(soft, found.source, found.target)),
     )
+
+
+def _similar(look: Look, found: Words) -> dict[tuple[int, int], float] | None:
+    """Links by similarity, where the look brought what they are made of."""
+    if look.pairing is None or look.attended.evidence is None:
+        return None
+    sources = {(word.start, word.end): place for place, word in enumerate(found.source) if not word.special}
+    targets = {(word.start, word.end): place for place, word in enumerate(found.target) if not word.special}
+    links = look.pairing.links(look.attended.evidence)
+    return {(sources[a], targets[b]): weight for (a, b), weight in links.items() if a in sources and b in targets}
 
 
 def figures(look: Look, kinds: Sequence[Kind] = KINDS) -> dict[Kind, list[list[HeadFigures]]]:

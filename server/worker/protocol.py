@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from model.options import DecodingOptions, Hypothesis, TraceStep
+from model.pair_alignment import WordedSentence, WordEvidence
 
 FailureKind = Literal[
     "invalid", "deadline", "cancelled", "unknown_model", "unavailable", "overloaded", "out_of_memory", "poison", "internal"
@@ -66,6 +67,8 @@ class AttentionJob:
     alone: bool = False
     vectors_of: tuple[str, int, int] | None = None
     """Also answer with the queries, keys and values of this head."""
+    words: tuple[WordedSentence, WordedSentence] | None = None
+    """Also answer how well the words of these two fit: source and target, each as the encoder reads it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,6 +179,7 @@ class Attended:
     candidates: tuple[tuple[tuple[int, float], ...], ...]
     seconds: float
     vectors: Vectors | None = None
+    evidence: WordEvidence | None = None
 
 
 @dataclass(frozen=True, slots=True)

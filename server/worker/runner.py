@@ -44,6 +44,7 @@ from server.worker.protocol import (
     Vectors,
     WorkerReady,
 )
+from server.worker.words import evidence
 
 _BURST = 4
 """Steps that a device which chooses tokens itself runs before the host looks."""
@@ -235,6 +236,7 @@ class DeviceRunner:
             tuple(tuple(zip(ids, scores, strict=True)) for ids, scores in candidates),
             0.0,
             None if maps.vectors is None else _packed(maps.vectors),
+            None if look.job.words is None else evidence(self._served[look.lane].backend, *look.job.words),
         )
 
     def blame(self, error: Exception) -> FailureKind | None:

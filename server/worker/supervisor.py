@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from model.options import DecodingOptions
+from model.pair_alignment import WordedSentence
 from server.worker.catalogue import Catalogue
 from server.worker.device import COMMAND, Death, Device
 from server.worker.docket import Docket
@@ -201,10 +202,19 @@ class Supervisor:
         masked_heads: tuple[tuple[str, int, int], ...] = (),
         timeout: float | None = None,
         vectors_of: tuple[str, int, int] | None = None,
+        words: tuple[WordedSentence, WordedSentence] | None = None,
     ) -> asyncio.Future[Attended]:
-        """Attention maps of a given pair, with the vectors of one head if asked. The future raises WorkerFailure."""
+        """Attention maps of a given pair; if asked with the vectors of one head, and with how well the `words` of both
+        sides fit. The future raises WorkerFailure."""
         job = AttentionJob(
-            next(self._ids), model, tuple(source), tuple(target), masked_heads, timeout, vectors_of=vectors_of
+            next(self._ids),
+            model,
+            tuple(source),
+            tuple(target),
+            masked_heads,
+            timeout,
+            vectors_of=vectors_of,
+            words=words,
         )
         return self._accept(job, None)
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 
 from model.options import DecodingOptions, Hypothesis
+from model.pair_alignment import WordedSentence, WordEvidence
 from model.tokenizer import Decoding, Encoding
 from server.catalog import Catalog, ServedModel
 from server.worker.protocol import Attended, Maps, ModelLoaded, Timings, Translated
@@ -24,6 +25,8 @@ FIRST = 100
 
 class FakeTokenizer:
     """One id per character, a tag before and the end of sentence after."""
+
+    joint = True
 
     def encode(self, text: str, target_language: str | None = None) -> Encoding:
         tag = TAGS[target_language or "en"]
@@ -108,10 +111,11 @@ class FakeEngine:
         masked_heads: tuple[tuple[str, int, int], ...] = (),
         timeout: float | None = None,
         vectors_of: tuple[str, int, int] | None = None,
+        words: tuple[WordedSentence, WordedSentence] | None = None,
     ) -> asyncio.Future[Attended]:
         pair = (tuple(source), tuple(target))
         self.attended.append((*pair, masked_heads))
-        return self._future(self._attend(*pair))
+        return self._future(self._attend(*pair, words))
 
     def status(self) -> WorkerStatus:
         return WorkerStatus(self.ready, "cpu", "float32", "fake", {}, 0, tuple(sorted(self.loaded)))
@@ -147,7 +151,12 @@ class FakeEngine:
         scores = tuple(-0.1 for _ in range(len(tokens) + 1))
         return Hypothesis(tokens, scores, sum(scores), "length" if limit == len(tokens) else "stop")
 
-    async def _attend(self, source: tuple[int, ...], target: tuple[int, ...]) -> Attended:
+    async def _attend(
+        self,
+        source: tuple[int, ...],
+        target: tuple[int, ...],
+        words: tuple[WordedSentence, WordedSentence] | None,
+    ) -> Attended:
         """Two layers of two heads. Each map's rows are uniform; cross-attention of the last layer looks at the mirrored
         place."""
         await asyncio.sleep(self.delay)
@@ -166,7 +175,19 @@ class FakeEngine:
         }
         scores = tuple(-0.1 for _ in range(rows))
         likeliest = tuple(((token, -0.1),) for token in (*target, FIRST))
-        return Attended(0, Maps(**flat), scores, likeliest, math.pi / 1000)
+        return Attended(0, Maps(**flat), scores, likeliest, math.pi / 1000, evidence=words and mirrored(*words))
+
+
+def mirrored(first: WordedSentence, second: WordedSentence) -> WordEvidence:
+    """A word fits the one with the same characters in reverse order."""
+    space = FIRST + ord(" ")
+    characters = [
+        [[i for i in sentence.ids[start:end] if i != space] for start, end in sentence.words]
+        for sentence in (first, second)
+    ]
+    same = np.array([[float(a == b[::-1]) for b in characters[1]] for a in characters[0]], dtype=np.float32)
+    same = same.reshape(len(first.words), len(second.words))
+    return WordEvidence(2 * same - 1, 8 * same - 9, 8 * same - 9)
 
 
 def fake_model(name: str = "toy", pairs: Sequence[tuple[str, str]] | None = None, max_length: int = 256) -> ServedModel:
