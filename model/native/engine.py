@@ -113,12 +113,15 @@ class NativeEngine:
         rows = len(slots)
         if len(tokens) != rows or len(forced) != rows:
             raise ValueError(f"{rows} slots, {len(tokens)} tokens and {len(forced)} forced tokens must be equally many.")
-        found, wanted = self._choices(rows, candidates), self._wanted(forced)
+        found = self._choices(rows, candidates)
         if not rows:
             return found
-        where, given = self._slots(slots), _int32(tokens)
+        given = _int32((slots, tokens, forced))  # one array: an address costs as much as many numbers
+        self._check_slots(given[0])
+        self._check_wanted(given[2])
+        first, row = given.ctypes.data, given.strides[0]
         self._call(
-            "step", rows, address(where), address(given), candidates, address(wanted), *found.addresses,
+            "step", rows, first, first + row, candidates, first + 2 * row, *found.addresses,
             None if watch is None else self._watch(watch),
         )  # fmt: skip
         return found
@@ -132,7 +135,8 @@ class NativeEngine:
         lengths = len(source), len(inputs)
         if min(lengths) < 1 or (watch.source, watch.queries) != lengths or len(wanted) != len(inputs):
             raise ValueError("A look has one wanted token for each input, and a watch made for both lengths.")
-        found, forced = self._choices(len(inputs), candidates), self._wanted(wanted)
+        found, forced = self._choices(len(inputs), candidates), _int32(wanted)
+        self._check_wanted(forced)
         read, given, masked = _int32(source), _int32(inputs), self._masked([masked_heads], 1)
         self._call(
             "look", address(read), address(given), address(masked), candidates, address(forced), *found.addresses,
@@ -213,11 +217,9 @@ class NativeEngine:
             np.empty(rows, dtype=np.float32),
         )  # fmt: skip
 
-    def _wanted(self, tokens: Sequence[int]) -> Int32:
-        wanted = _int32(tokens)
-        if wanted.size and wanted.max() >= self.config.vocab_size:
+    def _check_wanted(self, tokens: Int32) -> None:
+        if tokens.max() >= self.config.vocab_size:
             raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
-        return wanted
 
     def _masked(self, masked_heads: Sequence[HeadMask], rows: int) -> UInt8 | None:
         """1 for each head that a row switches off: (rows, heads of the encoder, of self- and of cross-attention)."""
@@ -242,9 +244,12 @@ class NativeEngine:
 
     def _slots(self, slots: Sequence[int]) -> Int32:
         where = _int32(slots)
-        if where.size and (where.min() < 0 or where.max() >= self.slots):
-            raise ValueError(f"Slots are numbered 0 to {self.slots - 1}.")
+        self._check_slots(where)
         return where
+
+    def _check_slots(self, slots: Int32) -> None:
+        if slots.size and (slots.min() < 0 or slots.max() >= self.slots):
+            raise ValueError(f"Slots are numbered 0 to {self.slots - 1}.")
 
     def _call(self, name: str, *arguments: object) -> None:
         if self._handle is None:
@@ -253,7 +258,7 @@ class NativeEngine:
             raise NativeError(self._library.attentive_error().decode())
 
 
-def _int32(values: Sequence[int]) -> Int32:
+def _int32(values: Sequence[int] | Sequence[Sequence[int]]) -> Int32:
     try:
         return np.array(values, dtype=np.int32)
     except OverflowError:
