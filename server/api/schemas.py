@@ -43,6 +43,10 @@ class TranslateParameters(Schema):
     beam_size: OptionalInt = Field(default=None, ge=1, le=32, description="Beam width; 1 is greedy.")
     length_penalty: OptionalFloat = Field(default=None, ge=0, le=5, description="GNMT length penalty alpha.")
     max_length: OptionalInt = Field(default=None, ge=1, le=100_000, description="Most tokens generated per sentence.")
+    no_repeat_ngram_size: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=0, description="Forbid any so many tokens to stand in a sentence's translation twice; 0 does not."
+    )
+    loop_guard: bool = Field(default=True, description="Decode a sentence again whose translation repeats itself without end.")
     details: bool = Field(default=False, description="Add sentences, pieces, scores and timings.")
     masked_heads: StrictStr | None = Field(
         default=None,

@@ -78,7 +78,7 @@ def template(arguments: argparse.Namespace, settings: Settings) -> TranslationRe
         source=arguments.source,
         target=arguments.target,
         format="html" if arguments.html else "text",
-        options=DecodingOptions(beam_size=settings.beam_size),
+        options=DecodingOptions(beam_size=settings.beam_size, loop_guard=True),
     )
 
 

@@ -110,7 +110,7 @@ async def translate(request: Request) -> Response:
         target=asked.target_lang,
         format="html" if asked.tag_handling else "text",
         split=SPLITS[asked.split_sentences or ("nonewlines" if asked.tag_handling else "1")],
-        options=DecodingOptions(beam_size=services.settings.beam_size),
+        options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
         client=client,
         deadline=parameters.deadline(request, services.settings.timeout_seconds),
     )

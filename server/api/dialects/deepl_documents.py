@@ -58,7 +58,7 @@ async def send(request: Request) -> Response:
         texts=(),
         source=asked.source_lang or AUTO,
         target=asked.target_lang,
-        options=DecodingOptions(beam_size=services.settings.beam_size),
+        options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
         client=await enter(request, document.characters, asked.auth_key, requests=0),
         deadline=parameters.deadline(request, services.settings.file_timeout_seconds),
     )

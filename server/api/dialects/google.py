@@ -65,7 +65,7 @@ async def translate(request: Request) -> Response:
         source=asked.source or AUTO,
         target=asked.target,
         format=asked.format,
-        options=DecodingOptions(beam_size=services.settings.beam_size),
+        options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
         client=await enter(request, sum(map(len, asked.q)), asked.key or goog_key(request)),
         deadline=parameters.deadline(request, services.settings.timeout_seconds),
     )

@@ -61,7 +61,7 @@ async def translate_file(request: Request) -> Response:
         texts=(),
         source=asked.source,
         target=asked.target,
-        options=DecodingOptions(beam_size=services.settings.beam_size),
+        options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
         client=await enter(request, document.characters, asked.api_key, requests=0),
         deadline=parameters.deadline(request, services.settings.file_timeout_seconds),
     )

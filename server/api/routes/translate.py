@@ -48,6 +48,8 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         length_penalty=0.6 if asked.length_penalty is None else asked.length_penalty,
         max_length=asked.max_length,
         hypotheses=hypotheses,
+        no_repeat_ngram_size=asked.no_repeat_ngram_size,
+        loop_guard=asked.loop_guard,
         masked_heads=parameters.head_mask(asked.masked_heads),
     )
     return TranslationRequest(

@@ -70,7 +70,8 @@ def test_the_worker_translates_as_search_does_alone(folder: ModelFolder, dtype: 
     beam = DecodingOptions(beam_size=4, hypotheses=2)
     scored = DecodingOptions(target=(5, 6, 7))
     masked = DecodingOptions(masked_heads=(("cross", 0, 1),), max_length=9)
-    choices = [DecodingOptions(), beam, scored, masked, DecodingOptions(prefix=(9, 8))]
+    guarded = [DecodingOptions(beam_size=width, loop_guard=True) for width in (1, 2)]
+    choices = [DecodingOptions(), beam, scored, masked, DecodingOptions(prefix=(9, 8)), *guarded]
     texts = sources(30)
 
     async def body() -> None:
