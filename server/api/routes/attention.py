@@ -28,7 +28,7 @@ from server.api.routes.translate import check_texts
 from server.api.schemas import OptionalInt, Schema
 from server.decimals import fits, nested_lists
 from server.errors import InvalidRequest
-from server.inspection import Look, Token
+from server.inspection import Look, LookOptions, Token
 from server.translation import TranslationRequest
 from server.views import KINDS, MapView, ViewOptions, Words, alignment, figures, views, words_of
 from server.worker.protocol import Vectors
@@ -91,6 +91,12 @@ class AttentionParameters(Schema):
         description="A head, kind.layer.head: add its queries, keys and values to the JSON.",
         examples=["cross.0.1"],
     )
+    alignment: Literal["similarity", "attention"] | None = Field(
+        default=None,
+        description="How words are aligned: `similarity` of both sides in the encoder, where one model translates both ways "
+        "(the better way, and the default), or `attention`, what each word attended to most (the default where heads are "
+        "switched off).",
+    )
     beam_size: OptionalInt = Field(default=None, ge=1, le=32, description="Beam width for q.")
     format: Format | None = Field(
         default=None,
@@ -111,7 +117,7 @@ async def attention(request: Request) -> Response:
         return page(request)
     asked = parameters.validated(AttentionParameters, query)
     format = asked.format or chosen_format(request.headers.get("accept", ""))
-    found = await look(asked, request)
+    found = await look(asked, format, request)
     tag = etag(asked, format, found)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept"}
     if tag in [given.strip() for given in request.headers.get("if-none-match", "").split(",")]:
@@ -125,20 +131,24 @@ def chosen_format(accept: str) -> Format:
     return next(format for format, kind in MEDIA.items() if kind.startswith(media))
 
 
-async def look(asked: AttentionParameters, request: Request) -> Look:
+async def look(asked: AttentionParameters, format: Format, request: Request) -> Look:
     """The one sentence that the parameters point at, with its maps. Raises InvalidRequest where they point at
     nothing."""
     services = services_of(request)
     deadline = parameters.deadline(request, services.settings.timeout_seconds)
     masked = parameters.head_mask(asked.masked_heads)
-    vectors = next(iter(parameters.head_mask(asked.vectors)), None)
+    method = asked.alignment or ("attention" if masked else "similarity")
+    options = LookOptions(
+        masked=masked,
+        vectors_of=next(iter(parameters.head_mask(asked.vectors)), None),
+        align=method == "similarity" and format in ("json", "html"),
+    )
     if asked.id is not None:
         return await services.inspector.served(
             asked.id,
             sentence=asked.sentence,
             leg=asked.leg,
-            masked=masked,
-            vectors_of=vectors,
+            options=options,
             deadline=deadline,
         )
     if asked.q is None or asked.source is None or asked.target is None:
@@ -147,7 +157,7 @@ async def look(asked: AttentionParameters, request: Request) -> Look:
     if asked.translation is not None:
         check_texts((asked.translation,), services.settings)
         return await services.inspector.forced(
-            asked.q, asked.translation, asked.source, asked.target, masked, vectors, deadline
+            asked.q, asked.translation, asked.source, asked.target, options, deadline
         )
     wanted = TranslationRequest(
         texts=(asked.q,),
@@ -160,7 +170,7 @@ async def look(asked: AttentionParameters, request: Request) -> Look:
         deadline=deadline,
     )
     return await services.inspector.fresh(
-        wanted, sentence=asked.sentence, leg=asked.leg, masked=masked, vectors_of=vectors
+        wanted, sentence=asked.sentence, leg=asked.leg, options=options
     )
 
 
@@ -208,7 +218,7 @@ def shown(asked: AttentionParameters, found: Look, words: Words) -> list[MapView
 
 def report_parameters(asked: AttentionParameters) -> AttentionParameters:
     """A report holds everything, whatever one view of it was asked for."""
-    kept = {"id", "q", "source", "target", "translation", "sentence", "leg", "masked_heads", "beam_size"}
+    kept = {"id", "q", "source", "target", "translation", "sentence", "leg", "masked_heads", "beam_size", "alignment"}
     return AttentionParameters(**asked.model_dump(include=kept), figures=True, numbers="uint16")
 
 
@@ -231,7 +241,8 @@ def answer(asked: AttentionParameters, found: Look) -> dict[str, Any]:
         "target": side(found.target_text, found.target)
         | {"words": words.target, "scores": found.attended.token_scores, "candidates": found.candidates},
         "decoder_input": {"pieces": [token.piece for token in found.decoder_input], "words": words.decoder_input},
-        "alignment": dataclasses.asdict(aligned.choice) | {"links": aligned.links, "coverage": aligned.coverage},
+        "alignment": dataclasses.asdict(aligned.choice)
+        | {"method": aligned.method, "links": aligned.links, "coverage": aligned.coverage},
         "layers": {view.kind: view.layers for view in maps},
         "heads": {view.kind: view.heads for view in maps},
         "shapes": {view.kind: view.weights.shape for view in maps},

@@ -22,7 +22,7 @@ from server.api.routes.attention import MASK_LIMIT, side
 from server.api.routes.translate import check_texts
 from server.api.schemas import Code, OptionalFloat, OptionalInt, Schema
 from server.errors import NotFound, TextTooLong, Unavailable
-from server.inspection import Look
+from server.inspection import Look, LookOptions
 from server.tracing import Traced, trace
 from server.translation import TranslationRequest
 
@@ -70,9 +70,9 @@ async def score(request: Request) -> Response:
     check_texts((asked.q,), services.settings)
     check_texts(tuple(given), services.settings)
     deadline = parameters.deadline(request, services.settings.timeout_seconds)
-    masked = parameters.head_mask(asked.masked_heads)
+    options = LookOptions(masked=parameters.head_mask(asked.masked_heads))
     looks = [
-        await services.inspector.forced(asked.q, text, asked.source, asked.target, masked, deadline=deadline)
+        await services.inspector.forced(asked.q, text, asked.source, asked.target, options, deadline)
         for text in given
     ]
     scores = [scored(look) for look in looks]
