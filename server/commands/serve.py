@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import logging
+import resource
 import signal
 import socket
 import threading
@@ -21,6 +22,10 @@ from server.services import Services
 
 NAME = "serve"
 HELP = "Serve translations over HTTP."
+ACCEPTS = 16
+"""Connections that are accepted in one turn of the event loop. uvloop accepts one per turn and socket, and under load a
+turn is long: newcomers would wait for seconds before anybody reads what they ask. So the socket is listened to 16 times."""
+FILES = 65_536
 log = logging.getLogger(__name__)
 
 
@@ -79,12 +84,21 @@ def run(arguments: argparse.Namespace) -> int:
         h11_max_incomplete_event_size=65_536,
     )
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    allow_many_connections()
     with listener(settings) as bound:
         log.info("listening", extra={"host": settings.host, "port": bound.getsockname()[1]})
         server = Server(config, services)
-        server.run(sockets=[bound])
+        server.run(sockets=[bound, *(bound.dup() for _ in range(ACCEPTS - 1))])
     log.info("stopped")
     return 0 if server.started else 1
+
+
+def allow_many_connections() -> None:
+    """Open files up to what the system lets us have: every caller who waits has a connection, and 1024 is common."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listener(settings: Settings) -> socket.socket:
