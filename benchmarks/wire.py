@@ -36,13 +36,18 @@ class Connection:
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
         """Send JSON; returns status and body. Raises OSError, EOFError or ValueError when no answer can be read."""
+        status, _, answer = await self.exchange("POST", path, body)
+        return status, answer
+
+    async def exchange(self, method: str, path: str, body: bytes = b"") -> tuple[int, dict[bytes, bytes], bytes]:
+        """Send JSON; returns status, headers (names in small letters) and body. Raises what `post` raises."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(
                 self._address.host, self._address.port, limit=_MAX_HEAD_BYTES
             )
         reader, writer = self._streams
         head = (
-            f"POST {self._address.prefix}{path} HTTP/1.1\r\nHost: {self._address.host}:{self._address.port}\r\n"
+            f"{method} {self._address.prefix}{path} HTTP/1.1\r\nHost: {self._address.host}:{self._address.port}\r\n"
             f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         try:
@@ -55,7 +60,16 @@ class Connection:
             raise
         if headers.get(b"connection", b"").lower() == b"close":
             self.close()
-        return status, answer
+        return status, headers, answer
+
+    async def stray(self, patience: float) -> bytes:
+        """Bytes that come without having been asked for within `patience` seconds; there should be none."""
+        if self._streams is None:
+            return b""
+        try:
+            return await asyncio.wait_for(self._streams[0].read(_MAX_HEAD_BYTES), patience)
+        except (TimeoutError, OSError):
+            return b""
 
     def close(self) -> None:
         """Hang up."""

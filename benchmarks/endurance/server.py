@@ -1,0 +1,137 @@
+"""The server under test: `attentive serve` in processes of its own, seen from outside."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from benchmarks.wire import Address, Connection
+
+_START_SECONDS = 180.0
+_SAMPLE = re.compile(r"(?P<name>[a-z_]+)(\{(?P<labels>[^}]*)\})? (?P<value>\S+)")
+
+
+@dataclass(frozen=True, slots=True)
+class Served:
+    """A running server. `log` collects its standard error."""
+
+    process: subprocess.Popen[bytes]
+    address: Address
+    log: Path
+
+    async def ready(self) -> dict[str, Any]:
+        """What GET /ready says. Raises OSError, EOFError or ValueError where nobody answers."""
+        return dict(json.loads((await self._get("/ready"))[1]))
+
+    async def until_ready(self) -> None:
+        """Returns once it translates with the engine that it will keep: another may round differently. Raises
+        RuntimeError where it ends before."""
+        while self.process.poll() is None:
+            with contextlib.suppress(OSError, EOFError):  # its address is known before it listens
+                said = await self.ready()
+                if said["status"] == "ready" and "is being compiled" not in str(said["details"]):
+                    return
+            await asyncio.sleep(0.1)
+        raise RuntimeError("The server ended before it was ready.")
+
+    async def metrics(self) -> Counter[str]:
+        """The samples of GET /metrics by name and labels, as `name` or `name{label="value"}`."""
+        _, body = await self._get("/metrics")
+        samples: Counter[str] = Counter()
+        for line in body.decode().splitlines():
+            if match := _SAMPLE.fullmatch(line):
+                labels = f"{{{match['labels']}}}" if match["labels"] else ""
+                samples[match["name"] + labels] = float(match["value"])  # type: ignore[assignment]
+        return samples
+
+    async def worker(self) -> int | None:
+        """Process id of the first worker, None while there is none."""
+        workers = (await self.ready())["workers"]
+        return workers[0]["pid"] if workers else None
+
+    def said(self, words: str) -> int:
+        """How often words stand in its log."""
+        return self.log.read_text(encoding="utf-8", errors="replace").count(words)
+
+    async def _get(self, path: str) -> tuple[int, bytes]:
+        connection = Connection(self.address)
+        try:
+            status, _, body = await connection.exchange("GET", path)
+        finally:
+            connection.close()
+        return status, body
+
+
+@asynccontextmanager
+async def serving(arguments: Sequence[str], folder: Path) -> AsyncIterator[Served]:
+    """A server with these flags on a free port, ready; its log and its data go to `folder`. It is ended with SIGTERM.
+
+    Raises RuntimeError where it does not become ready.
+    """
+    log = folder / "server.log"
+    command = [sys.executable, "-m", "server", "serve", "--port", "0", "--data", str(folder / "data"), *arguments]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTENTIVE_")}
+    with log.open("wb") as stream:
+        process = subprocess.Popen(command, stderr=stream, env=environment)  # noqa: ASYNC220  it takes a moment
+    try:
+        while not (found := _listening(log)):
+            if process.poll() is not None:
+                raise RuntimeError(f"The server did not start:\n{_end_of(log)}")
+            await asyncio.sleep(0.05)
+        served = Served(process, found, log)
+        await served.until_ready()
+        yield served
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGTERM)
+        try:
+            await ended(process, _START_SECONDS)
+        except TimeoutError:
+            process.kill()
+            raise
+
+
+async def ended(process: subprocess.Popen[bytes], patience: float) -> int:
+    """Its exit status, once it has ended. Raises TimeoutError."""
+    deadline = time.monotonic() + patience
+    while (code := process.poll()) is None:
+        if time.monotonic() > deadline:
+            raise TimeoutError("The server did not end.")
+        await asyncio.sleep(0.01)
+    return code
+
+
+def resident_megabytes(pid: int | None) -> float | None:
+    """Resident memory of a process, None where it is gone."""
+    try:
+        status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
+    except OSError:
+        return None
+    match = re.search(r"VmRSS:\s+(\d+) kB", status)
+    return int(match[1]) / 1024 if match else None
+
+
+def _listening(log: Path) -> Address | None:
+    """Where it listens, once its log says so."""
+    for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
+        if '"listening"' in line:
+            said = json.loads(line)
+            return Address(said["host"], said["port"], "")
+    return None
+
+
+def _end_of(log: Path) -> str:
+    return log.read_text(encoding="utf-8", errors="replace")[-2000:]

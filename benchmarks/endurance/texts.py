@@ -1,0 +1,37 @@
+"""What the clients ask for: sentences of a file, or some made here; none twice, so that no answer can stand for another."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+_WHO = ("The teacher", "My brother", "A friend of mine", "The old man", "Our neighbour", "The doctor", "Her sister")
+_DOES = ("is waiting", "was sitting", "wants to stay", "has slept", "will work", "cannot eat", "is reading a book")
+_WHERE = ("at the station", "in the garden", "near the river", "in front of the house", "at school", "in the kitchen")
+_WHEN = ("today", "every morning", "since Monday", "until the evening", "when it rains", "after the concert", "again")
+
+
+def made_texts(count: int, seed: int = 1) -> list[str]:
+    """`count` different English sentences of about ten words."""
+    rng = random.Random(seed)
+    parts = (_WHO, _DOES, _WHERE, _WHEN)
+    found: dict[str, None] = {}
+    while len(found) < count:
+        words = " ".join(rng.choice(part) for part in parts)
+        number = f" in room {rng.randrange(10, 1_000)}" if rng.random() < 0.5 else ""
+        found[f"{words}{number}{rng.choice('.?!')}"] = None
+    return list(found)
+
+
+def read_texts(path: Path, count: int) -> list[str]:
+    """The first `count` different lines of a file that are not empty. Raises ValueError where there are fewer than two."""
+    lines = path.read_text(encoding="utf-8").splitlines()
+    texts = list(dict.fromkeys(line.strip() for line in lines if line.strip()))[:count]
+    if len(texts) < 2:
+        raise ValueError(f"{path} holds fewer than two different lines.")
+    return texts
+
+
+def documents(texts: list[str], sentences: int) -> list[str]:
+    """Texts of so many sentences each, one a line; each begins with another sentence."""
+    return ["\n".join(texts[(at + i) % len(texts)] for i in range(sentences)) for at in range(len(texts))]
