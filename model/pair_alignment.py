@@ -94,7 +94,7 @@ def alignment_probabilities(evidence: WordEvidence, first: Sequence[str], second
     if not (first and second):
         return np.zeros((len(first), len(second)), dtype=np.float32)
     scores = fit(evidence, first, second)
-    return np.sqrt(posteriors(scores) * posteriors(scores.T).T)
+    return np.asarray(np.sqrt(posteriors(scores) * posteriors(scores.T).T), dtype=np.float32)
 
 
 def links(probabilities: Scores) -> dict[Link, float]:

@@ -8,7 +8,16 @@ from pathlib import Path
 import pytest
 
 from benchmarks import alignment
-from benchmarks.alignment import GoldPair, joined, moved, quality, read_hansards, read_xl_wa
+from benchmarks.gold_alignments import (
+    GoldPair,
+    Written,
+    moved,
+    of_tokens,
+    quality,
+    read_hansards,
+    read_xl_wa,
+    written,
+)
 from model.word_alignment import FILE, AlignmentChoice
 
 
@@ -29,11 +38,28 @@ def test_gold_formats(data: Path) -> None:
     assert spanish.sure == spanish.possible == {(0, 0), (1, 1)}
 
 
+def words_of(sentence: Written) -> list[str]:
+    return [sentence.text[start:end] for start, end in sentence.spans]
+
+
 def test_sentences_are_written_as_people_write_them() -> None:
-    text, spans = joined(["oh", ",", "(", "yes", ")", "!"])
-    assert text == "oh, (yes)!"
-    assert [text[start:end] for start, end in spans] == ["oh", ",", "(", "yes", ")", "!"]
-    assert moved(spans, text, "oh, (yes)!".replace(",", " ,")) == [(0, 2), (3, 4), (5, 6), (6, 9), (9, 10), (10, 11)]
+    found = written(["oh", ",", "(", "yes", ")", "!"], "en")
+    assert found.text == "Oh, (yes)!"
+    assert words_of(found) == ["Oh", ",", "(", "yes", ")", "!"]
+    spaced = found.text.replace(",", " ,")
+    assert moved(found.spans, found.text, spaced) == ((0, 2), (3, 4), (5, 6), (6, 9), (9, 10), (10, 11))
+    assert written("my father 's well - known house".split(), "en").text == "My father's well-known house"
+
+
+def test_french_gets_back_the_elisions_and_fusions_that_tokens_undo() -> None:
+    tokens = "il se agit de le argent de les gens , pas de le huit à le soir".split()
+    found = written(tokens, "fr")
+    assert found.text == "Il s'agit de l'argent des gens, pas du huit au soir"
+    assert words_of(found)[6] == "des"
+    assert found.tokens[6] == (6, 7)
+    english = written(["of", "the"], "en")
+    assert of_tokens({(1, 6)}, english, found) == {(1, 6), (1, 7)}
+    assert sorted(number for numbers in found.tokens for number in numbers) == list(range(len(tokens)))
 
 
 def test_error_rates() -> None:
