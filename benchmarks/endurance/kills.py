@@ -14,10 +14,11 @@ from benchmarks.endurance.server import Served
 
 
 async def kills(
-    served: Served, questions: list[Question], clients: int, seconds: float, every: float, requests: int
+    served: Served, questions: list[Question], sentences: int, clients: int, seconds: float, every: float,
+    requests: int,
 ) -> dict[str, Any]:
     """`clients` clients for `seconds`, or until each has sent `requests` (0: no such bound), and a kill each `every`
-    seconds while they are there."""
+    seconds while they are there. A question has so many `sentences`."""
     ledger, killed = Ledger(), list[int]()
     asker = Asker(served.address, ledger, 110.0)
     before = await served.metrics()
@@ -38,7 +39,8 @@ async def kills(
         "failures": ledger.failures(), "wrong": ledger.wrong, "repeated ids": ledger.repeated_ids,
         "stray answers": ledger.stray, "p50 ms": 1000 * ledger.latency(0.5), "p99 ms": 1000 * ledger.latency(0.99),
         "slowest ms": 1000 * ledger.latency(1.0), "metrics minus clients": ledger.differences(before, after),
-        "sentences counted minus answers": growth(before, after, "attentive_request_success_total") - ledger.answers,
+        "sentences counted minus answered": growth(before, after, "attentive_request_success_total")
+        - sentences * ledger.answers,
     }  # fmt: skip
 
 

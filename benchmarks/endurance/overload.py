@@ -101,9 +101,10 @@ class Overload:
 
 
 async def overload(
-    served: Served, questions: list[Question], clients: int, seconds: float, factor: float, patient: float
+    served: Served, questions: list[Question], sentences: int, clients: int, seconds: float, factor: float,
+    patient: float,
 ) -> dict[str, Any]:
-    """Measure what the server can take, then send `factor` times that for `seconds`."""
+    """Measure what the server can take, then send `factor` times that for `seconds`. A question has so many `sentences`."""
     supply = distinct(questions)
     first = Ledger()
     warming = Asker(served.address, first, 60.0)
@@ -137,7 +138,8 @@ async def overload(
         "metrics minus clients": ledger.differences(before, after),
         "refusals counted minus 429s": growth(before, after, "attentive_requests_rejected_total")
         - ledger.statuses["429"],
-        "sentences counted minus answers": growth(before, after, "attentive_request_success_total") - ledger.answers,
+        "sentences counted minus answered": growth(before, after, "attentive_request_success_total")
+        - sentences * ledger.answers,
         "shared computations": growth(before, after, "attentive_requests_shared_total"),
         "memory": memory.summary(),
     }  # fmt: skip
