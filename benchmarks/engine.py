@@ -4,7 +4,9 @@
     python -m benchmarks.engine --random base --vocabulary 32000 --batches 32 64 --threads 2
 
 Every engine sits in a process of its own. For each batch size and search they take turns, A B C A B C, on the same
-sentences; medians are compared. With --device cuda the same is measured on a GPU, ours with torch.
+sentences; medians are compared. With --device cuda the same is measured on a GPU, ours as the server's worker runs it, and
+then how near a decode step comes to the limit of the memory's bandwidth (decode_limit) and how many targets depend on
+their neighbours (independence).
 """
 
 from __future__ import annotations
@@ -17,6 +19,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast
 
@@ -37,6 +40,9 @@ _CPU = (
     "attentive-native:float32", "ctranslate2:float32", "ctranslate2-workers:float32", "huggingface:float32",
 )  # fmt: skip
 _CUDA = ("attentive-torch:bfloat16", "ctranslate2:float16", "huggingface:bfloat16")
+_LIBRARIES = {"ctranslate2": "ctranslate2", "ctranslate2-workers": "ctranslate2", "huggingface": "transformers"}
+_BATCHES = {"cpu": (1, 8, 32, 64, 128), "cuda": (1, 8, 32, 64, 128, 256)}
+_HUGGINGFACE_BATCHES = {"cpu": (1, 32, 64), "cuda": (1, 256)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,12 +66,15 @@ class Work:
 def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     options = _parser().parse_args(arguments)
+    options.batches = options.batches or _BATCHES[options.device]
+    options.huggingface_batches = options.huggingface_batches or _HUGGINGFACE_BATCHES[options.device]
     try:
         with tempfile.TemporaryDirectory() as scratch:
             work = _random_work(options, Path(scratch)) if options.random else _real_work(options)
             specs = _specs(options, work.folder, Path(scratch))
             memory = measure_memory(specs, work) if options.memory else []
             rows = measure(specs, work, options)
+            device = _device_figures(work, options) if options.device == "cuda" or options.device_figures else {}
     except (ValueError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -77,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             "model": work.folder.name, "threads": options.threads, "device": options.device, "rounds": options.rounds,
             "direction": None if work.fixed else options.direction, "sets": options.sets,
         }  # fmt: skip
-        report.write(options.json, {"benchmark": "engine", **settings, "rows": rows, "memory": memory})
+        report.write(options.json, {"benchmark": "engine", **settings, "rows": rows, "memory": memory, **device})
     return 0
 
 
@@ -116,6 +125,29 @@ def measure_memory(specs: Sequence[Spec], work: Work, batch: int = 64) -> list[d
             engine.translate(work.sources[: 2 * batch], batch, 1, work.limit)
             found.append({"engine": spec.name, "batch": batch, "peak_bytes": engine.peak_bytes(), "loaded": loaded})
     return found
+
+
+def _device_figures(work: Work, options: argparse.Namespace) -> dict[str, Any]:
+    """Print and return what bounds a decode step, and how many targets depend on their neighbours."""
+    # Imported here: processes of the engines import this module, and torch must not weigh on those that do without it.
+    from benchmarks import decode_limit, independence
+    from benchmarks.backends import open_model
+
+    precision = next((name.partition(":")[2] for name in options.engines or _CUDA if name.startswith("attentive")), "bfloat16")
+    slots = [batch for batch in options.batches if batch in (1, 64) or batch == max(options.batches)]
+    limits = decode_limit.measure(work.folder, options.device, precision, slots, options.tokens, options.tokens)
+    print(decode_limit.describe(limits))
+    opened = open_model(
+        work.folder.path, engine="torch", precision=precision, device=options.device, slots=64, threads=options.threads
+    )
+    sources = [tuple(source) for source in work.sources[: options.independence]]
+    batched, shuffled = independence.compare(opened, sources, 1, work.limit)
+    cells = ("torch", precision, "greedy", len(sources), batched, shuffled)
+    print(report.table(independence.HEADER, [cells]))
+    return {
+        "limits": [decode_limit.to_json(limit) for limit in limits],
+        "independence": dict(zip(independence.HEADER, cells, strict=True)),
+    }
 
 
 def _rows(
@@ -184,6 +216,9 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
     rows = max(64, max(options.batches) * max(options.beams))
     for text in options.engines or (_CPU if options.device == "cpu" else _CUDA):
         kind, _, precision = text.partition(":")
+        if not options.engines and kind in _LIBRARIES and find_spec(_LIBRARIES[kind]) is None:
+            print(f"{text} is left out: {_LIBRARIES[kind]} is not installed.", file=sys.stderr)
+            continue
         specs.append(
             Spec(cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, options.device)
         )
@@ -211,15 +246,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--direction", default="en-de")
     parser.add_argument("--sentences", type=int, default=2000, help="at most so many sentences")
     parser.add_argument("--longest", type=int, default=200, help="longest source in tokens; longer ones are left out")
-    parser.add_argument("--batches", type=int, nargs="+", default=[1, 8, 32, 64, 128], help="sentences decoded together")
+    parser.add_argument("--batches", type=int, nargs="+", help=f"sentences decoded together (default: {_BATCHES})")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4], help="1 is greedy")
     parser.add_argument("--batches-per-run", type=int, default=6, help="a run translates so many batches ...")
     parser.add_argument("--least", type=int, default=32, help="... and at least so many sentences")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each engine that count; one more warms up")
     parser.add_argument("--engines", nargs="+", metavar="KIND:PRECISION", help=f"default: {' '.join(_CPU)}")
-    parser.add_argument("--huggingface-batches", type=int, nargs="+", default=[1, 32, 64], help="greedy only")
+    parser.add_argument("--huggingface-batches", type=int, nargs="+", help=f"greedy only (default: {_HUGGINGFACE_BATCHES})")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--device-figures", action="store_true", help="also on a CPU what is always measured on a GPU")
+    parser.add_argument("--independence", type=int, default=500, help="sentences compared alone and in batches (GPU)")
     parser.add_argument("--memory", action="store_true", help="also measure peak memory at batch 64")
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser

@@ -20,7 +20,7 @@ from model.options import DecodingOptions
 from model.search import translate
 
 Ids = tuple[int, ...]
-_HEADER = ("engine", "precision", "search", "sentences", "differ in batches", "differ shuffled")
+HEADER = ("engine", "precision", "search", "sentences", "differ in batches", "differ shuffled")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -45,30 +45,32 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (ValueError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 2
-    print(report.table(_HEADER, rows))
+    print(report.table(HEADER, rows))
     if options.json:
-        results = [dict(zip(_HEADER, row, strict=True)) for row in rows]
+        results = [dict(zip(HEADER, row, strict=True)) for row in rows]
         report.write(options.json, {"benchmark": "independence", "batch": options.batch, "rows": results})
     return int(any(row[4] or row[5] for row in rows))
 
 
-def compare(opened: OpenModel, sources: Sequence[Ids], beam: int) -> tuple[int, int]:
-    """How many targets differ from those found alone: in batches in order, and in batches in another order."""
-    alone = [_targets(opened, [source], beam)[0] for source in tqdm(sources, desc=f"alone, beam {beam}", disable=None)]
-    batched = _targets(opened, sources, beam)
+def compare(opened: OpenModel, sources: Sequence[Ids], beam: int, longest: int | None = None) -> tuple[int, int]:
+    """How many targets (of at most `longest` tokens) differ from those found alone: in batches in order, and in batches
+    in another order."""
+    options = DecodingOptions(beam_size=beam, max_length=longest)
+    alone = [_targets(opened, [source], options)[0] for source in tqdm(sources, desc=f"alone, beam {beam}", disable=None)]
+    batched = _targets(opened, sources, options)
     order = list(range(len(sources)))
     random.Random(1).shuffle(order)
-    shuffled = dict(zip(order, _targets(opened, [sources[i] for i in order], beam), strict=True))
+    shuffled = dict(zip(order, _targets(opened, [sources[i] for i in order], options), strict=True))
     return (
         sum(a != b for a, b in zip(alone, batched, strict=True)),
         sum(target != shuffled[i] for i, target in enumerate(alone)),
     )
 
 
-def _targets(opened: OpenModel, sources: Sequence[Ids], beam: int) -> list[Ids]:
+def _targets(opened: OpenModel, sources: Sequence[Ids], options: DecodingOptions) -> list[Ids]:
     config = opened.config
     found = translate(
-        opened.backend, sources, DecodingOptions(beam_size=beam),
+        opened.backend, sources, options,
         start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
     )  # fmt: skip
     return [hypotheses[0].tokens for hypotheses in found]

@@ -1,47 +1,51 @@
-"""Decode steps with fixed shapes: one CUDA graph per bucket of slots and positions, behind can_use and replay.
+"""Decode steps with fixed shapes: one CUDA graph per bucket, behind can_use and replay.
 
-A step runs over slots 0 .. R-1, those that take part and those that do not, and over the first P positions of their keys
-and values, where R and P are the smallest buckets that hold everybody. Lengths live on the device and mask what is not
-there, so one graph serves every mixture of lengths. With kernels (`fused`) each row reads its own length only, and P is
-simply all the room there is: one graph per R. Next tokens are chosen on the device and may be fed back there, so that
-several greedy steps run before the host looks (`burst`). `launch` does not even wait for them: newcomers are encoded on a
-stream of their own meanwhile. Without capture, as on a CPU, the same steps run kernel by kernel.
+A step runs over all R slots, those that take part and those that do not: a product of other rows may sum in another
+order, and a translation does not depend on its neighbours. Lengths live on the device and mask what is not there, so one
+graph serves every mixture of lengths. With kernels (`fused`) each row reads its own length only; without, a step sees the
+first P positions of all, P the smallest bucket that holds everybody. Next tokens are chosen on the device and may be fed
+back there, so that several greedy steps run before the host looks (`burst`). `launch` does not even wait for them:
+newcomers are encoded on a stream of their own meanwhile. Without capture, as on a CPU, the same steps run kernel by kernel.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from model.inference import MaskedHeads, TorchBackend, head_gates
+from model.inference import MaskedHeads, TorchBackend, head_gates, pad_ids
 from model.search import StepOutput
 from model.transformer import HeadGates, Transformer
 from server.worker.fused import FusedStep, SlotKernels
 from server.worker.static_cache import StaticCache
 
-_ROWS = (1, 2, 4, 8, 16, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 _LEAST_POSITIONS = 32
+_LEAST_ENCODED = 2048
+"""Padded tokens that a batch has at least when it is encoded on a GPU."""
 _CANDIDATES = (1, 8, 16, 64)
 _SEEN = 3
 """A bucket is captured when it is wanted the _SEEN-th time: capturing costs as much as many steps."""
 _WARM_UP = 2
+_CHUNK = 4
+"""Steps of a burst that are captured together: one launch, and nothing to copy between them."""
 _EXACT, _ROUNDED = 1e-2, 0.2
 """Log-probabilities of a replayed step may differ by so much from plain torch: in float32, in half precision."""
 
 
 @dataclass(frozen=True, slots=True)
 class _Bucket:
-    """Shape of a step: slots, positions, candidates per row."""
+    """Shape of what is captured: slots, positions, candidates per row, and how many steps follow one another."""
 
     rows: int
     positions: int
     candidates: int
+    steps: int = 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +63,7 @@ class StepGraphs:
 
     def __init__(self, capture: bool) -> None:
         self._capture = capture
-        self._graphs: dict[_Bucket, tuple[torch.cuda.CUDAGraph, _Chosen]] = {}
+        self._graphs: dict[_Bucket, tuple[torch.cuda.CUDAGraph, list[_Chosen]]] = {}
         self._wanted: dict[_Bucket, int] = {}
         self._pool: Any = None
 
@@ -71,12 +75,12 @@ class StepGraphs:
         self._wanted[bucket] = self._wanted.get(bucket, 0) + 1
         return self._capture and bucket not in self._graphs and self._wanted[bucket] >= _SEEN
 
-    def replay(self, bucket: _Bucket) -> _Chosen:
+    def replay(self, bucket: _Bucket) -> list[_Chosen]:
         graph, chosen = self._graphs[bucket]
         graph.replay()
         return chosen
 
-    def record(self, bucket: _Bucket, graph: torch.cuda.CUDAGraph, chosen: _Chosen) -> None:
+    def record(self, bucket: _Bucket, graph: torch.cuda.CUDAGraph, chosen: list[_Chosen]) -> None:
         self._graphs[bucket] = (graph, chosen)
 
     def clear(self) -> None:
@@ -147,6 +151,11 @@ class GraphedBackend(TorchBackend):
         self._before: Any = None
         """An event before the steps under way, None where there are none."""
 
+    @property
+    def fused(self) -> bool:
+        """Whether steps are made of kernels, else of torch's operations with masks."""
+        return self._fused is not None
+
     @torch.inference_mode()
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[MaskedHeads] = ()
@@ -155,7 +164,15 @@ class GraphedBackend(TorchBackend):
         this runs beside the steps, in which `slots` take no part."""
         self._room(max(len(source) for source in sources))
         with self._stream():
-            super().prefill(sources, slots, masked_heads)
+            if any(masked_heads) or self.device.type == "cpu":
+                super().prefill(sources, slots, masked_heads)
+                return
+            # Small products sum in another order than large ones: rows of nothing make every batch a large one.
+            width = max(len(source) for source in sources)
+            filling = [[self.end]] * max(0, -(-_LEAST_ENCODED // width) - len(sources))
+            ids, mask = pad_ids([*sources, *filling], self.transformer.config.pad_id, self.device)
+            memory = self.transformer.encode(ids, mask)
+            self.transformer.write_cross(memory, [len(source) for source in sources], self.cache, list(slots))
 
     def step(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
@@ -197,28 +214,32 @@ class GraphedBackend(TorchBackend):
             positions *= 2
         vocabulary = self.transformer.config.vocab_size
         bucket = _Bucket(
-            rows=next((rows for rows in _ROWS if max(slots) < rows <= self.slots), self.slots),
+            rows=self.slots,
             positions=min(positions, self.cache.room) if self._fused is None else self.cache.room,
             candidates=min(vocabulary, next((c for c in _CANDIDATES if c >= candidates), candidates)),
         )
         gates = self._gates(range(bucket.rows))
         self.cache.view(bucket.rows, bucket.positions)
-        if gates is None and self._graphs.due(bucket):
-            self._capture(bucket)
+        chunks = [replace(bucket, steps=_CHUNK)] * (steps // _CHUNK) + [bucket] * (steps % _CHUNK)
+        for chunk in dict.fromkeys(chunks):
+            if gates is None and self._graphs.due(chunk):
+                self._capture(chunk)
         self._send(slots, tokens, forced)
-        results = [self._once(bucket, gates, last=step == steps - 1) for step in range(steps)]
+        results: list[_Chosen] = []
+        for number, chunk in enumerate(chunks, 1):
+            results += self._once(chunk, gates, last=number == len(chunks))
         for slot in slots:
             self.cache.lengths[slot] += steps
         return results
 
-    def _once(self, bucket: _Bucket, gates: HeadGates | None, *, last: bool) -> _Chosen:
+    def _once(self, bucket: _Bucket, gates: HeadGates | None, *, last: bool) -> list[_Chosen]:
         if gates is not None or not self._graphs.can_use(bucket):
-            return self._compute(bucket, gates)
-        self.captured += 1
+            return [self._compute(bucket, gates) for _ in range(bucket.steps)]
+        self.captured += bucket.steps
         chosen = self._graphs.replay(bucket)
         if last:
             return chosen
-        return _Chosen(chosen.ids.clone(), chosen.scores.clone(), chosen.wanted.clone())
+        return [_Chosen(one.ids.clone(), one.scores.clone(), one.wanted.clone()) for one in chosen]
 
     def _compute(self, bucket: _Bucket, gates: HeadGates | None) -> _Chosen:
         """The step itself: no shape in it depends on the data, and the host is not asked anything."""
@@ -250,7 +271,7 @@ class GraphedBackend(TorchBackend):
         torch.cuda.current_stream(self.device).wait_stream(beside)
         graph = torch.cuda.CUDAGraph()
         with torch.cuda.graph(graph, pool=self._graphs.pool, capture_error_mode="thread_local"):
-            chosen = self._compute(bucket, None)
+            chosen = [self._compute(bucket, None) for _ in range(bucket.steps)]
         self._graphs.record(bucket, graph, chosen)
 
     def _send(self, slots: Sequence[int], tokens: Sequence[int], forced: Sequence[int]) -> None:

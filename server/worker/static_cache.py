@@ -46,11 +46,12 @@ class StaticCache(KVCache):
         self._seen = (rows, positions)
 
     def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
-        """Cross-attention keys and values (B, H, S, D) of newly encoded sources, for which `ensure` made room."""
+        """Cross-attention keys and values (B, H, S, D) of newly encoded sources, for which `ensure` made room. Rows beyond
+        those of `slots` are let go."""
         if layer == 0:
             self._newcomers = to_device(torch.tensor(slots), self._device)
-        self.cross_keys[layer, self._newcomers, :, : keys.shape[2]] = keys
-        self.cross_values[layer, self._newcomers, :, : keys.shape[2]] = values
+        self.cross_keys[layer, self._newcomers, :, : keys.shape[2]] = keys[: len(slots)]
+        self.cross_values[layer, self._newcomers, :, : keys.shape[2]] = values[: len(slots)]
 
     def begin(self, slots: list[int], source_lengths: list[int]) -> None:
         super().begin(slots, source_lengths)
