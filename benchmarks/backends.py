@@ -12,6 +12,7 @@ from model.folder import ModelFolder, read_folder
 from model.native.backend import open_backend
 from model.native.build import build
 from model.native.engine import Precision
+from model.native.isa import Isa
 from model.search import Backend
 from model.tokenizer import Tokenizer
 
@@ -30,23 +31,25 @@ class OpenModel:
 
 
 def open_model(
-    path: Path, *, engine: Engine = "torch", precision: str = "float32", device: str = "cpu", slots: int, threads: int
-) -> OpenModel:
-    """Load the folder at `path`. Raises ValueError for a precision that the engine does not have."""
+    path: Path, *, engine: Engine = "torch", precision: str = "float32", device: str = "cpu", slots: int, threads: int,
+    isa: Isa = "auto",
+) -> OpenModel:  # fmt: skip
+    """Load the folder at `path`; `isa` is the native engine's instruction set. Raises ValueError for a precision that the
+    engine does not have."""
     folder = read_folder(path)
     if engine == "native":
-        backend = _native(folder, precision, slots, threads)
+        backend = _native(folder, precision, slots, threads, isa)
     else:
         backend = _torch(folder, precision, device, slots, threads)
     directions = tuple(f"{source}-{target}" for source, target in folder.pairs)
     return OpenModel(folder.name, folder.model, folder.load_tokenizer(), backend, directions)
 
 
-def _native(folder: ModelFolder, precision: str, slots: int, threads: int) -> Backend:
+def _native(folder: ModelFolder, precision: str, slots: int, threads: int, isa: Isa) -> Backend:
     if precision not in ("float32", "int8"):
         raise ValueError(f"The native engine has float32 and int8, not {precision}.")
     wanted: Precision = "int8" if precision == "int8" else "float32"
-    return open_backend(folder, build(), slots=slots, threads=threads, precision=wanted)
+    return open_backend(folder, build(isa=isa), slots=slots, threads=threads, precision=wanted)
 
 
 def _torch(folder: ModelFolder, precision: str, device: str, slots: int, threads: int) -> Backend:

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any, Literal, Protocol
 
 from model.folder import read_folder
+from model.native.isa import Isa
 
 Ids = Sequence[int]
 Kind = Literal["attentive-native", "attentive-torch", "ctranslate2", "ctranslate2-workers", "huggingface"]
@@ -32,6 +33,7 @@ class Spec:
     threads: int
     rows: int
     device: str = "cpu"
+    isa: Isa = "auto"
 
     @property
     def name(self) -> str:
@@ -66,7 +68,7 @@ class Attentive:
 
         self._opened = open_model(
             spec.folder, engine="native" if spec.kind == "attentive-native" else "torch", precision=spec.precision,
-            device=spec.device, slots=spec.rows, threads=spec.threads,
+            device=spec.device, slots=spec.rows, threads=spec.threads, isa=spec.isa,
         )  # fmt: skip
 
     def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:

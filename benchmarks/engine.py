@@ -21,7 +21,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, cast, get_args
 
 from tqdm import tqdm
 
@@ -30,6 +30,7 @@ from benchmarks.contestants import Ids, Kind, Spec
 from benchmarks.isolated import ContestantFailed, Isolated, Run
 from benchmarks.sets import choose, read_sets
 from model.folder import ModelFolder, read_folder
+from model.native.isa import Isa
 from model.training.evaluate import score
 
 _HEADER = ("search", "batch", "engine", "sentences/s", "tokens/s", "ratio", "same", "BLEU")
@@ -83,8 +84,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(report.table(("engine", "peak MB"), [(row["engine"], row["peak_bytes"] / 1e6) for row in memory]))
     if options.json:
         settings = {
-            "model": work.folder.name, "threads": options.threads, "device": options.device, "rounds": options.rounds,
-            "direction": None if work.fixed else options.direction, "sets": options.sets,
+            "model": work.folder.name, "threads": options.threads, "device": options.device, "isa": options.isa,
+            "rounds": options.rounds, "direction": None if work.fixed else options.direction, "sets": options.sets,
         }  # fmt: skip
         report.write(options.json, {"benchmark": "engine", **settings, "rows": rows, "memory": memory, **device})
     return 0
@@ -220,7 +221,7 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
             print(f"{text} is left out: {_LIBRARIES[kind]} is not installed.", file=sys.stderr)
             continue
         specs.append(
-            Spec(cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, options.device)
+            Spec(cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, options.device, options.isa)
         )
         if kind.startswith("ctranslate2") and not (scratch / f"ctranslate2-{precision}").exists():
             from model.marian.export_ctranslate2 import export_ctranslate2
@@ -255,6 +256,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--huggingface-batches", type=int, nargs="+", help=f"greedy only (default: {_HUGGINGFACE_BATCHES})")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set that all keep to, on a CPU")
     parser.add_argument("--device-figures", action="store_true", help="also on a CPU what is always measured on a GPU")
     parser.add_argument("--independence", type=int, default=500, help="sentences compared alone and in batches (GPU)")
     parser.add_argument("--memory", action="store_true", help="also measure peak memory at batch 64")

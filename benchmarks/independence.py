@@ -10,12 +10,14 @@ import random
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import get_args
 
 from tqdm import tqdm
 
 from benchmarks import report
 from benchmarks.backends import OpenModel, open_model
 from benchmarks.sets import choose, read_sets
+from model.native.isa import Isa
 from model.options import DecodingOptions
 from model.search import translate
 
@@ -33,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         for precision in options.precision:
             opened = open_model(
                 options.model, engine=options.engine, precision=precision, device=options.device,
-                slots=options.batch * max(options.beams), threads=options.threads,
+                slots=options.batch * max(options.beams), threads=options.threads, isa=options.isa,
             )  # fmt: skip
             target = options.direction.split("-", 1)[1]
             limit = opened.config.max_length
@@ -48,7 +50,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(report.table(HEADER, rows))
     if options.json:
         results = [dict(zip(HEADER, row, strict=True)) for row in rows]
-        report.write(options.json, {"benchmark": "independence", "batch": options.batch, "rows": results})
+        report.write(options.json, {"benchmark": "independence", "batch": options.batch, "isa": options.isa, "rows": results})
     return int(any(row[4] or row[5] for row in rows))
 
 
@@ -89,6 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--precision", nargs="+", default=["int8", "float32"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of the native engine")
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 

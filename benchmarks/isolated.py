@@ -5,7 +5,8 @@ from __future__ import annotations
 import multiprocessing
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -13,8 +14,17 @@ from types import TracebackType
 from typing import Any, Self
 
 from benchmarks.contestants import Ids, Spec, build
+from model.native.isa import Isa
 
 _STARTUP_SECONDS = 300.0
+_LIMITS: dict[Isa, dict[str, str]] = {
+    "auto": {},
+    "avx512": {},
+    "avxvnni": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2_VNNI", "ATEN_CPU_CAPABILITY": "avx2"},
+    "avx2": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
+}
+"""What keeps CTranslate2, oneDNN, which does its products, and torch to an instruction set. CTranslate2's own variable alone
+leaves oneDNN free to use everything that the processor has."""
 
 
 class ContestantFailed(RuntimeError):
@@ -40,7 +50,8 @@ class Isolated:
         # Read when the libraries are first imported, so set before the process starts. Waiting threads must not spin:
         # the next one to be measured needs the cores.
         os.environ.update(OMP_NUM_THREADS=str(spec.threads), MKL_NUM_THREADS=str(spec.threads))
-        self._process.start()
+        with _environment(_LIMITS[spec.isa]):
+            self._process.start()
         other.close()
         self._ask(None)
 
@@ -77,6 +88,20 @@ class Isolated:
         if error is not None:
             raise ContestantFailed(f"{self.spec.name}: {error}")
         return answer
+
+
+@contextmanager
+def _environment(variables: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in variables}
+    os.environ.update(variables)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value
 
 
 def _serve(spec: Spec, pipe: Connection) -> None:

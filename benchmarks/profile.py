@@ -18,12 +18,13 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args
 
 from benchmarks import report
 from benchmarks.backends import OpenModel, open_model
 from benchmarks.random_model import random_sources, write_random_model
 from model.config import ModelConfig
+from model.native.isa import Isa
 from model.options import DecodingOptions
 from model.search import StepOutput, translate
 
@@ -174,7 +175,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             path = write_random_model(Path(scratch) / "random", options.random, options.vocabulary).path
         opened = open_model(
             path, engine=options.engine, precision=options.precision, slots=options.batch * options.beam,
-            threads=options.threads,
+            threads=options.threads, isa=options.isa,
         )  # fmt: skip
     found = measure(opened, options)
     limit = peak_products(options.precision, options.threads)
@@ -204,6 +205,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tokens", type=int, default=32, help="source and target length")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of the native engine")
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 

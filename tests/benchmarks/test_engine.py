@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,21 @@ def test_an_engine_that_cannot_load_says_why(weights: Path, tmp_path: Path) -> N
     spec = Spec("attentive-torch", "int3", weights, tmp_path, threads=1, rows=1)
     with pytest.raises(ContestantFailed, match="int3 needs the native engine"), Isolated(spec):
         pass
+
+
+def test_all_engines_keep_to_an_instruction_set(weights: Path, development: Path, tmp_path: Path) -> None:
+    try:
+        check_cpu("avx2")
+    except NativeUnavailable as unavailable:
+        pytest.skip(str(unavailable))
+    output, before = tmp_path / "engine.json", dict(os.environ)
+    command = ["--model", str(weights), "--data", str(development), "--sets", "small", "--batches", "2", "--beams", "1"]
+    command += ["--sentences", "4", "--least", "4", "--rounds", "1", "--isa", "avx2", "--json", str(output)]
+    assert engine.main([*command, "--engines", "attentive-native:float32", "ctranslate2:float32"]) == 0
+    results = json.loads(output.read_text(encoding="utf-8"))
+    assert results["isa"] == "avx2"
+    assert [row["same"] for row in results["rows"]] == ["100%", "100%"]
+    assert {name for name in os.environ if "ISA" in name} == {name for name in before if "ISA" in name}
 
 
 def test_a_missing_direction_is_one_sentence(
