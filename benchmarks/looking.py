@@ -43,6 +43,11 @@ class Caller:
         """The attention of a translation that was served."""
         return await self._ask("GET", f"/attention?{urlencode({'id': id, **parameters})}", b"")
 
+    async def hang_up(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+        await asyncio.sleep(0)  # the loop closes it in its next turn
+
     async def _ask(self, method: str, path: str, body: bytes) -> bytes:
         status, _, answer = await self._connection.exchange(method, path, body)
         if status != 200:
@@ -54,7 +59,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The command line."""
     options = _parser().parse_args(arguments)
     try:
-        rows, shape = asyncio.run(measure(Caller(options.url, options.direction), options.text, options.rounds))
+        rows, shape = asyncio.run(measure(options.url, options.direction, options.text, options.rounds))
     except (ValueError, OSError, EOFError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -65,8 +70,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-async def measure(caller: Caller, text: str, rounds: int) -> tuple[list[dict[str, Any]], str]:
+async def measure(url: str, direction: str, text: str, rounds: int) -> tuple[list[dict[str, Any]], str]:
     """Median milliseconds of every kind of request, each `rounds` times in turn, and what was looked at, in words."""
+    caller = Caller(url, direction)
+    try:
+        return await _measure(caller, text, rounds)
+    finally:
+        await caller.hang_up()
+
+
+async def _measure(caller: Caller, text: str, rounds: int) -> tuple[list[dict[str, Any]], str]:
     id = str(json.loads(await caller.translate(text))["id"])
     found = json.loads(await caller.look(id, format="json"))
     requests: dict[str, Callable[[], Awaitable[bytes]]] = {

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import random
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -119,6 +121,22 @@ def test_a_look_is_taken_with_the_engine_that_decodes(library: Path, tmp_path: P
         maps = engines.look_inside(served.backend, AttentionJob(1, "tiny", source, best.tokens, masked))
         assert tuple(maps.token_scores[: len(best.token_scores)].tolist()) == best.token_scores
         assert maps.cross.shape == (2, 2, len(best.tokens) + 1, len(source))
+
+
+def test_a_worker_on_the_native_engine_needs_no_torch(library: Path, tmp_path: Path) -> None:
+    folder = save(tmp_path / "tiny")
+    program = """
+import sys
+from server.worker import engines, runner
+from server.worker.options import WorkerOptions
+from server.worker.protocol import AttentionJob
+options = WorkerOptions(device="cpu", dtype="int8", threads=1, slots=2)
+served = engines.open_model(sys.argv[1], engines.find_place(options, 0), options)
+served.backend.prefill([[5, 3]], [0], [(("cross", 0, 1),)])
+engines.look_inside(served.backend, AttentionJob(1, "tiny", (5, 3), (6,), (("encoder", 1, 0),), vectors_of=("cross", 0, 0)))
+sys.exit("torch" in sys.modules or served.engine != "native")
+"""
+    assert subprocess.run([sys.executable, "-c", program, str(folder.path)], check=False).returncode == 0
 
 
 def test_where_it_cannot_be_compiled_it_stays_and_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
