@@ -144,7 +144,7 @@
   const way = (item) => { const leg = item.paragraph.route[item.paragraph.legs - 1]; return { source: leg.source, target: leg.target }; };
   async function look(item) {
     if (!looks.has(item)) {
-      const wanted = { figures: true, numbers: "uint16", format: "json" };
+      const wanted = { figures: true, numbers: "uint16", format: "json", ...(state.options.masked_heads ? {} : { alignment: "similarity" }) };
       const found = ask("/attention?" + query(address(item, wanted))).catch((error) => {
         // The server may keep no history, or have forgotten: the pair itself says as much.
         if (/no longer kept|no history|No translation has/.test(error.message)) return ask("/attention?" + query(pair(item, item.sentence.target, wanted)));
@@ -214,7 +214,7 @@
     else item.sources = new Map();
     const shown = (kind) => document.querySelector(`#translate .w.${kind}`);
     const key = (kind, text) => (shown(kind) ? [el("span", { class: "w " + kind }, "abc"), ` ${text}  `] : []);
-    $("legend").replaceChildren(...key("unsure", "the model was unsure (< 25 %)"), ...key("missed", "hardly looked at: perhaps left out"));
+    $("legend").replaceChildren(...key("unsure", "the model was unsure (< 25 %)"), ...key("missed", "hardly looked at: perhaps left out"), "Point at a word: shaded words were looked at, framed ones belong to it.");
   }
   function light(item, side, i) {
     const { rows, columns, data } = item.soft;
@@ -256,19 +256,21 @@
   }
   function attention(host, item, found) {
     const told = ({ kind, level }, queryAt, keyAt) => {
-      if (kind !== "cross" || level !== "word") return;
+      if (kind !== "alignment" && (kind !== "cross" || level !== "word")) return;
       if (queryAt !== null) light(item, "target", queryAt);
       else if (keyAt !== null) light(item, "source", keyAt);
       else light(item);
     };
+    const json = (asked) => el("button", { type: "button", class: "quiet", onclick: () => source("GET", "/attention?" + query(address(item, asked))) }, "JSON & curl");
     const tools = (view) => {
+      if (view.kind === "alignment") return [json({ alignment: found.alignment.method, kind: "cross", level: "word", head: "mean" })];
       const asked = { kind: view.kind, level: view.level, ...(view.view === "map" ? { layer: view.layer } : {}), ...(view.head === "rollout" ? { rollout: true } : view.view === "map" ? { head: view.head } : {}) };
       const picture = (format) => {
         const path = "/attention?" + query(address(item, { ...asked, format })), file = `attention.${format}`;
         const fetched = (event) => { event.preventDefault(); guard(download)(path, file); };
         return el("a", { href: path, class: "note", onclick: fetched }, format.toUpperCase());
       };
-      return [picture("svg"), picture("png"), el("button", { type: "button", class: "quiet", onclick: () => source("GET", "/attention?" + query(address(item, asked))) }, "JSON & curl")];
+      return [picture("svg"), picture("png"), json(asked)];
     };
     Views.panel(host, found, state.panel, { told, changed: remember, tools });
   }
@@ -394,7 +396,7 @@
     if (TABS.includes(wanted.get("tab"))) state.tab = wanted.get("tab");
     const among = (value, list, fallback) => (list.includes(value) ? value : fallback);
     const head = wanted.get("head");
-    state.panel = { kind: among(wanted.get("kind"), ["cross", "encoder", "decoder"], "cross"), level: among(wanted.get("level"), ["word", "piece"], "word"), view: among(wanted.get("view"), ["map", "model", "figures"], "map"),
+    state.panel = { kind: among(wanted.get("kind"), ["cross", "encoder", "decoder", "alignment"], "cross"), level: among(wanted.get("level"), ["word", "piece"], "word"), view: among(wanted.get("view"), ["map", "model", "figures"], "map"),
       layer: /^\d{1,3}$/.test(wanted.get("layer")) ? Number(wanted.get("layer")) : null, head: /^\d{1,3}$/.test(head) ? Number(head) : among(head, ["mean", "max", "rollout"], "mean") };
     state.wish = /^\d{1,4}$/.test(wanted.get("s")) ? Number(wanted.get("s")) : undefined;
     if (wanted.get("q")) {

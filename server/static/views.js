@@ -424,16 +424,21 @@ const Views = (() => {
   }
 
   // -- the attention panel: everything about one look ---------------------------------------------------------------
-  const KINDS = [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]];
+  const KINDS = [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"], ["alignment", "Alignment"]];
   const SAYS = {
     cross: "Each word of the translation (row) and the source words (columns) it looked at.",
     encoder: "Each source word (row) and the source words (columns) it looked at.",
     decoder: "Each word of the translation (row) and what was already written (columns). The empty triangle is the mask: no look ahead.",
   };
+  const METHODS = {
+    similarity: "Which words belong together. It is not attention: the model reads both sentences, and words fit whose encoder states are alike and which it translates into each other.",
+    attention: "The source word that each word of the translation looked at most, by the heads that align best.",
+  };
   const start = () => ({ kind: "cross", layer: null, head: "mean", level: "word", view: "map" });
   /** Draws the panel into `host`. `state` (see `start`) is kept up to date; `told(kind, query, key)` hears the pointer in words. */
   function panel(host, look, state, { told = () => {}, changed = () => {}, tools = () => [] } = {}) {
-    const [layers, heads] = look.maps[state.kind].shape;
+    const aligning = state.kind === "alignment";
+    const [layers, heads] = look.maps[aligning ? "cross" : state.kind].shape;
     if (state.layer === null || state.layer >= layers) state.layer = state.kind === "cross" ? Math.min(look.alignment.layer, layers - 1) : layers - 1;
     if (typeof state.head === "number" && state.head >= heads) state.head = "mean";
     const set = (change) => {
@@ -447,15 +452,16 @@ const Views = (() => {
     };
     const range = (n) => [...Array(n).keys()];
     const headings = [["mean", "mean of heads"], ["max", "max of heads"], ...range(heads).map((h) => [h, `head ${h}`]), ["rollout", "rollout"]];
-    const controls = el("div", { class: "controls" },
-      segmented("Attention", KINDS, state.kind, keep("kind")),
+    const controls = el("div", { class: "controls" }, segmented("Attention", KINDS, state.kind, keep("kind")));
+    const body = el("div");
+    host.replaceChildren(controls, body);
+    if (aligning) return wordLinks(body, look, state, told, tools(state));
+    controls.append(
       segmented("View", [["map", "Map & lines"], ["model", "All heads"], ["figures", "Numbers"]], state.view, keep("view")),
       segmented("Level", [["word", "words"], ["piece", "pieces"]], state.level, keep("level")));
     if (state.view === "map") controls.append(
       select("Layer", range(layers).map((l) => [l, `layer ${l}`]), state.layer, keep("layer")),
       select("Head", headings, state.head, keep("head")));
-    const body = el("div");
-    host.replaceChildren(controls, body);
     if (state.view === "map") mapAndLines(body, look, state, told, tools(state));
     else if (state.view === "model") {
       const card = el("div");
@@ -477,6 +483,19 @@ const Views = (() => {
     const speak = (query, key) => told(state, query, key);
     heat(grid, map, { label: name, told: speak });
     lines(threads, maps, { names: maps.map((_, h) => `head ${h}`), told: speak });
+  }
+  function wordLinks(body, look, state, told, tools) {
+    const real = (side) => [...side.words.keys()].filter((i) => side.words[i].start < side.words[i].end);
+    const rows = real(look.target), columns = real(look.source), data = new Float32Array(rows.length * columns.length);
+    for (const [source, target, weight] of look.alignment.links) data[rows.indexOf(target) * columns.length + columns.indexOf(source)] = weight;
+    const map = { rows: rows.length, columns: columns.length, data, queries: rows.map((i) => look.target.words[i].text), keys: columns.map((i) => look.source.words[i].text) };
+    const speak = (row, column) => told(state, row === null ? null : rows[row], column === null ? null : columns[column]);
+    const grid = el("div"), threads = el("div");
+    body.append(el("p", { class: "note" }, METHODS[look.alignment.method]), el("div", { class: "split" },
+      el("div", { class: "card" }, el("h3", {}, "Word alignment ", el("span", { class: "note" }, `by ${look.alignment.method}`), el("span", { class: "grow" }), ...tools), grid),
+      el("div", { class: "card" }, el("h3", {}, "Lines"), threads)));
+    heat(grid, map, { label: "Word alignment", told: speak, verb: "belongs to", top: 1 });
+    lines(threads, [map], { told: speak });
   }
   function figures(body, look, state, choose) {
     const bits = el("div"), diagonal = el("div"), rows = el("div");

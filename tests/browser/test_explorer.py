@@ -43,6 +43,16 @@ def test_the_model_view_enlarges_a_head(explorer: Any) -> None:
     assert explorer.locator("#panel-attention tbody tr").count() == 2 * 4
 
 
+def test_words_that_belong_together_are_framed_and_drawn(explorer: Any) -> None:
+    explorer.get_by_role("radio", name="Alignment").click()
+    assert "by attention" in explorer.inner_text("#panel-attention .card h3 >> nth=0")  # the model knows one direction
+    canvas = explorer.locator("#panel-attention canvas").first
+    canvas.focus()
+    canvas.press("ArrowRight")
+    assert "belongs to" in explorer.locator(".readout").first.inner_text()
+    assert explorer.locator("#output .w.on").count() == 1
+
+
 def test_the_trace_shows_the_beams_and_what_else_was_likely(explorer: Any) -> None:
     explorer.click("#tab-decoding")
     explorer.wait_for_selector("#panel-decoding svg .node.win")
