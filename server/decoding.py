@@ -9,12 +9,15 @@ from collections.abc import Callable
 from server.alignment import Aligner, proportional
 from server.catalog import Leg
 from server.metrics import Metrics
-from server.planning import Segment, lost, without
+from server.planning import Segment, retried
 from server.protection import put_back
 from server.single_flight import Seat, SingleFlight
 from server.translation import Sentence, TranslationRequest
 from server.worker.protocol import Translated
 from server.worker.supervisor import Supervisor, WorkerFailure
+
+_TRIES = 2
+"""How often a sentence is made again: without addresses and emoji, then without numbers."""
 
 
 class SentenceDecoder:
@@ -60,11 +63,14 @@ class SentenceDecoder:
     async def sentence(
         self, segment: Segment, leg: Leg, answer: Translated, request: TranslationRequest, priority: int
     ) -> Sentence:
-        """What the worker made of a segment, as text. A translation that lost an address or an emoji is made again
-        without them, and they are put back."""
+        """What the worker made of a segment, as text. A translation that lost an address, an emoji or a number is made
+        again without them, and they are put back."""
         best = leg.model.tokenizer.decode(answer.hypotheses[0].tokens)
-        if not segment.marks and (spans := lost(segment, best)):
-            segment = without(segment, spans, leg)
+        for _ in range(_TRIES):
+            again = retried(segment, best, leg)
+            if again is None:
+                break
+            segment = again
             if not segment.ids:
                 return copied(segment)
             seat = self.seat(segment, leg, request, priority)

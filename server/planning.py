@@ -8,8 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from server.catalog import Leg
+from server.numbers import lacks_numbers, numbers
 from server.placement import Mark
-from server.protection import addresses_and_emoji, in_capitals, in_small_letters, merged, take_out, unspeakable
+from server.protection import (
+    addresses_and_emoji,
+    in_capitals,
+    in_small_letters,
+    merged,
+    put_back,
+    take_out,
+    unspeakable,
+)
 from server.scripts import is_translatable
 from server.segmentation import Span, Split, cut, sentences
 
@@ -73,10 +82,20 @@ def without(segment: Segment, spans: Sequence[Span], leg: Leg) -> Segment:
     return dataclasses.replace(segment, ids=ids, read=read, marks=marks)
 
 
-def lost(segment: Segment, target: str) -> list[Span]:
-    """Addresses and emoji of the segment, as places in what the model read, if the target lacks any of them."""
-    spans = addresses_and_emoji(segment.read)
-    return spans if any(segment.read[start:end] not in target for start, end in spans) else []
+def retried(segment: Segment, target: str, leg: Leg) -> Segment | None:
+    """The segment to translate instead if the target lacks an address, an emoji or a number of it: without them. None if
+    nothing is missing. What was taken out before stays out."""
+    spans: list[Span] = []
+    if not segment.marks:
+        solid = addresses_and_emoji(segment.read)
+        spans = solid if any(segment.read[start:end] not in target for start, end in solid) else []
+    read = segment.read
+    if lacks_numbers(read, target):
+        if segment.marks:
+            read = put_back(segment.marks, read, read, ())
+            spans = unspeakable(read, leg.source, leg.model.tokenizer.encode(read, leg.target))
+        spans = [*spans, *addresses_and_emoji(read), *numbers(read)]
+    return without(dataclasses.replace(segment, read=read), merged(spans), leg) if spans else None
 
 
 def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Segment]:

@@ -1,6 +1,6 @@
-"""What a model cannot be trusted with inside a sentence: addresses, emoji, foreign scripts, capitals.
+"""What a model cannot be trusted with inside a sentence: addresses, emoji, numbers, foreign scripts, capitals.
 
-Addresses and emoji that a translation lost, and whatever the model's vocabulary can only spell in bytes, are taken out
+Addresses, emoji and numbers that a translation lost, and whatever the model's vocabulary can only spell in bytes, are taken out
 of the sentence before the model reads it and put back where the words around them went. A sentence in capitals is read
 in small letters and written in capitals again.
 """

@@ -132,6 +132,6 @@ def test_many_texts_with_markup_never_crowd_the_worker(client, engine):
         return future
 
     engine.attend, engine.delay = counting, 0.002
-    texts = [f"one <b>two</b> three {i} <i>four</i> five" for i in range(40)]
+    texts = [f"one <b>two</b> three {'x' * i} <i>four</i> five" for i in range(40)]
     answer = client.post("/translate", json={"q": texts, "source": "en", "target": "de", "format": "html"})
     assert answer.status_code == 200 and len(engine.attended) == 40

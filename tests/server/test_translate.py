@@ -223,5 +223,5 @@ def test_a_deadline_ends_the_request_and_its_work(client, engine):
 
 def test_documents_give_way_to_short_requests(client, engine):
     ask(client, q="One.")
-    ask(client, q="\n".join(f"Line {i} a." for i in range(40)))
+    ask(client, q="\n".join(f"Line {'x' * i} a." for i in range(40)))
     assert [priority for *_, priority, _ in engine.submitted] == [0] + [1] * 40
