@@ -62,6 +62,25 @@ class Bursting(Protocol):
         """`steps` greedy steps of each row; what follows its `end` means nothing."""
 
 
+class Flight(Protocol):
+    """Steps that a device is computing."""
+
+    def outputs(self) -> list[StepOutput]:
+        """What each step brought; waits for it."""
+
+
+@runtime_checkable
+class Launching(Bursting, Protocol):
+    """A backend that computes beside the host, and encodes newcomers beside the steps of others."""
+
+    def launch(
+        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int], steps: int = 1,
+        room: int = 0,
+    ) -> Flight:
+        """Begin a step, or a burst of `steps`. Sources of up to `room` tokens may be prefilled into other slots before the
+        outputs are asked for; nothing else may be done before that."""
+
+
 class Search(Protocol):
     """One sentence being decoded. `tokens` and `forced` have one entry per live row; `width` rows at most are ever live;
     `candidates` is how many likeliest tokens `advance` needs per row. `again` asks whoever runs the search to start its
@@ -339,13 +358,21 @@ def translate(
             newcomers.append(_Running(number, searches[number], [free.pop() for _ in range(searches[number].width)]))
         if not newcomers and not running:
             raise ValueError(f"A beam of {searches[waiting[-1]].width} needs as many slots; there are {backend.slots}.")
+        longest = max((len(sources[newcomer.number]) for newcomer in newcomers), default=0)
+        beside = isinstance(backend, Launching) and bool(running)
+        outputs = _begin(backend, running, end, max_length, longest) if beside else None
         if newcomers:
             backend.prefill(
                 [sources[n.number] for n in newcomers], [n.slots[0] for n in newcomers],
                 [options.masked_heads for _ in newcomers] if options.masked_heads else (),
             )
+        if outputs is None:
             running.extend(newcomers)
-        _advance(backend, running, end, max_length)
+            newcomers = []
+            outputs = _begin(backend, running, end, max_length)
+        for output in outputs():
+            _take(backend, running, output)
+        running.extend(newcomers)
         _start_anew(backend, [item for item in running if item.search.again], sources, options)
         for finished in [item for item in running if item.search.done]:
             backend.free(finished.slots)
@@ -359,18 +386,23 @@ _BURST = 4
 """Steps that a bursting backend runs before finished sentences make room for others."""
 
 
-def _advance(backend: Backend, running: list[_Running], end: int, max_length: int) -> None:
-    """One step of every running search, or a few where nothing but the likeliest token is asked for."""
+def _begin(
+    backend: Backend, running: list[_Running], end: int, max_length: int, room: int = 0
+) -> Callable[[], list[StepOutput]]:
+    """Begin one step of every running search, or a few where nothing but the likeliest token is asked for; what is
+    returned waits for them."""
     rows = [slot for item in running for slot in item.slots[: len(item.search.tokens)]]
     tokens = [token for item in running for token in item.search.tokens]
     forced = [token for item in running for token in item.search.forced]
     candidates = max(item.search.candidates for item in running)
+    steps = 1
     if candidates == 1 and max(forced) < 0 and isinstance(backend, Bursting) and backend.end == end:
-        outputs = backend.burst(rows, tokens, min(_BURST, max_length - max(item.steps for item in running)))
-    else:
-        outputs = [backend.step(rows, tokens, candidates, forced)]
-    for output in outputs:
-        _take(backend, running, output)
+        steps = max(1, min(_BURST, max_length - max(item.steps for item in running)))
+    if isinstance(backend, Launching):
+        return backend.launch(rows, tokens, candidates, forced, steps, room).outputs
+    if steps > 1 and isinstance(backend, Bursting):
+        return partial(backend.burst, rows, tokens, steps)
+    return lambda: [backend.step(rows, tokens, candidates, forced)]
 
 
 def _start_anew(

@@ -189,7 +189,7 @@ class Worker:
         self._scheduler.stepped((ended - begun) / stepped.steps)
         self._ledger.step(stepped.steps, sum(sequence.width for sequence in running), stepped.tokens, ended - begun)
         for sequence in running:
-            sequence.first_token = sequence.first_token or ended
+            sequence.first_token = sequence.first_token or (ended if sequence.steps else 0.0)
         for done in stepped.finished:
             sequence = done.sequence
             timings = Timings(

@@ -20,7 +20,7 @@ from model.maps import HeadVectors
 from model.native.backend import NativeBackend
 from model.native.build import build
 from model.native.isa import NativeUnavailable
-from model.search import Backend, Search, StepOutput, new_search
+from model.search import Backend, Launching, Search, StepOutput, new_search
 from server.worker.engines import (
     COMPILING,
     Served,
@@ -67,6 +67,8 @@ class DeviceRunner:
         self._served: dict[int, Served] = {}
         self._current: dict[str, Served] = {}
         self._searches: dict[int, Search] = {}
+        self._arriving: dict[int, list[Sequence]] = {}
+        """Newcomers of each lane whose sources are not encoded yet."""
         self._threads: list[threading.Thread] = []
         self._one_load = threading.Lock()
         self._one_build = threading.Lock()
@@ -140,22 +142,37 @@ class DeviceRunner:
         served = self._served[lane]
         for sequence in sequences:
             self._searches[sequence.id] = self._search(served.folder.model, sequence.job)
-        masked = [sequence.job.options.masked_heads for sequence in sequences]
-        sources = [sequence.job.source for sequence in sequences]
-        served.backend.prefill(sources, [sequence.slots[0] for sequence in sequences], masked if any(masked) else ())
+        if isinstance(served.backend, Launching):
+            self._arriving.setdefault(lane, []).extend(sequences)  # encoded beside the next step of the others
+        else:
+            _encode(served.backend, sequences)
 
     def step(self, lane: int, sequences: list[Sequence]) -> Stepped:
-        """One token for every hypothesis of `sequences`, or a few where the device can go on without being asked."""
+        """One token for every hypothesis of `sequences`, or a few where the device can go on without being asked. Who is
+        encoded beside it gets the first one in the next step."""
+        arriving = self._arriving.pop(lane, [])
+        if arriving and len(arriving) == len(sequences):
+            _encode(self._served[lane].backend, arriving)
+            arriving = []
+        sequences = [sequence for sequence in sequences if sequence not in arriving]
         searches = [self._searches[sequence.id] for sequence in sequences]
         rows = [slot for at, search in zip(sequences, searches, strict=True) for slot in at.slots[: len(search.tokens)]]
         tokens = [token for search in searches for token in search.tokens]
         served = self._served[lane]
         steps = self._burst(served, sequences, searches)
-        if steps > 1 and isinstance(served.backend, Bursting):
+        forced = [token for search in searches for token in search.forced]
+        candidates = max(search.candidates for search in searches)
+        if isinstance(served.backend, Launching):
+            room = max((len(sequence.job.source) for sequence in arriving), default=0)
+            flight = served.backend.launch(rows, tokens, candidates, forced, steps, room)
+            try:
+                _encode(served.backend, arriving)
+            finally:
+                outputs = flight.outputs()
+        elif steps > 1 and isinstance(served.backend, Bursting):
             outputs = served.backend.burst(rows, tokens, steps)
         else:
-            forced = [token for search in searches for token in search.forced]
-            outputs = [served.backend.step(rows, tokens, max(search.candidates for search in searches), forced)]
+            outputs = [served.backend.step(rows, tokens, candidates, forced)]
         written = sum(self._take(served.backend, sequences, searches, output) for output in outputs)
         self._start_anew(served.backend, sequences, searches)
         finished = tuple(
@@ -216,6 +233,8 @@ class DeviceRunner:
     def release(self, lane: int, sequence: Sequence) -> None:
         """Its slots are for others now."""
         self._searches.pop(sequence.id, None)
+        if sequence in self._arriving.get(lane, ()):
+            self._arriving[lane].remove(sequence)
         self._served[lane].backend.free(sequence.slots)
 
     def attend(self, look: Look) -> Attended:
@@ -324,6 +343,14 @@ class DeviceRunner:
             source=job.source,
             max_length=config.max_length,
         )
+
+
+def _encode(backend: Backend, sequences: list[Sequence]) -> None:
+    """Encode newcomers, if there are any, as one batch."""
+    if sequences:
+        masked = [sequence.job.options.masked_heads for sequence in sequences]
+        sources = [sequence.job.source for sequence in sequences]
+        backend.prefill(sources, [sequence.slots[0] for sequence in sequences], masked if any(masked) else ())
 
 
 def _unknown_head(config: ModelConfig, masked: tuple[tuple[str, int, int], ...]) -> str | None:

@@ -19,7 +19,12 @@ from model.options import DecodingOptions, Hypothesis
 from model.quantization import quantize
 from model.search import translate
 from model.transformer import Transformer
+from server.worker.engines import Served
+from server.worker.graphs import GraphedBackend
+from server.worker.jobs import Sequence
 from server.worker.options import WorkerOptions
+from server.worker.protocol import TranslateJob
+from server.worker.runner import DeviceRunner
 from server.worker.supervisor import Supervisor, WorkerFailure
 
 CONFIG = ModelConfig(
@@ -138,3 +143,41 @@ def test_a_broken_folder_is_refused_with_a_sentence(folder: ModelFolder, tmp_pat
             await supervisor.stop(5)
 
     asyncio.run(asyncio.wait_for(body(), 120))
+
+
+def test_newcomers_are_encoded_beside_a_step_of_the_others(folder: ModelFolder) -> None:
+    """A runner whose backend computes beside the host, as on a GPU: newcomers join one step later, and nothing else changes."""
+    transformer = load_model(folder)
+    options = WorkerOptions(device="cpu", dtype="float32", threads=1, slots=12, engine="eager")
+    runner = DeviceRunner(options, 0)
+    backend = GraphedBackend(transformer, 12, capture=False)
+    runner._served[0] = Served(folder, backend, "eager", None, 0.0)
+    wanted = [DecodingOptions(), DecodingOptions(beam_size=2), DecodingOptions(prefix=(9,))]
+    jobs = [TranslateJob(i, "tiny", text, wanted[i % 3]) for i, text in enumerate(sources(9))]
+    waiting = [Sequence(job, 0.0, None, 0, False) for job in jobs]
+    free, running, found, late = list(range(12)), [], {}, 0
+    while waiting or running:
+        newcomers = []
+        while waiting and len(newcomers) < 2 and len(free) >= waiting[0].width:
+            newcomers.append(waiting.pop(0))
+            newcomers[-1].slots = tuple(free.pop() for _ in range(newcomers[-1].width))
+        if newcomers:
+            runner.prefill(0, newcomers)
+        if len(waiting) == 3 and newcomers:
+            gone = newcomers.pop()  # cancelled before it was encoded
+            runner.release(0, gone)
+            free += gone.slots
+            waiting.append(Sequence(gone.job, 0.0, None, 0, False))
+        others = bool(running)
+        running += newcomers
+        stepped = runner.step(0, running)
+        late += sum(sequence.steps == 0 for sequence in newcomers)
+        assert others or all(sequence.steps for sequence in newcomers)
+        for done in stepped.finished:
+            found[done.sequence.id] = done.hypotheses
+            runner.release(0, done.sequence)
+            free += done.sequence.slots
+            running.remove(done.sequence)
+    assert late > 0
+    for job in jobs:
+        same(found[job.id], alone(TorchBackend(transformer, 4), job.source, job.options))
