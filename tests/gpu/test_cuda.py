@@ -1,30 +1,39 @@
-"""What can only be seen on a GPU: graph = eager, and a worker that uses graphs. Skipped where there is none."""
+"""What can only be seen on a GPU: graph = eager, kernels, newcomers beside steps, a worker that uses them, training there.
+Skipped where there is none."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import runpy
 from pathlib import Path
 
 import pytest
 import torch
-from torch.nn import functional
 
+from benchmarks import decode_limit
 from model.checkpoint import save_model
 from model.config import ModelConfig
 from model.folder import ModelFolder, TokenizerFiles
 from model.inference import TorchBackend
 from model.options import DecodingOptions
 from model.search import translate
+from model.training.batches import Batch
+from model.training.hardware import autocast, compile_layers, peak_flops, plain, training_device
+from model.training.loss import batch_loss
+from model.training.muon import Muon
+from model.training.optimizers import build_optimizers
+from model.training.recipe import TrainRecipe
 from model.transformer import Transformer
-from server.worker.graphs import GraphedBackend, Kernel, disagreement
+from server.worker.fused import SlotKernels
+from server.worker.graphs import GraphedBackend, disagreement
 from server.worker.options import WorkerOptions
 from server.worker.supervisor import Supervisor
 
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
-from server.worker.kernels import attend_slots
+from server.worker.kernels import KERNELS
 
 CONFIG = ModelConfig(
     vocab_size=500, d_model=128, heads=4, d_ff=256, encoder_layers=2, decoder_layers=2, max_length=200, dropout=0.0
@@ -54,20 +63,100 @@ def test_replayed_steps_give_the_translations_of_plain_ones(beam: int) -> None:
     assert [found[0].tokens for found in plain] == [found[0].tokens for found in replayed]
 
 
-@pytest.mark.parametrize("kernel", [None, attend_slots])
+@pytest.mark.parametrize("kernels", [None, KERNELS])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_capture_verifies_itself(dtype: torch.dtype, kernel: Kernel | None) -> None:
-    assert disagreement(GraphedBackend(transformer(dtype), 64, capture=True, kernel=kernel)) is None
+def test_capture_verifies_itself(dtype: torch.dtype, kernels: SlotKernels | None) -> None:
+    assert disagreement(GraphedBackend(transformer(dtype), 64, capture=True, kernels=kernels)) is None
+
+
+def test_kernels_compute_what_torch_does() -> None:
+    program = Path(__file__).parents[1] / "server" / "worker" / "interpret_kernels.py"
+    runpy.run_path(str(program))["main"]("cuda")
+
+
+@pytest.mark.parametrize("kernels", [None, KERNELS])
+def test_newcomers_are_encoded_beside_steps_under_way(kernels: SlotKernels | None) -> None:
+    model, options = transformer(), DecodingOptions(max_length=40)
+    plain_backend = TorchBackend(model, 24)
+    # Few slots, so that most sentences join while others run; several rounds, so that graphs are captured among them.
+    backend = GraphedBackend(model, 24, capture=True, kernels=kernels)
+    asked = sources(200)
+    expected, found = (
+        translate(one, asked, options, start=2, end=3, max_length=200) for one in (plain_backend, backend)
+    )
+    assert backend.captured
+    assert [one[0].tokens for one in expected] == [one[0].tokens for one in found]
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_the_kernel_attends_over_own_lengths(dtype: torch.dtype) -> None:
-    keys, values = torch.randn(2, 9, 4, 150, 64, device="cuda", dtype=dtype)
-    keys, values = keys[:7, :, :130], values[:7, :, :130]
-    query, lengths = torch.randn(7, 4, 64, device="cuda", dtype=dtype), torch.arange(1, 8, device="cuda") * 18
-    mask = (torch.arange(130, device="cuda") < lengths[:, None])[:, None, None]
-    expected = functional.scaled_dot_product_attention(query.unsqueeze(2), keys, values, attn_mask=mask).squeeze(2)
-    torch.testing.assert_close(attend_slots(query, keys, values, lengths), expected, atol=2e-2, rtol=2e-2)
+def test_targets_do_not_depend_on_their_neighbours(dtype: torch.dtype) -> None:
+    backend = GraphedBackend(transformer(dtype), 32, capture=True, kernels=KERNELS)
+    options, asked = DecodingOptions(max_length=30), sources(64)
+    together = translate(backend, asked, options, start=2, end=3, max_length=200)
+    alone = [translate(backend, [source], options, start=2, end=3, max_length=200)[0] for source in asked]
+    different = sum(one[0].tokens != other[0].tokens for one, other in zip(together, alone, strict=True))
+    assert different <= (0 if dtype == torch.float32 else 2)
+
+
+def test_a_step_and_its_limit_are_measured(tmp_path: Path) -> None:
+    folder = decode_limit.write_random_model(tmp_path / "random", "small", 500)
+    (found,) = decode_limit.measure(folder, "cuda", "bfloat16", [8], 6, 8)
+    assert found.engine == "cuda-graphs"
+    assert found.step > 0
+    assert found.bandwidth > 1e10
+
+
+def _batch(rows: int, width: int) -> Batch:
+    source, target = (torch.randint(4, 500, (rows, width)) for _ in range(2))
+    labels = torch.randint(4, 500, (rows * width,))
+    return Batch(source, target, torch.arange(rows * width), labels, rows * width, rows * width)
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, on its own code
+def test_compiled_training_steps_learn(tmp_path: Path) -> None:
+    device = training_device()
+    torch.manual_seed(1)
+    model = Transformer(CONFIG).to(device)
+    plain_model = Transformer(CONFIG).to(device)
+    plain_model.load_state_dict(model.state_dict())
+    optimizers = build_optimizers(model, TrainRecipe(optimizer="muon", rate=2e-3, matrix_rate=0.02))
+    torch._dynamo.utils.counters.clear()
+    projection = compile_layers(model)
+    batches = [_batch(16, 24).pinned(), _batch(40, 8).pinned(), _batch(9, 40).pinned()]
+    with autocast(device):
+        for batch in batches:
+            torch.testing.assert_close(
+                batch_loss(model, batch.to(device), 0.1, projection), batch_loss(plain_model, batch.to(device), 0.1),
+                atol=2e-2, rtol=2e-2,
+            )
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    losses = []
+    for step in range(30):
+        with autocast(device):
+            loss = batch_loss(model, batches[step % 3].to(device), 0.1, projection)
+        loss.backward()
+        for optimizer in optimizers:
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=False)
+        losses.append(loss.detach())
+    assert sum(map(float, losses[-3:])) < sum(map(float, losses[:3]))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs <= 6, "every shape compiles anew"
+    with plain(), torch.no_grad():
+        batch_loss(model.eval(), batches[0].to(device), 0.0)
+    assert peak_flops(device) is None or peak_flops(device) > 1e12
+
+
+def test_muon_on_a_gpu_is_torchs_muon() -> None:
+    shapes = [(64, 64), (192, 64), (64, 64), (64, 192)]
+    ours, theirs = ([torch.nn.Parameter(torch.ones(shape, device="cuda")) for shape in shapes] for _ in range(2))
+    left, right = Muon(ours, 0.02), torch.optim.Muon(theirs, lr=0.02, momentum=0.95, weight_decay=0.0)
+    for mine, other in zip(ours, theirs, strict=True):
+        mine.grad = torch.randn_like(mine)
+        other.grad = mine.grad.clone()
+    left.step()
+    right.step()
+    for mine, other in zip(ours, theirs, strict=True):
+        torch.testing.assert_close(mine, other, atol=1e-3, rtol=1e-2)
 
 
 def test_a_burst_is_as_many_single_steps() -> None:
