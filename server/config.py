@@ -74,6 +74,9 @@ class Settings:
     history_size: int = setting(10_000, "translations remembered", 1, 100_000_000)
     history_bytes: int = setting(64_000_000, "approximate size of what is remembered in memory", 1, MAX_INT)
     history_seconds: float = setting(3_600.0, "time a translation is remembered", 1.0, 10 * 365 * 86_400)
+    history_storage: str = setting(
+        "", "redis://host:port shares the history between servers; empty keeps it in the data folder, or in memory"
+    )
 
     file_characters: int = setting(1_000_000, "characters in one file; its bytes are bounded by body-bytes", 1, MAX_INT)
     file_jobs: int = setting(4, "files that are translated at the same time; beyond it 429", 1, 1_000)

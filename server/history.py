@@ -80,8 +80,9 @@ def birth(id: str) -> float | None:
 class History:
     """The latest translations in memory.
 
-    `size` counts records, `bytes_limit` their approximate bytes, `seconds` their age. `wall` and `clock` are
-    replaceable in tests; ages are measured on the monotonic `clock`, which no adjustment of the wall clock disturbs.
+    `size` counts records, `bytes_limit` their approximate bytes, `seconds` their age; `errors` is for those who keep
+    them elsewhere too. `wall` and `clock` are replaceable in tests; ages are measured on the monotonic `clock`, which
+    no adjustment of the wall clock disturbs.
     """
 
     def __init__(
@@ -97,6 +98,7 @@ class History:
         self.seconds = seconds
         self.hits = 0
         self.misses = 0
+        self.errors = 0
         self._wall = wall
         self._clock = clock
         self._records: OrderedDict[str, tuple[float, Record]] = OrderedDict()
@@ -113,10 +115,10 @@ class History:
 
     async def find(self, id: str) -> Record:
         """The record of an id. Raises ExpiredTranslation for one that is no longer kept, UnknownTranslation for no id
-        of ours."""
+        of ours, Unavailable where it may be kept elsewhere and that cannot be asked."""
         self._prune()
         entry = self._records.get(id)
-        record = entry[1] if entry else await self._find_elsewhere(id)
+        record = entry[1] if entry else await self._find_elsewhere(id) if birth(id) is not None else None
         if record is not None:
             self.hits += 1
             return record

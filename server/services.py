@@ -17,7 +17,8 @@ from server.files.documents import Documents
 from server.files.jobs import FileJobs
 from server.files.store import FileStore
 from server.history import History
-from server.history_store import StoredHistory
+from server.history_sqlite import SQLiteStore
+from server.history_store import Store, StoredHistory
 from server.inspection import Inspector
 from server.languages import Detector
 from server.loading import find_models
@@ -156,6 +157,7 @@ class Services:
             "requests_shared_total": self.translator.decoder.flights.shared,
             "history_hits_total": history.hits if history else 0,
             "history_misses_total": history.misses if history else 0,
+            "history_errors_total": history.errors if history else 0,
         }
 
 
@@ -176,14 +178,33 @@ def make_history(settings: Settings) -> History | None:
     if not settings.history:
         return None
     bounds = (settings.history_size, settings.history_bytes, settings.history_seconds)
+    store = redis_store(settings) if settings.history_storage else sqlite_store(settings)
+    return History(*bounds) if store is None else StoredHistory(store, *bounds)
+
+
+def sqlite_store(settings: Settings) -> Store | None:
+    """The history's place in the data folder, if there is one. Raises SettingsError where it cannot be opened."""
     if settings.data is None:
-        return History(*bounds)
+        return None
     try:
-        return StoredHistory(settings.data, *bounds)
+        return SQLiteStore(settings.data, settings.history_size, settings.history_seconds)
     except (OSError, sqlite3.Error) as error:
         raise SettingsError(
             f"--data (ATTENTIVE_DATA): the history in {str(settings.data)!r} cannot be opened: {error}."
         ) from None
+
+
+def redis_store(settings: Settings) -> Store:
+    """The history's place in Redis, which need not be there yet. Raises SettingsError."""
+    try:
+        from server.history_redis import RedisStore, connected
+
+        client = connected(settings.history_storage)
+    except (ImportError, ValueError):  # the message may hold a password
+        raise SettingsError(
+            "--history-storage must be redis://host:port, which needs the extra: attentive-server[redis]."
+        ) from None
+    return RedisStore(client, settings.history_size, settings.history_bytes, settings.history_seconds)
 
 
 def worker_options(settings: Settings) -> WorkerOptions:

@@ -1,8 +1,12 @@
-"""A server in this process, on the fake worker."""
+"""A server in this process, on the fake worker; and a Redis of our own."""
 
 from __future__ import annotations
 
+import shutil
+import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 from starlette.testclient import TestClient
@@ -10,6 +14,7 @@ from starlette.testclient import TestClient
 from server.api.app import create_app
 from server.config import Settings
 from server.services import Services
+from tests.live import free_port
 from tests.server.fakes import FakeEngine, fake_catalog
 
 
@@ -37,3 +42,26 @@ def serve(engine: FakeEngine) -> Iterator[Callable[..., TestClient]]:
 @pytest.fixture
 def client(serve: Callable[..., TestClient]) -> TestClient:
     return serve()
+
+
+@contextmanager
+def running_redis(folder: Path, port: int) -> Iterator[None]:
+    """`redis-server` on this port, empty at the start."""
+    program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            for line in process.stdout or ():
+                if b"eady to accept connections" in line:
+                    break
+            yield
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[str]:
+    """The address of a Redis of our own."""
+    port = free_port()
+    with running_redis(tmp_path, port):
+        yield f"redis://127.0.0.1:{port}"

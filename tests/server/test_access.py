@@ -3,11 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
-import socket
 import stat
-import subprocess
-from collections.abc import Iterator
 
 import pytest
 
@@ -16,8 +12,6 @@ from server.access import Access, network
 from server.config import Settings
 from server.errors import SettingsError
 from server.keys import FILE_NAME, KeyFile
-from tests.live import free_port
-from tests.server.test_live_http import wait_for
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 
@@ -124,6 +118,16 @@ def test_requests_are_limited_and_retry_after_is_kept(serve, monkeypatch):
     assert client.post("/translate", json=HELLO).status_code == 200
 
 
+@pytest.mark.parametrize("jump", [-3_600.0, 3_600.0])
+def test_a_clock_that_jumps_locks_nobody_out(serve, monkeypatch, jump):
+    now = [1_000_000.0]
+    monkeypatch.setattr("time.time", lambda: now[0])
+    client = serve(requests_per_minute=1)
+    assert [client.post("/translate", json=HELLO).status_code for _ in range(2)] == [200, 429]
+    now[0] += jump
+    assert [client.post("/translate", json=HELLO).status_code for _ in range(2)] == [200, 429]
+
+
 def test_characters_are_limited_and_refused_ones_cost_nothing(serve):
     client = serve(characters_per_minute=10)
     assert client.post("/translate", json=HELLO | {"q": "x" * 11}).status_code == 400
@@ -171,26 +175,6 @@ def test_settings_that_cannot_be(settings):
 )
 def test_an_ipv6_network_counts_as_one_caller(address, counted):
     assert network(address) == counted
-
-
-@pytest.fixture
-def redis(tmp_path) -> Iterator[str]:
-    """The address of a Redis of our own."""
-    program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
-    port = free_port()
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(tmp_path)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
-    try:
-        wait_for(lambda: connects(port))
-        yield f"redis://127.0.0.1:{port}"
-    finally:
-        process.terminate()
-        process.wait(20)
-
-
-def connects(port: int) -> bool:
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0
 
 
 @pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

@@ -10,12 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server import history_store
+from server import history_sqlite, history_store
 from server.config import Settings
-from server.errors import ExpiredTranslation, SettingsError, UnknownTranslation
+from server.errors import ExpiredTranslation, SettingsError, Unavailable, UnknownTranslation
 from server.history import History, Pair, Record, ServedLeg, birth, new_id
+from server.history_sqlite import SQLiteStore
 from server.history_store import StoredHistory
 from server.services import make_history
+from tests.server.test_live_http import wait_for
 
 
 def record(text: str = "Hello", now: float | None = None) -> Record:
@@ -89,13 +91,17 @@ def test_ids_are_distinct_and_sort_by_time():
     assert len({new_id(5) for _ in range(1_000)}) == 1_000
 
 
+def stored(folder, wall=time.time) -> StoredHistory:
+    return StoredHistory(SQLiteStore(folder, 10, 60, wall), 10, 1_000_000, 60, wall)
+
+
 def test_a_stored_history_survives_a_restart(tmp_path):
     kept = [record(f"Text {i} äöü") for i in range(20)]
-    first = StoredHistory(tmp_path, 10, 1_000_000, 60)
+    first = stored(tmp_path)
     for one in kept:
         first.record(one)
     asyncio.run(first.close())
-    second = StoredHistory(tmp_path, 10, 1_000_000, 60)
+    second = stored(tmp_path)
     assert find(second, kept[19].id) == kept[19]
     with pytest.raises(ExpiredTranslation):
         find(second, kept[0].id)
@@ -105,32 +111,97 @@ def test_a_stored_history_survives_a_restart(tmp_path):
 def test_a_stored_history_forgets_by_age(tmp_path):
     wall = Clock()
     wall.now = time.time()
-    first = StoredHistory(tmp_path, 10, 1_000_000, 60, wall)
+    first = stored(tmp_path, wall)
     kept = record()
     first.record(kept)
     asyncio.run(first.close())
     wall.now += 61
-    second = StoredHistory(tmp_path, 10, 1_000_000, 60, wall)
+    second = stored(tmp_path, wall)
     with pytest.raises(ExpiredTranslation):
         find(second, kept.id)
     asyncio.run(second.close())
 
 
 def test_a_locked_database_costs_no_translation(tmp_path, monkeypatch):
-    monkeypatch.setattr(history_store, "LOCK_SECONDS", 0.01)
-    history = StoredHistory(tmp_path, 10, 1_000_000, 60)
-    other = sqlite3.connect(tmp_path / history_store.FILE)
+    monkeypatch.setattr(history_sqlite, "LOCK_SECONDS", 0.01)
+    history = stored(tmp_path)
+    other = sqlite3.connect(tmp_path / history_sqlite.FILE)
     other.execute("BEGIN EXCLUSIVE")
     kept = record()
     history.record(kept)
     assert find(history, kept.id) == kept
     asyncio.run(history.close())
     other.close()
-    assert history.errors == 1
+    assert history.errors >= 1
+
+
+class BrokenStore:
+    """Fails as often as it is told to."""
+
+    failures: tuple[type[Exception], ...] = (OSError,)
+
+    def __init__(self, failing: int) -> None:
+        self.failing = failing
+        self.records: dict[str, Record] = {}
+
+    def write(self, records) -> None:
+        self._fail()
+        self.records |= {record.id: record for record in records}
+
+    def read(self, id: str) -> Record | None:
+        self._fail()
+        return self.records.get(id)
+
+    def close(self) -> None:
+        self._fail()
+
+    def _fail(self) -> None:
+        self.failing -= 1
+        if self.failing >= 0:
+            raise OSError("the disk is full")
+
+
+def test_what_a_store_did_not_take_is_written_when_it_comes_back(monkeypatch, caplog):
+    monkeypatch.setattr(history_store, "RETRY_SECONDS", 0.01)
+    store = BrokenStore(failing=3)
+    history = StoredHistory(store, 100, 1_000_000, 60)
+    kept = [record(f"Secret {i}") for i in range(20)]
+    for one in kept:
+        history.record(one)
+    wait_for(lambda: len(store.records) == 20)
+    asyncio.run(history.close())
+    assert history.errors == 3
+    assert [line.levelname for line in caplog.records] == ["WARNING"]  # once, however often it is tried
+    assert "Secret" not in caplog.text
+
+
+def test_what_waits_for_a_broken_store_is_bounded():
+    history = StoredHistory(BrokenStore(failing=10_000), 10_000, 20_000, 60)
+    for _ in range(200):
+        history.record(record("x" * 1_000))
+    asyncio.run(history.close())
+    waiting = sum(one.size for one in history._pending)
+    assert 0 < waiting <= 20_000
+    assert history.errors >= 180
+
+
+def test_a_store_that_cannot_be_asked_is_not_taken_for_one_that_forgot():
+    store = BrokenStore(failing=1)
+    history = StoredHistory(store, 100, 1_000_000, 60)
+    kept = record()
+    store.records[kept.id] = kept
+    for _ in range(2):  # the second time it is left alone
+        with pytest.raises(Unavailable):
+            find(history, kept.id)
+    with pytest.raises(UnknownTranslation):
+        find(history, "no id")
+    history._rest_until = 0.0
+    assert find(history, kept.id) == kept
+    asyncio.run(history.close())
 
 
 def test_a_broken_file_is_told_at_the_start(tmp_path):
-    (tmp_path / history_store.FILE).write_bytes(b"this is no database" * 100)
+    (tmp_path / history_sqlite.FILE).write_bytes(b"this is no database" * 100)
     with pytest.raises(SettingsError, match="ATTENTIVE_DATA"):
         make_history(Settings(data=tmp_path))
     assert make_history(Settings(history=False, data=tmp_path)) is None
