@@ -114,8 +114,11 @@ def count(limiter: FixedWindowRateLimiter, client: str, wanted: list[tuple[str, 
     items = [(RateLimitItemPerMinute(limit), what, amount) for what, limit, amount in wanted]
     for item, what, amount in items:
         if not limiter.test(item, what, client, cost=amount):
-            reset = limiter.get_window_stats(item, what, client).reset_time
-            wait = min(item.get_expiry(), max(1, math.ceil(reset - time.time())))
+            wait = math.ceil(limiter.get_window_stats(item, what, client).reset_time - time.time())
+            if wait > item.get_expiry() + 1:  # the clock was set back: this window would end as much later
+                limiter.clear(item, what, client)
+                continue
+            wait = min(item.get_expiry(), max(1, wait))
             raise Overloaded(f"Slow down: at most {item.amount:,} {what} per minute.", wait, "rate")
     for item, what, amount in items:
         limiter.hit(item, what, client, cost=amount)

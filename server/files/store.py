@@ -37,12 +37,15 @@ class FileStore:
     def save(self, content: bytes, name: str, media_type: str) -> str:
         """Keeps a file; returns its token. Raises Unavailable where the disk does not take it."""
         token = secrets.token_urlsafe(24)
+        path: Path | None = None
         try:
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="attentive-"))
             path = self._folder / token
             path.write_bytes(content)
         except OSError as error:
+            if path is not None:
+                path.unlink(missing_ok=True)  # the part that the disk still took
             raise Unavailable("The translated file cannot be kept: the disk is full or not writable.", 60) from error
         self._files[token] = StoredFile(path, name, media_type, len(content), self._clock() + self._seconds)
         self._prune()

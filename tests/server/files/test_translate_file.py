@@ -8,7 +8,7 @@ import time
 import docx
 import pytest
 
-from server.errors import NotFound, Unavailable
+from server.errors import NotFound, Overloaded, Unavailable
 from server.files import documents
 from server.files.store import FileStore
 from tests.server.files import make
@@ -68,11 +68,16 @@ def test_a_long_file_goes_in_batches(client, engine, monkeypatch):
     assert made == [f"This is line {'x' * (i % 40)}{'y' * (i // 40)} of a long file."[::-1] for i in range(1000)]
 
 
+def refused(full: bool) -> None:
+    if full:
+        raise Overloaded("The server is busy; try again later.")
+
+
 def test_a_full_queue_in_the_middle_is_waited_for(serve, engine, monkeypatch):
     client = serve()
     admission = client.app.state.services.translator.admission
-    asked = iter([True, True, False])
-    monkeypatch.setattr(admission, "has_room", lambda cost=1: next(asked, True))
+    asked = iter([False, False, True])
+    monkeypatch.setattr(admission, "check", lambda *args, **options: refused(next(asked, False)))
     monkeypatch.setattr(documents, "BATCH_CHARACTERS", 10)
     content = ("a" * 1990 + ".\n" + "b" * 1990 + ".\n").encode()
     assert fetch(client, send(client, content=content)).status_code == 200
@@ -80,7 +85,8 @@ def test_a_full_queue_in_the_middle_is_waited_for(serve, engine, monkeypatch):
 
 def test_a_full_queue_at_the_beginning_is_a_429(serve, engine, monkeypatch):
     client = serve()
-    monkeypatch.setattr(client.app.state.services.translator.admission, "has_room", lambda cost=1: False)
+    admission = client.app.state.services.translator.admission
+    monkeypatch.setattr(admission, "check", lambda *args, **options: refused(True))
     answer = send(client)
     assert answer.status_code == 429
     assert int(answer.headers["Retry-After"]) >= 1
