@@ -63,8 +63,8 @@ class SentenceDecoder:
     async def sentence(
         self, segment: Segment, leg: Leg, answer: Translated, request: TranslationRequest, priority: int
     ) -> Sentence:
-        """What the worker made of a segment, as text. A translation that lost an address, an emoji or a number is made
-        again without them, and they are put back."""
+        """What the worker made of a segment, as text. A translation that lost an address, an emoji, a name or a number
+        is made again without them, and they are put back."""
         best = leg.model.tokenizer.decode(answer.hypotheses[0].tokens)
         for _ in range(_TRIES):
             again = retried(segment, best, leg)
@@ -79,6 +79,8 @@ class SentenceDecoder:
             finally:
                 seat.leave()
             best = leg.model.tokenizer.decode(answer.hypotheses[0].tokens)
+        if not best.strip():  # better the source than nothing
+            return copied(segment)
         others = [leg.model.tokenizer.decode(hypothesis.tokens) for hypothesis in answer.hypotheses[1:]]
         targets = [await self._written(segment, leg, answer, rank, text) for rank, text in enumerate((best, *others))]
         return Sentence(

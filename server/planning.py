@@ -11,11 +11,11 @@ from server.catalog import Leg
 from server.numbers import lacks_numbers, numbers
 from server.placement import Mark
 from server.protection import (
-    addresses_and_emoji,
     in_capitals,
     in_small_letters,
     merged,
     put_back,
+    solids,
     take_out,
     unspeakable,
 )
@@ -83,18 +83,18 @@ def without(segment: Segment, spans: Sequence[Span], leg: Leg) -> Segment:
 
 
 def retried(segment: Segment, target: str, leg: Leg) -> Segment | None:
-    """The segment to translate instead if the target lacks an address, an emoji or a number of it: without them. None if
-    nothing is missing. What was taken out before stays out."""
+    """The segment to translate instead if the target lacks an address, an emoji, a name or a number of it: without them.
+    None if nothing is missing. What was taken out before stays out."""
     spans: list[Span] = []
     if not segment.marks:
-        solid = addresses_and_emoji(segment.read)
+        solid = solids(segment.read)
         spans = solid if any(segment.read[start:end] not in target for start, end in solid) else []
     read = segment.read
     if lacks_numbers(read, target):
         if segment.marks:
             read = put_back(segment.marks, read, read, ())
             spans = unspeakable(read, leg.source, leg.model.tokenizer.encode(read, leg.target))
-        spans = [*spans, *addresses_and_emoji(read), *numbers(read)]
+        spans = [*spans, *solids(read), *numbers(read)]
     return without(dataclasses.replace(segment, read=read), merged(spans), leg) if spans else None
 
 
@@ -112,7 +112,7 @@ def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Seg
             return [segment]
         spans = unspeakable(read, leg.source, tokenizer.encode(read, leg.target))
         if spans:  # then this is the only chance for the addresses as well
-            spans = merged([*spans, *addresses_and_emoji(read)])
+            spans = merged([*spans, *solids(read)])
         return [without(segment, spans, leg) if spans else segment]
     encoding = tokenizer.encode(read, leg.target)
     # Tags and the end of sentence cover nothing; they count for every part, so the parts get that much less.

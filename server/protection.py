@@ -20,16 +20,25 @@ EMOJI = re.compile(
 )
 WORD = re.compile(r"\w+")
 CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
+# A4, COVID-19, sha256; report.pdf, example.org; and words so long that they are none.
+NAME = re.compile(
+    r"(?<![\w@./\\-])(?:[\w-]+(?:\.[\w-]+)*\."
+    r"(?:com|org|net|eu|uk|edu|gov|pdf|txt|docx?|xlsx?|pptx?|od[tsp]|csv|zip|png|jpe?g|gif|svg|html?|xml|json)"
+    r"|[^\W\d_]\w*-?\d\w*|\w{40,})(?!\w)"
+)
+MAY_HOLD_NAME = re.compile(r"[^\W_]-?\d|\w\.\w|\w{40}")
 CLOSING = ".,;:!?)]}\"'»”’…"
 """Marks after an address that belong to the sentence."""
 
 
-def addresses_and_emoji(text: str) -> list[Span]:
-    """Parts of a text that every translation of it has to hold as they are."""
+def solids(text: str) -> list[Span]:
+    """Parts of a text that every translation of it has to hold as they are: addresses, emoji, names of files and things."""
     found = [] if text.isascii() else [found.span() for found in EMOJI.finditer(text)]
     for address in ADDRESS.finditer(text) if may_hold_address(text) else ():
         start = address.start()
         found.append((start, start + len(address[0].rstrip(CLOSING))))
+    if MAY_HOLD_NAME.search(text):
+        found += [name.span() for name in NAME.finditer(text)]
     return merged(found)
 
 

@@ -22,6 +22,8 @@ nowhere."""
 # Line and paragraph ends, tabs (columns), and control characters, none of which a model is asked to carry.
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
+# What begins an item of a list, or somebody's words in a dialogue.
+BULLET = re.compile(r"(?:[-*+•‣◦▪●○·–—>]|#{1,6})[^\S\n]+(?=\S)")
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 
 # Where an over-long sentence is best cut: after the mark, best kinds first. The last resort is anywhere.
@@ -52,6 +54,8 @@ def lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
 
 def _sentences_of_line(text: str, line: Span, language: str) -> Iterator[Span]:
     start, end = line
+    if bullet := BULLET.match(text, start, end):
+        start = bullet.end()
     content = text[start:end]
     parts = segment(language.replace("_", "-").split("-")[0].lower(), content)
     if "".join(parts) != content:  # the library normalised something away: the line stays whole rather than losing it

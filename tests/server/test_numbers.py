@@ -31,6 +31,8 @@ def test_numbers_stand_for_themselves(text: str, expected: list[str]) -> None:
         ("25 euros and 50 cents", "2525", True),
         ("25 euros and 50 cents", "25 Euro und 50 Cent", False),
         ("1,234.5 people", "1.234,5 Leute", False),
+        ("3,5 Meter", "35 mins", True),
+        ("version 1.2.3", "Version 1.2.3", False),
         ("12,000 people", "12 000 personnes", False),
         ("I have 3 cats", "Ich habe drei Katzen", False),
         ("I have 3 cats", "Ich habe 33 Katzen", True),

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 from model.tokenizer import Encoding
 from server.alignment import ALIGNMENTS_AT_ONCE
 from server.protection import (
-    addresses_and_emoji,
     in_capitals,
     in_small_letters,
     merged,
     put_back,
+    solids,
     take_out,
     unspeakable,
 )
 from server.scripts import ADDRESS, has_letters, is_translatable, may_hold_address
 
-SOLID = ["https://example.org/a?b=c#d", "me@example.org", "😀", "👩‍👩‍👧", "🇩🇪", "www.example.org", "→"]
+SOLID = ["A4", "notes.txt", "https://example.org/a?b=c#d", "me@example.org", "😀", "👩‍👩‍👧", "🇩🇪", "www.example.org", "→"]
 parts = st.lists(st.sampled_from([*SOLID, "word", "two words", ".", ",", " ", "  ", "(", ")", "!"]), max_size=12)
 
 
@@ -33,9 +33,9 @@ def test_the_quick_look_for_addresses_misses_none(text):
 
 @given(parts.map("".join) | st.text(max_size=60))
 def test_taking_out_and_putting_back_is_the_identity(text):
-    read, marks = take_out(text, addresses_and_emoji(text))
+    read, marks = take_out(text, solids(text))
     assert put_back(marks, read, read, ()) == text
-    assert addresses_and_emoji(read) == [] or not marks or len(read) < len(text)
+    assert solids(read) == [] or not marks or len(read) < len(text)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8))
@@ -53,12 +53,16 @@ def test_merged_spans_are_in_order_and_apart(spans):
         ("mail me@example.org, please", ["me@example.org"]),
         ("thanks @ada!", ["@ada"]),
         ("fine 😀👍🏽 day", ["😀👍🏽"]),
+        ("paper A4, COVID-19 and the 21st", ["A4", "COVID-19"]),
+        ("open report_v2.pdf on example.org.", ["report_v2.pdf", "example.org"]),
+        (f"he cried {'a' * 50}!", ["a" * 50]),
+        ("I am here.where are you", []),
         ("nothing here", []),
         ("3 < 4 and a.b", []),
     ],
 )
 def test_what_is_protected(text, expected):
-    assert [text[start:end] for start, end in addresses_and_emoji(text)] == expected
+    assert [text[start:end] for start, end in solids(text)] == expected
 
 
 def test_only_what_is_spelled_in_bytes_is_unspeakable():

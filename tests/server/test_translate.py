@@ -55,7 +55,7 @@ def test_a_repeated_form_field_is_a_list(client):
 
 def test_separators_stay_where_they_were(client):
     text = "  First one. Second one!\n\n\t- Third?\r\n\n"
-    assert ask(client, q=text).json()["translatedText"] == "  .eno tsriF !eno dnoceS\n\n\t?drihT -\r\n\n"
+    assert ask(client, q=text).json()["translatedText"] == "  .eno tsriF !eno dnoceS\n\n\t- ?drihT\r\n\n"
 
 
 def test_auto_detects_and_says_so(client):
