@@ -13,6 +13,8 @@ import re
 import sys
 from collections.abc import Sequence
 
+import httpx
+
 from benchmarks.dialect import Client, DialectError
 from benchmarks.hard_input import CASES, broken
 
@@ -36,7 +38,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 if reasons or not options.broken:
                     name = f"{case.name}, **{'; '.join(map(shown, reasons))}**" if reasons else case.name
                     rows.append(f"| {name} | {case.source}→{case.target} | {shown(case.text)} | {shown(answer)} |")
-    except (DialectError, OSError) as error:
+    except (DialectError, httpx.HTTPError) as error:
         print(error, file=sys.stderr)
         return 2
     print("\n".join(["| case | direction | source | translation |", "|---|---|---|---|", *rows]))
