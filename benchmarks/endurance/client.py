@@ -13,6 +13,7 @@ from itertools import count
 
 from benchmarks.wire import Address, Connection
 
+_IDLE_SECONDS = 30.0
 _ROUTE = 'attentive_http_requests_total{{method="POST",route="/translate",status="{}"}}'
 
 
@@ -78,14 +79,14 @@ class Asker:
     def __init__(self, address: Address, ledger: Ledger, patience: float) -> None:
         self.ledger = ledger
         self._address, self._patience = address, patience
-        self._idle: list[Connection] = []
+        self._idle: list[tuple[float, Connection]] = []
         self.waiting: dict[int, float] = {}
         """When each question under way was sent, by a number of its own."""
         self._numbers = count()
 
     async def ask(self, question: Question) -> Outcome:
         """One attempt, entered in the ledger."""
-        connection = self._idle.pop() if self._idle else Connection(self._address)
+        connection = self._connection()
         began, number = time.monotonic(), next(self._numbers)
         self.waiting[number] = began
         retry_after = 0
@@ -95,7 +96,7 @@ class Asker:
             status, retry_after = str(code), int(headers.get(b"retry-after", b"0"))
             if code == 200:
                 self._check(question, json.loads(body))
-            self._idle.append(connection)
+            self._idle.append((time.monotonic(), connection))
         except TimeoutError:
             status = "hang"
         except asyncio.IncompleteReadError as error:
@@ -111,11 +112,20 @@ class Asker:
 
     async def close(self) -> None:
         """Hang up, after a look whether anything came that nobody asked for."""
-        for stray in await asyncio.gather(*(connection.stray(0.2) for connection in self._idle)):
+        for stray in await asyncio.gather(*(connection.stray(0.2) for _, connection in self._idle)):
             self.ledger.stray += bool(stray)
-        for connection in self._idle:
+        for _, connection in self._idle:
             connection.close()
         self._idle = []
+
+    def _connection(self) -> Connection:
+        """One that was used lately, as servers hang up on idle ones; or a new one."""
+        while self._idle:
+            used, connection = self._idle.pop()
+            if time.monotonic() - used < _IDLE_SECONDS:
+                return connection
+            connection.close()
+        return Connection(self._address)
 
     def _check(self, question: Question, answer: dict[str, str]) -> None:
         self.ledger.wrong += answer["translatedText"] != question.expected

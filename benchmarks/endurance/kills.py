@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import time
@@ -58,4 +59,5 @@ async def _kill(served: Served, asker: Asker, every: float, killed: list[int]) -
         worker = await served.worker()
         if worker is not None:
             killed.append(len(asker.waiting))
-            os.kill(worker, signal.SIGKILL)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(worker, signal.SIGKILL)
