@@ -49,7 +49,9 @@ def aligned(sources: Lengths, targets: Lengths, batch_tokens: int, align: int) -
         widest = order[at : at + rows]
         rows = max(1, batch_tokens // int(max(wide_targets[widest].max(), wide_sources[widest].max())))
         members = order[at : at + rows]
-        found.append(Bucket(members, int(wide_sources[members].max()), int(wide_targets[members].max())))
+        # A rest of one row is dropped: what is compiled for any number of rows from two on would be compiled for it anew.
+        if len(members) > 1 or not found:
+            found.append(Bucket(members, int(wide_sources[members].max()), int(wide_targets[members].max())))
         at += rows
     return found
 
