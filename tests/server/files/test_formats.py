@@ -225,3 +225,10 @@ def test_rubbish_is_refused_or_read(suffix, data):
 )
 def test_names(name, expected):
     assert translated_name(name, "de") == expected
+
+
+def test_an_undefined_prefix_is_damage_whatever_comes_after():
+    """The library forgets the error at the warning about the next element's attribute."""
+    body = '<w:p><q:r/><w:r><w:t xml:space="nonsense">Hello</w:t></w:r></w:p>'
+    with pytest.raises(InvalidRequest, match="well-formed"):
+        format_of("a.docx").read(word_body(body), "de")
