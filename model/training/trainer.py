@@ -109,6 +109,8 @@ class Trainer:
 
     def _stream(self) -> Stream:
         """Batches from where the training is, page-locked where a GPU will fetch them."""
+        if self._gpu:
+            torch.cuda.set_device(self.device)  # of the thread that this runs in
         for epoch, index, batch in self.batches.stream(self.progress.epoch, self.progress.index):
             yield epoch, index, batch.pinned() if self._gpu else batch
 

@@ -206,9 +206,12 @@ def _transformer(folder: ModelFolder, place: Place) -> Transformer:
 
 def gpu_backend(transformer: Transformer, slots: int) -> Made:
     """Steps from CUDA graphs if they can be captured and compute the same as without; else plain torch."""
+    import torch
+
     from model.inference import TorchBackend
     from server.worker.graphs import GraphedBackend, disagreement
 
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for every shape, and batches have many
     reason: str | None = None
     for kernels in _kernels():
         try:
