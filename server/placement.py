@@ -33,7 +33,7 @@ def place(marks: Sequence[Mark], source: str, target: str, links: Sequence[Link]
     `links` may overlap and may leave parts out; where none covers a mark, it keeps its place relative to the whole.
     """
     finder = _Finder(source, target, links)
-    parts: list[str] = []
+    parts: list[tuple[str, bool]] = []  # with whether it is of a mark
 
     def emit(inside: Sequence[Mark], start: int, end: int) -> None:
         """Everything from `start` to `end` of the target, with the marks that lie there."""
@@ -42,14 +42,28 @@ def place(marks: Sequence[Mark], source: str, target: str, links: Sequence[Link]
         for mark, (wanted_start, wanted_end), children in placed:
             first = min(max(wanted_start, cursor), end)
             last = min(max(wanted_end, first), end)
-            parts.extend((write(target[cursor:first]), mark.opening))
+            parts.extend(((write(target[cursor:first]), False), (mark.opening, True)))
             emit(children, first, last)
-            parts.append(mark.closing)
+            parts.append((mark.closing, True))
             cursor = last
-        parts.append(write(target[cursor:end]))
+        parts.append((write(target[cursor:end]), False))
 
     emit(marks, 0, len(target))
-    return "".join(parts)
+    return "".join(text for text, _ in parts) if source == target else _apart(parts)
+
+
+def _apart(parts: Sequence[tuple[str, bool]]) -> str:
+    """All parts in a row; a word or number that was taken out does not grow together with another."""
+    result: list[str] = []
+    end, after_mark = "", False
+    for text, mark in parts:
+        if not text:
+            continue
+        if (mark or after_mark) and end.isalnum() and text[0].isalnum():
+            result.append(" ")
+        result.append(text)
+        end, after_mark = text[-1], mark
+    return "".join(result)
 
 
 def _outermost(marks: Sequence[Mark], finder: _Finder) -> list[tuple[Mark, Span, list[Mark]]]:

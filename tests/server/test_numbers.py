@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.numbers import lacks_numbers, numbers, values
+from server.protection import put_back, take_out
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,14 @@ def test_no_text_lacks_its_own_numbers(text: str) -> None:
     for start, end in numbers(text):
         without[start:end] = "x" * (end - start)
     assert numbers("".join(without)) == []
+
+
+@given(st.text("ab 12.,($", max_size=30), st.text("ab .", max_size=12))
+def test_numbers_that_are_put_back_do_not_grow_together(text: str, target: str) -> None:
+    read, marks = take_out(text, numbers(text))
+    given = values("; ".join(text[start:end] for start, end in numbers(text)))
+    assert put_back(marks, read, read, ()) == text
+    assert not given - values(put_back(marks, read, target, ()))
 
 
 @pytest.mark.parametrize(
