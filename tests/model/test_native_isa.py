@@ -49,6 +49,21 @@ def test_instruction_sets_agree_bit_for_bit(
         assert np.array_equal(ours.scores, theirs.scores)
 
 
+@pytest.mark.parametrize("isa", OTHERS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_look_inside_is_the_same_on_every_instruction_set(
+    monkeypatch: pytest.MonkeyPatch, isa: Isa, precision: Precision
+) -> None:
+    source, target = sentences(tiny().config, (37, 20))
+    looks = []
+    for each in (LEAST, isa):
+        use(monkeypatch, each)
+        looks.append(native(tiny(), precision).attention_maps(source, target, (("cross", 1, 0),)))
+    for part in ("encoder", "decoder", "cross", "token_scores", "candidate_ids", "candidate_scores"):
+        ours, theirs = (getattr(look, part) for look in looks)
+        assert np.array_equal(ours, theirs)
+
+
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_avx2_agrees_with_torch(monkeypatch: pytest.MonkeyPatch, precision: Precision) -> None:
     use(monkeypatch, LEAST)
