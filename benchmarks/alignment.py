@@ -4,10 +4,9 @@
     python -m benchmarks.alignment --model weights/NAME --data DATA/alignments --choose DATA/dev/tatoeba-dev.en-fr.tsv --write
 
 A set is measured if the model translates between its languages both ways. Every pair is aligned as the server does it
-(`model.pair_alignment`, "similarity": nothing about it is chosen for a model), and force-scored in both directions for the
-attention of every head. Which layer, heads and row of cross-attention align best is chosen without gold alignments: those
-whose links agree most between the two directions of `--choose`. `--write` stores the choice in the model folder, where the
-server finds it.
+(`model.pair_alignment`, "combined"), and force-scored in both directions for the attention of every head. Which heads and
+rows of cross-attention align best is chosen without gold alignments: those whose links agree most between the two directions
+of `--choose`. `--write` stores the choice in the model folder, where the server finds it.
 """
 
 from __future__ import annotations
@@ -15,9 +14,9 @@ from __future__ import annotations
 import argparse
 import re
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
-from itertools import combinations
+from itertools import product
 from pathlib import Path
 
 from tqdm import tqdm
@@ -26,7 +25,9 @@ from benchmarks import report
 from benchmarks.forced_pairs import Aligner, Maps
 from benchmarks.gold_alignments import SETS, GoldPair, Links, Written, of_tokens, quality, written
 from model.folder import ModelFolder, read_folder
-from model.word_alignment import FILE, AlignmentChoice, grow_diag
+from model.word_alignment import FILE, AlignmentChoice, AlignmentHead, grow_diag
+
+_MOST_HEADS = 4
 
 
 def symmetrized(forward: Maps, backward: Maps, choice: AlignmentChoice, shape: tuple[int, int]) -> dict[str, Links]:
@@ -49,31 +50,26 @@ def symmetrized(forward: Maps, backward: Maps, choice: AlignmentChoice, shape: t
     }
 
 
-def choices(layers: int, heads: int) -> Iterator[AlignmentChoice]:
-    """Every layer with all its heads, with one, and with two or three of them."""
-    for layer in range(layers):
-        for shift in (False, True):
-            yield AlignmentChoice(layer=layer, heads=None, shift=shift)
-            for size in range(1, min(3, heads - 1) + 1):
-                for some in combinations(range(heads), size):
-                    yield AlignmentChoice(layer=layer, heads=some, shift=shift)
-
-
 def choose(pairs: Sequence[tuple[Maps, Maps]]) -> tuple[AlignmentChoice, float]:
-    """The choice whose links agree most between the two directions, and their agreement (F1 in percent)."""
+    """The heads whose links agree most between the two directions, as many of the best as agree most together, and their
+    agreement (F1 in percent)."""
     layers, heads = pairs[0][0].cross.shape[:2]
-    best: tuple[float, AlignmentChoice] | None = None
-    for choice in choices(layers, heads):
-        common = total = 0
-        for forward, backward in pairs:
-            there, back = forward.links(choice), {(i, j) for j, i in backward.links(choice)}
-            common += len(there & back)
-            total += len(there) + len(back)
-        agreement = 200 * common / max(1, total)
-        if best is None or agreement > best[0]:
-            best = agreement, choice
-    assert best is not None
-    return best[1], best[0]
+    every = [AlignmentHead(*each) for each in product(range(layers), range(heads), (False, True))]
+    ranked = sorted(every, key=lambda head: -agreement(pairs, AlignmentChoice((head,))))
+    groups = [AlignmentChoice(tuple(ranked[:size])) for size in range(1, min(_MOST_HEADS, len(ranked)) + 1)]
+    scores = [agreement(pairs, group) for group in groups]
+    best = scores.index(max(scores))
+    return groups[best], scores[best]
+
+
+def agreement(pairs: Sequence[tuple[Maps, Maps]], choice: AlignmentChoice) -> float:
+    """How far the links of the two directions are the same: F1 in percent."""
+    common = total = 0
+    for forward, backward in pairs:
+        there, back = forward.links(choice), {(i, j) for j, i in backward.links(choice)}
+        common += len(there & back)
+        total += len(there) + len(back)
+    return 200 * common / max(1, total)
 
 
 def both_ways(aligner: Aligner, first: Written, second: Written, languages: tuple[str, str]) -> tuple[Maps, Maps]:
@@ -82,15 +78,18 @@ def both_ways(aligner: Aligner, first: Written, second: Written, languages: tupl
 
 
 def measure(name: str, folder: ModelFolder, aligner: Aligner, data: Path, choice: AlignmentChoice) -> list[list[object]]:
-    """Rows of the table for one gold set: words by similarity, the chosen heads joined in every way, then every layer and
+    """Rows of the table for one gold set: all evidence together, the chosen heads joined in every way, then every layer and
     head by itself."""
     read, *languages = SETS[name]
     gold = read(data)
     sides = [(written(pair.first, languages[0]), written(pair.second, languages[1])) for pair in gold]
     both = languages[0], languages[1]
-    similar = [aligner.similar(*side, both) for side in tqdm(sides, desc=f"{name}, similarity")]
-    rows: list[list[object]] = [[name, "none", "similarity", *_figures(similar, sides, gold)]]
     maps = [both_ways(aligner, *side, both) for side in tqdm(sides, desc=f"{name}, attention")]
+    combined = [
+        aligner.combined(*side, both, forward.soft(choice, (len(side[0].spans), len(side[1].spans))))
+        for side, (forward, _) in tqdm(list(zip(sides, maps, strict=True)), desc=f"{name}, words")
+    ]
+    rows: list[list[object]] = [[name, "combined", "as served", *_figures(combined, sides, gold)]]
     found: dict[str, list[Links]] = {}
     for (first, second), (forward, backward) in zip(sides, maps, strict=True):
         for way, links in symmetrized(forward, backward, choice, (len(first.spans), len(second.spans))).items():
@@ -99,7 +98,7 @@ def measure(name: str, folder: ModelFolder, aligner: Aligner, data: Path, choice
     for layer in range(folder.model.decoder_layers):
         for head in (None, *range(folder.model.heads)):
             for shift in (False, True):
-                one = AlignmentChoice(layer=layer, heads=None if head is None else (head,), shift=shift)
+                one = AlignmentChoice((AlignmentHead(layer, head, shift),))
                 figures = _figures([forward.links(one) for forward, _ in maps], sides, gold)
                 which = f"layer {layer}, " + ("mean" if head is None else f"head {head}") + (", next row" if shift else "")
                 rows.append([name, which, f"{both[0]} to {both[1]}", *figures])
@@ -117,9 +116,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         folder = read_folder(options.model)
         aligner = Aligner(folder, options.threads)
-        choice = AlignmentChoice.load(folder.path, folder.model.decoder_layers)
         if options.choose:
             choice = _chosen(options, folder, aligner)
+        else:
+            choice = AlignmentChoice.load(folder.path, folder.model.decoder_layers)
         rows: list[list[object]] = []
         for name, (_, first, second) in SETS.items():
             if {(first, second), (second, first)} <= set(folder.pairs):

@@ -77,8 +77,11 @@ class Aligner:
             (*places(target_words, spans), None),
         )  # fmt: skip
 
-    def similar(self, first: Written, second: Written, languages: tuple[str, str]) -> Links:
-        """(first word, second word), as the server aligns them."""
+    def combined(
+        self, first: Written, second: Written, languages: tuple[str, str], attention: NDArray[np.float32]
+    ) -> Links:
+        """(first word, second word), as the server aligns them; `attention` (first words, second words) is what writing
+        the second sentence attended to."""
         from model.word_reading import read_words
 
         one, one_numbers = self._worded(first, languages[1])
@@ -86,7 +89,8 @@ class Aligner:
         known = read_words(self.transformer, one, other.beginnings)
         back = read_words(self.transformer, other, one.beginnings)
         texts = [_texts(side, numbers) for side, numbers in ((first, one_numbers), (second, other_numbers))]
-        found = links(alignment_probabilities(word_evidence(one, other, known, back), *texts))
+        seen = attention[np.ix_(one_numbers, other_numbers)]
+        found = links(alignment_probabilities(word_evidence(one, other, known, back), seen, *texts))
         return {(one_numbers[i], other_numbers[j]) for i, j in found}
 
     def _worded(self, sentence: Written, language: str) -> tuple[WordedSentence, list[int]]:

@@ -1,11 +1,12 @@
-"""Word alignment of two sentences from what a model knows about their words, without attention. NumPy only, no torch.
+"""Word alignment of two sentences from all that a model knows about their words. NumPy only, no torch.
 
 A hidden Markov model walks over the words of one sentence and says which word of the other each belongs to (Vogel et al.
 1996, "HMM-Based Word Alignment in Statistical Translation"): a word is likelier the better it fits, and the closer it
 follows the word before. Both directions are asked, and what they agree on counts (Liang et al. 2006, "Alignment by
 Agreement"). Nothing here is trained. How well words fit is asked of a model that translates both ways: both sentences
 go through the same encoder, whose states of words that mean the same are close (Sabet et al. 2020, "SimAlign", does this
-with a language model), and the decoder is a dictionary: confined to one word, it says what that word may become.
+with a language model), and the decoder is a dictionary: confined to one word, it says what that word may become. What
+each word attended to when it was written is heard too.
 """
 
 from __future__ import annotations
@@ -22,15 +23,15 @@ from model.word_alignment import Link
 
 Scores = NDArray[np.float32]
 
-SIMILARITY, DICTIONARY = 6.0, 0.8
-"""How much a cosine of 1, and a log-probability of the dictionary, are worth."""
+SIMILARITY, DICTIONARY, ATTENTION = 6.0, 0.8, 1.0
+"""How much a cosine of 1, a log-probability of the dictionary, and the logarithm of a share of attention are worth."""
 SAME, MIXED = 3.0, -3.0
 """What is added for two words that are written alike, and for a word beside a punctuation mark."""
 JUMP = 2.0
 """A jump to a word d places from the expected one is (1 + |d|) ** -JUMP as likely."""
 LEAST_PROBABILITY = 0.4
 """Two words are linked where the geometric mean of both directions' probabilities is above this."""
-_FLOOR = 1e-4
+_FLOOR, _LEAST_ATTENTION = 1e-4, 0.02
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,11 +90,14 @@ def check_words(config: ModelConfig, sentence: WordedSentence, wanted: Sequence[
         raise ValueError("A word lies outside its sentence.")
 
 
-def alignment_probabilities(evidence: WordEvidence, first: Sequence[str], second: Sequence[str]) -> Scores:
-    """Probability (W, V) that two words belong together: the geometric mean of what both directions find."""
+def alignment_probabilities(
+    evidence: WordEvidence, attention: Scores, first: Sequence[str], second: Sequence[str]
+) -> Scores:
+    """Probability (W, V) that two words belong together: the geometric mean of what both directions find. `attention`
+    (W, V) is how much each second word attended to each first word when it was written."""
     if not (first and second):
         return np.zeros((len(first), len(second)), dtype=np.float32)
-    scores = fit(evidence, first, second)
+    scores = fit(evidence, attention, first, second)
     return np.asarray(np.sqrt(posteriors(scores) * posteriors(scores.T).T), dtype=np.float32)
 
 
@@ -103,10 +107,11 @@ def links(probabilities: Scores) -> dict[Link, float]:
     return {(int(i), int(j)): float(probabilities[i, j]) for i, j in found}
 
 
-def fit(evidence: WordEvidence, first: Sequence[str], second: Sequence[str]) -> Scores:
+def fit(evidence: WordEvidence, attention: Scores, first: Sequence[str], second: Sequence[str]) -> Scores:
     """How well each pair of words fits, in logarithms: (W, V)."""
     dictionary = _log_share(evidence.forward, axis=0) + _log_share(evidence.backward, axis=1)
-    known = SIMILARITY * evidence.similarity + DICTIONARY * dictionary
+    attended = attention / np.maximum(attention.sum(axis=0, keepdims=True), 1e-6)
+    known = SIMILARITY * evidence.similarity + DICTIONARY * dictionary + ATTENTION * np.log(attended + _LEAST_ATTENTION)
     return np.asarray(known + _written(first, second), dtype=np.float32)
 
 

@@ -40,26 +40,36 @@ class Word:
         return self.start == self.end
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AlignmentChoice:
-    """Which heads of cross-attention align words: the mean of `heads` (all if None) of `layer`, read `shift` rows late."""
+@dataclass(frozen=True, slots=True)
+class AlignmentHead:
+    """A head of cross-attention (all heads of the layer if None), read at the row after the one that wrote a token if
+    `shift`."""
 
     layer: int
-    heads: tuple[int, ...] | None = None
+    head: int | None = None
     shift: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AlignmentChoice:
+    """Which heads of cross-attention align words: the mean of these, the best one first."""
+
+    heads: tuple[AlignmentHead, ...]
 
     def to_json(self) -> str:
         return json.dumps(asdict(self)) + "\n"
 
     @classmethod
     def load(cls, folder: Path, layers: int) -> AlignmentChoice:
-        """The choice a model folder states. Where it states none: the last layer, of deep decoders the last but one."""
+        """The choice a model folder states. Where it states none: the last layer, of deep decoders the last but one. Raises
+        ValueError where the file says something else."""
         file = folder / FILE
         if not file.is_file():
-            return cls(layer=layers - 1 if layers < 6 else layers - 2)
-        fields = json.loads(file.read_text(encoding="utf-8"))
-        heads = fields.get("heads")
-        return cls(layer=int(fields["layer"]), heads=None if heads is None else tuple(heads), shift=bool(fields["shift"]))
+            return cls((AlignmentHead(layers - 1 if layers < 6 else layers - 2),))
+        try:
+            return cls(tuple(AlignmentHead(**head) for head in json.loads(file.read_text(encoding="utf-8"))["heads"]))
+        except (KeyError, TypeError) as error:
+            raise ValueError(f"{file} does not list heads as {{layer, head, shift}}: {error}") from None
 
 
 def words(
@@ -99,9 +109,13 @@ def to_words(maps: Weights, queries: Sequence[Word], keys: Sequence[Word]) -> We
 
 def alignment_map(cross: Weights, choice: AlignmentChoice) -> Weights:
     """Soft alignment (T, S) of target tokens (end of sentence last) to source tokens, from cross (L, H, T, S)."""
-    layer = cross[choice.layer]
-    mean = (layer if choice.heads is None else layer[list(choice.heads)]).mean(axis=0)
-    return np.concatenate([mean[1:], mean[-1:]]) if choice.shift else mean
+    return np.asarray(np.mean([_head_map(cross, head) for head in choice.heads], axis=0), dtype=np.float32)
+
+
+def _head_map(cross: Weights, chosen: AlignmentHead) -> Weights:
+    layer = cross[chosen.layer]
+    weights: Weights = layer.mean(axis=0) if chosen.head is None else layer[chosen.head]
+    return np.concatenate([weights[1:], weights[-1:]]) if chosen.shift else weights
 
 
 def target_to_source(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> dict[Link, float]:

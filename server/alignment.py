@@ -9,13 +9,13 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from model.word_alignment import AlignmentChoice, Weights, alignment_map, words
 from server.catalog import Leg
 from server.pairing import pairing
 from server.placement import Link
 from server.planning import Plan, Segment
 from server.segmentation import Span
 from server.translation import Sentence
-from server.worker.protocol import Attended
 from server.worker.supervisor import Supervisor, WorkerFailure
 
 log = logging.getLogger(__name__)
@@ -63,10 +63,15 @@ class Aligner:
         except WorkerFailure as failure:
             log.warning("no alignment: %s", failure.message)
             return proportional(read, decoding.text)
-        if paired is not None and attended.evidence is not None and (links := paired.links(attended.evidence)):
-            return sorted(links)
         encoding = leg.model.tokenizer.encode(read, leg.target)
-        return by_attention(attended, encoding.offsets, decoding.offsets) or proportional(read, decoding.text)
+        maps = np.frombuffer(attended.maps.cross, dtype=np.float32).reshape(attended.maps.cross_shape)  # (L, H, T, S)
+        soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, maps.shape[0]))  # (T, S)
+        found: list[Link] = []
+        if paired is not None and attended.evidence is not None:
+            sources = words(read, encoding.pieces, encoding.offsets)
+            targets = words(decoding.text, decoding.pieces, decoding.offsets)
+            found = sorted(paired.links(attended.evidence, soft, sources, targets))
+        return found or by_attention(soft, encoding.offsets, decoding.offsets) or proportional(read, decoding.text)
 
     async def _inner(self, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
         """Links between a segment and its translation as they stand in the texts."""
@@ -80,18 +85,12 @@ class Aligner:
         return found if same else proportional(segment.text, target)
 
 
-def by_attention(attended: Attended, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:
-    """Each target piece linked to the source piece it attends to most.
-
-    Weights are averaged over the heads of the last decoder layer but one (Garg et al. 2019) and read at the step where
-    the piece is the decoder's input, not its output (Chen et al. 2020, "Accurate Word Alignment Induction", section 3).
-    """
-    maps = np.frombuffer(attended.maps.cross, dtype=np.float32).reshape(attended.maps.cross_shape)  # (L, H, T, S)
-    layer = maps[max(0, maps.shape[0] - 2)].mean(axis=0)  # (T, S)
+def by_attention(soft: Weights, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:
+    """Each target piece linked to the source piece it attends to most, by attention (T, S)."""
     visible = [i for i, (start, end) in enumerate(sources) if end > start]
     if not visible:
         return []
-    best = layer[1 : len(targets) + 1][:, visible].argmax(axis=1)
+    best = soft[: len(targets)][:, visible].argmax(axis=1)
     return [
         (sources[visible[int(column)]], target)
         for column, target in zip(best, targets, strict=True)

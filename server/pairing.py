@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from model.pair_alignment import WordedSentence, WordEvidence, alignment_probabilities, links
-from model.word_alignment import words
+from model.word_alignment import Weights, Word, to_words, words
 from server.catalog import Leg
 from server.placement import Link
 from server.segmentation import Span
@@ -36,10 +39,26 @@ class Pairing:
         """What the worker needs to know."""
         return self.source.worded, self.target.worded
 
-    def links(self, evidence: WordEvidence) -> dict[Link, float]:
-        """Characters of the source and of the target that belong together, with their probability."""
-        found = links(alignment_probabilities(evidence, self.source.words, self.target.words))
+    def links(
+        self, evidence: WordEvidence, soft: Weights, sources: Sequence[Word], targets: Sequence[Word]
+    ) -> dict[Link, float]:
+        """Characters of the source and of the target that belong together, with their probability. `soft` is attention
+        between the pieces of `sources` and `targets`, the same words as they were translated."""
+        attention = np.zeros((len(self.source.spans), len(self.target.spans)), dtype=np.float32)
+        rows, source = _shared(self.source.spans, sources)
+        columns, target = _shared(self.target.spans, targets)
+        if source and target:
+            attention[np.ix_(rows, columns)] = to_words(soft, target, source).T
+        probabilities = alignment_probabilities(evidence, attention, self.source.words, self.target.words)
+        found = links(probabilities)
         return {(self.source.spans[i], self.target.spans[j]): probability for (i, j), probability in found.items()}
+
+
+def _shared(spans: Sequence[Span], found: Sequence[Word]) -> tuple[list[int], list[Word]]:
+    """Which of the words at `spans` the found ones are, and those."""
+    places = {span: place for place, span in enumerate(spans)}
+    shared = [word for word in found if (word.start, word.end) in places]
+    return [places[word.start, word.end] for word in shared], shared
 
 
 def pairing(leg: Leg, source: str, target: str) -> Pairing | None:

@@ -20,7 +20,7 @@ Weights = NDArray[np.float32]
 Kind = Literal["cross", "encoder", "decoder"]
 Level = Literal["piece", "word"]
 Scale = Literal["none", "row", "max"]
-AlignmentMethod = Literal["similarity", "attention"]
+AlignmentMethod = Literal["combined", "attention"]
 KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
 
 
@@ -61,7 +61,7 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Alignment:
-    """Links (source word, target word, weight). `method` "similarity" is `model.pair_alignment`, whose weights are
+    """Links (source word, target word, weight). `method` "combined" is `model.pair_alignment`, whose weights are
     probabilities; "attention" takes what each target word attended to most with the heads of `choice`. `coverage` is how
     much attention of these heads each source word got from the whole target."""
 
@@ -99,28 +99,28 @@ def words_of(look: Look) -> Words:
 
 
 def alignment(look: Look, found: Words) -> Alignment:
-    """Word alignment between the words of the look: by similarity if the look asked for it, else by the heads that the
-    model folder names."""
+    """Word alignment between the words of the look: from all evidence if the look asked for it, else by the heads that
+    the model folder names."""
     cross = weights(look.attended.maps, "cross")
     choice = AlignmentChoice.load(look.leg.model.folder, cross.shape[0])
     soft = alignment_map(cross, choice)
-    by_similarity = _similar(look, found)
-    links = target_to_source(soft, found.source, found.target) if by_similarity is None else by_similarity
+    combined = _combined(look, soft, found)
+    links = target_to_source(soft, found.source, found.target) if combined is None else combined
     return Alignment(
-        "attention" if by_similarity is None else "similarity",
+        "attention" if combined is None else "combined",
         choice,
         tuple((source, target, weight) for (source, target), weight in sorted(links.items())),
         tuple(coverage(soft, found.source, found.target)),
     )
 
 
-def _similar(look: Look, found: Words) -> dict[tuple[int, int], float] | None:
-    """Links by similarity, where the look brought what they are made of."""
+def _combined(look: Look, soft: Weights, found: Words) -> dict[tuple[int, int], float] | None:
+    """Links from all evidence, where the look brought it."""
     if look.pairing is None or look.attended.evidence is None:
         return None
     sources = {(word.start, word.end): place for place, word in enumerate(found.source) if not word.special}
     targets = {(word.start, word.end): place for place, word in enumerate(found.target) if not word.special}
-    links = look.pairing.links(look.attended.evidence)
+    links = look.pairing.links(look.attended.evidence, soft, found.source, found.target)
     return {(sources[a], targets[b]): weight for (a, b), weight in links.items() if a in sources and b in targets}
 
 

@@ -144,7 +144,7 @@
   const way = (item) => { const leg = item.paragraph.route[item.paragraph.legs - 1]; return { source: leg.source, target: leg.target }; };
   async function look(item) {
     if (!looks.has(item)) {
-      const wanted = { figures: true, numbers: "uint16", format: "json", ...(state.options.masked_heads ? {} : { alignment: "similarity" }) };
+      const wanted = { figures: true, numbers: "uint16", format: "json", ...(state.options.masked_heads ? {} : { alignment: "combined" }) };
       const found = ask("/attention?" + query(address(item, wanted))).catch((error) => {
         // The server may keep no history, or have forgotten: the pair itself says as much.
         if (/no longer kept|no history|No translation has/.test(error.message)) return ask("/attention?" + query(pair(item, item.sentence.target, wanted)));

@@ -140,15 +140,12 @@ const Views = (() => {
   }
   /** The soft word alignment (target words x source words) that the model folder's choice of heads gives. */
   function aligned(look) {
-    const { layer, heads, shift } = look.alignment, raw = look.maps.cross;
-    const chosen = heads === null ? [...Array(raw.shape[1]).keys()] : heads;
-    const { rows, columns } = slice(raw, layer, 0);
-    const data = new Float32Array(rows * columns);
-    for (const head of chosen) {
-      const map = slice(raw, layer, head).data;
+    const raw = look.maps.cross, { rows, columns } = slice(raw, 0, 0), data = new Float32Array(rows * columns);
+    for (const { layer, head, shift } of look.alignment.heads) {
+      const map = head === null ? combine(raw, layer, "mean").data : slice(raw, layer, head).data;
       for (let q = 0; q < rows; q++) {
         const from = shift ? Math.min(q + 1, rows - 1) : q;
-        for (let k = 0; k < columns; k++) data[q * columns + k] += map[from * columns + k] / chosen.length;
+        for (let k = 0; k < columns; k++) data[q * columns + k] += map[from * columns + k] / look.alignment.heads.length;
       }
     }
     return byWord({ rows, columns, data }, look.target.words, look.source.words);
@@ -431,7 +428,7 @@ const Views = (() => {
     decoder: "Each word of the translation (row) and what was already written (columns). The empty triangle is the mask: no look ahead.",
   };
   const METHODS = {
-    similarity: "Which words belong together. It is not attention: the model reads both sentences, and words fit whose encoder states are alike and which it translates into each other.",
+    combined: "Which words belong together, by more than attention: the model reads both sentences, and words fit whose encoder states are alike and which it translates into each other.",
     attention: "The source word that each word of the translation looked at most, by the heads that align best.",
   };
   const start = () => ({ kind: "cross", layer: null, head: "mean", level: "word", view: "map" });
@@ -439,7 +436,7 @@ const Views = (() => {
   function panel(host, look, state, { told = () => {}, changed = () => {}, tools = () => [] } = {}) {
     const aligning = state.kind === "alignment";
     const [layers, heads] = look.maps[aligning ? "cross" : state.kind].shape;
-    if (state.layer === null || state.layer >= layers) state.layer = state.kind === "cross" ? Math.min(look.alignment.layer, layers - 1) : layers - 1;
+    if (state.layer === null || state.layer >= layers) state.layer = state.kind === "cross" ? Math.min(look.alignment.heads[0].layer, layers - 1) : layers - 1;
     if (typeof state.head === "number" && state.head >= heads) state.head = "mean";
     const set = (change) => {
       Object.assign(state, change);

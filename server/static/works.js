@@ -101,7 +101,7 @@ const Works = (() => {
 
   // -- one head -----------------------------------------------------------------------------------------------------
   function oneHead(host, c, look, vectors) {
-    const state = { kind: "cross", layer: look.alignment.layer, head: 0, query: Math.min(1, look.target.pieces.length - 1) };
+    const state = { kind: "cross", layer: look.alignment.heads[0].layer, head: 0, query: Math.min(1, look.target.pieces.length - 1) };
     const place = el("div");
     async function draw() {
       const [layers, heads] = look.maps[state.kind].shape;

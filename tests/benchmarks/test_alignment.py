@@ -18,7 +18,7 @@ from benchmarks.gold_alignments import (
     read_xl_wa,
     written,
 )
-from model.word_alignment import FILE, AlignmentChoice
+from model.word_alignment import FILE, AlignmentChoice, AlignmentHead
 
 
 @pytest.fixture
@@ -82,7 +82,8 @@ def test_the_command_chooses_measures_and_stores(
         assert alignment.main(arguments) == 0
         stored = AlignmentChoice.load(weights, layers=99)
         results = json.loads(output.read_text())
-        assert results["choice"]["layer"] == stored.layer < 99
+        assert AlignmentChoice(tuple(AlignmentHead(**head) for head in results["choice"]["heads"])) == stored
+        assert 1 <= len(stored.heads) <= 4
         assert all(0 <= figure <= 100 for row in results["rows"] for figure in row[3:])
         assert "xl-wa" in capsys.readouterr().err
     finally:

@@ -43,32 +43,39 @@ def test_posteriors_are_probabilities_of_the_hidden_words(found: np.ndarray) -> 
 def test_which_sentence_is_first_makes_no_difference(similarity: np.ndarray) -> None:
     first, second = [f"a{i}" for i in range(similarity.shape[0])], [f"b{i}" for i in range(similarity.shape[1])]
     known = np.tanh(similarity)
-    there = alignment_probabilities(WordEvidence(known, -similarity, similarity), first, second)
-    back = alignment_probabilities(WordEvidence(known.T, similarity.T, -similarity.T), second, first)
+    even = np.ones_like(known)
+    there = alignment_probabilities(WordEvidence(known, -similarity, similarity), even, first, second)
+    back = alignment_probabilities(WordEvidence(known.T, similarity.T, -similarity.T), even.T, second, first)
     np.testing.assert_allclose(there, back.T, atol=1e-5)
 
 
 def test_words_that_fit_are_linked_also_where_their_order_is_turned_around() -> None:
     similarity = np.fliplr(np.eye(4))
-    assert set(links(alignment_probabilities(evidence(similarity), list("abcd"), list("wxyz")))) == {
+    assert set(links(alignment_probabilities(evidence(similarity), np.ones((4, 4)), list("abcd"), list("wxyz")))) == {
         (0, 3), (1, 2), (2, 1), (3, 0),
     }  # fmt: skip
 
 
 def test_order_decides_where_nothing_else_does() -> None:
-    found = alignment_probabilities(evidence(np.zeros((5, 5))), list("abcde"), list("vwxyz"))
+    found = alignment_probabilities(evidence(np.zeros((5, 5))), np.ones((5, 5)), list("abcde"), list("vwxyz"))
     np.testing.assert_array_equal(found.argmax(axis=0), range(5))
 
 
+def test_attention_decides_where_nothing_else_does() -> None:
+    attention = np.fliplr(np.eye(3))
+    found = fit(evidence(np.zeros((3, 3))), attention, list("abc"), list("xyz"))
+    np.testing.assert_array_equal(found.argmax(axis=0), [2, 1, 0])
+
+
 def test_names_are_written_alike_and_marks_translate_no_words() -> None:
-    found = fit(evidence(np.zeros((3, 2))), ["Zoë", "1975", "."], ["zoe", ","])
+    found = fit(evidence(np.zeros((3, 2))), np.ones((3, 2)), ["Zoë", "1975", "."], ["zoe", ","])
     assert found[0, 0] > found[1, 0] > found[2, 0]
     assert found[2, 1] > found[0, 1]
 
 
 def test_a_sentence_without_words_has_no_links() -> None:
     nothing = evidence(np.zeros((0, 3)))
-    assert links(alignment_probabilities(nothing, [], list("abc"))) == {}
+    assert links(alignment_probabilities(nothing, np.zeros((0, 3)), [], list("abc"))) == {}
 
 
 def test_states_of_one_word_are_averaged_and_what_all_words_share_is_left_out() -> None:

@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from model.word_alignment import (
     FILE,
     AlignmentChoice,
+    AlignmentHead,
     Word,
     alignment_map,
     coverage,
@@ -71,9 +73,12 @@ def test_links_of_a_clear_map_ignore_special_words() -> None:
 
 def test_shift_reads_the_row_that_reads_the_token() -> None:
     cross = np.arange(2 * 2 * 3 * 2, dtype=np.float32).reshape(2, 2, 3, 2)
-    plain = alignment_map(cross, AlignmentChoice(layer=1, heads=(1,), shift=False))
+    plain = alignment_map(cross, AlignmentChoice((AlignmentHead(1, 1),)))
     np.testing.assert_array_equal(plain, cross[1, 1])
-    np.testing.assert_array_equal(alignment_map(cross, AlignmentChoice(layer=1, heads=(1,), shift=True))[0], cross[1, 1, 1])
+    shifted = alignment_map(cross, AlignmentChoice((AlignmentHead(1, 1, shift=True),)))
+    np.testing.assert_array_equal(shifted, cross[1, 1][[1, 2, 2]])
+    both = alignment_map(cross, AlignmentChoice((AlignmentHead(1, 1), AlignmentHead(1, 1, shift=True))))
+    np.testing.assert_allclose(both, (plain + shifted) / 2)
 
 
 links = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)))
@@ -86,7 +91,13 @@ def test_grown_links_lie_between_intersection_and_union(forward: set, backward: 
 
 
 def test_the_choice_travels_with_the_folder(tmp_path: Path) -> None:
-    assert AlignmentChoice.load(tmp_path, layers=6) == AlignmentChoice(layer=4)
-    choice = AlignmentChoice(layer=1, heads=(0, 3), shift=True)
+    assert AlignmentChoice.load(tmp_path, layers=6) == AlignmentChoice((AlignmentHead(4),))
+    choice = AlignmentChoice((AlignmentHead(1, 0, shift=True), AlignmentHead(0, 3)))
     (tmp_path / FILE).write_text(choice.to_json())
     assert AlignmentChoice.load(tmp_path, layers=6) == choice
+
+
+def test_a_choice_in_another_form_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"layer": 2, "heads": [0, 1], "shift": false}')
+    with pytest.raises(ValueError, match="list heads"):
+        AlignmentChoice.load(tmp_path, layers=6)

@@ -127,17 +127,17 @@ def test_figures_alignment_and_coverage(client):
     assert len(found["alignment"]["coverage"]) == len(words[0])
 
 
-def test_words_are_aligned_by_similarity_where_the_model_translates_both_ways(client):
-    asked = {"q": "one two three", "source": "en", "target": "de", "alignment": "similarity"}  # the translation: eerht owt eno
+def test_words_are_aligned_by_all_evidence_where_the_model_translates_both_ways(client):
+    asked = {"q": "one two three", "source": "en", "target": "de", "alignment": "combined"}  # the translation: eerht owt eno
     found = client.get("/attention", params=asked).json()
-    assert found["alignment"]["method"] == "similarity"
+    assert found["alignment"]["method"] == "combined"
     texts = [[word["text"] for word in found[side]["words"]] for side in ("source", "target")]
     linked = {(texts[0][i], texts[1][j]) for i, j, _ in found["alignment"]["links"]}
     assert linked == {("one", "eno"), ("two", "owt"), ("three", "eerht")}
     assert all(0 < weight <= 1 for *_, weight in found["alignment"]["links"])
     assert client.get("/attention", params=asked | {"alignment": "attention"}).json()["alignment"]["method"] == "attention"
     report = client.get("/attention", params={"q": "one", "source": "en", "target": "de", "format": "html"})
-    assert '"method":"similarity"' in report.text.replace(" ", "")
+    assert '"method":"combined"' in report.text.replace(" ", "")
     assert client.get("/attention", params=asked | {"alignment": "magic"}).status_code == 400
 
 

@@ -91,11 +91,11 @@ class AttentionParameters(Schema):
         description="A head, kind.layer.head: add its queries, keys and values to the JSON.",
         examples=["cross.0.1"],
     )
-    alignment: Literal["similarity", "attention"] | None = Field(
+    alignment: Literal["combined", "attention"] | None = Field(
         default=None,
-        description="How words are aligned: `attention` takes what each word attended to most; `similarity` asks the model "
-        "which words fit, where it translates both ways, which is far more exact and costs some milliseconds. A report has "
-        "`similarity` unless heads are switched off, everything else `attention`.",
+        description="How words are aligned: `attention` takes what each word attended to most; `combined` also asks the "
+        "model which words fit, where it translates both ways: far more exact, some milliseconds. A report has `combined` "
+        "unless heads are switched off, everything else `attention`.",
     )
     beam_size: OptionalInt = Field(default=None, ge=1, le=32, description="Beam width for q.")
     format: Format | None = Field(
@@ -137,11 +137,11 @@ async def look(asked: AttentionParameters, format: Format, request: Request) -> 
     services = services_of(request)
     deadline = parameters.deadline(request, services.settings.timeout_seconds)
     masked = parameters.head_mask(asked.masked_heads)
-    method = asked.alignment or ("similarity" if format == "html" and not masked else "attention")
+    method = asked.alignment or ("combined" if format == "html" and not masked else "attention")
     options = LookOptions(
         masked=masked,
         vectors_of=next(iter(parameters.head_mask(asked.vectors)), None),
-        align=method == "similarity" and format in ("json", "html"),
+        align=method == "combined" and format in ("json", "html"),
     )
     if asked.id is not None:
         return await services.inspector.served(
