@@ -40,7 +40,7 @@ async def kills(
         "failures": ledger.failures(), "wrong": ledger.wrong, "repeated ids": ledger.repeated_ids,
         "stray answers": ledger.stray, "p50 ms": 1000 * ledger.latency(0.5), "p99 ms": 1000 * ledger.latency(0.99),
         "slowest ms": 1000 * ledger.latency(1.0), "metrics minus clients": ledger.differences(before, after),
-        "sentences counted minus answered": growth(before, after, "attentive_request_success_total")
+        "sentences translated twice or in vain": growth(before, after, "attentive_request_success_total")
         - sentences * ledger.answers,
     }  # fmt: skip
 

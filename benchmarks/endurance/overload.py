@@ -138,7 +138,7 @@ async def overload(
         "metrics minus clients": ledger.differences(before, after),
         "refusals counted minus 429s": growth(before, after, "attentive_requests_rejected_total")
         - ledger.statuses["429"],
-        "sentences counted minus answered": growth(before, after, "attentive_request_success_total")
+        "sentences translated twice or in vain": growth(before, after, "attentive_request_success_total")
         - sentences * ledger.answers,
         "shared computations": growth(before, after, "attentive_requests_shared_total"),
         "memory": memory.summary(),

@@ -58,9 +58,9 @@ class Served:
         return samples
 
     async def worker(self) -> int | None:
-        """Process id of the first worker, None while there is none."""
+        """Process id of the first worker, None while it is not up."""
         workers = (await self.ready())["workers"]
-        return workers[0]["pid"] if workers else None
+        return workers[0]["pid"] if workers and workers[0]["up"] else None
 
     def said(self, words: str) -> int:
         """How often words stand in its log."""
