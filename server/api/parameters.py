@@ -12,6 +12,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from server.api.errors import sentence_of
+from server.api.middleware.exchange import BODY
 from server.errors import InvalidRequest, UnsupportedMediaType
 
 FIELDS_LIMIT = 10_000
@@ -39,7 +40,7 @@ async def raw(request: Request) -> dict[str, Any]:
     """Parameters by name; one that is repeated in a form or query is a list."""
     query = request.scope["query_string"]
     values = pairs(query) if query else {}
-    body = await request.body()
+    body: bytes = request.scope[BODY]
     if body.strip():
         kind = (header(request, b"content-type") or "").split(";")[0].strip().lower()
         if kind == "application/json" or kind.endswith("+json") or not kind:

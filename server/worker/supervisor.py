@@ -283,8 +283,10 @@ class Supervisor:
     def _lend(self, flight: _Flight, device: Device) -> None:
         self._backlog.pop(flight.job.id, None)
         flight.device = device
+        job = flight.job
         timeout = None if flight.deadline is None else flight.deadline - time.monotonic()
-        device.send(dataclasses.replace(flight.job, timeout=timeout, alone=self._docket.isolated(flight.job)))
+        alone = self._docket.isolated(job)
+        device.send(job if timeout is None and not alone else dataclasses.replace(job, timeout=timeout, alone=alone))
 
     def _settled(self, flight: _Flight) -> None:
         """The future has resolved, by an answer, a failure, or by its owner's cancelling it."""

@@ -9,6 +9,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.api.errors import ErrorWriter
 from server.errors import InvalidRequest, PayloadTooLarge
 
+BODY = "attentive.body"
+"""Where the application finds the body, which is there as a whole, without asking for it piece by piece."""
+
 
 class ClientGone(Exception):
     """The client closed the connection before its body had come."""
@@ -59,6 +62,7 @@ class Exchange:
                 return b"".join(chunks)
 
     async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        scope[BODY] = body
         client = _Client(body, asyncio.current_task())
         watch = asyncio.ensure_future(client.watch(receive))
         try:
