@@ -21,6 +21,7 @@ Link = tuple[int, int]
 """(source word, target word), counted from 0."""
 
 FILE = "alignment.json"
+_SPACE = "\u2581"
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+(?:['’\-]\w+)*['’]?|[^\w\s]")
 _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
 
@@ -88,7 +89,7 @@ def words(
         while at < len(spans) and spans[at][1] <= start:
             at += 1
         number = _overlapped(spans, at, start, end)
-        if number is None and text[start:end].isspace() and at < len(spans):
+        if number is None and (text[start:end].isspace() or pieces[place] == _SPACE) and at < len(spans):
             number = at  # a space by itself belongs to the word that follows
         if number is not None and groups and groups[-1][0] == number:
             groups[-1][1].append(place)

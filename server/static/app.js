@@ -125,6 +125,7 @@
     $("detected").textContent = first?.detected ? `detected: ${name(first.detected.language)}` : "";
     for (const id of ["copy", "link", "curl", "report", "others"]) $(id).hidden = !state.items.length;
     $("inside").hidden = !state.items.length;
+    if (!state.items.length) $("facts").textContent = "Copied: the model has nothing to translate in this text.";
     sentences();
   }
   function sentences() {
@@ -282,9 +283,14 @@
       el("button", { type: "button", class: "quiet", onclick: () => source("POST", "/trace", body) }, "JSON & curl")), place);
     if (item.trace?.beam !== beam) item.trace = { beam, found: await ask("/trace", { body }) };
     Decoding.show(place, item.trace.found);
+    if (beam !== Number(state.done.beam)) place.prepend(el("p", { class: "note" }, `The translation above was made with beam width ${state.done.beam}; this search has ${beam} and may find another.`));
   }
   function whynot(host, item, found) {
-    const field = el("input", { type: "text", id: "asked", value: item.asked || found.target.text, "aria-label": "Your translation", maxlength: "2000", dir: "auto" });
+    const field = el("textarea", { id: "asked", rows: "2", "aria-label": "Your translation", maxlength: "2000", dir: "auto", onkeydown: (event) => {
+      if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+      event.preventDefault();
+      compare();
+    } }, item.asked || found.target.text);
     const place = el("div");
     const compare = guard(async () => {
       item.asked = field.value.trim();

@@ -98,7 +98,7 @@ const Decoding = (() => {
       el("div", { class: "split even" }, ...[["The model's", own, asked, maps[0]], ["Yours", asked, own, maps[1]]].map(([name, look, other, map]) => el("div", { class: "card" },
         el("h3", {}, name, el("span", { class: "note" }, `log-probability ${total(look).toFixed(2)}, ${(total(look) / look.target.scores.length).toFixed(2)} per piece`)), chips(look, other),
         at >= 0 ? el("details", { open: true }, el("summary", {}, `What could have come at piece ${at + 1}`), bars(look.target.candidates[at], [look.target.pieces[at]])) : "", map))));
-    [own, asked].forEach((look, i) => Views.heat(maps[i], Views.pick(look, "cross", look.alignment.heads[0].layer, "mean", "word"), { label: "Cross-attention" }));
+    [own, asked].forEach((look, i) => Views.heat(maps[i], Views.pick(look, "cross", Views.best(look).layer, "mean", "word"), { label: "Cross-attention" }));
   }
   const ratio = (difference) => {
     const times = Math.exp(-difference);

@@ -138,6 +138,8 @@ const Views = (() => {
     if (level === "word") return { ...byWord(map, queries.words, keys.words), queries: queries.words.map((w) => w.text), keys: keys.words.map((w) => w.text) };
     return { ...map, queries: queries.pieces, keys: keys.pieces };
   }
+  /** The head that aligns best at the row that wrote a word: what a row of its map shows is about that word. */
+  const best = (look) => look.alignment.heads.find((head) => !head.shift) || { layer: look.maps.cross.shape[0] - 1, head: 0 };
   /** The soft word alignment (target words x source words) that the model folder's choice of heads gives. */
   function aligned(look) {
     const raw = look.maps.cross, { rows, columns } = slice(raw, 0, 0), data = new Float32Array(rows * columns);
@@ -436,7 +438,7 @@ const Views = (() => {
   function panel(host, look, state, { told = () => {}, changed = () => {}, tools = () => [] } = {}) {
     const aligning = state.kind === "alignment";
     const [layers, heads] = look.maps[aligning ? "cross" : state.kind].shape;
-    if (state.layer === null || state.layer >= layers) state.layer = state.kind === "cross" ? Math.min(look.alignment.heads[0].layer, layers - 1) : layers - 1;
+    if (state.layer === null || state.layer >= layers) state.layer = state.kind === "cross" ? Math.min(best(look).layer, layers - 1) : layers - 1;
     if (typeof state.head === "number" && state.head >= heads) state.head = "mean";
     const set = (change) => {
       Object.assign(state, change);
@@ -489,7 +491,7 @@ const Views = (() => {
     const speak = (row, column) => told(state, row === null ? null : rows[row], column === null ? null : columns[column]);
     const grid = el("div"), threads = el("div");
     body.append(el("p", { class: "note" }, METHODS[look.alignment.method]), el("div", { class: "split" },
-      el("div", { class: "card" }, el("h3", {}, "Word alignment ", el("span", { class: "note" }, `by ${look.alignment.method}`), el("span", { class: "grow" }), ...tools), grid),
+      el("div", { class: "card" }, el("h3", {}, "Word alignment ", el("span", { class: "note" }, look.alignment.method === "attention" ? "by attention" : "by all evidence"), el("span", { class: "grow" }), ...tools), grid),
       el("div", { class: "card" }, el("h3", {}, "Lines"), threads)));
     heat(grid, map, { label: "Word alignment", told: speak, verb: "belongs to", top: 1 });
     lines(threads, [map], { told: speak });
@@ -503,5 +505,5 @@ const Views = (() => {
     table(rows, look, state.kind, choose);
   }
 
-  return { panel, start, el, svg, percent, chance, color, segmented, select, unpack, pick, aligned, slice, heat, lines, model, table, byHead, role, repaint, observe, paint, HUES };
+  return { panel, start, best, el, svg, percent, chance, color, segmented, select, unpack, pick, aligned, slice, heat, lines, model, table, byHead, role, repaint, observe, paint, HUES };
 })();

@@ -10,7 +10,7 @@ const Works = (() => {
     host.replaceChildren(
       el("h2", {}, "The model"), el("p", { class: "note" }, `Drawn from its own configuration, with the shapes of this sentence: ${S} source pieces, ${T} target pieces, end of sentence included.`), drawing,
       el("h2", {}, "Positions"), el("p", {}, POSITIONS[c.positions]), el("div", { class: "split even" }, el("div", { class: "card" }, wave), el("div", { class: "card" }, curve)),
-      el("h2", {}, "The mask"), el("p", {}, `While it writes, the decoder may look at what is already there, never ahead: the softmax gets −∞ above the diagonal${c.window ? `, and beyond ${c.window} places` : ""}.`), el("div", { class: "card" }, mask),
+      el("h2", {}, "The mask"), el("p", {}, `While it writes, the decoder may look at what is already there, never ahead: the softmax gets −∞ above the diagonal${c.window ? `, and beyond ${c.window} places` : ""}.`), el("div", { class: "card narrow" }, mask),
       el("h2", {}, "One head, step by step"), el("p", {}, "Attention(Q, K, V) = softmax(QKᵀ / √dₖ) V, with the numbers of this very sentence."), head);
     drawing.append(architecture(c, S, T));
     positions(wave, curve, c, Math.max(S, T, 24));
@@ -101,7 +101,7 @@ const Works = (() => {
 
   // -- one head -----------------------------------------------------------------------------------------------------
   function oneHead(host, c, look, vectors) {
-    const state = { kind: "cross", layer: look.alignment.heads[0].layer, head: 0, query: Math.min(1, look.target.pieces.length - 1) };
+    const state = { kind: "cross", layer: Views.best(look).layer, head: Views.best(look).head || 0, query: Math.min(1, look.target.pieces.length - 1) };
     const place = el("div");
     async function draw() {
       const [layers, heads] = look.maps[state.kind].shape;

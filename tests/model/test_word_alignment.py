@@ -43,6 +43,14 @@ def test_every_piece_belongs_to_exactly_one_word(text: str, size: int) -> None:
     assert all(text[word.start : word.end] == word.text for word in found if not word.special)
 
 
+def test_a_piece_that_is_only_a_space_belongs_to_the_word_that_follows() -> None:
+    pieces = ["\u2581", "a", "\u2581", "b", "\u2581", "</s>"]
+    found = words("a b", pieces, [(0, 0), (0, 1), (1, 1), (2, 3), (3, 3), (3, 3)])
+    assert [(word.text, word.pieces) for word in found] == [
+        ("a", (0, 1)), ("b", (2, 3)), ("\u2581", (4,)), ("</s>", (5,)),
+    ]  # fmt: skip
+
+
 def test_words_of_a_sentence() -> None:
     pieces, offsets = pieces_of(TEXT, 1)
     assert [word.text for word in words(TEXT, pieces, offsets) if not word.special] == [
