@@ -19,8 +19,8 @@ using Quantized = uint8_t;
 constexpr const char* kIsa = "avxvnni";
 constexpr int kOffset = 128, kTileColumns = 16, kTileRows = 6, kFloatTileRows = 6;
 #else
-// int8 in 16 bits, of every four the first and third, then the second and fourth: pairs of 16-bit products are summed without
-// saturation, which the instruction for bytes would do.
+// Two bytes each: of every four values the four as int8, then their four magnitudes. Magnitudes times weights that took over the
+// signs are at most 2 * 127 * 127 for a pair, which 16 bits hold: nothing saturates, as it would with int8 + 128.
 using Quantized = int16_t;
 constexpr const char* kIsa = "avx2";
 constexpr int kOffset = 0, kTileColumns = 16, kTileRows = 4, kFloatTileRows = 6;
@@ -48,8 +48,12 @@ inline void store_quantized(Quantized* p, Ints q) {
 #if defined(__AVX512F__) || defined(__AVXVNNI__)
     store_bytes(p, plus(q, kOffset));
 #else
-    const __m256i order = _mm256_setr_epi8(0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15, 0, 1, 4, 5, 2, 3, 6, 7, 8, 9, 12, 13, 10, 11, 14, 15);
-    _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), _mm256_shuffle_epi8(to_int16(q), order));
+    const __m256i words = to_int16(q);
+    const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));
+    const __m128i magnitudes = _mm_abs_epi8(bytes);
+    __m128i* target = reinterpret_cast<__m128i*>(p);
+    _mm_storeu_si128(target, _mm_unpacklo_epi32(bytes, magnitudes));
+    _mm_storeu_si128(target + 1, _mm_unpackhi_epi32(bytes, magnitudes));
 #endif
 }
 

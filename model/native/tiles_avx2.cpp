@@ -1,4 +1,4 @@
-// Tiles of AVX2: 16 columns are two registers of eight. With AVX-VNNI an integer product is one instruction, without it two.
+// Tiles of AVX2: 16 columns are two registers of eight. With AVX-VNNI an integer product is one instruction, without it four.
 #include "tiles.h"
 
 #if !defined(__AVX512F__)
@@ -9,53 +9,37 @@ namespace attentive {
 
 namespace {
 
-template <typename E>
-__m256i four_bytes(const E* p) {
+__m256i four_bytes(const Quantized* p) {
     int32_t value;
     std::memcpy(&value, p, sizeof value);
     return _mm256_set1_epi32(value);
 }
 
-// acc[j] += 32 weights w[j], 4 of k for 8 columns, times the same 4 of k of a row. Inline assembly keeps the accumulators of a
-// tile in registers, which GCC 12 stores to the stack otherwise.
+// acc += 32 weights, 4 of k for 8 columns, times the same 4 of k of a row, which `a` points to. Inline assembly keeps the
+// accumulators of a tile in registers, which GCC 12 stores to the stack otherwise.
 #if defined(__AVXVNNI__)
-void accumulate(__m256i& acc, __m256i activations, __m256i weights) {
-    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(activations), "x"(weights));
-}
-#else
-void accumulate(__m256i& acc, __m256i activations, __m256i weights) {
-    __m256i product;
-    asm("vpmaddwd %3, %2, %1\n\tvpaddd %1, %0, %0" : "+x"(acc), "=&x"(product) : "x"(activations), "x"(weights));
-}
-#endif
+struct Activations {
+    explicit Activations(const Quantized* a) : bytes(four_bytes(a)) {}
+    void times(__m256i weights, __m256i& acc) const { asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(bytes), "x"(weights)); }
 
-// Products of four of k: `a` points to a row's four, w0 and w1 hold the weights of 8 columns each.
-template <int R>
-[[gnu::always_inline]] inline void step(__m256i (&acc)[R][2], const Quantized* a, size_t stride, __m256i w0, __m256i w1) {
-#if defined(__AVXVNNI__)
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-        const __m256i x = four_bytes(a + r * stride);
-        accumulate(acc[r][0], x, w0);
-        accumulate(acc[r][1], x, w1);
-    }
+    __m256i bytes;
+};
 #else
-    const __m256i first0 = _mm256_srai_epi16(_mm256_slli_epi16(w0, 8), 8), first1 = _mm256_srai_epi16(_mm256_slli_epi16(w1, 8), 8);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-        const __m256i x = four_bytes(a + r * stride);  // the first and third
-        accumulate(acc[r][0], x, first0);
-        accumulate(acc[r][1], x, first1);
+struct Activations {
+    explicit Activations(const Quantized* a) : bytes(four_bytes(a)), magnitudes(four_bytes(a + 2)) {}
+    void times(__m256i weights, __m256i& acc) const {
+        __m256i product;
+        asm("vpsignb %2, %4, %1\n\t"      // weights with the signs of the activations
+            "vpmaddubsw %1, %3, %1\n\t"   // sums of two, in 16 bits
+            "vpmaddwd %5, %1, %1\n\t"     // sums of four, in 32 bits
+            "vpaddd %1, %0, %0"
+            : "+x"(acc), "=&x"(product)
+            : "x"(bytes), "x"(magnitudes), "x"(weights), "x"(_mm256_set1_epi16(1)));
     }
-    const __m256i second0 = _mm256_srai_epi16(w0, 8), second1 = _mm256_srai_epi16(w1, 8);
-#pragma GCC unroll 8
-    for (int r = 0; r < R; ++r) {
-        const __m256i x = four_bytes(a + r * stride + 2);  // the second and fourth
-        accumulate(acc[r][0], x, second0);
-        accumulate(acc[r][1], x, second1);
-    }
+
+    __m256i bytes, magnitudes;
+};
 #endif
-}
 
 // What lies `ahead` is asked for along the way: it is still far from the caches.
 template <int R, bool Ahead>
@@ -72,7 +56,13 @@ void int8(const Int8Block& block, const int8_t* ahead, const Quantized* a, size_
     for (int i = 0; i < k; i += 4, weights += 64) {
         if constexpr (Ahead) _mm_prefetch(ahead + i * kTileColumns, _MM_HINT_T1);
         const __m256i* w = reinterpret_cast<const __m256i*>(weights);
-        step<R>(acc, a + i, stride, _mm256_load_si256(w), _mm256_load_si256(w + 1));
+        const __m256i w0 = _mm256_load_si256(w), w1 = _mm256_load_si256(w + 1);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+            const Activations x(a + r * stride + i);
+            x.times(w0, acc[r][0]);
+            x.times(w1, acc[r][1]);
+        }
     }
 #pragma GCC unroll 8
     for (int r = 0; r < R; ++r) {
