@@ -146,6 +146,18 @@ def test_many_clients_all_get_their_own_answer():
     assert 'attentive_request_success_total{finish_reason="stop"} 200.0' in metrics
 
 
+def test_who_is_not_finished_when_the_grace_time_ends_is_told_so():
+    engine = FakeEngine(delay=60)
+    with ThreadPoolExecutor(1) as pool:
+        with running(engine, grace_seconds=1) as (url, _):
+            waiting = pool.submit(httpx.post, url + "/translate", json=BODY, timeout=30)
+            wait_for(lambda: len(engine.submitted) == 1)
+        answer = waiting.result()
+    assert answer.status_code == 503
+    assert answer.json() == {"error": "The server is shutting down."}
+    assert int(answer.headers["retry-after"]) >= 1
+
+
 def test_a_body_sent_in_pieces_and_one_that_is_too_long():
     engine = FakeEngine()
     with running(engine, body_bytes=2_000) as (url, _):

@@ -7,7 +7,7 @@ import asyncio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import ErrorWriter
-from server.errors import InvalidRequest, PayloadTooLarge
+from server.errors import InvalidRequest, PayloadTooLarge, Unavailable
 
 BODY = "attentive.body"
 """Where the application finds the body, which is there as a whole, without asking for it piece by piece."""
@@ -68,8 +68,9 @@ class Exchange:
         try:
             await self.app(scope, client.receive, send)
         except asyncio.CancelledError:
-            if not client.gone:  # it is the server that is ending
-                raise
+            if not client.gone:  # it is the server that is ending, and its grace time has passed
+                client.work.uncancel()
+                raise Unavailable("The server is shutting down.") from None
         finally:
             watch.cancel()
             if client.gone:
