@@ -23,13 +23,13 @@ from model.word_alignment import Link
 
 Scores = NDArray[np.float32]
 
-SIMILARITY, DICTIONARY, ATTENTION = 6.0, 0.8, 1.0
+SIMILARITY, DICTIONARY, ATTENTION = 4.0, 0.8, 1.0
 """How much a cosine of 1, a log-probability of the dictionary, and the logarithm of a share of attention are worth."""
 SAME, MIXED = 3.0, -3.0
 """What is added for two words that are written alike, and for a word beside a punctuation mark."""
 JUMP = 2.0
 """A jump to a word d places from the expected one is (1 + |d|) ** -JUMP as likely."""
-LEAST_PROBABILITY = 0.4
+LEAST_PROBABILITY = 0.45
 """Two words are linked where the geometric mean of both directions' probabilities is above this."""
 _FLOOR, _LEAST_ATTENTION = 1e-4, 0.02
 

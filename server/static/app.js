@@ -248,6 +248,8 @@
       $("tab-" + each).tabIndex = each === wanted ? 0 : -1;
       $("panel-" + each).hidden = each !== wanted;
     }
+    const strip = $("tab-" + wanted).parentElement;
+    strip.scrollLeft = $("tab-" + wanted).offsetLeft - strip.offsetLeft - 24; // a phone shows three of the five
     if (focus) $("tab-" + wanted).focus();
     remember();
     const item = state.items[state.current];
