@@ -69,6 +69,7 @@ class Trainer:
         augmenter = Augmenter(processor, recipe.data.augment, names) if recipe.data.augment else None
         self.batches = Batches(shard, recipe, specials, augmenter, part, rank=self.rank, ranks=self.ranks)
         self.development = self._development(specials) if has_manifest(folder, "development") else []
+        self._references = development_pairs(recipe)  # a file that is missing is named now, not at the first validation
         self.progress = state.load(folder, self.model, self.optimizers, self.device) or Progress()
         self._projection: Projection = compile_layers(self.model) if self._gpu else projection_loss
         self._rate, self._stopping = 0.0, False
@@ -165,7 +166,7 @@ class Trainer:
 
     def _translation_scores(self) -> dict[str, Any]:
         """Mean BLEU and chrF over the directions, and each direction's, of greedy translations."""
-        pairs = development_pairs(self.recipe)
+        pairs = self._references
         if not pairs:
             return {}
         backend = TorchBackend(self.model, min(_VALIDATION_SLOTS[self._gpu], max(map(len, pairs.values()))))

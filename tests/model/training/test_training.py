@@ -133,6 +133,32 @@ def test_resume_equals_an_unbroken_run(prepared: Path, tmp_path: Path) -> None:
         assert torch.equal(tensor, weights[1][name]), name
 
 
+def test_a_stopped_run_is_saved_and_goes_on(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = _run_folder(prepared, tmp_path / "run")
+    trainer = Trainer(_recipe(prepared, steps=5), folder)
+    step = trainer._step
+
+    def stop_after_two(stream: object) -> None:
+        step(stream)
+        if trainer.progress.step == 2:
+            trainer.stop()
+
+    monkeypatch.setattr(trainer, "_step", stop_after_two)
+    trainer.run()
+    assert [path.name for path in checkpoints(folder)] == ["step-0000002.safetensors"]
+    assert not (folder / "log.jsonl").exists()  # nothing was validated: whoever stops it is in a hurry
+    Trainer(_recipe(prepared, steps=5), folder).run()
+    assert checkpoints(folder)[-1].name == "step-0000005.safetensors"
+
+
+def test_missing_development_text_is_named_before_training(prepared: Path, tmp_path: Path) -> None:
+    folder = _run_folder(prepared, tmp_path / "run")
+    recipe = _recipe(prepared)
+    elsewhere = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, development=("gone.en-de.tsv",)))
+    with pytest.raises(FileNotFoundError, match="gone"):
+        Trainer(elsewhere, folder)
+
+
 def test_torchrun_shares_the_work(prepared: Path, tmp_path: Path) -> None:
     """Two processes, each with half of every batch's tokens, end with one set of weights; what is done is not done again."""
     _recipe(prepared, steps=3)
