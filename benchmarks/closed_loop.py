@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
 
@@ -60,17 +60,16 @@ def jobs(
     source: str,
     target: str,
     beam_size: int | None,
-    max_length: int | None = None,
+    more: Mapping[str, object] | None = None,
 ) -> Iterator[Job]:
-    """Requests over the texts, in order and again from the start, so that no two clients send the same text at once."""
+    """Requests over the texts, in order and again from the start, so that no two clients send the same text at once.
+    `more` are further fields of each."""
     bodies: list[Job] = []
     for number, text in enumerate(texts):
         fields: dict[str, object] = {"q": text, "source": source, "target": target, "format": "text"}
         if beam_size is not None:
             fields["beam_size"] = beam_size
-        if max_length is not None:
-            fields["max_length"] = max_length
-        bodies.append(Job(json.dumps(fields).encode(), sentences, number))
+        bodies.append(Job(json.dumps(fields | dict(more or {})).encode(), sentences, number))
     return (bodies[number % len(bodies)] for number in count())
 
 

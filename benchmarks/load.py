@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import json
 import statistics
 import sys
 from collections import Counter
@@ -67,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     source, target = options.direction.split("-", 1)
     names = [options.names[i] if i < len(options.names) else url for i, url in enumerate(options.urls)]
     systems = [
-        System(name, address, jobs(texts, sentences, source, target, options.beam_size, options.max_length), server)
+        System(name, address, jobs(texts, sentences, source, target, options.beam_size, options.fields), server)
         for name, address, server in zip(names, addresses, processes, strict=True)
     ]
     rows = asyncio.run(_measure(systems, options, None if options.document else (references, target)))
@@ -147,7 +148,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--rounds", type=int, default=2, help="rounds per number of clients and server")
     parser.add_argument("--document", type=int, metavar="N", help="send texts of N sentences instead of one")
     parser.add_argument("--beam-size", type=int, help="ask for this beam (a field of ours; the peer knows it too)")
-    parser.add_argument("--max-length", type=int, help="most tokens per sentence, as random weights never end one")
+    parser.add_argument(
+        "--fields", type=json.loads, default={}, metavar="JSON",
+        help='more fields of each request; random weights need {"max_length": 32, "loop_guard": false}',
+    )  # fmt: skip
     parser.add_argument(
         "--processor-time", action="store_true",
         help="also the processor time per request of the process that listens and of those it started (same machine)",
