@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import html
 import random
+import re
 import sys
 import time
 from collections import Counter
@@ -29,7 +30,7 @@ from tqdm import tqdm
 
 from server.api.dialects.tags import TagRules, mask
 from server.markup import parse, scan
-from server.segmentation import BREAKS, CONTROLS, cut, sentences
+from server.segmentation import BREAKS, BULLET, CONTROLS, cut, sentences
 
 SLOW_SECONDS = 60.0
 SHOWN = 20
@@ -294,7 +295,7 @@ def losses(text: str, language: str, limit: int) -> Iterator[str]:
         between = [text[a:b] for a, b in zip(ends, starts, strict=True)]
         inside = [text[a:b] for a, b in spans]
         rejoined = "".join(part for pair in zip(between, [*inside, ""], strict=True) for part in pair)
-        if rejoined.encode() != text.encode() or any(breaks.sub("", separator).strip() for separator in between):
+        if rejoined.encode() != text.encode() or any(carries(separator, breaks) for separator in between):
             yield f"segmentation ({split})"
     pieces = cut(text, range(len(text)), limit)
     if "".join("".join(text[a:b].split()) for a, b in pieces) != "".join(text.split()):
@@ -308,6 +309,13 @@ def losses(text: str, language: str, limit: int) -> Iterator[str]:
         masked = mask(text, TagRules(xml, frozenset({"x"}), frozenset({"p"})))
         if masked.restore(masked.text, xml=False).encode() != text.encode():
             yield "masking"
+
+
+def carries(separator: str, breaks: re.Pattern[str]) -> bool:
+    """Whether there is something to translate between two sentences: more than white space and a list's bullet."""
+    left = breaks.sub("", separator).strip()
+    bullet = BULLET.match(left + " x")
+    return bool(left) and (bullet is None or bullet.end() <= len(left))
 
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 from limits import RateLimitItemPerMinute
 from limits.errors import ConfigurationError, StorageError
-from limits.storage import MemoryStorage, Storage, storage_from_string
+from limits.storage import MemoryStorage, RedisStorage, Storage, storage_from_string
 from limits.strategies import FixedWindowRateLimiter
 
 from server.config import Settings
@@ -48,6 +48,11 @@ class Access:
     def uses_keys(self) -> bool:
         """Whether there is any key; as long as there is none, what callers send as a key means nothing."""
         return self.key_required or bool(self.keys)
+
+    def close(self) -> None:
+        """Closes the connections to Redis, if there are any."""
+        if self._shared is not None and isinstance(self._shared.storage, RedisStorage):
+            self._shared.storage.storage.connection_pool.disconnect()
 
     async def enter(self, secret: str | None, address: str, characters: int = 0, requests: int = 1) -> str:
         """Lets a request of so many characters in and counts it. Returns an opaque name of the caller.
@@ -151,3 +156,23 @@ def network(address: str) -> str:
             return str(parsed.ipv4_mapped)
         return str(ipaddress.ip_network((int(parsed), 64), strict=False))
     return str(parsed)
+
+
+def trusted_hosts(text: str) -> list[str]:
+    """The addresses and networks of `--trusted-proxies` as uvicorn compares them with who connects. A socket for both
+    families names an IPv4 address in IPv6's form, so each stands there in both. Raises SettingsError."""
+    if text.strip() == "*":
+        return ["*"]
+    hosts: list[str] = []
+    for item in filter(None, map(str.strip, text.split(","))):
+        try:
+            found = ipaddress.ip_network(item)
+        except ValueError as error:
+            raise SettingsError(
+                "--trusted-proxies (ATTENTIVE_TRUSTED_PROXIES) must be addresses or networks like 10.0.0.0/8, separated "
+                f"by commas, or * alone; {item!r} is neither."
+            ) from error
+        hosts.append(str(found))
+        if found.version == 4:
+            hosts.append(f"::ffff:{found.network_address}/{96 + found.prefixlen}")
+    return hosts

@@ -91,6 +91,7 @@ class Services:
         await self.engine.stop(self.settings.grace_seconds)
         self.file_jobs.close()
         self.documents.store.close()
+        self.access.close()
         if self.history is not None:
             await self.history.close()
 

@@ -13,6 +13,7 @@ from types import FrameType
 
 import uvicorn
 
+from server.access import trusted_hosts
 from server.api.app import create_app
 from server.config import Settings, add_flags
 from server.errors import SettingsError
@@ -70,19 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(arguments)
     configure(settings.log_level, settings.log_format)
     services = Services(settings)
-    config = uvicorn.Config(
-        create_app(settings, services),
-        loop="auto",  # uvloop and httptools where they are installed
-        http="auto",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        proxy_headers=bool(settings.trusted_proxies),
-        forwarded_allow_ips=settings.trusted_proxies or None,
-        timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
-        timeout_keep_alive=75,
-        h11_max_incomplete_event_size=65_536,
-    )
+    config = server_config(settings, services)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     allow_many_connections()
     with listener(settings) as bound:
@@ -91,6 +80,24 @@ def run(arguments: argparse.Namespace) -> int:
         server.run(sockets=[bound, *(bound.dup() for _ in range(ACCEPTS - 1))])
     log.info("stopped")
     return 0 if server.started else 1
+
+
+def server_config(settings: Settings, services: Services) -> uvicorn.Config:
+    """How uvicorn serves the application. Raises SettingsError."""
+    proxies = trusted_hosts(settings.trusted_proxies)
+    return uvicorn.Config(
+        create_app(settings, services),
+        loop="auto",  # uvloop and httptools where they are installed
+        http="auto",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=proxies,
+        timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
+        timeout_keep_alive=75,
+        h11_max_incomplete_event_size=65_536,
+    )
 
 
 def allow_many_connections() -> None:

@@ -15,9 +15,11 @@ MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 HEAD_BYTES = 2048
 CHARSET = re.compile(
-    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:\-]{2,40})|<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:\-]{2,40})",
+    rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:\-]{2,40})[^>]{0,200}>"
+    rb"|<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:\-]{2,40})[^>]{0,200}>",
     re.I,
 )
+"""Where a page names its encoding. What never ends is no tag, would be written as text and name nothing any more."""
 ENCODINGS = re.compile(
     r"(?:utf|iso|cp\d|windows|latin|koi8|big5|gb|euc|shift|sjis|mac|us-ascii|ascii|tis)", re.IGNORECASE
 )

@@ -15,6 +15,7 @@ LINE = re.compile(r"[^\n]*\n|[^\n]+")
 MOMENT = re.compile(r"<\d[\d:.,]*>")
 HEAD = re.compile(r"(?:\{\\[^}]{0,100}\}|[-–—]\s)*")
 WORDS = re.compile(r"(?:<[^<>]*>|[^\s<]|<)+")
+DASHES = frozenset("-–—")
 SPEAKER = re.compile(r"\s*[-–—]\s")
 
 
@@ -83,10 +84,13 @@ def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
     words = WORDS.findall(part.head + (translated if web else retold(translated, html.unescape)))
     total = sum(map(len, words)) + len(words)
     rows: list[list[str]] = [[] for _ in part.lines]
-    done = 0
+    done, row = 0, 0
     for word in words:
         middle = done + len(word) / 2
-        rows[min(len(rows) - 1, int(len(rows) * middle / max(1, total)))].append(word)
+        best = min(len(rows) - 1, int(len(rows) * middle / max(1, total)))
+        if best == row or word not in DASHES:  # a dash at the beginning of a line would be another speaker
+            row = best
+        rows[row].append(word)
         done += len(word) + 1
     kept = [(row, line) for row, line in zip(rows, part.lines, strict=True) if row]
     ending = part.lines[-1][len(part.lines[-1].rstrip("\r\n")) :]

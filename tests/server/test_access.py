@@ -177,7 +177,6 @@ def test_an_ipv6_network_counts_as_one_caller(address, counted):
     assert network(address) == counted
 
 
-@pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 def test_servers_share_their_limits_through_redis(serve, redis):
     first, second = (serve(requests_per_minute=3, limits_storage=redis) for _ in range(2))
     statuses = [client.post("/translate", json=HELLO).status_code for client in (first, second, first, second)]

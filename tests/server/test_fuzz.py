@@ -4,6 +4,7 @@ cutters."""
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import random
 
 import httpx
@@ -12,18 +13,36 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from benchmarks import fuzz
+from model.config import small
+from model.folder import ModelFolder, TokenizerFiles
+from server.catalog import Catalog
 from server.config import Settings
 from server.services import Services
 from server.translation import TranslationRequest
-from tests.server.fakes import FakeEngine, fake_catalog
+from tests.server.fakes import FakeEngine, fake_catalog, fake_model
 from tests.server.test_live_http import running
 
 # Generating from a schema warns about what it cannot generate.
 pytestmark = pytest.mark.filterwarnings("ignore")
 
 
-def test_generated_requests_meet_no_bug():
-    with running(FakeEngine(), timeout_seconds=5) as (url, _), httpx.Client(base_url=url, timeout=60) as client:
+def test_generated_requests_meet_no_bug(tmp_path):
+    description = ModelFolder(
+        path=tmp_path,
+        name="toy",
+        model=small(100),
+        pairs=(("en", "de"),),
+        tags={},
+        license="MIT",
+        origin="",
+        tokenizer=TokenizerFiles(),
+    )
+    (tmp_path / "config.json").write_text(description.to_json())
+    catalog = Catalog([dataclasses.replace(fake_model(), folder=tmp_path)])
+    with (
+        running(FakeEngine(), catalog, timeout_seconds=5) as (url, _),
+        httpx.Client(base_url=url, timeout=60) as client,
+    ):
         findings = fuzz.ask(client, 400)
     assert findings.faults == []
     assert findings.outcomes["200"] > 20

@@ -22,8 +22,6 @@ from tests.server.test_history import find, record
 from tests.server.test_live_http import wait_for
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
-# The client leaves closing its sockets to the garbage collector where a server went away.
-pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")
 
 
 @pytest.fixture(params=["imitated", "real"])

@@ -13,10 +13,9 @@ from contextlib import contextmanager
 
 import httpx
 import pytest
-import uvicorn
 
-from server.api.app import create_app
-from server.commands.serve import Server, listener
+from server.catalog import Catalog
+from server.commands.serve import Server, listener, server_config
 from server.config import Settings
 from server.services import Services
 from tests.server.fakes import FakeEngine, fake_catalog
@@ -25,11 +24,11 @@ BODY = {"q": "Hello world", "source": "en", "target": "de"}
 
 
 @contextmanager
-def running(engine: FakeEngine, **settings) -> Iterator[tuple[str, Server]]:
+def running(engine: FakeEngine, catalog: Catalog | None = None, **settings) -> Iterator[tuple[str, Server]]:
     """A server on a free port in a thread of its own."""
-    chosen = Settings(port=0, **settings)
-    services = Services(chosen, engine, fake_catalog())
-    config = uvicorn.Config(create_app(chosen, services), log_config=None, timeout_graceful_shutdown=10)
+    chosen = Settings(port=0, **{"grace_seconds": 10, **settings})
+    services = Services(chosen, engine, catalog or fake_catalog())
+    config = server_config(chosen, services)
     with listener(chosen) as bound:
         server = Server(config, services)
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
@@ -139,7 +138,7 @@ def test_what_was_accepted_is_finished_before_the_end():
 def test_many_clients_all_get_their_own_answer():
     engine = FakeEngine(delay=0.001)
     with running(engine) as (url, _), ThreadPoolExecutor(16) as pool, httpx.Client() as client:
-        texts = [f"Text {i} of a client" for i in range(200)]
+        texts = [f"Text of client {first}{second}" for first in "abcdefghijklmnopqrst" for second in "abcdefghij"]
         answers = list(pool.map(lambda text: client.post(url + "/translate", json=BODY | {"q": text}).json(), texts))
         metrics = client.get(url + "/metrics").text
     assert [answer["translatedText"] for answer in answers] == [text[::-1] for text in texts]

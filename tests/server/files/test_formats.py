@@ -232,3 +232,17 @@ def test_an_undefined_prefix_is_damage_whatever_comes_after():
     body = '<w:p><q:r/><w:r><w:t xml:space="nonsense">Hello</w:t></w:r></w:p>'
     with pytest.raises(InvalidRequest, match="well-formed"):
         format_of("a.docx").read(word_body(body), "de")
+
+
+@pytest.mark.parametrize("dash", "-–—")
+def test_a_dash_within_a_subtitle_never_begins_a_line(dash):
+    """There it would be another speaker's."""
+    data = f"1\n00:00:01,000 --> 00:00:02,000\nI do not know what to say\n{dash}ever {dash} again\n".encode()
+    once = unchanged("a.srt", data)
+    assert f"\n{dash} " not in once.decode()
+    assert unchanged("a.srt", once) == once
+
+
+def test_a_tag_that_never_ends_names_no_encoding():
+    with pytest.raises(InvalidRequest, match="UTF-8"):
+        format_of("a.html").read(b"<p>caf\xe9</p><meta charset=latin-1", "de")
