@@ -44,10 +44,11 @@ class Child:
 
     async def start(self, command: Sequence[str], arguments: Sequence[str]) -> None:
         """Run `command` READ_FD WRITE_FD `arguments` in a fresh interpreter; its output goes to the log."""
-        to_child, our_write = os.pipe()
-        our_read, from_child = os.pipe()
-        our_log, output = os.pipe()
+        ends: list[int] = []
         try:
+            for _ in range(3):
+                ends += os.pipe()
+            to_child, our_write, our_read, from_child, our_log, output = ends
             self._process = subprocess.Popen(  # noqa: ASYNC220  starting takes a moment, and works in any event loop
                 [*command, str(to_child), str(from_child), *arguments],
                 stdin=subprocess.DEVNULL,
@@ -55,9 +56,12 @@ class Child:
                 stderr=output,
                 pass_fds=(to_child, from_child),
             )
-        finally:
-            for descriptor in (to_child, from_child, output):
+        except OSError:
+            for descriptor in ends:
                 os.close(descriptor)
+            raise
+        for descriptor in (to_child, from_child, output):
+            os.close(descriptor)
         threading.Thread(target=self._wait, args=(self._process,), name="worker-wait", daemon=True).start()
         self._writer, _ = await self._loop.connect_write_pipe(asyncio.Protocol, os.fdopen(our_write, "wb", 0))
         messages, output_lines = partial(_Messages, self._on_messages, self._silent), partial(_Output, self)

@@ -491,3 +491,22 @@ def test_in_any_misfortune_every_future_resolves() -> None:
             assert status.in_flight == 0 and status.restarts > 0
 
     run(body)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_worker_that_cannot_be_started_leaves_no_open_files() -> None:
+    async def body() -> None:
+        before = open_files()
+        supervisor = Supervisor(WorkerOptions(), lambda stats: None, ("/no/such/program",))
+        await supervisor.start()
+        for device in supervisor._devices:
+            device._pause = lambda: 0.0  # type: ignore[method-assign]
+        loading = asyncio.ensure_future(supervisor.load("m", FAST))
+        assert (await loading).error is not None
+        await supervisor.stop(0)
+        assert open_files() <= before
+
+    run(body)
