@@ -1,1 +1,1 @@
-"""Pure ASGI layers around the application, outermost first: observe, cross-origin headers, exchange."""
+"""Pure ASGI layers around the application, outermost first: trace, observe, origin, exchange, direct."""
