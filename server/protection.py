@@ -26,7 +26,7 @@ NAME = re.compile(
     r"(?:com|org|net|eu|uk|edu|gov|pdf|txt|docx?|xlsx?|pptx?|od[tsp]|csv|zip|png|jpe?g|gif|svg|html?|xml|json)"
     r"|[^\W\d_]\w*-?\d\w*|\w{40,})(?!\w)"
 )
-MAY_HOLD_NAME = re.compile(r"[^\W_]-?\d|\w\.\w|\w{40}")
+DIGIT = re.compile(r"\d")
 CLOSING = ".,;:!?)]}\"'»”’…"
 """Marks after an address that belong to the sentence."""
 
@@ -37,9 +37,14 @@ def solids(text: str) -> list[Span]:
     for address in ADDRESS.finditer(text) if may_hold_address(text) else ():
         start = address.start()
         found.append((start, start + len(address[0].rstrip(CLOSING))))
-    if MAY_HOLD_NAME.search(text):
+    if may_hold_name(text):
         found += [name.span() for name in NAME.finditer(text)]
     return merged(found)
+
+
+def may_hold_name(text: str) -> bool:
+    """False where `NAME` cannot match: far quicker to tell than to search for it."""
+    return "." in text[:-1] or DIGIT.search(text) is not None or any(len(word) >= 40 for word in text.split())
 
 
 def foreign(text: str, language: str) -> list[Span]:

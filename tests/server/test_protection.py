@@ -11,8 +11,10 @@ from hypothesis import strategies as st
 from model.tokenizer import Encoding
 from server.alignment import ALIGNMENTS_AT_ONCE
 from server.protection import (
+    NAME,
     in_capitals,
     in_small_letters,
+    may_hold_name,
     merged,
     put_back,
     solids,
@@ -29,6 +31,11 @@ parts = st.lists(st.sampled_from([*SOLID, "word", "two words", ".", ",", " ", " 
 def test_the_quick_look_for_addresses_misses_none(text):
     assert may_hold_address(text) or ADDRESS.search(text) is None
     assert may_hold_address(text) or is_translatable(text, "en") == has_letters(text, "en")
+
+
+@given(parts.map("".join) | st.text("aB4_-.@/ \u0663", max_size=50) | st.text("a.", min_size=38, max_size=44))
+def test_the_quick_look_for_names_misses_none(text):
+    assert may_hold_name(text) or NAME.search(text) is None
 
 
 @given(parts.map("".join) | st.text(max_size=60))
