@@ -171,6 +171,8 @@ class GraphedBackend(TorchBackend):
             width = max(len(source) for source in sources)
             filling = [[self.end]] * max(0, -(-_LEAST_ENCODED // width) - len(sources))
             ids, mask = pad_ids([*sources, *filling], self.transformer.config.pad_id, self.device)
+            for slot in slots:
+                self._set_mask(slot, ())
             memory = self.transformer.encode(ids, mask)
             self.transformer.write_cross(memory, [len(source) for source in sources], self.cache, list(slots))
 
@@ -192,11 +194,14 @@ class GraphedBackend(TorchBackend):
         """Begin one step, or a burst of `steps`, and come back at once. Sources of up to `room` tokens may be prefilled
         into other slots before the outputs are asked for."""
         self._room(room)
+        before: Any = None
         if self._beside is not None:
             torch.cuda.current_stream(self.device).wait_stream(self._beside)  # what was encoded beside the last steps
-            self._before = torch.cuda.Event()  # type: ignore[no-untyped-call]
-            self._before.record()
-        return Flight(self._run(slots, tokens, candidates, forced, steps), slots, candidates, forced, self._land)
+            before = torch.cuda.Event()  # type: ignore[no-untyped-call]
+            before.record()
+        chosen = self._run(slots, tokens, candidates, forced, steps)
+        self._before = before
+        return Flight(chosen, slots, candidates, forced, self._land)
 
     def _land(self) -> None:
         self._before = None
@@ -287,6 +292,9 @@ class GraphedBackend(TorchBackend):
         self.cache.active.copy_(sent[2])
 
     def _room(self, positions: int) -> None:
+        """Have room for so many positions. Storage moves only after what is being written beside has arrived in it."""
+        if positions > self.cache.room and self._beside is not None:
+            torch.cuda.current_stream(self.device).wait_stream(self._beside)
         if self.cache.ensure(positions):
             self._graphs.clear()
 
