@@ -16,6 +16,8 @@ from model.native.isa import Isa
 
 Ids = Sequence[int]
 Kind = Literal["attentive-native", "attentive-torch", "ctranslate2", "ctranslate2-workers", "huggingface"]
+Clock = Literal["wall", "processor"]
+"""Seconds that pass, or seconds of processor time: with one thread the same where nobody else uses the core."""
 _CTRANSLATE2_TYPES = {"int8": "int8", "float32": "float32", "float16": "float16", "bfloat16": "bfloat16"}
 LENGTH_PENALTY = 1.0
 """All three divide a hypothesis's log-probability by length to this power and stop at as many finished hypotheses as the beam
@@ -34,6 +36,7 @@ class Spec:
     rows: int
     device: str = "cpu"
     isa: Isa = "auto"
+    clock: Clock = "wall"
 
     @property
     def name(self) -> str:

@@ -26,7 +26,7 @@ from typing import Any, cast, get_args
 from tqdm import tqdm
 
 from benchmarks import report
-from benchmarks.contestants import Ids, Kind, Spec
+from benchmarks.contestants import Clock, Ids, Kind, Spec
 from benchmarks.isolated import ContestantFailed, Isolated, Run
 from benchmarks.sets import choose, read_sets
 from model.folder import ModelFolder, read_folder
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         settings = {
             "model": work.folder.name, "threads": options.threads, "device": options.device, "isa": options.isa,
-            "rounds": options.rounds, "direction": None if work.fixed else options.direction, "sets": options.sets,
+            "clock": options.clock, "rounds": options.rounds, "direction": None if work.fixed else options.direction, "sets": options.sets,
         }  # fmt: skip
         report.write(options.json, {"benchmark": "engine", **settings, "rows": rows, "memory": memory, **device})
     return 0
@@ -221,7 +221,10 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
             print(f"{text} is left out: {_LIBRARIES[kind]} is not installed.", file=sys.stderr)
             continue
         specs.append(
-            Spec(cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, options.device, options.isa)
+            Spec(
+                cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, options.device, options.isa,
+                options.clock,
+            )  # fmt: skip
         )
         if kind.startswith("ctranslate2") and not (scratch / f"ctranslate2-{precision}").exists():
             from model.marian.export_ctranslate2 import export_ctranslate2
@@ -257,6 +260,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set that all keep to, on a CPU")
+    parser.add_argument(
+        "--clock", choices=get_args(Clock), default="wall",
+        help="processor counts processor time, for one thread on a core that others use too",
+    )  # fmt: skip
     parser.add_argument("--device-figures", action="store_true", help="also on a CPU what is always measured on a GPU")
     parser.add_argument("--independence", type=int, default=500, help="sentences compared alone and in batches (GPU)")
     parser.add_argument("--memory", action="store_true", help="also measure peak memory at batch 64")
