@@ -85,7 +85,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if options.json:
         settings = {
             "model": work.folder.name, "threads": options.threads, "device": options.device, "isa": options.isa,
-            "clock": options.clock, "rounds": options.rounds, "direction": None if work.fixed else options.direction, "sets": options.sets,
+            "clock": options.clock, "rounds": options.rounds, "sets": options.sets,
+            "direction": None if work.fixed else options.direction,
         }  # fmt: skip
         report.write(options.json, {"benchmark": "engine", **settings, "rows": rows, "memory": memory, **device})
     return 0
@@ -224,7 +225,7 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
             Spec(
                 cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, options.device, options.isa,
                 options.clock,
-            )  # fmt: skip
+            )
         )
         if kind.startswith("ctranslate2") and not (scratch / f"ctranslate2-{precision}").exists():
             from model.marian.export_ctranslate2 import export_ctranslate2

@@ -64,7 +64,8 @@ def test_all_engines_keep_to_an_instruction_set(weights: Path, development: Path
         pytest.skip(str(unavailable))
     output, before = tmp_path / "engine.json", dict(os.environ)
     command = ["--model", str(weights), "--data", str(development), "--sets", "small", "--batches", "2", "--beams", "1"]
-    command += ["--sentences", "4", "--least", "4", "--rounds", "1", "--isa", "avx2", "--clock", "processor", "--json", str(output)]
+    command += ["--sentences", "4", "--least", "4", "--rounds", "1", "--isa", "avx2", "--json", str(output)]
+    command += ["--clock", "processor"]
     assert engine.main([*command, "--engines", "attentive-native:float32", "ctranslate2:float32"]) == 0
     results = json.loads(output.read_text(encoding="utf-8"))
     assert results["isa"] == "avx2"
