@@ -17,7 +17,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt $(PIP_ARGS)
 
-.PHONY: serve test check audit install install-dev clean
+.PHONY: serve test check audit coverage fuzz install install-dev clean
 .DEFAULT_GOAL := serve
 
 serve: install
@@ -31,6 +31,20 @@ check: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Lines of server/ that its tests run, workers and other processes included. Fails below 90 percent.
+coverage: install-dev
+	$(BIN)/coverage erase
+	$(BIN)/coverage run -m pytest tests/server tests/conformance $(PYTEST_ARGS)
+	$(BIN)/coverage combine --quiet
+	$(BIN)/coverage report
+
+# Coverage-guided fuzzing, FUZZ_SECONDS for each target; a finding ends it. Linux only.
+FUZZ_SECONDS ?= 60
+fuzz: install-dev
+	$(PIP) --editable ".[fuzz]"
+	for target in texts txt srt vtt html docx odt epub archive; do \
+		$(BIN)/python -m tests.fuzz $$target -max_total_time=$(FUZZ_SECONDS) || exit 1; done
 
 # Known vulnerabilities of the pinned packages; needs the network.
 audit: install
