@@ -12,7 +12,7 @@ from typing import Any
 from benchmarks.endurance.client import Asker, Ledger, Question, distinct
 from benchmarks.endurance.server import Served, ended
 
-_LEFT = frozenset({"503", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "closed"})
+_LEFT = frozenset({"429", "503", "ConnectionRefusedError", "ConnectionResetError", "BrokenPipeError", "closed"})
 """What may come of a request that was sent after the signal: the server says so, or does not take it."""
 
 
@@ -54,6 +54,8 @@ async def _client(
             late[outcome.status] += 1
             if outcome.status not in _LEFT | {"200"}:
                 lost[outcome.status] += 1
+        elif outcome.status == "429":  # refused, not lost
+            await asyncio.sleep(outcome.retry_after if not stopped else 0)
         elif outcome.status != "200":
             lost[outcome.status] += 1
         if outcome.status != "200" and stopped:
