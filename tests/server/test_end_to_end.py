@@ -66,7 +66,9 @@ def test_metrics_add_up(live):
     before = metric(live, 'attentive_request_success_total{finish_reason="length"}')
     tokens = metric(live, "attentive_generated_tokens_total")
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda i: translate(live, f"the old dog {i} walks", max_length=3), range(40)))
+        # No digits: a sentence whose number was lost is translated again.
+        names = [first + second for first in "abcdefgh" for second in "klmno"]
+        list(pool.map(lambda name: translate(live, f"the old dog {name} walks", max_length=3), names))
     assert metric(live, 'attentive_request_success_total{finish_reason="length"}') == before + 40
     assert metric(live, "attentive_generated_tokens_total") == tokens + 40 * 3
     assert metric(live, "attentive_queue_tokens") == 0
