@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from model.options import DecodingOptions, Hypothesis, TraceStep
+from model.options import DecodingOptions, Hypothesis
 
 if TYPE_CHECKING:
     from model.search import Search
@@ -75,30 +75,13 @@ class GuardedSearch:
         self._steps = 0
         self._guarding = True
         self.again = False
+        self._show()
 
-    @property
-    def width(self) -> int:
-        return self._inner.width
-
-    @property
-    def candidates(self) -> int:
-        return self._inner.candidates
-
-    @property
-    def tokens(self) -> list[int]:
-        return self._inner.tokens
-
-    @property
-    def forced(self) -> list[int]:
-        return self._inner.forced
-
-    @property
-    def done(self) -> bool:
-        return self._inner.done
-
-    @property
-    def trace(self) -> list[TraceStep]:
-        return self._inner.trace
+    def _show(self) -> None:
+        """What the search within says, as plain attributes: they are read several times a step."""
+        inner = self._inner
+        self.width, self.candidates, self.trace = inner.width, inner.candidates, inner.trace
+        self.tokens, self.forced, self.done = inner.tokens, inner.forced, inner.done
 
     @property
     def written(self) -> list[int]:
@@ -108,11 +91,14 @@ class GuardedSearch:
         return self._inner.unfinished()
 
     def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
-        parents = self._inner.advance(ids, scores)
+        inner = self._inner
+        parents = inner.advance(ids, scores)
         self._steps += 1
-        if self._guarding and (self._inner.done or self._steps % _EVERY == 0) and self._loops():
+        self.tokens, self.forced, self.done, self.candidates = inner.tokens, inner.forced, inner.done, inner.candidates
+        if self._guarding and (self.done or self._steps % _EVERY == 0) and self._loops():
             options = dataclasses.replace(self._options, no_repeat_ngram_size=_GUARD_NGRAM)
             self._inner, self._guarding, self.again = self._make(options), False, True
+            self._show()
             return []
         return parents
 
@@ -122,7 +108,7 @@ class GuardedSearch:
     def _loops(self) -> bool:
         """Whether the best target, or everything that can still become it, repeats itself as the source does not."""
         if self._inner.done:
-            written = self._inner.hypotheses()[0].tokens
+            written = self._inner.written or self._inner.hypotheses()[0].tokens
             return (found := longest_loop(written)) > 0 and found > 2 * longest_loop(self._source)
         rows = self._inner.unfinished()
         if not rows or not all(ends_in_loop(row) for row in rows):

@@ -10,7 +10,7 @@ import dataclasses
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import lru_cache, partial
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -125,7 +125,7 @@ def new_search(
 ) -> Search:
     """A search for one source (its ids) under `options`; `max_length` is the model's own bound."""
     if options.loop_guard and options.target is None:
-        plain = dataclasses.replace(options, loop_guard=False)
+        plain = _unguarded(options)
         make = partial(new_search, start=start, end=end, source=source, max_length=max_length)
         return GuardedSearch(make, plain, source)
     wanted = options.max_length if options.max_length is not None else len(source) + 50
@@ -141,6 +141,11 @@ def new_search(
     if options.beam_size == 1:
         return GreedySearch(options, start=start, end=end, limit=limit, forced=options.prefix)
     return BeamSearch(options, start=start, end=end, limit=limit)
+
+
+@lru_cache(maxsize=64)
+def _unguarded(options: DecodingOptions) -> DecodingOptions:
+    return dataclasses.replace(options, loop_guard=False)
 
 
 def normalize(total: float, length: int, options: DecodingOptions) -> float:

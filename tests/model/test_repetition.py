@@ -47,7 +47,7 @@ def test_a_token_that_completes_an_n_gram_again_is_banned(tokens: list[int], siz
 )
 def test_a_loop_is_three_copies_in_a_row_and_not_too_short(tokens: list[int], length: int) -> None:
     assert longest_loop(tokens) == length
-    assert ends_in_loop(tokens) == (length > 0 and tokens[-1] not in (3, 9) or tokens[-3:] == [1, 2, 3] and length == 9)
+    assert ends_in_loop(tokens) == ((length > 0 and tokens[-1] not in (3, 9)) or (tokens[-3:] == [1, 2, 3] and length == 9))
 
 
 def looping(hypothesis: Hypothesis) -> bool:
