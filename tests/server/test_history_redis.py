@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Iterator
 
@@ -35,8 +36,9 @@ def client(request) -> Iterator[redis_client.Redis]:
 
 
 def records(count: int, text: str = "Hello") -> list[Record]:
-    """Records whose ids differ in time, oldest first."""
-    return [record(f"{text} {i}", now=1_000_000 + i) for i in range(count)]
+    """Records whose ids differ in time, oldest first; none is longer than the last."""
+    made = [record(f"{text} {i}", now=1_000_000 + i) for i in range(count)]
+    return [dataclasses.replace(one, created=1_000_000.0) for one in made]
 
 
 def test_what_one_server_wrote_another_reads(client):
