@@ -12,6 +12,8 @@ from server.segmentation import Span
 Link = tuple[Span, Span]
 """Characters of the source and the characters of the target that come from them."""
 WORD_OR_MARK = re.compile(r"\w+|[^\w\s]")
+_GROWN = re.compile(r"[^\W_]\0[^\W_]|\d[.,'’]?\0[.,'’]?\d")
+"""Two words or numbers that would read as one where a seam, the \\0, is closed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,16 +56,15 @@ def place(marks: Sequence[Mark], source: str, target: str, links: Sequence[Link]
 
 def _apart(parts: Sequence[tuple[str, bool]]) -> str:
     """All parts in a row; a word or number that was taken out does not grow together with another."""
-    result: list[str] = []
-    end, after_mark = "", False
+    joined, after_mark = "", False
     for text, mark in parts:
         if not text:
             continue
-        if (mark or after_mark) and end.isalnum() and text[0].isalnum():
-            result.append(" ")
-        result.append(text)
-        end, after_mark = text[-1], mark
-    return "".join(result)
+        if (mark or after_mark) and _GROWN.search(f"{joined[-2:]}\0{text[:2]}"):
+            joined += " "
+        joined += text
+        after_mark = mark
+    return joined
 
 
 def _outermost(marks: Sequence[Mark], finder: _Finder) -> list[tuple[Mark, Span, list[Mark]]]:

@@ -8,9 +8,7 @@ from __future__ import annotations
 import threading
 import traceback
 from collections.abc import Callable
-from collections.abc import Sequence as Items
 from queue import SimpleQueue
-from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -20,7 +18,7 @@ from model.maps import HeadVectors
 from model.native.backend import NativeBackend
 from model.native.build import build
 from model.native.isa import NativeUnavailable
-from model.search import Backend, Launching, Search, StepOutput, new_search
+from model.search import Backend, Search, StepOutput, bursts, launches, new_search
 from server.worker.engines import (
     COMPILING,
     Served,
@@ -48,14 +46,6 @@ from server.worker.words import evidence
 
 _BURST = 4
 """Steps that a device which chooses tokens itself runs before the host looks."""
-
-
-@runtime_checkable
-class Bursting(Protocol):
-    """A backend that feeds its own choices back (graphs.GraphedBackend)."""
-
-    def burst(self, slots: Items[int], tokens: Items[int], steps: int) -> list[StepOutput]:
-        """`steps` greedy steps of each row."""
 
 
 class DeviceRunner:
@@ -142,7 +132,7 @@ class DeviceRunner:
         served = self._served[lane]
         for sequence in sequences:
             self._searches[sequence.id] = self._search(served.folder.model, sequence.job)
-        if isinstance(served.backend, Launching):
+        if launches(served.backend):
             self._arriving.setdefault(lane, []).extend(sequences)  # encoded beside the next step of the others
         else:
             _encode(served.backend, sequences)
@@ -154,7 +144,7 @@ class DeviceRunner:
         if arriving and len(arriving) == len(sequences):
             _encode(self._served[lane].backend, arriving)
             arriving = []
-        sequences = [sequence for sequence in sequences if sequence not in arriving]
+        sequences = [sequence for sequence in sequences if sequence not in arriving] if arriving else sequences
         searches = [self._searches[sequence.id] for sequence in sequences]
         rows = [slot for at, search in zip(sequences, searches, strict=True) for slot in at.slots[: len(search.tokens)]]
         tokens = [token for search in searches for token in search.tokens]
@@ -162,14 +152,14 @@ class DeviceRunner:
         steps = self._burst(served, sequences, searches)
         forced = [token for search in searches for token in search.forced]
         candidates = max(search.candidates for search in searches)
-        if isinstance(served.backend, Launching):
+        if launches(served.backend):
             room = max((len(sequence.job.source) for sequence in arriving), default=0)
             flight = served.backend.launch(rows, tokens, candidates, forced, steps, room)
             try:
                 _encode(served.backend, arriving)
             finally:
                 outputs = flight.outputs()
-        elif steps > 1 and isinstance(served.backend, Bursting):
+        elif steps > 1 and bursts(served.backend):
             outputs = served.backend.burst(rows, tokens, steps)
         else:
             outputs = [served.backend.step(rows, tokens, candidates, forced)]
@@ -185,7 +175,7 @@ class DeviceRunner:
     @staticmethod
     def _burst(served: Served, sequences: list[Sequence], searches: list[Search]) -> int:
         """How many steps may run before the host looks: more than one only if each row just follows its likeliest token."""
-        if not isinstance(served.backend, Bursting) or any(
+        if not bursts(served.backend) or any(
             search.candidates > 1 or search.forced[0] >= 0 for search in searches
         ):
             return 1

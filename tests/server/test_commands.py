@@ -31,7 +31,7 @@ def test_lines_come_in_order_with_their_ends():
 
 
 def test_many_lines():
-    lines = [f"line {i}\n" for i in range(3 * LINES_AT_ONCE)]
+    lines = [f"line {chr(ord('a') + i % 26)}{chr(ord('a') + i // 26)}\n" for i in range(3 * LINES_AT_ONCE)]
     assert run(FakeEngine(delay=0.001), lines) == [f"{line[-2::-1]}\n" for line in lines]
 
 
