@@ -24,6 +24,7 @@ from typing import Any, TypeVar
 import torch
 
 from benchmarks import report
+from benchmarks.arguments import add_model_options
 from benchmarks.random_model import random_sources, write_random_model
 from model.checkpoint import load_model
 from model.config import ModelConfig
@@ -183,10 +184,7 @@ def _timed(action: Callable[[], Result], device: torch.device) -> tuple[float, R
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.decode_limit", description=(__doc__ or "").split("\n")[0])
-    system = parser.add_mutually_exclusive_group(required=True)
-    system.add_argument("--model", type=Path, help="a model folder")
-    system.add_argument("--random", metavar="PRESET", help="random weights of this shape instead: base, big, small")
-    parser.add_argument("--vocabulary", type=int, default=32_000, help="pieces of the random model")
+    add_model_options(parser)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
     parser.add_argument("--precision", default="bfloat16", choices=["float32", "bfloat16", "float16"])
     parser.add_argument("--slots", type=int, nargs="+", default=[1, 64, 256])

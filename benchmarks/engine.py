@@ -26,6 +26,7 @@ from typing import Any, cast, get_args
 from tqdm import tqdm
 
 from benchmarks import report
+from benchmarks.arguments import add_model_options
 from benchmarks.contestants import Clock, Ids, Kind, Spec
 from benchmarks.isolated import ContestantFailed, Isolated, Run
 from benchmarks.sets import choose, read_sets
@@ -241,10 +242,7 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=(__doc__ or "").split("\n")[0])
-    system = parser.add_mutually_exclusive_group(required=True)
-    system.add_argument("--model", type=Path, help="a model folder")
-    system.add_argument("--random", metavar="PRESET", help="random weights of this shape instead: base, big, small")
-    parser.add_argument("--vocabulary", type=int, default=32_000, help="pieces of the random model")
+    add_model_options(parser)
     parser.add_argument("--tokens", type=int, default=32, help="source and target length with random weights")
     parser.add_argument("--data", type=Path, help="folder with SET.en-XX.tsv files")
     parser.add_argument("--sets", nargs="+", default=["newstest2013"], help="names of sets")

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import Any, TypeVar, get_args
 
 from benchmarks import report
+from benchmarks.arguments import add_model_options
 from benchmarks.backends import OpenModel, open_model
 from benchmarks.random_model import random_sources, write_random_model
 from model.config import ModelConfig
@@ -194,10 +195,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.profile", description=(__doc__ or "").split("\n\n")[0])
-    system = parser.add_mutually_exclusive_group(required=True)
-    system.add_argument("--model", type=Path, help="a model folder")
-    system.add_argument("--random", metavar="PRESET", help="random weights of this shape instead: base, big, small")
-    parser.add_argument("--vocabulary", type=int, default=32_000, help="pieces of the random model")
+    add_model_options(parser)
     parser.add_argument("--engine", choices=["native", "torch"], default="native")
     parser.add_argument("--precision", choices=["int8", "float32"], default="int8")
     parser.add_argument("--batch", type=int, default=64)

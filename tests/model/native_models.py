@@ -17,8 +17,9 @@ from model.native.engine import NativeEngine, Precision
 from model.native.isa import NativeUnavailable
 from model.native.tensors import position_table
 from model.native.weights import unsupported
+from model.options import DecodingOptions
 from model.quantization import quantize
-from model.search import Backend, StepOutput
+from model.search import Backend, StepOutput, translate
 from model.transformer import Transformer
 
 try:
@@ -89,3 +90,19 @@ def decode(
     outputs = [backend.step(slots, [row[i] for row in targets], candidates, [-1] * len(slots)) for i in range(steps)]
     backend.free(slots)
     return outputs
+
+
+def check_200_alone_together_and_shuffled(precision: Precision) -> None:
+    """200 sentences have the same targets alone, together and in another order."""
+    transformer = tiny()
+    config = transformer.config
+    random = np.random.default_rng(11)
+    sources = sentences(config, random.integers(1, 40, size=200).tolist())
+    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    options = DecodingOptions(max_length=12)
+    together = translate(native(transformer, precision, slots=64, threads=2), sources, options, **bounds)
+    order = random.permutation(200).tolist()
+    shuffled = translate(native(transformer, precision, slots=48), [sources[i] for i in order], options, **bounds)
+    alone = native(transformer, precision, slots=1)
+    assert together == [translate(alone, [source], options, **bounds)[0] for source in sources]
+    assert [together[i] for i in order] == shuffled

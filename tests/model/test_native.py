@@ -8,7 +8,17 @@ import pytest
 from model.native.engine import Precision
 from model.options import DecodingOptions
 from model.search import translate
-from tests.model.native_models import PRECISIONS, VARIANTS, decode, eager, native, needs_native, sentences, tiny
+from tests.model.native_models import (
+    PRECISIONS,
+    VARIANTS,
+    check_200_alone_together_and_shuffled,
+    decode,
+    eager,
+    native,
+    needs_native,
+    sentences,
+    tiny,
+)
 
 pytestmark = needs_native
 
@@ -51,18 +61,7 @@ def test_a_row_depends_on_no_neighbour_slot_or_thread(precision: Precision, thre
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_200_sentences_alone_together_and_shuffled_are_the_same(precision: Precision) -> None:
-    transformer = tiny()
-    config = transformer.config
-    random = np.random.default_rng(11)
-    sources = sentences(config, random.integers(1, 40, size=200).tolist())
-    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
-    options = DecodingOptions(max_length=12)
-    together = translate(native(transformer, precision, slots=64, threads=2), sources, options, **bounds)
-    order = random.permutation(200).tolist()
-    shuffled = translate(native(transformer, precision, slots=48), [sources[i] for i in order], options, **bounds)
-    alone = native(transformer, precision, slots=1)
-    assert together == [translate(alone, [source], options, **bounds)[0] for source in sources]
-    assert [together[i] for i in order] == shuffled
+    check_200_alone_together_and_shuffled(precision)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)

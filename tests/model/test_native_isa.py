@@ -10,10 +10,17 @@ import pytest
 from model.native.build import build
 from model.native.engine import Precision
 from model.native.isa import INSTRUCTION_SETS, Isa, NativeUnavailable
-from model.options import DecodingOptions
-from model.search import translate
 from tests.model import native_models
-from tests.model.native_models import PRECISIONS, VARIANTS, decode, eager, native, sentences, tiny
+from tests.model.native_models import (
+    PRECISIONS,
+    VARIANTS,
+    check_200_alone_together_and_shuffled,
+    decode,
+    eager,
+    native,
+    sentences,
+    tiny,
+)
 
 LEAST: Isa = "avx2"
 OTHERS: tuple[Isa, ...] = tuple(each.name for each in INSTRUCTION_SETS if each.name != LEAST)
@@ -96,15 +103,4 @@ def test_200_sentences_alone_together_and_shuffled_are_the_same(
     monkeypatch: pytest.MonkeyPatch, isa: Isa, precision: Precision
 ) -> None:
     use(monkeypatch, isa)
-    transformer = tiny()
-    config = transformer.config
-    random = np.random.default_rng(11)
-    sources = sentences(config, random.integers(1, 40, size=200).tolist())
-    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
-    options = DecodingOptions(max_length=12)
-    together = translate(native(transformer, precision, slots=64, threads=2), sources, options, **bounds)
-    order = random.permutation(200).tolist()
-    shuffled = translate(native(transformer, precision, slots=48), [sources[i] for i in order], options, **bounds)
-    alone = native(transformer, precision, slots=1)
-    assert together == [translate(alone, [source], options, **bounds)[0] for source in sources]
-    assert [together[i] for i in order] == shuffled
+    check_200_alone_together_and_shuffled(precision)
