@@ -27,7 +27,7 @@ RUN pip install ${PIP_ARGS} -c constraints.txt ".${EXTRAS:+[${EXTRAS}]}"
 # The runtime stage has no compiler: the engine is compiled for every instruction set, and the image runs on other processors
 # than this one. Where it cannot be compiled, the server runs without it and says so.
 WORKDIR /
-RUN python -m model.native build || echo "This image goes without the native engine."
+RUN python -m model.backends.cpu build || echo "This image goes without the native engine."
 # Weights that were trained or imported here may be readable by their owner alone.
 COPY weights /attentive/weights
 RUN chmod -R a+rX /attentive/weights

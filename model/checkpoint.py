@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.folder import FolderError, ModelFolder
+from model.model_folder import FolderError, ModelFolder
 from model.transformer import Transformer
 from model.uninitialized import Uninitialized
 

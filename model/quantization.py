@@ -1,6 +1,6 @@
 """int8 linears for the CPU in plain torch: weights per output channel, activations per row, exact integer sums.
 
-The rule, shared with the native engine (model/native/simd.h): with top = max |x| of a row, q = round_half_even(x * (127 / top)),
+The rule, shared with the native engine (csrc/simd.h): with top = max |x| of a row, q = round_half_even(x * (127 / top)),
 x ~ q * (top / 127). One scale per row of activations means that a result never depends on the other rows of a batch.
 """
 

@@ -14,12 +14,12 @@ COMMANDS = {
     "serve": "serve",
     "translate": "translate",
     "models": "models",
-    "pull": "pulling",
-    "import": "importing",
-    "export": "exporting",
+    "pull": "pull",
+    "import": "import_model",
+    "export": "export",
     "keys": "keys",
 }
-"""Command -> its module in server.commands; only the one that is asked for is imported."""
+"""Command -> its module in server.cli; only the one that is asked for is imported."""
 INTERRUPTED = 130
 
 
@@ -46,7 +46,7 @@ def make_parser(first: str) -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"attentive {server_version()}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in [first] if first in COMMANDS else COMMANDS:
-        command = import_module(f"server.commands.{COMMANDS[name]}")
+        command = import_module(f"server.cli.{COMMANDS[name]}")
         child = commands.add_parser(command.NAME, help=command.HELP, description=command.HELP)
         command.add_arguments(child)
         child.set_defaults(run=command.run)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_type_hints
 
-from model.native.isa import Isa
+from model.backends.cpu.isa import Isa
 from server.errors import SettingsError
 
 Device = Literal["auto", "cpu", "cuda"]

@@ -7,27 +7,27 @@ import logging
 import sqlite3
 from dataclasses import dataclass
 
-from server.access import Access
-from server.admission import Admission
-from server.alignment import ALIGNMENTS_AT_ONCE
-from server.catalog import Catalog, ServedModel
+from server.access.admission import Admission
+from server.access.authentication import Access
 from server.config import Settings
+from server.documents.jobs import FileJobs
+from server.documents.service import Documents
+from server.documents.store import FileStore
+from server.engine.client.supervisor import Supervisor, WorkerOptions
 from server.errors import SettingsError
-from server.files.documents import Documents
-from server.files.jobs import FileJobs
-from server.files.store import FileStore
-from server.history import History
-from server.history_sqlite import SQLiteStore
-from server.history_store import Store, StoredHistory
-from server.inspection import Inspector
-from server.languages import Detector
-from server.loading import find_models
-from server.metrics import Metrics, StateCollector
-from server.pool import ModelPool
-from server.suggestions import Suggestions
-from server.translator import Translator
+from server.history.memory import History
+from server.history.persistent import Store, StoredHistory
+from server.history.sqlite import SQLiteStore
+from server.history.suggestions import Suggestions
+from server.inspection.inspector import Inspector
+from server.observability.metrics import Metrics, StateCollector
+from server.text.language_id import Detector
+from server.translation.catalog import Catalog, ServedModel
+from server.translation.markup_alignment import ALIGNMENTS_AT_ONCE
+from server.translation.model_discovery import find_models
+from server.translation.model_pool import ModelPool
+from server.translation.translator import Translator
 from server.version import server_version
-from server.worker.supervisor import Supervisor, WorkerOptions
 
 log = logging.getLogger(__name__)
 
@@ -198,7 +198,7 @@ def sqlite_store(settings: Settings) -> Store | None:
 def redis_store(settings: Settings) -> Store:
     """The history's place in Redis, which need not be there yet. Raises SettingsError."""
     try:
-        from server.history_redis import RedisStore, connected
+        from server.history.redis import RedisStore, connected
 
         client = connected(settings.history_storage)
     except (ImportError, ValueError):  # the message may hold a password

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
-from tests.live import LiveServer, live_server, tiny_model
+from tests.support.live import LiveServer, live_server, tiny_model
 
 # No test asserts how long something takes: the machine may be busy.
 settings.register_profile("patient", deadline=None)

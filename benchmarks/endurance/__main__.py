@@ -19,7 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from benchmarks import report
+from benchmarks.common import report
 from benchmarks.endurance.client import references
 from benchmarks.endurance.drain import drain
 from benchmarks.endurance.kills import kills

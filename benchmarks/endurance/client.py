@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 
-from benchmarks.wire import Address, Connection
+from benchmarks.common.http_connection import Address, Connection
 
 _IDLE_SECONDS = 30.0
 _ROUTE = 'attentive_http_requests_total{{method="POST",route="/translate",status="{}"}}'

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.wire import Address, Connection
+from benchmarks.common.http_connection import Address, Connection
 
 _START_SECONDS = 180.0
 _SAMPLE = re.compile(r"(?P<name>[a-z_]+)(\{(?P<labels>[^}]*)\})? (?P<value>\S+)")

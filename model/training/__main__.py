@@ -44,7 +44,8 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
     # Imported here: a mistake on the command line or in the recipe is answered at once.
     import torch
 
-    from model.training import jobs, state
+    from model.training import commands as jobs
+    from model.training.loop import checkpoint as state
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)

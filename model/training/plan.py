@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from model.training.data.sampling import rates, target_tokens
+from model.training.data.shards import Shard
 from model.training.recipe import Recipe
-from model.training.sampling import rates, target_tokens
-from model.training.shards import Shard
 
 _REST = "other"
 

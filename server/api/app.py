@@ -14,18 +14,20 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp, Receive, Scope, Send
 
-from server.api.dialects import deepl, deepl_documents, google
+from server.api.compat import deepl, deepl_documents, google
 from server.api.errors import ErrorWriter, Shape
+from server.api.middleware.cors import CrossOrigin
 from server.api.middleware.direct import Direct
-from server.api.middleware.exchange import Exchange
-from server.api.middleware.observe import Observe
-from server.api.middleware.origin import CrossOrigin
-from server.api.middleware.trace import Trace
-from server.api.routes import admin, attention, docs, explorer, files, health, languages, looking, translate
+from server.api.middleware.request_body import Exchange
+from server.api.middleware.request_log import Observe
+from server.api.middleware.tracing import Trace
+from server.api.routes import admin, attention, docs, files, health, languages, translate
+from server.api.routes import analysis as looking
+from server.api.routes import pages as explorer
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded
+from server.observability.telemetry import Telemetry
 from server.services import Services
-from server.telemetry import Telemetry
 from server.version import server_version
 
 ROUTERS = (

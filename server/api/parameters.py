@@ -12,7 +12,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.requests import Request
 
 from server.api.errors import sentence_of
-from server.api.middleware.exchange import BODY
+from server.api.middleware.request_body import BODY
 from server.errors import InvalidRequest, UnsupportedMediaType
 
 FIELDS_LIMIT = 10_000

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.live import LiveServer, live_server, tiny_model
+from tests.support.live import LiveServer, live_server, tiny_model
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SENTENCE = "the cat sleeps in a house"
@@ -39,7 +39,7 @@ def speaking_model(path: Path) -> None:
     import torch
 
     from model.checkpoint import load_model, save_model
-    from model.folder import read_folder
+    from model.model_folder import read_folder
 
     folder = read_folder(tiny_model(path))
     folder = dataclasses.replace(folder, model=folder.model.replace(max_length=96))

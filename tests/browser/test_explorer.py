@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.browser.conftest import SENTENCE, Watch, translate
-from tests.live import LiveServer
+from tests.support.live import LiveServer
 
 
 def test_hovering_a_word_lights_up_both_sides(explorer: Any) -> None:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from server.keys import KeyFile
+from server.access.api_keys import KeyFile
 from tests.browser.conftest import SENTENCE, Watch, speaking_model, translate
-from tests.live import LiveServer, live_server
+from tests.support.live import LiveServer, live_server
 
 
 @pytest.fixture(scope="module")

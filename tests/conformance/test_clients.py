@@ -12,8 +12,8 @@ from deep_translator import LibreTranslator
 from deep_translator.exceptions import AuthorizationException
 from libretranslatepy import LibreTranslateAPI
 
-from server.keys import KeyFile
-from tests.live import LiveServer, live_server
+from server.access.api_keys import KeyFile
+from tests.support.live import LiveServer, live_server
 
 # The libraries leave sockets to the garbage collector.
 pytestmark = pytest.mark.filterwarnings("ignore::ResourceWarning", "ignore::pytest.PytestUnraisableExceptionWarning")

@@ -8,14 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from benchmarks.fuzz import LANGUAGES, SEEDS, losses
+from benchmarks.endurance.fuzz import LANGUAGES, SEEDS, losses
+from server.documents.document import Document
+from server.documents.formats import format_of
 from server.errors import AttentiveError
-from server.files.document import Document
-from server.files.formats import format_of
-from server.markup import parse
-from tests.server.files import make
-from tests.server.files.test_formats import SRT, VTT
-from tests.server.files.test_mutations import BROKEN, WHOLE
+from server.text.html_passages import parse
+from tests.support import document_files as make
+from tests.unit.server.documents.test_formats import SRT, VTT
+from tests.unit.server.documents.test_mutations import BROKEN, WHOLE
 
 TEXT_CHARACTERS = 2_000
 WORD_BODY = make.part(make.word_file(), "word/document.xml")

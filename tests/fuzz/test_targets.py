@@ -22,6 +22,6 @@ def test_every_target_holds_for_its_seeds_and_small_changes(name: str) -> None:
 
 
 def test_a_loss_is_seen(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("benchmarks.fuzz.sentences", lambda text, language, split: [])
+    monkeypatch.setattr("benchmarks.endurance.fuzz.sentences", lambda text, language, split: [])
     with pytest.raises(AssertionError, match="segmentation"):
         TARGETS["texts"].check(b"\x00\x00Hello world.")

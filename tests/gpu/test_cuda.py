@@ -11,29 +11,29 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks import decode_limit
+from benchmarks.engine import decode_limit
+from model.backends.cuda.fused_step import SlotKernels
+from model.backends.cuda.graphs import GraphedBackend, disagreement
+from model.backends.torch.backend import TorchBackend
 from model.checkpoint import save_model
 from model.config import ModelConfig
-from model.folder import ModelFolder, TokenizerFiles
-from model.inference import TorchBackend
-from model.options import DecodingOptions
-from model.search import translate
-from model.training.batches import Batch
-from model.training.hardware import autocast, compile_layers, peak_flops, plain, training_device
-from model.training.loss import batch_loss
-from model.training.muon import Muon
-from model.training.optimizers import build_optimizers
+from model.model_folder import ModelFolder, TokenizerFiles
+from model.search.base import translate
+from model.search.options import DecodingOptions
+from model.training.data.batches import Batch
+from model.training.loop.hardware import autocast, compile_layers, peak_flops, plain, training_device
+from model.training.loop.loss import batch_loss
+from model.training.loop.muon import Muon
+from model.training.loop.optimizers import build_optimizers
 from model.training.recipe import TrainRecipe
 from model.transformer import Transformer
-from server.worker.fused import SlotKernels
-from server.worker.graphs import GraphedBackend, disagreement
-from server.worker.options import WorkerOptions
-from server.worker.supervisor import Supervisor
+from server.engine.client.supervisor import Supervisor
+from server.engine.ipc.options import WorkerOptions
 
 if not torch.cuda.is_available():
     pytest.skip("needs a CUDA device", allow_module_level=True)
 
-from server.worker.kernels import KERNELS
+from model.backends.cuda.kernels import KERNELS
 
 CONFIG = ModelConfig(
     vocab_size=500, d_model=128, heads=4, d_ff=256, encoder_layers=2, decoder_layers=2, max_length=200, dropout=0.0
@@ -70,7 +70,7 @@ def test_capture_verifies_itself(dtype: torch.dtype, kernels: SlotKernels | None
 
 
 def test_kernels_compute_what_torch_does() -> None:
-    program = Path(__file__).parents[1] / "server" / "worker" / "interpret_kernels.py"
+    program = Path(__file__).parents[1] / "support" / "interpret_kernels.py"
     runpy.run_path(str(program))["main"]("cuda")
 
 

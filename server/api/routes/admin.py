@@ -8,7 +8,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.context import json_response, services_of
+from server.api.dependencies import json_response, services_of
 from server.errors import Forbidden, InvalidRequest, SettingsError
 
 router = APIRouter(prefix="/admin", tags=["operation"])

@@ -17,21 +17,22 @@ from pydantic import BeforeValidator, Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.options import DecodingOptions
-from server import pictures, reports
+from model.search.options import DecodingOptions
 from server.api import parameters
-from server.api.context import caller, counted, json_response, services_of, wants_page
-from server.api.documentation import documented_query
+from server.api.dependencies import caller, counted, json_response, services_of, wants_page
 from server.api.negotiation import preferred
-from server.api.routes.explorer import page
+from server.api.openapi import documented_query
+from server.api.routes.pages import page
 from server.api.routes.translate import check_texts
 from server.api.schemas import OptionalInt, Schema
-from server.decimals import fits, nested_lists
+from server.engine.ipc.messages import Vectors
 from server.errors import InvalidRequest
-from server.inspection import Look, LookOptions, Token
-from server.translation import TranslationRequest
-from server.views import KINDS, MapView, ViewOptions, Words, alignment, figures, views, words_of
-from server.worker.protocol import Vectors
+from server.inspection import heatmap as pictures
+from server.inspection.attention_view import KINDS, MapView, ViewOptions, Words, alignment, figures, views, words_of
+from server.inspection.inspector import Look, LookOptions, Token
+from server.inspection.json_weights import fits, nested_lists
+from server.translation.types import TranslationRequest
+from server.web import html_report as reports
 
 router = APIRouter(tags=["look inside"], dependencies=[Depends(counted)])
 Format = Literal["json", "npz", "svg", "png", "html"]

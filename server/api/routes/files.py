@@ -11,15 +11,15 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
-from model.options import DecodingOptions
+from model.search.options import DecodingOptions
 from server.api import parameters
-from server.api.context import enter, json_response, services_of
-from server.api.documentation import ERRORS
+from server.api.dependencies import enter, json_response, services_of
+from server.api.openapi import ERRORS
 from server.api.schemas import Code, ErrorAnswer, Key, Schema
+from server.documents.formats import SUFFIXES
+from server.documents.service import translated_name
 from server.errors import InvalidRequest, UnsupportedMediaType
-from server.files.documents import translated_name
-from server.files.formats import SUFFIXES
-from server.translation import TranslationRequest
+from server.translation.types import TranslationRequest
 
 router = APIRouter(tags=["files"])
 DOWNLOAD = "/download_file"

@@ -8,8 +8,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.context import json_response, services_of
-from server.metrics import CONTENT_TYPE
+from server.api.dependencies import json_response, services_of
+from server.observability.metrics import CONTENT_TYPE
 from server.version import server_version
 
 router = APIRouter(tags=["operation"])

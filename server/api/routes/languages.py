@@ -10,14 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api import parameters
-from server.api.context import enter, json_response, services_of
-from server.api.documentation import documented
+from server.api.dependencies import enter, json_response, services_of
+from server.api.openapi import documented
 from server.api.routes.translate import check_texts
 from server.api.schemas import DetectedLanguage, DetectParameters, Language, SuggestAnswer, SuggestParameters
-from server.catalog import AUTO
+from server.documents.formats import SUFFIXES
 from server.errors import Forbidden
-from server.files.formats import SUFFIXES
-from server.language_names import language_name
+from server.text.language_names import language_name
+from server.translation.catalog import AUTO
 
 router = APIRouter(tags=["languages"])
 

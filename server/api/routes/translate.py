@@ -9,15 +9,15 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.options import DecodingOptions
+from model.search.options import DecodingOptions
 from server.api import parameters
-from server.api.context import enter, json_response, services_of
-from server.api.documentation import documented
+from server.api.dependencies import enter, json_response, services_of
+from server.api.openapi import documented
 from server.api.schemas import TranslateAnswer, TranslateParameters
-from server.api.streaming import stream
+from server.api.sse import stream
 from server.config import Settings
 from server.errors import InvalidRequest, TextTooLong
-from server.translation import Sentence, TranslatedLeg, Translation, TranslationRequest
+from server.translation.types import Sentence, TranslatedLeg, Translation, TranslationRequest
 
 router = APIRouter(tags=["translation"])
 

@@ -1,0 +1,73 @@
+"""Opens a model folder for measuring: the native engine or plain torch, behind the interface that searches drive."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from model.backends.cpu.backend import open_backend
+from model.backends.cpu.build import build
+from model.backends.cpu.engine import Precision
+from model.backends.cpu.isa import Isa
+from model.config import ModelConfig
+from model.model_folder import ModelFolder, read_folder
+from model.search.base import Backend
+from model.tokenizer import Tokenizer
+
+Engine = Literal["torch", "native"]
+
+
+@dataclass(frozen=True, slots=True)
+class OpenModel:
+    """A loaded model folder."""
+
+    name: str
+    config: ModelConfig
+    tokenizer: Tokenizer
+    backend: Backend
+    directions: tuple[str, ...]
+
+
+def open_model(
+    path: Path, *, engine: Engine = "torch", precision: str = "float32", device: str = "cpu", slots: int, threads: int,
+    isa: Isa = "auto",
+) -> OpenModel:  # fmt: skip
+    """Load the folder at `path`; `isa` is the native engine's instruction set. Raises ValueError for a precision that the
+    engine does not have."""
+    folder = read_folder(path)
+    if engine == "native":
+        backend = _native(folder, precision, slots, threads, isa)
+    else:
+        backend = _torch(folder, precision, device, slots, threads)
+    directions = tuple(f"{source}-{target}" for source, target in folder.pairs)
+    return OpenModel(folder.name, folder.model, folder.load_tokenizer(), backend, directions)
+
+
+def _native(folder: ModelFolder, precision: str, slots: int, threads: int, isa: Isa) -> Backend:
+    if precision not in ("float32", "int8"):
+        raise ValueError(f"The native engine has float32 and int8, not {precision}.")
+    wanted: Precision = "int8" if precision == "int8" else "float32"
+    return open_backend(folder, build(isa=isa), slots=slots, threads=threads, precision=wanted)
+
+
+def _torch(folder: ModelFolder, precision: str, device: str, slots: int, threads: int) -> Backend:
+    # Imported here: a process that runs the native engine does without torch, and its memory is measured.
+    import torch
+
+    from model.backends.torch.backend import TorchBackend
+    from model.checkpoint import load_model
+
+    if precision not in ("float32", "bfloat16", "float16"):
+        raise ValueError(f"The torch engine has float32, bfloat16 and float16; {precision} needs the native engine.")
+    torch.set_num_threads(threads)
+    transformer = load_model(folder, dtype=getattr(torch, precision), device=device)
+    if device.startswith("cuda"):
+        from server.engine.worker.backend_loader import gpu_backend
+
+        backend, name, reason = gpu_backend(transformer, slots)
+        # A figure of one path must not pass for the other's.
+        print(f"Decoding on {device}: {name}. {reason or ''}".rstrip(), file=sys.stderr)
+        return backend
+    return TorchBackend(transformer, slots)

@@ -1,0 +1,1 @@
+"""Speed of the engine beside its peers. `python -m benchmarks.engine --help`."""

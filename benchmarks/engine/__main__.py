@@ -1,0 +1,276 @@
+"""Us, CTranslate2 and Hugging Face on the same weights in one run: speed, BLEU and memory at several batch sizes.
+
+    python -m benchmarks.engine --model weights/NAME --data DATA/dev --direction en-de --threads 2 --json engine.json
+    python -m benchmarks.engine --random base --vocabulary 32000 --batches 32 64 --threads 2
+
+Every engine sits in a process of its own. For each batch size and search they take turns, A B C A B C, on the same
+sentences; medians are compared. With --device cuda the same is measured on a GPU, ours as the server's worker runs it, and
+then how near a decode step comes to the limit of the memory's bandwidth (decode_limit) and how many targets depend on
+their neighbours (independence).
+"""
+
+from __future__ import annotations
+
+import argparse
+import statistics
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any, cast, get_args
+
+from tqdm import tqdm
+
+from benchmarks.common import report
+from benchmarks.common.arguments import add_model_options
+from benchmarks.common.development_sets import choose, read_sets
+from benchmarks.engine.contestants import Clock, Ids, Kind, Spec
+from benchmarks.engine.isolated import ContestantFailed, Isolated, Run
+from model.backends.cpu.isa import Isa
+from model.model_folder import ModelFolder, read_folder
+from model.training.loop.evaluate import score
+
+_HEADER = ("search", "batch", "engine", "sentences/s", "tokens/s", "ratio", "same", "BLEU")
+_SETTLE_SECONDS = 0.3
+"""Between two turns: threads of the last engine stop spinning."""
+_CPU = (
+    "attentive-native:int8", "ctranslate2:int8", "ctranslate2-workers:int8",
+    "attentive-native:float32", "ctranslate2:float32", "ctranslate2-workers:float32", "huggingface:float32",
+)  # fmt: skip
+_CUDA = ("attentive-torch:bfloat16", "ctranslate2:float16", "huggingface:bfloat16")
+_LIBRARIES = {"ctranslate2": "ctranslate2", "ctranslate2-workers": "ctranslate2", "huggingface": "transformers"}
+_BATCHES = {"cpu": (1, 8, 32, 64, 128), "cuda": (1, 8, 32, 64, 128, 256)}
+_HUGGINGFACE_BATCHES = {"cpu": (1, 32, 64), "cuda": (1, 256)}
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What is translated. A target has at most `limit` tokens, the same for every engine; with random weights, which have no
+    `references` and no `decode`, it has exactly so many."""
+
+    folder: ModelFolder
+    sources: list[Ids]
+    references: list[str] | None
+    decode: Callable[[Sequence[int]], str] | None
+    target: str
+    limit: int
+
+    @property
+    def fixed(self) -> bool:
+        """Whether all targets have the same length."""
+        return self.references is None
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    options = _parser().parse_args(arguments)
+    options.batches = options.batches or _BATCHES[options.device]
+    options.huggingface_batches = options.huggingface_batches or _HUGGINGFACE_BATCHES[options.device]
+    try:
+        with tempfile.TemporaryDirectory() as scratch:
+            work = _random_work(options, Path(scratch)) if options.random else _real_work(options)
+            specs = _specs(options, work.folder, Path(scratch))
+            memory = measure_memory(specs, work) if options.memory else []
+            rows = measure(specs, work, options)
+            device = _device_figures(work, options) if options.device == "cuda" or options.device_figures else {}
+    except (ValueError, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(report.table(_HEADER, [[row[name] for name in _HEADER] for row in rows]))
+    if memory:
+        print(report.table(("engine", "peak MB"), [(row["engine"], row["peak_bytes"] / 1e6) for row in memory]))
+    if options.json:
+        settings = {
+            "model": work.folder.name, "threads": options.threads, "device": options.device, "isa": options.isa,
+            "clock": options.clock, "rounds": options.rounds, "sets": options.sets,
+            "direction": None if work.fixed else options.direction,
+        }  # fmt: skip
+        report.write(options.json, {"benchmark": "engine", **settings, "rows": rows, "memory": memory, **device})
+    return 0
+
+
+def measure(specs: Sequence[Spec], work: Work, options: argparse.Namespace) -> list[dict[str, Any]]:
+    """All engines at every batch size and search, in turns. `ratio` is our speed over theirs at the same precision, `same`
+    the share of targets that equal ours."""
+    rows: list[dict[str, Any]] = []
+    with ExitStack() as stack:
+        engines = [stack.enter_context(Isolated(spec)) for spec in specs]
+        cells = [(beam, batch) for beam in options.beams for batch in options.batches]
+        with tqdm(total=len(cells) * len(engines) * (options.rounds + 1), unit="run", disable=None) as bar:
+            for beam, batch in cells:
+                count = min(len(work.sources), max(options.least, options.batches_per_run * batch))
+                sources = work.sources[:count]
+                taking = [e for e in engines if not _left_out(e.spec, batch, beam, options)]
+                runs: dict[str, list[Run]] = {engine.spec.name: [] for engine in taking}
+                for turn in range(options.rounds + 1):
+                    for engine in taking:
+                        time.sleep(_SETTLE_SECONDS)
+                        # The first turn warms up: caches, allocators, and what each engine compiles or packs.
+                        part = sources if turn else sources[: max(batch, 4)]
+                        run = engine.translate(part, batch, beam, work.limit)
+                        if turn:
+                            runs[engine.spec.name].append(run)
+                        bar.update()
+                rows += _rows(taking, runs, work, sources, batch, beam)
+    return rows
+
+
+def measure_memory(specs: Sequence[Spec], work: Work, batch: int = 64) -> list[dict[str, Any]]:
+    """Peak memory of each engine in a fresh process that translates `batch` sentences at a time, greedily."""
+    found = []
+    for spec in specs:
+        with Isolated(spec) as engine:
+            loaded = engine.peak_bytes()
+            engine.translate(work.sources[: 2 * batch], batch, 1, work.limit)
+            found.append({"engine": spec.name, "batch": batch, "peak_bytes": engine.peak_bytes(), "loaded": loaded})
+    return found
+
+
+def _device_figures(work: Work, options: argparse.Namespace) -> dict[str, Any]:
+    """Print and return what bounds a decode step, and how many targets depend on their neighbours."""
+    # Imported here: processes of the engines import this module, and torch must not weigh on those that do without it.
+    from benchmarks.common.model_loader import open_model
+    from benchmarks.engine import decode_limit, independence
+
+    precision = next((name.partition(":")[2] for name in options.engines or _CUDA if name.startswith("attentive")), "bfloat16")
+    slots = [batch for batch in options.batches if batch in (1, 64) or batch == max(options.batches)]
+    limits = decode_limit.measure(work.folder, options.device, precision, slots, options.tokens, options.tokens)
+    print(decode_limit.describe(limits))
+    opened = open_model(
+        work.folder.path, engine="torch", precision=precision, device=options.device, slots=64, threads=options.threads
+    )
+    sources = [tuple(source) for source in work.sources[: options.independence]]
+    batched, shuffled = independence.compare(opened, sources, 1, work.limit)
+    cells = ("torch", precision, "greedy", len(sources), batched, shuffled)
+    print(report.table(independence.HEADER, [cells]))
+    return {
+        "limits": [decode_limit.to_json(limit) for limit in limits],
+        "independence": dict(zip(independence.HEADER, cells, strict=True)),
+    }
+
+
+def _rows(
+    engines: Sequence[Isolated], runs: dict[str, list[Run]], work: Work, sources: Sequence[Ids], batch: int, beam: int
+) -> list[dict[str, Any]]:
+    seconds = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
+    rows = []
+    for engine in engines:
+        name = engine.spec.name
+        targets = runs[name][0].targets
+        ours = next((e.spec.name for e in engines if _ours(e.spec) and e.spec.precision == engine.spec.precision), None)
+        same = None if ours is None else sum(a == b for a, b in zip(targets, runs[ours][0].targets, strict=True))
+        bleu: float | str = "-"
+        if work.references is not None and work.decode is not None:
+            bleu = score([work.decode(ids) for ids in targets], work.references[: len(targets)], work.target).bleu
+        rows.append({
+            "search": "greedy" if beam == 1 else f"beam{beam}", "batch": batch, "engine": name,
+            "sentences/s": len(sources) / seconds[name],
+            "tokens/s": sum(len(ids) + (not work.fixed) for ids in targets) / seconds[name],
+            "ratio": "-" if ours is None else f"{seconds[name] / seconds[ours]:.2f}",
+            "same": "-" if same is None else f"{100 * same / len(targets):.0f}%",
+            "BLEU": bleu, "sentences": len(sources), "seconds": [run.seconds for run in runs[name]],
+        })  # fmt: skip
+    return rows
+
+
+def _ours(spec: Spec) -> bool:
+    return spec.kind.startswith("attentive")
+
+
+def _left_out(spec: Spec, batch: int, beam: int, options: argparse.Namespace) -> bool:
+    """Hugging Face is slow: it is measured where it was asked for only."""
+    return spec.kind == "huggingface" and (batch not in options.huggingface_batches or beam > 1)
+
+
+def _real_work(options: argparse.Namespace) -> Work:
+    if options.data is None:
+        raise ValueError("--model needs --data with development sets.")
+    folder = read_folder(options.model)
+    tokenizer = folder.load_tokenizer()
+    source, target = options.direction.split("-", 1)
+    if (source, target) not in folder.pairs:
+        raise ValueError(f"{folder.name} does not translate {options.direction}.")
+    sets = choose(read_sets(options.data, options.sets), [options.direction])
+    pairs = [pair for item in sets for pair in zip(item.sources, item.references, strict=True)][: options.sentences]
+    ids = [tokenizer.encode(text, target).ids for text, _ in pairs]
+    keep = [i for i, row in enumerate(ids) if len(row) <= min(folder.model.max_length, options.longest)]
+    sources = [ids[i] for i in keep]
+    limit = max(map(len, sources)) + 50
+    return Work(folder, list(sources), [pairs[i][1] for i in keep], tokenizer.decode, target, limit)
+
+
+def _random_work(options: argparse.Namespace, scratch: Path) -> Work:
+    # Imported here: processes of the engines import this module, and torch must not weigh on those that do without it.
+    from benchmarks.engine.random_model import random_sources, write_random_model
+
+    folder = write_random_model(scratch / "random", options.random, options.vocabulary)
+    count = min(options.sentences, max(options.least, options.batches_per_run * max(options.batches)))
+    sources = random_sources(options.vocabulary, count, options.tokens, folder.model.eos_id)
+    return Work(folder, list(sources), None, None, "de", options.tokens)
+
+
+def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> list[Spec]:
+    """What to measure; exports the folder for the peers that take part."""
+    specs = []
+    rows = max(64, max(options.batches) * max(options.beams))
+    for text in options.engines or (_CPU if options.device == "cpu" else _CUDA):
+        kind, _, precision = text.partition(":")
+        if not options.engines and kind in _LIBRARIES and find_spec(_LIBRARIES[kind]) is None:
+            print(f"{text} is left out: {_LIBRARIES[kind]} is not installed.", file=sys.stderr)
+            continue
+        specs.append(
+            Spec(
+                cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, options.device, options.isa,
+                options.clock,
+            )
+        )
+        if kind.startswith("ctranslate2") and not (scratch / f"ctranslate2-{precision}").exists():
+            from model.convert.ctranslate2.export import export_ctranslate2
+
+            quantization = None if precision == "float32" else precision
+            export_ctranslate2(folder, scratch / f"ctranslate2-{precision}", quantization=quantization)
+        elif kind == "huggingface" and not (scratch / "huggingface").exists():
+            from model.convert.huggingface.export import export_huggingface
+
+            export_huggingface(folder, scratch / "huggingface")
+    return specs
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=(__doc__ or "").split("\n")[0])
+    add_model_options(parser)
+    parser.add_argument("--tokens", type=int, default=32, help="source and target length with random weights")
+    parser.add_argument("--data", type=Path, help="folder with SET.en-XX.tsv files")
+    parser.add_argument("--sets", nargs="+", default=["newstest2013"], help="names of sets")
+    parser.add_argument("--direction", default="en-de")
+    parser.add_argument("--sentences", type=int, default=2000, help="at most so many sentences")
+    parser.add_argument("--longest", type=int, default=200, help="longest source in tokens; longer ones are left out")
+    parser.add_argument("--batches", type=int, nargs="+", help=f"sentences decoded together (default: {_BATCHES})")
+    parser.add_argument("--beams", type=int, nargs="+", default=[1, 4], help="1 is greedy")
+    parser.add_argument("--batches-per-run", type=int, default=6, help="a run translates so many batches ...")
+    parser.add_argument("--least", type=int, default=32, help="... and at least so many sentences")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each engine that count; one more warms up")
+    parser.add_argument("--engines", nargs="+", metavar="KIND:PRECISION", help=f"default: {' '.join(_CPU)}")
+    parser.add_argument("--huggingface-batches", type=int, nargs="+", help=f"greedy only (default: {_HUGGINGFACE_BATCHES})")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
+    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set that all keep to, on a CPU")
+    parser.add_argument(
+        "--clock", choices=get_args(Clock), default="wall",
+        help="processor counts processor time, for one thread on a core that others use too",
+    )  # fmt: skip
+    parser.add_argument("--device-figures", action="store_true", help="also on a CPU what is always measured on a GPU")
+    parser.add_argument("--independence", type=int, default=500, help="sentences compared alone and in batches (GPU)")
+    parser.add_argument("--memory", action="store_true", help="also measure peak memory at batch 64")
+    parser.add_argument("--json", type=Path, help="write the results here")
+    return parser
+
+
+__all__ = ["ContestantFailed", "main", "measure", "measure_memory"]
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Speed of the server under HTTP load. `python -m benchmarks.load --help`."""

@@ -1,0 +1,166 @@
+"""HTTP load at 1 to 128 clients against one LibreTranslate-dialect server, or two in turn: throughput, latency, errors.
+
+    python -m benchmarks.load http://127.0.0.1:8000 http://127.0.0.1:5000 --names attentive peer --data DATA/dev \\
+        --sets tatoeba-dev --direction en-de --clients 1 8 32 64 128 --seconds 5 --picture load.svg --json load.json
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import statistics
+import sys
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from benchmarks.common import report
+from benchmarks.common.development_sets import choose, read_sets
+from benchmarks.common.http_connection import Address
+from benchmarks.load.closed_loop import Job, Round, documents, jobs, run
+from benchmarks.load.plots import draw_load
+from benchmarks.load.processor_time import Server, Spent
+from model.training.loop.evaluate import score
+
+_HEADER = ("system", "clients", "sentences/s", "p50 ms", "p95 ms", "p99 ms", "requests", "errors", "BLEU")
+_TIMES = ("front us", "workers us", "front %")
+"""Processor time of a request in the process that listens and in those it started, and the first one's share of both."""
+
+
+@dataclass(slots=True)
+class System:
+    """A server under load with its own place in the pool of requests."""
+
+    name: str
+    address: Address
+    pool: Iterator[Job]
+    processes: Server | None = None
+    """Where the processor time of the server is to be measured."""
+
+    def spent(self) -> Spent:
+        """Processor time until now."""
+        return Spent(0.0, 0.0) if self.processes is None else self.processes.spent()
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    options = _parser().parse_args(arguments)
+    try:
+        sets = choose(read_sets(options.data, options.sets), [options.direction])
+        if not sets:
+            raise ValueError(f"There is no set for {options.direction}.")
+        sources = [text for item in sets for text in item.sources]
+        references = [text for item in sets for text in item.references]
+        sentences = options.document or 1
+        texts = documents(sources, sentences) if options.document else sources
+        if not texts:
+            raise ValueError(f"There are fewer than {sentences} sentences.")
+        addresses = [Address.parse(url) for url in options.urls]
+        processes = [Server.find(address.port) if options.processor_time else None for address in addresses]
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    source, target = options.direction.split("-", 1)
+    names = [options.names[i] if i < len(options.names) else url for i, url in enumerate(options.urls)]
+    systems = [
+        System(name, address, jobs(texts, sentences, source, target, options.beam_size, options.fields), server)
+        for name, address, server in zip(names, addresses, processes, strict=True)
+    ]
+    rows = asyncio.run(_measure(systems, options, None if options.document else (references, target)))
+    header = _HEADER + (_TIMES if options.processor_time else ())
+    print(report.table(header, [[row[name] for name in header] for row in rows]))
+    settings = {"direction": options.direction, "sentences_per_request": sentences, "beam_size": options.beam_size}
+    if options.json:
+        report.write(options.json, {"benchmark": "load", **settings, "rows": rows})
+    if options.picture:
+        draw_load(rows, sentences, options.picture)
+    return 0
+
+
+async def _measure(
+    systems: list[System], options: argparse.Namespace, scored: tuple[Sequence[str], str] | None
+) -> list[dict[str, Any]]:
+    """Every number of clients on every system, the systems in turn: A B A B."""
+    rows: list[dict[str, Any]] = []
+    total = len(options.clients) * len(systems) * options.rounds
+    with tqdm(total=total, unit="round", disable=None) as bar:
+        for system in systems:
+            await run(system.address, system.pool, 4, min(1.0, options.seconds), options.timeout)  # warm-up
+        for clients in options.clients:
+            rounds: dict[str, list[Round]] = {system.name: [] for system in systems}
+            spent: dict[str, Spent] = {system.name: Spent(0.0, 0.0) for system in systems}
+            for _ in range(options.rounds):
+                for system in systems:
+                    before = system.spent()
+                    rounds[system.name].append(
+                        await run(system.address, system.pool, clients, options.seconds, options.timeout)
+                    )
+                    spent[system.name] += system.spent() - before
+                    bar.update()
+            for system in systems:
+                row = _row(system.name, clients, rounds[system.name], scored)
+                rows.append(row | (_times(spent[system.name], row["requests"]) if system.processes else {}))
+    return rows
+
+
+def _times(spent: Spent, requests: int) -> dict[str, float]:
+    """Processor time of all rounds over all requests, microseconds, and the share of the process that listens."""
+    per_request = 1e6 / max(1, requests)
+    front, workers = spent.front * per_request, spent.workers * per_request
+    return dict(zip(_TIMES, (front, workers, 100 * spent.share), strict=True))
+
+
+def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[str], str] | None) -> dict[str, Any]:
+    """Medians over the rounds; errors are summed."""
+    answers = [answer for item in rounds for answer in item.answers]
+    done = {answer.job.text: answer.translation for answer in answers if answer.translation is not None}
+    bleu: float | str = "-"
+    if scored is not None and done:
+        references, target = scored
+        bleu = score([str(text) for text in done.values()], [references[i] for i in done], target).bleu
+    latency = {
+        f"p{share} ms": 1000 * statistics.median(item.latency(share / 100) for item in rounds)
+        for share in (50, 95, 99)
+    }
+    return {
+        "system": name, "clients": clients,
+        "sentences/s": statistics.median(item.sentences_per_second for item in rounds),
+        **latency, "requests": len(answers), "errors": sum(item.errors for item in rounds), "BLEU": bleu,
+        "kinds of errors": dict(Counter(answer.error for answer in answers if answer.error)),
+        "sentences/s of each round": [round(item.sentences_per_second, 1) for item in rounds],
+    }  # fmt: skip
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("urls", nargs="+", metavar="URL", help="one server, or two that are measured in turn")
+    parser.add_argument("--names", nargs="+", default=[], help="what to call them")
+    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
+    parser.add_argument("--sets", nargs="+", default=[], help="names of sets (default: all in the folder)")
+    parser.add_argument("--direction", default="en-de")
+    parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 64, 128])
+    parser.add_argument("--seconds", type=float, default=5.0, help="of one round")
+    parser.add_argument("--rounds", type=int, default=2, help="rounds per number of clients and server")
+    parser.add_argument("--document", type=int, metavar="N", help="send texts of N sentences instead of one")
+    parser.add_argument("--beam-size", type=int, help="ask for this beam (a field of ours; the peer knows it too)")
+    parser.add_argument(
+        "--fields", type=json.loads, default={}, metavar="JSON",
+        help='more fields of each request; random weights need {"max_length": 32, "loop_guard": false}',
+    )  # fmt: skip
+    parser.add_argument(
+        "--processor-time", action="store_true",
+        help="also the processor time per request of the process that listens and of those it started (same machine)",
+    )  # fmt: skip
+    parser.add_argument("--timeout", type=float, default=60.0, help="seconds after which a request counts as failed")
+    parser.add_argument("--picture", type=Path, help="draw the result: .svg or .png")
+    parser.add_argument("--json", type=Path, help="write the results here")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Quality of translations and of word alignments. `python -m benchmarks.quality --help`."""

@@ -1,0 +1,155 @@
+"""BLEU and chrF per direction and development set, of a model folder or of any server that speaks LibreTranslate's dialect.
+
+    python -m benchmarks.quality --model weights/NAME --data DATA/dev --search greedy beam4 --precision float32 int8
+    python -m benchmarks.quality --url http://127.0.0.1:5000 --data DATA/dev --sets flores-dev
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
+
+from benchmarks.common import report
+from benchmarks.common.development_sets import DevelopmentSet, choose, read_sets
+from benchmarks.common.model_loader import Engine, OpenModel, open_model
+from benchmarks.quality.http_client import Client
+from model.search.options import DecodingOptions
+from model.training.loop.evaluate import score, translate_texts
+
+_HEADER = ("set", "direction", "engine", "precision", "search", "sentences", "BLEU", "chrF", "sentences/s")
+Translated = tuple[Sequence[str], dict[str, int]]
+"""Translations in the order of the sources, and counts worth keeping beside the scores."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    options = _parser().parse_args(arguments)
+    try:
+        sets = read_sets(options.data, options.sets, options.limit)
+        rows = measure_server(options, sets) if options.url else measure_folder(options, sets)
+    except (ValueError, RuntimeError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(report.table(_HEADER, [[row[name] for name in _HEADER] for row in rows]))
+    for signature in sorted({row[f"{metric}_signature"] for row in rows for metric in ("bleu", "chrf")}):
+        print(signature)
+    if options.json:
+        report.write(options.json, {"benchmark": "quality", "rows": rows})
+    return 0
+
+
+def measure_folder(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) -> list[dict[str, Any]]:
+    """Scores of a model folder for each precision and search."""
+    rows: list[dict[str, Any]] = []
+    for precision in options.precision:
+        engine: Engine = "native" if precision == "int8" else options.engine
+        opened = open_model(
+            options.model, engine=engine, precision=precision, device=options.device, slots=options.slots,
+            threads=options.threads,
+        )  # fmt: skip
+        for name in options.search or ["greedy"]:
+            labels = {"system": opened.name, "engine": engine, "precision": precision, "search": name}
+            run = partial(_translate_here, opened, search_options(name))
+            rows += [
+                _row(item, run, labels, options.show)
+                for item in choose(sets, options.directions or opened.directions)
+            ]
+    return rows
+
+
+def measure_server(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) -> list[dict[str, Any]]:
+    """Scores of a server, asked for lists of texts. A search is asked for only where one is given (a field of ours)."""
+    rows: list[dict[str, Any]] = []
+    with Client(options.url, api_key=options.api_key) as client:
+        wanted = options.directions or client.directions()
+        for name in options.search or ["default"]:
+            fields = {} if name == "default" else {"beam_size": search_options(name).beam_size}
+            labels = {"system": options.url, "engine": "HTTP", "precision": "server's", "search": name}
+            run = partial(_translate_there, client, fields, options.batch)
+            rows += [_row(item, run, labels, options.show) for item in choose(sets, wanted)]
+    return rows
+
+
+def _translate_here(opened: OpenModel, decoding: DecodingOptions, item: DevelopmentSet) -> Translated:
+    with _bar(item) as bar:
+
+        def advance(number: int) -> None:
+            bar.update()
+
+        found = translate_texts(
+            opened.backend, opened.tokenizer, opened.config, item.sources, item.target, decoding, advance
+        )
+    return found.texts, {"tokens": found.tokens, "cut": found.cut, "unfinished": found.unfinished}
+
+
+def _translate_there(client: Client, fields: dict[str, Any], batch: int, item: DevelopmentSet) -> Translated:
+    texts: list[str] = []
+    with _bar(item) as bar:
+        for at in range(0, len(item.sources), batch):
+            part = item.sources[at : at + batch]
+            texts += client.translate(part, item.source, item.target, fields)
+            bar.update(len(part))
+    return texts, {}
+
+
+def _bar(item: DevelopmentSet) -> Any:
+    return tqdm(total=len(item.sources), desc=f"{item.name} {item.direction}", leave=False, disable=None)
+
+
+def search_options(name: str) -> DecodingOptions:
+    """`greedy`, or `beamN` with the paper's length penalty."""
+    if name == "greedy":
+        return DecodingOptions()
+    size = name.removeprefix("beam")
+    if not name.startswith("beam") or not size.isdecimal():
+        raise ValueError(f"A search is greedy or beamN, not {name!r}.")
+    return DecodingOptions(beam_size=int(size))
+
+
+def _row(item: DevelopmentSet, run: Callable[[DevelopmentSet], Translated], labels: dict[str, str], show: int) -> dict[str, Any]:
+    began = time.perf_counter()
+    texts, counts = run(item)
+    seconds = time.perf_counter() - began
+    scores = score(texts, item.references, item.target)
+    for source, text, reference in list(zip(item.sources, texts, item.references, strict=True))[:show]:
+        print(f"{item.direction}  {source}\n    ->  {text}\n    ref {reference}")
+    fields = asdict(scores)
+    return {
+        "set": item.name, "direction": item.direction, **labels, "sentences": scores.sentences,
+        "BLEU": fields.pop("bleu"), "chrF": fields.pop("chrf"), "sentences/s": len(texts) / seconds,
+        **fields, **counts, "seconds": seconds,
+    }  # fmt: skip
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=(__doc__ or "").split("\n")[0])
+    system = parser.add_mutually_exclusive_group(required=True)
+    system.add_argument("--model", type=Path, help="a model folder")
+    system.add_argument("--url", help="a server that answers POST /translate")
+    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
+    parser.add_argument("--sets", nargs="+", default=[], help="names of sets (default: all in the folder)")
+    parser.add_argument("--directions", nargs="+", default=[], help="en-de de-en ... (default: all that are served)")
+    parser.add_argument("--limit", type=int, help="the first N pairs of each set")
+    parser.add_argument("--search", nargs="+", default=[], help="greedy, beam4, ...")
+    parser.add_argument("--precision", nargs="+", default=["float32"], help="float32, int8 (model folders)")
+    parser.add_argument("--engine", choices=["torch", "native"], default="torch", help="for float32; int8 is native")
+    parser.add_argument("--device", default="cpu", help="of the torch engine")
+    parser.add_argument("--slots", type=int, default=64, help="rows decoded together")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--batch", type=int, default=50, help="texts in one request to a server")
+    parser.add_argument("--api-key", help="key for the server")
+    parser.add_argument("--show", type=int, default=0, help="print the first N translations of each set")
+    parser.add_argument("--json", type=Path, help="write the results here")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

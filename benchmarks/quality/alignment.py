@@ -1,0 +1,165 @@
+r"""Alignment error rate of word alignments against gold: those that the server shows, and those of cross-attention.
+
+    python -m benchmarks.quality.alignment --model weights/NAME --data DATA/alignments
+    python -m benchmarks.quality.alignment --model weights/NAME --data DATA/alignments \
+        --choose DATA/dev/tatoeba-dev.en-fr.tsv --write
+
+A set is measured if the model translates between its languages both ways. Every pair is aligned as the server does it
+(`model.pair_alignment`, "combined"), and force-scored in both directions for the attention of every head. Which heads and
+rows of cross-attention align best is chosen without gold alignments: those whose links agree most between the two directions
+of `--choose`. `--write` stores the choice in the model folder, where the server finds it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict
+from itertools import product
+from pathlib import Path
+
+from tqdm import tqdm
+
+from benchmarks.common import report
+from benchmarks.quality.forced_pairs import Aligner, Maps
+from benchmarks.quality.gold_alignments import SETS, GoldPair, Links, Written, of_tokens, quality, written
+from model.analysis.attention_alignment import FILE, AlignmentChoice, AlignmentHead, grow_diag
+from model.model_folder import ModelFolder, read_folder
+
+_HEADS = 3
+"""Heads that are chosen. Their mean agrees less than the best one may alone, but errs less."""
+
+
+def symmetrized(forward: Maps, backward: Maps, choice: AlignmentChoice, shape: tuple[int, int]) -> dict[str, Links]:
+    """Links (first, second) of one pair by every way of joining the two directions."""
+    there = forward.links(choice)
+    back = {(i, j) for j, i in backward.links(choice)}
+    both = forward.soft(choice, shape) * backward.soft(choice, shape[::-1]).T
+    best = {(int(both[:, j].argmax()), j) for j in range(shape[1])} | {(i, int(both[i].argmax())) for i in range(shape[0])}
+    mutual = {(int(both[:, j].argmax()), j) for j in range(shape[1])} & {
+        (i, int(both[i].argmax())) for i in range(shape[0])
+    }
+    return {
+        "first to second": there,
+        "second to first": back,
+        "intersection": there & back,
+        "grow-diag": grow_diag(there, back),
+        "grow-diag-final": grow_diag(there, back, final=True),
+        "product, mutual": mutual,
+        "product, grow-diag": grow_diag(mutual, best),
+    }
+
+
+def choose(pairs: Sequence[tuple[Maps, Maps]]) -> tuple[AlignmentChoice, float]:
+    """The heads whose links each agree most between the two directions, and their agreement together (F1 in percent)."""
+    layers, heads = pairs[0][0].cross.shape[:2]
+    every = [AlignmentHead(*each) for each in product(range(layers), range(heads), (False, True))]
+    ranked = sorted(every, key=lambda head: -agreement(pairs, AlignmentChoice((head,))))
+    best = AlignmentChoice(tuple(ranked[:_HEADS]))
+    return best, agreement(pairs, best)
+
+
+def agreement(pairs: Sequence[tuple[Maps, Maps]], choice: AlignmentChoice) -> float:
+    """How far the links of the two directions are the same: F1 in percent."""
+    common = total = 0
+    for forward, backward in pairs:
+        there, back = forward.links(choice), {(i, j) for j, i in backward.links(choice)}
+        common += len(there & back)
+        total += len(there) + len(back)
+    return 200 * common / max(1, total)
+
+
+def both_ways(aligner: Aligner, first: Written, second: Written, languages: tuple[str, str]) -> tuple[Maps, Maps]:
+    """Maps of first to second and of second to first."""
+    return aligner.maps(first, second, languages[1]), aligner.maps(second, first, languages[0])
+
+
+def measure(name: str, folder: ModelFolder, aligner: Aligner, data: Path, choice: AlignmentChoice) -> list[list[object]]:
+    """Rows of the table for one gold set: all evidence together, the chosen heads joined in every way, then every layer and
+    head by itself."""
+    read, *languages = SETS[name]
+    gold = read(data)
+    sides = [(written(pair.first, languages[0]), written(pair.second, languages[1])) for pair in gold]
+    both = languages[0], languages[1]
+    maps = [both_ways(aligner, *side, both) for side in tqdm(sides, desc=f"{name}, attention")]
+    combined = [
+        aligner.combined(*side, both, forward.soft(choice, (len(side[0].spans), len(side[1].spans))))
+        for side, (forward, _) in tqdm(list(zip(sides, maps, strict=True)), desc=f"{name}, words")
+    ]
+    rows: list[list[object]] = [[name, "combined", "as served", *_figures(combined, sides, gold)]]
+    found: dict[str, list[Links]] = {}
+    for (first, second), (forward, backward) in zip(sides, maps, strict=True):
+        for way, links in symmetrized(forward, backward, choice, (len(first.spans), len(second.spans))).items():
+            found.setdefault(way, []).append(links)
+    rows += [[name, "chosen", way, *_figures(links, sides, gold)] for way, links in found.items()]
+    for layer in range(folder.model.decoder_layers):
+        for head in (None, *range(folder.model.heads)):
+            for shift in (False, True):
+                one = AlignmentChoice((AlignmentHead(layer, head, shift),))
+                figures = _figures([forward.links(one) for forward, _ in maps], sides, gold)
+                which = f"layer {layer}, " + ("mean" if head is None else f"head {head}") + (", next row" if shift else "")
+                rows.append([name, which, f"{both[0]} to {both[1]}", *figures])
+    return rows
+
+
+def _figures(found: Sequence[Links], sides: Sequence[tuple[Written, Written]], gold: Sequence[GoldPair]) -> list[float]:
+    tokens = [of_tokens(links, *side) for links, side in zip(found, sides, strict=True)]
+    return list(quality(tokens, gold).values())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    options = _parser().parse_args(arguments)
+    try:
+        folder = read_folder(options.model)
+        aligner = Aligner(folder, options.threads)
+        if options.choose:
+            choice = _chosen(options, folder, aligner)
+        else:
+            choice = AlignmentChoice.load(folder.path, folder.model.decoder_layers)
+        rows: list[list[object]] = []
+        for name, (_, first, second) in SETS.items():
+            if {(first, second), (second, first)} <= set(folder.pairs):
+                rows += measure(name, folder, aligner, options.data, choice)
+            else:
+                print(f"{name}: {folder.name} does not translate {first}-{second} both ways", file=sys.stderr)
+    except (ValueError, OSError) as error:
+        print(error, file=sys.stderr)
+        return 2
+    header = ("set", "heads", "links", "AER", "precision", "recall")
+    print(f"choice: {choice.to_json()}")
+    print(report.table(header, rows))
+    if options.output:
+        report.write(options.output, {"choice": asdict(choice), "header": header, "rows": rows})
+    return 0
+
+
+def _chosen(options: argparse.Namespace, folder: ModelFolder, aligner: Aligner) -> AlignmentChoice:
+    first, second = options.choose.name.split(".")[-2].split("-")
+    lines = options.choose.read_text(encoding="utf-8").splitlines()[: options.limit]
+    texts = [[re.findall(r"\w+|[^\w\s]", side) for side in line.split("\t")] for line in lines]
+    sides = [(written(a, first), written(b, second)) for a, b in texts if a and b]
+    pairs = [both_ways(aligner, *side, (first, second)) for side in tqdm(sides, desc=options.choose.name)]
+    choice, agreement = choose(pairs)
+    print(f"the two directions agree by {agreement:.1f} %", file=sys.stderr)
+    if options.write:
+        (folder.path / FILE).write_text(choice.to_json(), encoding="utf-8")
+    return choice
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks.quality.alignment", description=(__doc__ or "").split("\n", 1)[0])
+    parser.add_argument("--model", type=Path, required=True, help="model folder")
+    parser.add_argument("--data", type=Path, required=True, help="folder of the gold alignments")
+    parser.add_argument("--choose", type=Path, help="SET.en-XX.tsv: pairs to choose layer and heads on")
+    parser.add_argument("--limit", type=int, default=300, help="pairs of --choose that are read (default %(default)s)")
+    parser.add_argument("--write", action="store_true", help="store the choice in the model folder")
+    parser.add_argument("--threads", type=int, default=1)
+    parser.add_argument("--output", type=Path, help="write the figures as JSON")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""Gold word alignments: their files, the sentences as people write them, and the error rate."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.analysis.attention_alignment import Link
+
+Links = set[Link]
+
+_TIGHT_LEFT = re.compile(r"[.,;:!?%)\]»]+|'\w*|n't")
+_TIGHT_RIGHT = frozenset("([«$")
+_ELIDED = frozenset({"le", "je", "me", "te", "se", "ne", "de", "que", "ce", "jusque", "lorsque", "puisque", "quoique"})
+_VOWEL = re.compile(r"[aeiouyhàâéèêëîïôöùûœæ]", re.IGNORECASE)
+_NO_ELISION = re.compile(
+    r"haut|hauss|hasard|héros$|huit|hont|hain|hors|holland|hall|halt|handicap|hiérarch|heurt|hon\.|onz|oui"
+)
+_FUSED = {
+    ("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux",
+    ("à", "lequel"): "auquel", ("de", "lequel"): "duquel", ("à", "lesquels"): "auxquels", ("de", "lesquels"): "desquels",
+    ("à", "lesquelles"): "auxquelles", ("de", "lesquelles"): "desquelles",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class GoldPair:
+    """Two tokenised sentences and their links (first, second), counted from 0; `possible` includes `sure`."""
+
+    first: tuple[str, ...]
+    second: tuple[str, ...]
+    sure: frozenset[Link]
+    possible: frozenset[Link]
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A sentence as people write it. `spans` are the characters of its words, `tokens` the numbers of the tokens that each
+    word stands for: one, or two where French fuses them ("du" for "de le")."""
+
+    text: str
+    spans: tuple[tuple[int, int], ...]
+    tokens: tuple[tuple[int, ...], ...]
+
+
+def of_tokens(links: Iterable[Link], first: Written, second: Written) -> Links:
+    """Links between words as links between the tokens they stand for."""
+    return {(i, j) for a, b in links for i in first.tokens[a] for j in second.tokens[b]}
+
+
+def written(tokens: Sequence[str], language: str) -> Written:
+    """Tokens as a sentence: no space before a comma, a capital first, and in French the elisions and fusions that the
+    gold's tokens undo ("le argent de les" is "l'argent des")."""
+    text, glued = "", True
+    spans: list[tuple[int, int]] = []
+    numbers: list[tuple[int, ...]] = []
+    at = 0
+    while at < len(tokens):
+        before, now, after = tokens[at - 1] if at else "", tokens[at], tokens[at + 1] if at + 1 < len(tokens) else ""
+        count, word, elided = _french(tokens, at) if language == "fr" else (1, now, False)
+        hyphen = now == "-" and before[-1:].isalnum() and after[:1].isalnum()
+        if not (glued or hyphen or _TIGHT_LEFT.fullmatch(word) or before in _TIGHT_RIGHT):
+            text += " "
+        word = word if text else word[:1].upper() + word[1:]
+        spans.append((len(text), len(text) + len(word)))
+        numbers.append(tuple(range(at, at + count)))
+        text, glued, at = text + word, elided or hyphen, at + count
+    return Written(text, tuple(spans), tuple(numbers))
+
+
+def moved(spans: Sequence[tuple[int, int]], before: str, after: str) -> tuple[tuple[int, int], ...]:
+    """Places of words in a text whose characters were normalised: each is looked for after the one before it."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    for start, end in spans:
+        token = before[start:end]
+        place = after.find(token, at)
+        place = at if place < 0 else place
+        found.append((place, min(len(after), place + len(token))))
+        at = found[-1][1]
+    return tuple(found)
+
+
+def _french(tokens: Sequence[str], at: int) -> tuple[int, str, bool]:
+    """How many tokens from `at` are one word, that word, and whether it joins the next."""
+    token, after, third = (tokens[i] if i < len(tokens) else "" for i in (at, at + 1, at + 2))
+    fused = _FUSED.get((token.lower(), after))
+    if fused and not (after == "le" and _elides(after, third)):
+        return 2, fused.capitalize() if token[0].isupper() else fused, False
+    return (1, token[:-1] + "'", True) if _elides(token, after) else (1, token, False)
+
+
+def _elides(token: str, after: str) -> bool:
+    return token.lower() in _ELIDED and _VOWEL.match(after) is not None and _NO_ELISION.match(after.lower()) is None
+
+
+def read_hansards(folder: Path) -> list[GoldPair]:
+    """`hansards.en-fr.txt` and `.gold`: links `i-j` sure and `ipj` possible, counted from 1."""
+    pairs = []
+    texts = (folder / "hansards.en-fr.txt").read_text(encoding="utf-8").splitlines()
+    golds = (folder / "hansards.en-fr.gold").read_text(encoding="utf-8").splitlines()
+    for text, gold in zip(texts, golds, strict=True):
+        english, french = text.split("|||")
+        links = [re.fullmatch(r"(\d+)([-p])(\d+)", link) for link in gold.split()]
+        found = [(int(link[1]) - 1, int(link[3]) - 1, link[2]) for link in links if link]
+        sure = frozenset((i, j) for i, j, kind in found if kind == "-")
+        pairs.append(
+            GoldPair(tuple(english.split()), tuple(french.split()), sure, sure | {(i, j) for i, j, _ in found})
+        )
+    return pairs
+
+
+def read_xl_wa(folder: Path) -> list[GoldPair]:
+    """`xl-wa-dev.en-es.tsv`: english TAB spanish TAB i-j ..., counted from 0, all sure."""
+    pairs = []
+    for line in (folder / "xl-wa-dev.en-es.tsv").read_text(encoding="utf-8").splitlines():
+        english, spanish, gold = line.split("\t")
+        links = frozenset((int(i), int(j)) for i, j in (link.split("-") for link in gold.split()))
+        pairs.append(GoldPair(tuple(english.split()), tuple(spanish.split()), links, links))
+    return pairs
+
+
+SETS = {"hansards": (read_hansards, "en", "fr"), "xl-wa": (read_xl_wa, "en", "es")}
+
+
+def quality(found: Sequence[Links], gold: Sequence[GoldPair]) -> dict[str, float]:
+    """AER, precision against possible links and recall of sure ones, in percent (Och & Ney 2003)."""
+    sure = sum(len(pair.sure) for pair in gold)
+    links = sum(map(len, found))
+    in_sure = sum(len(a & pair.sure) for a, pair in zip(found, gold, strict=True))
+    in_possible = sum(len(a & pair.possible) for a, pair in zip(found, gold, strict=True))
+    return {
+        "aer": 100 * (1 - (in_sure + in_possible) / max(1, links + sure)),
+        "precision": 100 * in_possible / max(1, links),
+        "recall": 100 * in_sure / max(1, sure),
+    }

@@ -1,0 +1,31 @@
+"""`python -m model.backends.cpu build [FOLDER]` compiles the engine ahead of time, beside its sources unless told otherwise, for
+every instruction set, so that the result runs on other processors too."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import get_args
+
+from model.backends.cpu.build import SOURCES, build_ahead
+from model.backends.cpu.isa import Isa, NativeUnavailable
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python -m model.backends.cpu", description=__doc__)
+    parser.add_argument("command", choices=["build"])
+    parser.add_argument("folder", nargs="?", type=Path, default=SOURCES, help="where to put the libraries")
+    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set; auto compiles for all")
+    arguments = parser.parse_args()
+    try:
+        for library in build_ahead(arguments.folder, arguments.isa):
+            sys.stdout.write(f"{library}\n")
+    except NativeUnavailable as unavailable:
+        sys.stderr.write(f"{unavailable}\n")
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

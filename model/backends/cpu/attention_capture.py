@@ -1,0 +1,54 @@
+"""What the engine writes down for somebody who looks inside: arrays of ours that it fills (csrc/attention_capture.h)."""
+
+from __future__ import annotations
+
+import ctypes
+from ctypes import c_int32, c_void_p
+
+import numpy as np
+
+from model.analysis.types import Head, HeadVectors, check_head
+from model.backends.cpu.bindings import Float32, address
+from model.config import ModelConfig
+
+_KINDS = {"encoder": 0, "decoder": 1, "cross": 2}
+_NOTHING = -1
+
+
+class _Struct(ctypes.Structure):
+    _fields_ = (
+        *((name, c_int32) for name in ("source", "queries", "kind", "layer", "head")),
+        *((name, c_void_p) for name in ("encoder", "decoder", "cross", "query", "key", "value")),
+    )
+
+
+class Watch:
+    """Attention of a sentence with `source` tokens and a target with `queries` of them, and the vectors of one head if
+    asked: encoder (L, H, S, S), decoder (L, H, T, T), cross (L, H, T, S). Raises ValueError for an unknown head."""
+
+    def __init__(self, config: ModelConfig, source: int, queries: int, vectors_of: Head | None = None) -> None:
+        self.shape = (config.encoder_layers, config.decoder_layers, config.heads, config.head_dim)
+        self.encoder = _zeros(config.encoder_layers, config.heads, source, source)
+        self.decoder = _zeros(config.decoder_layers, config.heads, queries, queries)
+        self.cross = _zeros(config.decoder_layers, config.heads, queries, source)
+        self.vectors: HeadVectors | None = None
+        kind, layer, head = _NOTHING, 0, 0
+        if vectors_of is not None:
+            check_head(config, vectors_of)
+            kind, layer, head = _KINDS[vectors_of[0]], *vectors_of[1:]
+            rows = source if vectors_of[0] == "encoder" else queries
+            keys = queries if vectors_of[0] == "decoder" else source
+            self.vectors = HeadVectors(*(_zeros(count, config.head_dim) for count in (rows, keys, keys)))
+        arrays = (self.encoder, self.decoder, self.cross)
+        vectors = (None,) * 3 if (found := self.vectors) is None else (found.query, found.key, found.value)
+        self.source, self.queries = source, queries
+        self._struct = _Struct(source, queries, kind, layer, head, *map(address, (*arrays, *vectors)))
+
+    @property
+    def address(self) -> int:
+        """Where the engine finds it; the caller keeps this object alive."""
+        return ctypes.addressof(self._struct)
+
+
+def _zeros(*shape: int) -> Float32:
+    return np.zeros(shape, dtype=np.float32)

@@ -1,0 +1,98 @@
+"""The native backend of search: the step interface of TorchBackend on the compiled engine. Imports no torch."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from model.analysis.pair_alignment import WordedSentence, WordReading, check_words
+from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadMask, check_pair
+from model.backends.cpu.attention_capture import Watch
+from model.backends.cpu.engine import NativeEngine, Precision
+from model.backends.cpu.isa import NativeUnavailable
+from model.backends.cpu.tensors import SafetensorFiles, position_table, weight_files
+from model.backends.cpu.weights import unsupported
+from model.model_folder import FolderError, ModelFolder
+from model.search.base import StepOutput
+
+
+def open_backend(
+    folder: ModelFolder, library: Path, *, slots: int, threads: int, precision: Precision
+) -> NativeBackend:  # fmt: skip
+    """The backend of a model folder, straight from its safetensors. Raises NativeUnavailable for shapes the engine lacks,
+    FolderError for broken weights."""
+    if reason := unsupported(folder.model):
+        raise NativeUnavailable(reason)
+    tensors = SafetensorFiles(weight_files(folder.path))
+    try:
+        engine = NativeEngine(
+            library, folder.model, tensors, position_table(folder.model, tensors), slots=slots, threads=threads,
+            precision=precision,
+        )  # fmt: skip
+    except ValueError as error:
+        raise FolderError(str(error)) from None
+    return NativeBackend(engine)
+
+
+class NativeBackend:
+    """Rows of the engine as searches drive them."""
+
+    def __init__(self, engine: NativeEngine) -> None:
+        self.engine, self.slots, self.end = engine, engine.slots, engine.config.eos_id
+
+    def prefill(
+        self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[HeadMask] = ()
+    ) -> None:
+        """Encode sources and begin a row for each in its slot."""
+        self.engine.prefill(sources, slots, masked_heads)
+
+    def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
+        """One token for each row; the `candidates` likeliest next tokens of each, a forced one in column 0."""
+        ids, scores, wanted = self.engine.step(slots, tokens, min(candidates, self.engine.config.vocab_size), forced)
+        for row, token in enumerate(forced):
+            if token >= 0:
+                ids[row], scores[row] = np.roll(ids[row], 1), np.roll(scores[row], 1)
+                ids[row, 0], scores[row, 0] = token, wanted[row]
+        return StepOutput(ids.astype(np.int64), scores)
+
+    def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
+        """`steps` greedy steps of each row without coming back in between: ids and scores (B, 1) of each. What follows a
+        row's end of sentence means nothing."""
+        ids, scores = self.engine.burst(slots, tokens, steps)
+        wide = ids.astype(np.int64)
+        return [StepOutput(wide[i, :, None], scores[i, :, None]) for i in range(steps)]
+
+    def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
+        """Row targets[i] continues from what row origins[i] held before the call."""
+        self.engine.reorder(targets, origins)
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Forget the rows."""
+        self.engine.free(slots)
+
+    def attention_maps(
+        self, source: Sequence[int], target: Sequence[int], masked_heads: HeadMask = (), vectors_of: Head | None = None
+    ) -> AttentionMaps:
+        """Attention of a pair, as decoding computes it (model.attention_maps does the same in torch). Raises ValueError for
+        what the model cannot read and for a head it does not have."""
+        config = self.engine.config
+        check_pair(config, source, target)
+        watch = Watch(config, len(source), len(target) + 1, vectors_of)
+        inputs, written = [config.decoder_start_id, *target], [*target, config.eos_id]
+        candidates = min(CANDIDATES, config.vocab_size)
+        ids, scores, forced = self.engine.look(source, inputs, candidates, written, watch, masked_heads)
+        return AttentionMaps(
+            watch.cross, watch.encoder, watch.decoder, forced, ids.astype(np.int64), scores, watch.vectors
+        )
+
+    def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
+        """What the model knows of a sentence word by word (model.word_reading does the same in torch). Raises ValueError for
+        what it cannot read."""
+        check_words(self.engine.config, sentence, wanted)
+        return WordReading(*self.engine.read_words(sentence.ids, sentence.words, wanted))
+
+    def close(self) -> None:
+        """Stop the engine's threads and give its memory back."""
+        self.engine.close()

@@ -1,0 +1,112 @@
+"""Compiles the engine's C++ sources into a shared library, once per source text, and says why where that is impossible."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import platform
+import shutil
+import subprocess
+import tempfile
+from pathlib import Path
+
+from model.backends.cpu.isa import INSTRUCTION_SETS, InstructionSet, Isa, NativeUnavailable, available, check_platform
+
+SOURCES = Path(__file__).parent / "csrc"
+COMPILERS = ("g++", "c++", "clang++")
+FLAGS = ("-std=c++20", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-static-libstdc++", "-static-libgcc")
+TIMEOUT_SECONDS = 300
+
+
+def default_folder() -> Path:
+    """Where libraries are kept between runs."""
+    return Path.home() / ".cache" / "attentive"
+
+
+def library_name(instructions: InstructionSet) -> str:
+    """File name of the library: it changes with the sources, the flags and the C library."""
+    words = (*FLAGS, *instructions.compiler_flags, *platform.libc_ver(), platform.machine())
+    digest = hashlib.sha256("\0".join(words).encode())
+    for source in source_files():
+        digest.update(source.name.encode() + b"\0" + source.read_bytes())
+    return f"attentive-{instructions.name}-{digest.hexdigest()[:20]}.so"
+
+
+def source_files() -> list[Path]:
+    return sorted([*SOURCES.glob("*.cpp"), *SOURCES.glob("*.h")])
+
+
+def find(folder: Path | None = None, isa: Isa = "auto") -> Path | None:
+    """The library for the best instruction set of this processor, or for the one asked for, if it was compiled before: beside
+    the sources (ahead of time) or in the cache folder. None where it was not, or where the processor lacks them."""
+    try:
+        return _find(folder, available(isa)[0])
+    except NativeUnavailable:
+        return None
+
+
+def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
+    """Compiles into `folder` unless that was done before; takes some seconds of one core. A compiler that does not know the
+    best instruction set, or no compiler, leaves the next best. Raises NativeUnavailable."""
+    refusal: NativeUnavailable | None = None
+    for instructions in available(isa):
+        try:
+            return _find(folder, instructions) or _compile(folder or default_folder(), instructions)
+        except NativeUnavailable as unavailable:
+            refusal = refusal or unavailable
+    raise refusal or NativeUnavailable("The native engine has no instruction set for this processor.")
+
+
+def build_ahead(folder: Path, isa: Isa = "auto") -> list[Path]:
+    """Compiles for one instruction set, or for all of them ("auto"), whatever this processor has: an image runs on others.
+    Raises NativeUnavailable where not even one compiles."""
+    check_platform()
+    built, refusal = [], NativeUnavailable("There is nothing to compile.")
+    for instructions in INSTRUCTION_SETS:
+        if isa in ("auto", instructions.name):
+            try:
+                built.append(_find(folder, instructions) or _compile(folder, instructions))
+            except NativeUnavailable as unavailable:
+                refusal = unavailable
+    if not built:
+        raise refusal
+    return built
+
+
+def _find(folder: Path | None, instructions: InstructionSet) -> Path | None:
+    name = library_name(instructions)
+    for place in (SOURCES, folder or default_folder()):
+        path = place / name
+        if path.is_file() and path.stat().st_uid in (0, os.getuid()):
+            return path
+    return None
+
+
+def _compile(target: Path, instructions: InstructionSet) -> Path:
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if compiler is None:
+        raise NativeUnavailable("The native engine needs a C++ compiler (g++) or a library that was built ahead of time.")
+    try:
+        target.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target) as scratch:
+            library = Path(scratch) / "library.so"
+            _run(compiler, instructions, library)
+            path = target / library_name(instructions)
+            library.replace(path)  # atomic: another process sees the whole library or none
+    except OSError as error:
+        raise NativeUnavailable(f"The native engine could not be written to {target}: {error.strerror}.") from None
+    return path
+
+
+def _run(compiler: str, instructions: InstructionSet, library: Path) -> None:
+    sources = [str(source) for source in source_files() if source.suffix == ".cpp"]
+    command = [compiler, *FLAGS, *instructions.compiler_flags, *sources, "-o", str(library)]
+    if nice := shutil.which("nice"):
+        command = [nice, "-n", "10", *command]
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+    except subprocess.TimeoutExpired:
+        raise NativeUnavailable(f"Compiling the native engine took longer than {TIMEOUT_SECONDS} seconds.") from None
+    if done.returncode:
+        first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
+        raise NativeUnavailable(f"The native engine did not compile: {first.strip()[:200]}")

@@ -1,0 +1,113 @@
+// The C interface that model/backends/cpu/backend.py calls through ctypes. Functions return 0, or -1 and leave a sentence in attentive_error.
+#include <exception>
+#include <string>
+
+#include "engine.h"
+
+using namespace attentive;
+
+namespace {
+
+thread_local std::string last_error;
+
+template <typename Body>
+int guarded(Body&& body) {
+    try {
+        body();
+        return 0;
+    } catch (const std::exception& error) {
+        last_error = error.what();
+        return -1;
+    }
+}
+
+template <typename Body>
+int locked(Engine* engine, Body&& body) {
+    return guarded([&] {
+        const std::lock_guard<std::mutex> lock(engine->mutex());
+        body();
+    });
+}
+
+}  // namespace
+
+extern "C" {
+
+// integers: precision, vocabulary, source vocabulary, d_model, heads, d_ff, encoder layers, decoder layers, pre-norm, tied,
+// zero start, activation, max length, slots, threads. reals: epsilon, embedding scale.
+Engine* attentive_create(const int32_t* integers, const float* reals) {
+    Engine* engine = nullptr;
+    guarded([&] {
+        const int32_t* i = integers;
+        engine = new Engine({static_cast<Precision>(i[0]), i[1], i[2], i[3], i[4], i[5], i[6], i[7], i[8] != 0, i[9] != 0, i[10] != 0,
+                             static_cast<Activation>(i[11]), i[12], i[13], i[14], reals[0], reals[1]});
+    });
+    return engine;
+}
+
+void attentive_destroy(Engine* engine) { delete engine; }
+
+// The instruction set this library was compiled for, as model/backends/cpu/isa.py names it.
+const char* attentive_isa() { return kIsa; }
+
+const char* attentive_error() { return last_error.c_str(); }
+
+int attentive_linear(Engine* engine, const char* name, const float* weight, const float* bias, int out, int in) {
+    return locked(engine, [&] { engine->set_linear(name, weight, bias, out, in); });
+}
+
+int attentive_vector(Engine* engine, const char* name, const float* values, int count) {
+    return locked(engine, [&] { engine->set_vector(name, values, count); });
+}
+
+int attentive_resolve(Engine* engine) {
+    return locked(engine, [&] { engine->resolve(); });
+}
+
+// tokens holds the sentences one after the other. masked is null or (count, heads of all layers): 1 switches a head off.
+int attentive_prefill(Engine* engine, int count, const int32_t* slots, const int32_t* lengths, const int32_t* tokens, const uint8_t* masked) {
+    return locked(engine, [&] {
+        std::vector<Sentence> sentences;
+        for (int i = 0; i < count; ++i) {
+            sentences.push_back({slots[i], lengths[i], tokens, masked ? masked + static_cast<size_t>(i) * engine->all_heads() : nullptr});
+            tokens += lengths[i];
+        }
+        engine->prefill(sentences);
+    });
+}
+
+int attentive_step(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced,
+                   int32_t* ids, float* scores, float* forced_scores, const Watch* watch) {
+    return locked(engine, [&] { engine->step(rows, slots, tokens, candidates, forced, ids, scores, forced_scores, watch); });
+}
+
+int attentive_look(Engine* engine, const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* wanted,
+                   int32_t* ids, float* scores, float* wanted_scores, const Watch* watch) {
+    return locked(engine, [&] { engine->look(source, inputs, masked, candidates, wanted, ids, scores, wanted_scores, *watch); });
+}
+
+int attentive_read_words(Engine* engine, const int32_t* source, int length, const int32_t* bounds, int words, int32_t start,
+                         const int32_t* wanted, int wanted_count, float* states, float* scores) {
+    return locked(engine, [&] { engine->read_words(source, length, bounds, words, start, wanted, wanted_count, states, scores); });
+}
+
+int attentive_burst(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids,
+                    float* scores) {
+    return locked(engine, [&] { engine->burst(rows, slots, tokens, steps, end, ids, scores); });
+}
+
+int attentive_reorder(Engine* engine, int count, const int32_t* targets, const int32_t* origins) {
+    return locked(engine, [&] { engine->reorder(count, targets, origins); });
+}
+
+int attentive_free(Engine* engine, int count, const int32_t* slots) {
+    return locked(engine, [&] { engine->free(count, slots); });
+}
+
+int64_t attentive_weight_bytes(Engine* engine) { return static_cast<int64_t>(engine->weight_bytes()); }
+
+int64_t attentive_cache_bytes(Engine* engine) { return static_cast<int64_t>(engine->cache_bytes()); }
+
+int attentive_pages_used(Engine* engine) { return engine->pages_used(); }
+
+}  // extern "C"

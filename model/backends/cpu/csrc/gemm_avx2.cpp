@@ -1,0 +1,123 @@
+// Tiles of AVX2: 16 columns are two registers of eight. With AVX-VNNI an integer product is one instruction, without it four.
+#include "gemm.h"
+
+#if !defined(__AVX512F__)
+
+#include <cstring>
+
+namespace attentive {
+
+namespace {
+
+__m256i four_bytes(const Quantized* p) {
+    int32_t value;
+    std::memcpy(&value, p, sizeof value);
+    return _mm256_set1_epi32(value);
+}
+
+// acc += 32 weights, 4 of k for 8 columns, times the same 4 of k of a row, which `a` points to. Inline assembly keeps the
+// accumulators of a tile in registers, which GCC 12 stores to the stack otherwise.
+#if defined(__AVXVNNI__)
+struct Activations {
+    explicit Activations(const Quantized* a) : bytes(four_bytes(a)) {}
+    void times(__m256i weights, __m256i& acc) const { asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(bytes), "x"(weights)); }
+
+    __m256i bytes;
+};
+#else
+struct Activations {
+    explicit Activations(const Quantized* a) : bytes(four_bytes(a)), magnitudes(four_bytes(a + 2)) {}
+    void times(__m256i weights, __m256i& acc) const {
+        __m256i product;
+        asm("vpsignb %2, %4, %1\n\t"      // weights with the signs of the activations
+            "vpmaddubsw %1, %3, %1\n\t"   // sums of two, in 16 bits
+            "vpmaddwd %5, %1, %1\n\t"     // sums of four, in 32 bits
+            "vpaddd %1, %0, %0"
+            : "+x"(acc), "=&x"(product)
+            : "x"(bytes), "x"(magnitudes), "x"(weights), "x"(_mm256_set1_epi16(1)));
+    }
+
+    __m256i bytes, magnitudes;
+};
+#endif
+
+// What lies `ahead` is asked for along the way: it is still far from the caches.
+template <int R, bool Ahead>
+void int8(const Int8Block& block, const int8_t* ahead, const Quantized* a, size_t stride, const float* row_scales, float* out,
+          size_t out_stride) {
+    __m256i acc[R][2];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; ++j) acc[r][j] = _mm256_load_si256(reinterpret_cast<const __m256i*>(block.corrections + 8 * j));
+    }
+    const int8_t* weights = block.weights;
+    const int k = block.k;
+    for (int i = 0; i < k; i += 4, weights += 64) {
+        if constexpr (Ahead) _mm_prefetch(ahead + i * kTileColumns, _MM_HINT_T1);
+        const __m256i* w = reinterpret_cast<const __m256i*>(weights);
+        const __m256i w0 = _mm256_load_si256(w), w1 = _mm256_load_si256(w + 1);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+            const Activations x(a + r * stride + i);
+            x.times(w0, acc[r][0]);
+            x.times(w1, acc[r][1]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+        const __m256 scale = _mm256_set1_ps(row_scales[r]);
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; ++j) {
+            const __m256 factor = _mm256_mul_ps(scale, _mm256_load_ps(block.scales + 8 * j));
+            const __m256 y = _mm256_fmadd_ps(_mm256_cvtepi32_ps(acc[r][j]), factor, _mm256_load_ps(block.bias + 8 * j));
+            _mm256_storeu_ps(out + r * out_stride + 8 * j, y);
+        }
+    }
+}
+
+template <int R>
+void float32(const float* a, size_t a_stride, const float* b, size_t b_stride, int k, const float* bias, float* c, size_t c_stride) {
+    __m256 acc[R][2];
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; ++j) acc[r][j] = bias ? _mm256_load_ps(bias + 8 * j) : _mm256_setzero_ps();
+    }
+    for (int i = 0; i < k; ++i, b += b_stride) {
+        const __m256 w0 = _mm256_loadu_ps(b), w1 = _mm256_loadu_ps(b + 8);
+#pragma GCC unroll 8
+        for (int r = 0; r < R; ++r) {
+            const __m256 x = _mm256_broadcast_ss(a + r * a_stride + i);
+            acc[r][0] = _mm256_fmadd_ps(x, w0, acc[r][0]);
+            acc[r][1] = _mm256_fmadd_ps(x, w1, acc[r][1]);
+        }
+    }
+#pragma GCC unroll 8
+    for (int r = 0; r < R; ++r) {
+#pragma GCC unroll 2
+        for (int j = 0; j < 2; ++j) _mm256_storeu_ps(c + r * c_stride + 8 * j, acc[r][j]);
+    }
+}
+
+constexpr decltype(&int8<1, false>) kInt8[2][6] = {
+    {int8<1, false>, int8<2, false>, int8<3, false>, int8<4, false>, int8<5, false>, int8<6, false>},
+    {int8<1, true>, int8<2, true>, int8<3, true>, int8<4, true>, int8<5, true>, int8<6, true>},
+};
+constexpr decltype(&float32<1>) kFloat32[kFloatTileRows] = {float32<1>, float32<2>, float32<3>, float32<4>, float32<5>, float32<6>};
+
+}  // namespace
+
+void tile_int8(const Int8Block& block, const int8_t* ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
+               float* out, size_t out_stride) {
+    kInt8[ahead != nullptr][rows - 1](block, ahead, a, a_stride, row_scales, out, out_stride);
+}
+
+void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_t b_stride, int k, const float* bias, float* c,
+                size_t c_stride) {
+    kFloat32[rows - 1](a, a_stride, b, b_stride, k, bias, c, c_stride);
+}
+
+}  // namespace attentive
+
+#endif

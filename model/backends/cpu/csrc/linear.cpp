@@ -1,0 +1,138 @@
+#include "linear.h"
+
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <cstring>
+#include <new>
+
+#include "gemm.h"
+
+namespace attentive {
+
+namespace {
+
+constexpr size_t kHuge = size_t{1} << 21;
+constexpr int kBlocks = kPanel / kTileColumns;  // of a panel
+
+// Calls body(row, rows) for tiles of nearly equal height, at most kHighest.
+template <int kHighest, typename Body>
+void tiles(int rows, Body&& body) {
+    for (int row = 0; row < rows;) {
+        const int left = rows - row, count = (left + kHighest - 1) / kHighest, height = (left + count - 1) / count;
+        body(row, height);
+        row += height;
+    }
+}
+
+}  // namespace
+
+Buffer::Buffer(size_t bytes) : bytes_(bytes) {
+    const size_t alignment = bytes >= kHuge ? kHuge : 64;
+    const size_t rounded = std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
+    memory_.reset(std::aligned_alloc(alignment, rounded));
+    if (!memory_) throw std::bad_alloc();
+    if (alignment == kHuge) madvise(memory_.get(), rounded, MADV_HUGEPAGE);
+    std::memset(memory_.get(), 0, rounded);
+}
+
+void Buffer::reserve(size_t bytes) {
+    if (bytes <= bytes_) return;
+    memory_.reset();
+    *this = Buffer(bytes);
+}
+
+void Buffer::Free::operator()(void* memory) const { std::free(memory); }
+
+Linear::Linear(Precision precision, const float* weight, const float* bias, int out, int in)
+    : precision_(precision), out_(out), in_(in), panels_((out + kPanel - 1) / kPanel) {
+    const size_t columns = static_cast<size_t>(panels_) * kPanel;
+    bias_ = Buffer(columns * sizeof(float));
+    if (bias) std::memcpy(bias_.as<float>(), bias, out * sizeof(float));
+    if (precision == Precision::Int8) {
+        pack_int8(weight);
+    } else {
+        pack_float(weight);
+    }
+}
+
+void Linear::pack_int8(const float* weight) {
+    const size_t columns = static_cast<size_t>(panels_) * kPanel;
+    weights_ = Buffer(columns * in_);
+    scales_ = Buffer(columns * sizeof(float));
+    corrections_ = Buffer(columns * sizeof(int32_t));
+    alignas(64) int8_t quantized[kLanes];
+    for (int n = 0; n < out_; ++n) {
+        const float* source = weight + static_cast<size_t>(n) * in_;
+        const float top = max_magnitude(source, in_), inverse = inverse_scale(top);
+        int8_t* target = weights_.as<int8_t>() + place(n, 4);
+        int32_t sum = 0;
+        for (int k = 0; k < in_; k += kLanes) {
+            store_bytes(quantized, round_to_int8(load(source + k), inverse));
+            for (int i = 0; i < kLanes; ++i) {
+                target[static_cast<size_t>(k + i) / 4 * (kTileColumns * 4) + i % 4] = quantized[i];
+                sum += quantized[i];
+            }
+        }
+        scales_.as<float>()[n] = forward_scale(top);
+        corrections_.as<int32_t>()[n] = -kOffset * sum;
+    }
+}
+
+void Linear::pack_float(const float* weight) {
+    weights_ = Buffer(static_cast<size_t>(panels_) * kPanel * in_ * sizeof(float));
+    for (int n = 0; n < out_; ++n) {
+        float* target = weights_.as<float>() + place(n, 1);
+        for (int k = 0; k < in_; ++k) target[static_cast<size_t>(k) * kTileColumns] = weight[static_cast<size_t>(n) * in_ + k];
+    }
+}
+
+// Where an output's weights begin, which lie in groups of `group` between those of the other columns of its tile.
+size_t Linear::place(int output, int group) const {
+    return static_cast<size_t>(output / kTileColumns) * kTileColumns * in_ + output % kTileColumns * group;
+}
+
+void Linear::panel(const Rows& rows, int panel, int next, int first, int last, float* out, size_t stride) const {
+    for (int block = 0; block < kBlocks; ++block, out += kTileColumns) {
+        const size_t column = static_cast<size_t>(panel) * kPanel + block * kTileColumns;
+        const float* bias = bias_.as<float>() + column;
+        if (precision_ == Precision::Int8) {
+            const Int8Block weights{weights_.as<int8_t>() + column * in_, corrections_.as<int32_t>() + column, scales_.as<float>() + column, bias, in_};
+            const size_t ahead = (static_cast<size_t>(next) * kPanel + block * kTileColumns) * in_;
+            int tile = 0;  // the first tile waits for its own panel, the second has time to ask for the next one
+            tiles<kTileRows>(last - first, [&](int row, int height) {
+                tile_int8(weights, tile++ == 1 && next < panels_ ? weights_.as<int8_t>() + ahead : nullptr, height,
+                          rows.quantized + (first + row) * rows.stride, rows.stride, rows.scales + first + row, out + row * stride, stride);
+            });
+        } else {
+            const float* weights = weights_.as<float>() + column * in_;
+            tiles<kFloatTileRows>(last - first, [&](int row, int height) {
+                tile_float(height, rows.values + (first + row) * rows.stride, rows.stride, weights, kTileColumns, in_, bias, out + row * stride, stride);
+            });
+        }
+    }
+}
+
+void Linear::row(int index, float* values) const {
+    if (precision_ == Precision::Float32) {
+        const float* source = weights_.as<float>() + place(index, 1);
+        for (int k = 0; k < in_; ++k) values[k] = source[static_cast<size_t>(k) * kTileColumns];
+        return;
+    }
+    const int8_t* source = weights_.as<int8_t>() + place(index, 4);
+    const float scale = scales_.as<float>()[index];
+    for (int k = 0; k < in_; k += 4) {
+        for (int i = 0; i < 4; ++i) values[k + i] = source[static_cast<size_t>(k) * kTileColumns + i] * scale;
+    }
+}
+
+void multiply_panel(const float* a, size_t a_stride, const float* b, size_t b_stride, int k, int rows, float* c, size_t c_stride) {
+    for (int column = 0; column < kPanel; column += kTileColumns) {
+        tiles<kFloatTileRows>(rows, [&](int row, int height) {
+            tile_float(height, a + row * a_stride, a_stride, b + column, b_stride, k, nullptr, c + row * c_stride + column, c_stride);
+        });
+    }
+}
+
+}  // namespace attentive

@@ -1,0 +1,77 @@
+// y = x W^T + b with packed weights, in float32 or in int8 with exact integer sums.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+
+#include "gemm.h"
+
+namespace attentive {
+
+enum class Precision { Float32 = 0, Int8 = 1 };
+
+constexpr int kPanel = 64;  // outputs of one piece of work: a whole number of tiles
+
+// Zeroed memory, aligned to 64 bytes (2 MiB and advised as huge pages when large).
+class Buffer {
+  public:
+    Buffer() = default;
+    explicit Buffer(size_t bytes);
+    template <typename T>
+    T* as() const {
+        return static_cast<T*>(memory_.get());
+    }
+    size_t bytes() const { return bytes_; }
+    // At least this many bytes; contents are lost when it grows.
+    void reserve(size_t bytes);
+
+  private:
+    struct Free {
+        void operator()(void* memory) const;
+    };
+    std::unique_ptr<void, Free> memory_;
+    size_t bytes_ = 0;
+};
+
+// Rows as a Linear reads them: float32 (rows, stride), or int8 (rows, stride) in the form of tiles.h with one scale per row.
+struct Rows {
+    const float* values;
+    const Quantized* quantized;
+    const float* scales;
+    size_t stride;
+};
+
+class Linear {
+  public:
+    // weight (out, in) row-major; bias (out) or null. in must be a multiple of 16.
+    Linear(Precision precision, const float* weight, const float* bias, int out, int in);
+
+    // Outputs [panel * 64, panel * 64 + 64) of rows [first, last): out[(row - first) * stride + j]. Columns past `out` are 0.
+    // `next` is the panel that this thread will probably compute after this one (or one past the last).
+    void panel(const Rows& rows, int panel, int next, int first, int last, float* out, size_t stride) const;
+    // One row of the weight matrix as float32: what an embedding looks up.
+    void row(int index, float* values) const;
+
+    int in() const { return in_; }
+    int out() const { return out_; }
+    int panels() const { return panels_; }
+    size_t bytes() const { return weights_.bytes() + scales_.bytes() * 3; }
+
+  private:
+    void pack_int8(const float* weight);
+    void pack_float(const float* weight);
+    size_t place(int output, int group) const;
+
+    Precision precision_;
+    int out_, in_, panels_;
+    Buffer weights_;      // with C = kTileColumns, int8: (columns / C, in / 4, C, 4); float32: (columns / C, in, C)
+    Buffer scales_;       // (panels * 64) float32, int8 only
+    Buffer corrections_;  // (panels * 64) int32: see Int8Block
+    Buffer bias_;         // (panels * 64) float32
+};
+
+// c (rows, 64) = a (rows, k) b (k, 64) in float32, sums in the order of k.
+void multiply_panel(const float* a, size_t a_stride, const float* b, size_t b_stride, int k, int rows, float* c, size_t c_stride);
+
+}  // namespace attentive

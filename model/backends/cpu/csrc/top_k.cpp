@@ -1,0 +1,87 @@
+#include "top_k.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "linear.h"
+#include "simd.h"
+#include "thread_pool.h"
+
+namespace attentive {
+
+namespace {
+constexpr float kNever = -std::numeric_limits<float>::infinity();
+}
+
+void Choice::begin(int rows, int vocabulary, int candidates, const int32_t* forced, int members) {
+    rows_ = rows;
+    vocabulary_ = vocabulary;
+    panels_ = (vocabulary + kPanel - 1) / kPanel;
+    padded_ = (panels_ + 15) / 16 * 16;
+    candidates_ = candidates;
+    members_ = members;
+    forced_ = forced;
+    tops_.assign(static_cast<size_t>(rows) * padded_, kNever);
+    sums_.assign(static_cast<size_t>(rows) * padded_, 0.0f);
+    best_.assign(static_cast<size_t>(members) * rows * candidates, Candidate{kNever, vocabulary});
+    forced_logits_.assign(rows, 0.0f);
+}
+
+void Choice::take(int member, int row, int panel, float* logits) {
+    const int first = panel * kPanel;
+    for (int i = vocabulary_ - first; i < kPanel; ++i) logits[i] = kNever;
+    Floats part[4];
+    for (int j = 0; j < 4; ++j) part[j] = load(logits + kLanes * j);
+    const float top = largest(max(max(part[0], part[1]), max(part[2], part[3])));
+    Floats power[4];
+    for (int j = 0; j < 4; ++j) power[j] = exponential(part[j] - fill(top));
+    const size_t cell = static_cast<size_t>(row) * padded_ + panel;
+    tops_[cell] = top;
+    sums_[cell] = sum((power[0] + power[1]) + (power[2] + power[3]));
+    if (forced_[row] / kPanel == panel && forced_[row] >= 0) forced_logits_[row] = logits[forced_[row] - first];
+
+    Candidate* best = best_.data() + (static_cast<size_t>(member) * rows_ + row) * candidates_;
+    if (!(top > best[candidates_ - 1].logit)) return;  // panels come to a member in rising order: a tie has the higher id
+    for (int i = 0; i < kPanel; ++i) {
+        const Candidate candidate{logits[i], first + i};
+        if (!candidate.before(best[candidates_ - 1])) continue;
+        int place = candidates_ - 1;
+        for (; place > 0 && candidate.before(best[place - 1]); --place) best[place] = best[place - 1];
+        best[place] = candidate;
+    }
+}
+
+float Choice::normalizer(int row) const {
+    const float* tops = tops_.data() + static_cast<size_t>(row) * padded_;
+    const float* sums = sums_.data() + static_cast<size_t>(row) * padded_;
+    Floats top = fill(kNever);
+    for (int p = 0; p < padded_; p += kLanes) top = max(top, load(tops + p));
+    const float highest = largest(top);
+    Floats total = fill(0.0f);
+    for (int p = 0; p < padded_; p += kLanes) total = fma(load(sums + p), exponential(load(tops + p) - fill(highest)), total);
+    return highest + std::log(sum(total));
+}
+
+void Choice::finish(int row, int32_t* ids, float* scores, float* forced_score) const {
+    const float lost = normalizer(row);
+    *forced_score = forced_[row] >= 0 ? forced_logits_[row] - lost : 0.0f;
+    int taken[kMaxThreads] = {};
+    for (int i = 0; i < candidates_; ++i) {
+        int from = -1;
+        Candidate winner{kNever, vocabulary_ + 1};
+        for (int member = 0; member < members_; ++member) {
+            if (taken[member] == candidates_) continue;
+            const Candidate& next = best_[(static_cast<size_t>(member) * rows_ + row) * candidates_ + taken[member]];
+            if (from < 0 || next.before(winner)) {
+                from = member;
+                winner = next;
+            }
+        }
+        ++taken[from];
+        ids[i] = winner.id;
+        scores[i] = winner.logit - lost;
+    }
+}
+
+}  // namespace attentive

@@ -1,0 +1,265 @@
+"""The compiled engine behind checked Python calls: everything is validated here before a pointer is passed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+import numpy as np
+
+from model.analysis.types import HeadMask, check_head
+from model.backends.cpu import bindings as library
+from model.backends.cpu.attention_capture import Watch
+from model.backends.cpu.bindings import Float32, Int32, NativeError, UInt8, address
+from model.backends.cpu.isa import Isa, NativeUnavailable
+from model.backends.cpu.weights import Tensors, linears, unsupported, vectors
+from model.calibration import for_int8
+from model.config import ModelConfig
+
+Precision = Literal["float32", "int8"]
+MAX_THREADS = 256
+_PRECISIONS = {"float32": 0, "int8": 1}
+_ACTIVATIONS = {"relu": 0, "swish": 1, "gelu": 2}
+
+
+class Choices(NamedTuple):
+    """Best next tokens of each row: ids and log-probabilities (rows, candidates), best first, ties by lower id; and the
+    log-probabilities (rows) of the tokens that were asked for, 0 where none was."""
+
+    ids: Int32
+    scores: Float32
+    forced: Float32
+
+    @property
+    def addresses(self) -> tuple[int | None, ...]:
+        """Where the three arrays lie."""
+        return address(self.ids), address(self.scores), address(self.forced)
+
+
+class NativeEngine:
+    """One model in one precision with its own threads and slots. Calls are serialised; each releases the interpreter lock.
+
+    `tensors` are the Transformer's parameters by name, float32; `positions` is the table (max_length, d_model) that is added
+    to embeddings. Raises NativeUnavailable for a shape that the engine does not have.
+    """
+
+    def __init__(
+        self, path: Path, config: ModelConfig, tensors: Tensors, positions: Float32, *, slots: int, threads: int,
+        precision: Precision,
+    ) -> None:  # fmt: skip
+        if reason := unsupported(config):
+            raise NativeUnavailable(reason)
+        if slots < 1 or not 1 <= threads <= MAX_THREADS:
+            raise ValueError(f"slots must be at least 1 and threads between 1 and {MAX_THREADS}.")
+        self.config, self.slots, self.precision = config, slots, precision
+        self._handle: int | None = None
+        self._library = library.load(path)
+        scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
+        integers = [
+            _PRECISIONS[precision], config.vocab_size, config.source_vocab_size or config.vocab_size, config.d_model,
+            config.heads, config.d_ff, config.encoder_layers, config.decoder_layers, int(config.norm == "pre"),
+            int(config.tied_embeddings), int(config.zero_start_embedding), _ACTIVATIONS[config.activation],
+            config.max_length, slots, threads,
+        ]  # fmt: skip
+        shape = _int32(integers)
+        reals = np.array([config.norm_epsilon, scale], dtype=np.float32)
+        self._handle = self._library.attentive_create(address(shape), address(reals))
+        if not self._handle:
+            raise NativeError(self._library.attentive_error().decode())
+        self._load(tensors, positions)
+
+    @property
+    def isa(self) -> Isa:
+        """The instruction set it was compiled for."""
+        name: Isa = self._library.attentive_isa().decode()
+        return name
+
+    def __del__(self) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Stops the threads and frees the memory."""
+        handle, self._handle = getattr(self, "_handle", None), None
+        if handle:
+            self._library.attentive_destroy(handle)
+
+    def prefill(
+        self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[HeadMask] = ()
+    ) -> None:
+        """Encode each source (ids, 1 to max_length of them) and start its slot with it; `masked_heads` are the heads that
+        each row does without."""
+        if len(sources) != len(slots):
+            raise ValueError(f"{len(sources)} sources for {len(slots)} slots.")
+        if not sources:
+            return
+        lengths = _int32([len(source) for source in sources])
+        tokens = _int32([token for source in sources for token in source])
+        if lengths.min() < 1 or lengths.max() > self.config.max_length:
+            raise ValueError(f"A source must have 1 to {self.config.max_length} tokens.")
+        where = self._slots(slots)
+        if len(set(slots)) != len(slots):
+            raise ValueError("Slots of one prefill must be distinct.")
+        masked = self._masked(masked_heads, len(sources))
+        self._call("prefill", len(sources), address(where), address(lengths), address(tokens), address(masked))
+
+    def step(
+        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int],
+        watch: Watch | None = None,
+    ) -> Choices:  # fmt: skip
+        """Advance each slot by its token. A step of one row may be watched: its attention weights are written down at its
+        position."""
+        rows = len(slots)
+        if len(tokens) != rows or len(forced) != rows:
+            raise ValueError(f"{rows} slots, {len(tokens)} tokens and {len(forced)} forced tokens must be equally many.")
+        found = self._choices(rows, candidates)
+        if not rows:
+            return found
+        given = _int32((slots, tokens, forced))  # one array: an address costs as much as many numbers
+        self._check_slots(given[0])
+        self._check_wanted(given[2])
+        first, row = given.ctypes.data, given.strides[0]
+        self._call(
+            "step", rows, first, first + row, candidates, first + 2 * row, *found.addresses,
+            None if watch is None else self._watch(watch),
+        )  # fmt: skip
+        return found
+
+    def look(
+        self, source: Sequence[int], inputs: Sequence[int], candidates: int, wanted: Sequence[int], watch: Watch,
+        masked_heads: HeadMask = (),
+    ) -> Choices:  # fmt: skip
+        """What decoding computes when it reads `inputs` after `source` with these heads switched off, bit for bit, all rows
+        in one pass; `watch`, made for their lengths, receives the attention of every head. No slot changes."""
+        lengths = len(source), len(inputs)
+        if min(lengths) < 1 or (watch.source, watch.queries) != lengths or len(wanted) != len(inputs):
+            raise ValueError("A look has one wanted token for each input, and a watch made for both lengths.")
+        found, forced = self._choices(len(inputs), candidates), _int32(wanted)
+        self._check_wanted(forced)
+        read, given, masked = _int32(source), _int32(inputs), self._masked([masked_heads], 1)
+        self._call(
+            "look", address(read), address(given), address(masked), candidates, address(forced), *found.addresses,
+            self._watch(watch),
+        )  # fmt: skip
+        return found
+
+    def read_words(
+        self, source: Sequence[int], words: Sequence[tuple[int, int]], wanted: Sequence[int]
+    ) -> tuple[Float32, Float32]:
+        """States after every encoder layer (L, S, d_model), and for every word, a run [first, past the last) of tokens, the
+        log-probability (words, wanted) that decoding begins with a token when that word is all it sees. No slot changes."""
+        config = self.config
+        states = np.empty((config.encoder_layers, len(source), config.d_model), dtype=np.float32)
+        scores = np.empty((len(words), len(wanted)), dtype=np.float32)
+        read, bounds, asked = _int32(source), _int32([place for word in words for place in word]), _int32(wanted)
+        self._call(
+            "read_words", address(read), len(source), address(bounds), len(words), config.decoder_start_id, address(asked),
+            len(wanted), address(states), address(scores),
+        )  # fmt: skip
+        return states, scores
+
+    def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> tuple[Int32, Float32]:
+        """Greedy steps in which each row reads the token it chose before: ids and log-probabilities (steps, rows). A row
+        that chose the end of sentence takes no further part; the rest of its column means nothing."""
+        rows, limit = len(slots), self.config.max_length
+        if len(tokens) != rows or not 1 <= steps <= limit:
+            raise ValueError(f"A burst has one token for each slot and 1 to {limit} steps.")
+        ids = np.empty((steps, rows), dtype=np.int32)
+        scores = np.empty((steps, rows), dtype=np.float32)
+        where, given = self._slots(slots), _int32(tokens)
+        end = self.config.eos_id
+        if rows:
+            self._call("burst", rows, address(where), address(given), steps, end, address(ids), address(scores))
+        return ids, scores
+
+    def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
+        """Slot targets[i] continues from what slot origins[i] held before the call."""
+        to, of = self._slots(targets), self._slots(origins)
+        if len(to) != len(of) or len(set(targets)) != len(targets):
+            raise ValueError("reorder needs one origin for each of its distinct targets.")
+        self._call("reorder", len(to), address(to), address(of))
+
+    def free(self, slots: Sequence[int]) -> None:
+        """Forget what the slots held; their pages are used again."""
+        where = self._slots(slots)
+        self._call("free", len(where), address(where))
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """Bytes of weights and of keys and values."""
+        return self._library.attentive_weight_bytes(self._handle), self._library.attentive_cache_bytes(self._handle)
+
+    @property
+    def pages_used(self) -> int:
+        """Pages of 16 positions that some slot holds."""
+        return int(self._library.attentive_pages_used(self._handle))
+
+    def _load(self, tensors: Tensors, positions: Float32) -> None:
+        if self.precision == "int8":
+            tensors = for_int8(self.config, tensors, positions)
+        for name, matrix, bias in linears(self.config, tensors):
+            weight = np.ascontiguousarray(matrix, dtype=np.float32)
+            offset = None if bias is None else np.ascontiguousarray(bias, dtype=np.float32)
+            if weight.ndim != 2 or (offset is not None and offset.shape != weight.shape[:1]):
+                raise ValueError(f"The tensors of {name} do not have the shapes of a matrix and its bias.")
+            self._call("linear", name.encode(), address(weight), address(offset), *weight.shape)
+        for name, vector in vectors(self.config, tensors, positions):
+            values = np.ascontiguousarray(vector, dtype=np.float32)
+            self._call("vector", name.encode(), address(values), values.size)
+        self._call("resolve")
+
+    def _choices(self, rows: int, candidates: int) -> Choices:
+        if not 1 <= candidates <= self.config.vocab_size:
+            raise ValueError(f"candidates must be between 1 and {self.config.vocab_size}, not {candidates}.")
+        return Choices(
+            np.empty((rows, candidates), dtype=np.int32), np.empty((rows, candidates), dtype=np.float32),
+            np.empty(rows, dtype=np.float32),
+        )  # fmt: skip
+
+    def _check_wanted(self, tokens: Int32) -> None:
+        if tokens.max() >= self.config.vocab_size:
+            raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
+
+    def _masked(self, masked_heads: Sequence[HeadMask], rows: int) -> UInt8 | None:
+        """1 for each head that a row switches off: (rows, heads of the encoder, of self- and of cross-attention)."""
+        if not any(masked_heads):
+            return None
+        if len(masked_heads) != rows:
+            raise ValueError(f"{len(masked_heads)} masks for {rows} rows.")
+        config = self.config
+        first = {"encoder": 0, "decoder": config.encoder_layers, "cross": config.encoder_layers + config.decoder_layers}
+        masked = np.zeros((rows, config.encoder_layers + 2 * config.decoder_layers, config.heads), dtype=np.uint8)
+        for row, heads in enumerate(masked_heads):
+            for kind, layer, head in heads:
+                check_head(config, (kind, layer, head))
+                masked[row, first[kind] + layer, head] = 1
+        return masked
+
+    def _watch(self, watch: Watch) -> int:
+        config = self.config
+        if watch.shape != (config.encoder_layers, config.decoder_layers, config.heads, config.head_dim):
+            raise ValueError("The watch was made for a model of another shape.")
+        return watch.address
+
+    def _slots(self, slots: Sequence[int]) -> Int32:
+        where = _int32(slots)
+        self._check_slots(where)
+        return where
+
+    def _check_slots(self, slots: Int32) -> None:
+        if slots.size and (slots.min() < 0 or slots.max() >= self.slots):
+            raise ValueError(f"Slots are numbered 0 to {self.slots - 1}.")
+
+    def _call(self, name: str, *arguments: object) -> None:
+        if self._handle is None:
+            raise NativeError("The engine is closed.")
+        if getattr(self._library, f"attentive_{name}")(self._handle, *arguments):
+            raise NativeError(self._library.attentive_error().decode())
+
+
+def _int32(values: Sequence[int] | Sequence[Sequence[int]]) -> Int32:
+    try:
+        return np.array(values, dtype=np.int32)
+    except OverflowError:
+        raise ValueError("A token or slot is not a 32-bit integer.") from None

@@ -1,0 +1,64 @@
+"""Instruction sets the engine is compiled for. The best that this processor has is taken, unless another is asked for."""
+
+from __future__ import annotations
+
+import platform
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+Isa = Literal["auto", "avx512", "avxvnni", "avx2"]
+
+_CPU_INFO = Path("/proc/cpuinfo")
+
+
+class NativeUnavailable(RuntimeError):
+    """The engine cannot run here; the message is one sentence that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstructionSet:
+    """What a processor must have, in the words of /proc/cpuinfo, and what the compiler is told."""
+
+    name: Isa
+    cpu_flags: tuple[str, ...]
+    compiler_flags: tuple[str, ...]
+
+
+_AVX2 = ("avx2", "fma")
+_AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni")
+INSTRUCTION_SETS = (
+    InstructionSet(
+        "avx512", (*_AVX2, *_AVX512),
+        ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mavx2", "-mfma"),
+    ),
+    InstructionSet("avxvnni", (*_AVX2, "avx_vnni"), ("-mavx2", "-mfma", "-mavxvnni")),
+    InstructionSet("avx2", _AVX2, ("-mavx2", "-mfma")),
+)  # fmt: skip
+"""The fastest first. Results do not depend on the choice (tests/unit/model/backends/cpu/test_isa.py)."""
+
+
+def check_platform() -> None:
+    """Raises NativeUnavailable unless this is Linux on x86-64."""
+    system, machine = platform.system(), platform.machine()
+    if system != "Linux" or machine != "x86_64":
+        raise NativeUnavailable(f"The native engine needs Linux on x86-64; on {system} {machine} PyTorch decodes, slower.")
+
+
+def available(isa: Isa = "auto") -> list[InstructionSet]:
+    """What this processor runs, the fastest first: all of it, or the one that is asked for. Raises NativeUnavailable where
+    that is nothing."""
+    check_platform()
+    lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    flags = set(next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), []))
+    wanted = [each for each in INSTRUCTION_SETS if isa in ("auto", each.name)]
+    found = [each for each in wanted if flags.issuperset(each.cpu_flags)]
+    if not found:
+        missing = [flag for flag in wanted[-1].cpu_flags if flag not in flags]
+        raise NativeUnavailable(f"The native engine needs a processor with {', '.join(missing)}; here PyTorch decodes.")
+    return found
+
+
+def check_cpu(isa: Isa = "auto") -> None:
+    """Raises NativeUnavailable unless the engine runs here, on any instruction set or the one that is asked for."""
+    available(isa)

@@ -1,0 +1,74 @@
+"""From the names of a Transformer's parameters to the names and fused matrices of the engine."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import numpy as np
+
+from model.backends.cpu.bindings import Float32
+from model.config import ModelConfig
+
+HEAD_WIDTHS = (16, 32, 64, 96, 128)
+Tensors = Mapping[str, Float32]
+
+
+def unsupported(config: ModelConfig) -> str | None:
+    """Why the engine cannot run this shape, as one sentence; None when it can."""
+    if config.positions in ("rotary", "alibi"):
+        return f"The native engine has no {config.positions} positions."
+    if config.window is not None:
+        return "The native engine has no restricted self-attention (window)."
+    if config.head_dim not in HEAD_WIDTHS:
+        return f"The native engine has heads of width {', '.join(map(str, HEAD_WIDTHS))}, not {config.head_dim}."
+    if config.d_ff % 16:
+        return f"The native engine needs d_ff to be a multiple of 16, not {config.d_ff}."
+    return None
+
+
+def linears(config: ModelConfig, tensors: Tensors) -> Iterator[tuple[str, Float32, Float32 | None]]:
+    """Every product of the engine: name, weight (out, in) and bias (out) or None. Queries, keys, values are fused."""
+
+    def fused(*names: str) -> tuple[Float32, Float32]:
+        weights = [tensors[f"{name}.weight"] for name in names]
+        biases = [tensors[f"{name}.bias"] for name in names]
+        return (weights[0], biases[0]) if len(names) == 1 else (np.concatenate(weights), np.concatenate(biases))
+
+    def attention(prefix: str, *parts: str) -> tuple[Float32, Float32]:
+        return fused(*(f"{prefix}.{part}" for part in parts))
+
+    for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+        for index in range(layers):
+            layer = f"{side}.{index}"
+            own = "qkv" if side == "encoder" else "self_qkv"
+            out = "output" if side == "encoder" else "self_output"
+            yield (f"{layer}.{own}", *attention(f"{layer}.self_attention", "query", "key", "value"))
+            yield (f"{layer}.{out}", *attention(f"{layer}.self_attention", "output"))
+            if side == "decoder":
+                yield (f"{layer}.cross_query", *attention(f"{layer}.cross_attention", "query"))
+                yield (f"{layer}.cross_key_value", *attention(f"{layer}.cross_attention", "key", "value"))
+                yield (f"{layer}.cross_output", *attention(f"{layer}.cross_attention", "output"))
+            yield (f"{layer}.inner", *fused(f"{layer}.feed_forward.inner"))
+            yield (f"{layer}.outer", *fused(f"{layer}.feed_forward.outer"))
+    bias = tensors["output_bias"] if config.output_bias else None
+    if config.tied_embeddings:
+        yield "projection", tensors["embedding.weight"], bias
+    else:
+        yield "projection", tensors["projection.weight"], bias
+        yield "embedding", tensors["embedding.weight"], None
+        yield "source_embedding", tensors["source_embedding.weight"], None
+
+
+def vectors(config: ModelConfig, tensors: Tensors, positions: Float32) -> Iterator[tuple[str, Float32]]:
+    """Every vector of the engine: the norms' gains and biases, and the table of positions (max_length, d_model)."""
+    norms = {"encoder": {"attention_norm": "attention_residual"}, "decoder": {"self_norm": "self_residual"}}
+    norms["decoder"]["cross_norm"] = "cross_residual"
+    for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
+        for index in range(layers):
+            for name, module in (norms[side] | {"feed_forward_norm": "feed_forward_residual"}).items():
+                for part in ("weight", "bias"):
+                    yield f"{side}.{index}.{name}.{part}", tensors[f"{side}.{index}.{module}.norm.{part}"]
+        if config.norm == "pre":
+            for part in ("weight", "bias"):
+                yield f"{side}_norm.{part}", tensors[f"{side}_norm.{part}"]
+    yield "positions", positions

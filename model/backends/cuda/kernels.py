@@ -1,0 +1,166 @@
+"""Triton kernels of a decode step: one query per slot over that slot's own length, sums with their norm, choice of tokens.
+
+Imported only where there is a GPU. Each does in one launch what takes torch several: at a few microseconds a launch they
+are most of a step. All compute in float32 and round once, to the tensors' own type.
+"""
+
+from __future__ import annotations
+
+import math
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+from model.backends.cuda.fused_step import SlotKernels
+
+_BLOCK = 32
+"""Positions that are read at a time."""
+_VOCABULARY_BLOCK = 4096
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _attend(  # type: ignore[no-untyped-def]
+    query, key, value, keys, values, lengths, output, scale, q_row, new_row, k_row, k_head, k_time, o_row,
+    width: tl.constexpr, block: tl.constexpr, padded: tl.constexpr, writes: tl.constexpr,
+):  # fmt: skip
+    row, head = tl.program_id(0).to(tl.int64), tl.program_id(1).to(tl.int64)
+    length = tl.load(lengths + row).to(tl.int32)
+    feature = tl.arange(0, padded)
+    inside = feature < width
+    here = head * width + feature
+    asked = tl.load(query + row * q_row + here, mask=inside, other=0.0).to(tl.float32) * scale
+    top = -float("inf")
+    total = 0.0
+    mixed = tl.zeros([padded], dtype=tl.float32)
+    cell = row * k_row + head * k_head
+    if writes:
+        # The position of this step: stored for the next ones, and attended to from registers.
+        own_key = tl.load(key + row * new_row + here, mask=inside, other=0.0)
+        own_value = tl.load(value + row * new_row + here, mask=inside, other=0.0)
+        tl.store(keys + cell + length * k_time + feature, own_key, mask=inside)
+        tl.store(values + cell + length * k_time + feature, own_value, mask=inside)
+        top = tl.sum(own_key.to(tl.float32) * asked, axis=0)
+        total = 1.0
+        mixed = own_value.to(tl.float32)
+    for start in range(0, length, block):
+        time = start + tl.arange(0, block)
+        live = time < length
+        mask = live[:, None] & inside[None, :]
+        at = cell + time[:, None] * k_time + feature[None, :]
+        scores = tl.sum(tl.load(keys + at, mask=mask, other=0.0).to(tl.float32) * asked[None, :], axis=1)
+        scores = tl.where(live, scores, -float("inf"))
+        higher = tl.maximum(top, tl.max(scores, axis=0))
+        shrink = tl.exp(top - higher)
+        weights = tl.exp(scores - higher)
+        seen = tl.load(values + at, mask=mask, other=0.0).to(tl.float32)
+        mixed = mixed * shrink + tl.sum(weights[:, None] * seen, axis=0)
+        total = total * shrink + tl.sum(weights, axis=0)
+        top = higher
+    tl.store(output + row * o_row + here, (mixed / total).to(output.dtype.element_ty), mask=inside)
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _add_norm(  # type: ignore[no-untyped-def]
+    x, added, weight, bias, total, normed, epsilon, width: tl.constexpr, padded: tl.constexpr
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    feature = tl.arange(0, padded)
+    inside = feature < width
+    at = row * width + feature
+    summed = tl.load(x + at, mask=inside, other=0.0).to(tl.float32)
+    summed += tl.load(added + at, mask=inside, other=0.0).to(tl.float32)
+    tl.store(total + at, summed.to(total.dtype.element_ty), mask=inside)
+    mean = tl.sum(summed, axis=0) / width
+    centred = tl.where(inside, summed - mean, 0.0)
+    scale = 1.0 / tl.sqrt(tl.sum(centred * centred, axis=0) / width + epsilon)
+    factor = tl.load(weight + feature, mask=inside, other=0.0).to(tl.float32)
+    shift = tl.load(bias + feature, mask=inside, other=0.0).to(tl.float32)
+    tl.store(normed + at, (centred * scale * factor + shift).to(normed.dtype.element_ty), mask=inside)
+
+
+@triton.jit  # type: ignore[untyped-decorator, unused-ignore]
+def _choose(  # type: ignore[no-untyped-def]
+    logits, forced, ids, best, wanted, vocabulary, block: tl.constexpr
+):  # fmt: skip
+    row = tl.program_id(0).to(tl.int64)
+    at = logits + row * vocabulary
+    lane = tl.arange(0, block)
+    top = tl.full([block], -float("inf"), dtype=tl.float32)
+    total = tl.zeros([block], dtype=tl.float32)
+    found = tl.zeros([block], dtype=tl.int32)
+    for start in range(0, vocabulary, block):
+        token = start + lane
+        score = tl.load(at + token, mask=token < vocabulary, other=-float("inf")).to(tl.float32)
+        higher = tl.maximum(top, score)
+        # A lane that has seen nothing yet keeps a total of zero.
+        kept = tl.where(top == -float("inf"), 0.0, tl.exp(top - higher))
+        total = total * kept + tl.where(score == -float("inf"), 0.0, tl.exp(score - higher))
+        found = tl.where(score > top, token, found)
+        top = higher
+    highest = tl.max(top, axis=0)
+    seen = tl.where(top == -float("inf"), 0.0, tl.exp(top - highest))
+    mass = highest + tl.log(tl.sum(total * seen, axis=0))
+    # Of equals the first: the same choice in every batch.
+    first = tl.min(tl.where(top == highest, found, vocabulary), axis=0)
+    tl.store(ids + row, first.to(tl.int64))
+    tl.store(best + row, highest - mass)
+    asked = tl.load(forced + row)
+    tl.store(wanted + row, tl.load(at + asked).to(tl.float32) - mass)
+
+
+def attend_self(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
+    """Self-attention of one step, its key and value stored first: qkv (R, 3 H D), keys and values (R, H, T, D) of which
+    row r holds `lengths[r]` positions and gets one more -> (R, H D)."""
+    rows, heads, _, width = keys.shape
+    query, key, value = qkv[:, : heads * width], qkv[:, heads * width : 2 * heads * width], qkv[:, 2 * heads * width :]
+    return _launch(query, key, value, keys, values, lengths, (rows, heads, width), writes=True)
+
+
+def attend_slots(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
+    """softmax(Q K^T / sqrt(D)) V over each row's first `lengths` positions, at least 1: query (R, H D), keys and values
+    (R, H, T, D) -> (R, H D). Reads no position beyond a row's length. The softmax is computed in one pass with a running
+    maximum (Milakov and Gimelshein 2018)."""
+    rows, heads, _, width = keys.shape
+    return _launch(query, query, query, keys, values, lengths, (rows, heads, width), writes=False)
+
+
+def add_norm(x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
+    """x + added, and its LayerNorm: (R, d_model) each."""
+    total, normed = torch.empty_like(x), torch.empty_like(x)
+    width = x.shape[1]
+    _add_norm[(x.shape[0],)](
+        x, added, weight, bias, total, normed, epsilon, width=width, padded=triton.next_power_of_2(width)
+    )
+    return total, normed
+
+
+def choose(logits: Tensor, forced: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    """The likeliest token of each row of logits (R, V), its log-probability, and that of the token `forced` (R,):
+    (R,) each. Logits are read once."""
+    rows, vocabulary = logits.shape
+    ids = torch.empty(rows, dtype=torch.long, device=logits.device)
+    best, wanted = torch.empty(2, rows, dtype=torch.float32, device=logits.device)
+    block = min(_VOCABULARY_BLOCK, triton.next_power_of_2(vocabulary))
+    _choose[(rows,)](logits, forced, ids, best, wanted, vocabulary, block=block, num_warps=8)
+    return ids, best, wanted
+
+
+def _launch(
+    query: Tensor, key: Tensor, value: Tensor, keys: Tensor, values: Tensor, lengths: Tensor,
+    shape: tuple[int, int, int], *, writes: bool,
+) -> Tensor:
+    rows, heads, width = shape
+    if keys.stride() != values.stride() or keys.stride(3) != 1:
+        raise ValueError("Keys and values must be laid out alike.")
+    output = torch.empty(rows, heads * width, dtype=query.dtype, device=query.device)
+    _attend[(rows, heads)](
+        query, key, value, keys, values, lengths, output, 1.0 / math.sqrt(width), query.stride(0), key.stride(0),
+        *keys.stride()[:3], output.stride(0), width=width, block=_BLOCK, padded=triton.next_power_of_2(width),
+        writes=writes, num_warps=2,
+    )  # fmt: skip
+    return output
+
+
+KERNELS = SlotKernels(attend_self, attend_slots, add_norm, choose)

@@ -1,0 +1,105 @@
+"""Keys and values whose storage stays where it is, so that a captured step may be run again over it."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+
+from model.backends.torch.backend import to_device
+from model.config import ModelConfig
+from model.kv_cache import KVCache
+
+_FIRST_ROOM = 128
+
+
+class StaticCache(KVCache):
+    """A KVCache whose storage stays where it is and whose step reads lengths from the device.
+
+    `view(rows, positions)` says which part the next step sees. Slots of it that take no part write to their next
+    position, which is written again before anybody reads it, and do not get longer.
+    """
+
+    def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> None:
+        super().__init__(config, slots, dtype, device)
+        self.room = 0
+        self._longest = config.max_length
+        self.ensure(min(_FIRST_ROOM, config.max_length))
+        self.live = torch.zeros(slots, dtype=torch.long, device=device)  # lengths on the device
+        self.sources = torch.ones(slots, dtype=torch.long, device=device)  # at least 1: a softmax over nothing is NaN
+        self.active = torch.zeros(slots, dtype=torch.long, device=device)  # 1 for slots that take part in a step
+        self._newcomers = torch.zeros(0, dtype=torch.long, device=device)
+        self._every = torch.arange(slots, device=device)
+        self._seen = (0, 0)
+
+    def ensure(self, positions: int) -> bool:
+        """Have room for so many positions; True if the storage moved, so that no graph of before may be used."""
+        if positions <= self.room:
+            return False
+        self.room = min(self._longest, max(positions, 2 * self.room))
+        self.self_keys, self.self_values, self.cross_keys, self.cross_values = (
+            self._moved(tensor) for tensor in (self.self_keys, self.self_values, self.cross_keys, self.cross_values)
+        )
+        return True
+
+    def view(self, rows: int, positions: int) -> None:
+        """The next step sees slots 0 .. rows-1 and so many of their positions."""
+        self._seen = (rows, positions)
+
+    def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
+        """Cross-attention keys and values (B, H, S, D) of newly encoded sources, for which `ensure` made room. Rows beyond
+        those of `slots` are let go."""
+        if layer == 0:
+            self._newcomers = to_device(torch.tensor(slots), self._device)
+        self.cross_keys[layer, self._newcomers, :, : keys.shape[2]] = keys[: len(slots)]
+        self.cross_values[layer, self._newcomers, :, : keys.shape[2]] = values[: len(slots)]
+
+    def begin(self, slots: list[int], source_lengths: list[int]) -> None:
+        super().begin(slots, source_lengths)
+        self._mirror(slots)
+
+    def open_step(self, rows: list[int]) -> None:
+        """Nothing to prepare: `view` said what is seen."""
+
+    def step_positions(self) -> Tensor:
+        return self.live[: self._seen[0]]
+
+    def step_masks(self) -> tuple[Tensor, Tensor]:
+        rows, positions = self._seen
+        time = torch.arange(positions, device=self._device)[None, :]
+        return time <= self.live[:rows, None], time < self.sources[:rows, None]
+
+    def write_self(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
+        rows, positions = self._seen
+        at = self.live[:rows]
+        self.self_keys[layer, self._every[:rows], :, at] = key.to(self._dtype)
+        self.self_values[layer, self._every[:rows], :, at] = value.to(self._dtype)
+        return self.self_keys[layer, :rows, :, :positions], self.self_values[layer, :rows, :, :positions]
+
+    def read_cross(self, layer: int) -> tuple[Tensor, Tensor]:
+        rows, positions = self._seen
+        return self.cross_keys[layer, :rows, :, :positions], self.cross_values[layer, :rows, :, :positions]
+
+    def close_step(self) -> None:
+        """Whoever took part is one position longer, on the device; the host's lengths are the backend's business."""
+        self.live[: self._seen[0]] += self.active[: self._seen[0]]
+
+    def reorder(self, targets: list[int], origins: list[int]) -> None:
+        super().reorder(targets, origins)
+        self._mirror(targets)
+
+    def free(self, slots: list[int]) -> None:
+        super().free(slots)
+        self._mirror(slots)
+
+    def _mirror(self, slots: list[int]) -> None:
+        """Bring the device's lengths of `slots` up to date, in one copy that the host does not wait for."""
+        if not slots:
+            return
+        held = [slots, [self.lengths[slot] for slot in slots], [max(1, self.source_lengths[slot]) for slot in slots]]
+        sent = to_device(torch.tensor(held), self._device)
+        self.live[sent[0]], self.sources[sent[0]] = sent[1], sent[2]
+
+    def _moved(self, tensor: Tensor) -> Tensor:
+        moved = self._allocate(self.room)
+        moved[:, :, :, : tensor.shape[3]] = tensor
+        return moved

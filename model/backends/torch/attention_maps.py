@@ -1,0 +1,96 @@
+"""Where the model looked: one teacher-forced pass with explicit softmax, for a source and a target that are given."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import cast
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+
+from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadVectors, check_head, check_pair
+from model.attention import MultiHeadAttention
+from model.backends.torch.backend import head_gates, pad_ids
+from model.positions import rotate
+from model.transformer import Transformer
+
+
+@torch.inference_mode()
+def attention_maps(
+    transformer: Transformer,
+    source: Sequence[int],
+    target: Sequence[int],
+    masked_heads: Sequence[Head] = (),
+    vectors_of: Head | None = None,
+) -> AttentionMaps:
+    """Attention of a pair: `source` ids as the encoder reads them, `target` ids without start and end of sentence.
+    `vectors_of` asks for the queries, keys and values of one head.
+
+    A causal decoder computes in parallel exactly the weights that it had when it decoded token by token (section
+    3.2.3), so these are the weights that produced the target. Raises ValueError for lengths the model cannot read, ids
+    outside its vocabulary and heads it does not have.
+    """
+    config = transformer.config
+    check_pair(config, source, target)
+    parameter = next(transformer.parameters())
+    ids, mask = pad_ids([source], config.pad_id, parameter.device)  # (1, S)
+    inputs = torch.tensor([[config.decoder_start_id, *target]], device=parameter.device)  # (1, T)
+    if transformer.training:  # asked first: eval() visits every module
+        transformer.eval()
+    gates = head_gates(transformer, [tuple(masked_heads)]) if masked_heads else None
+    with _watched(transformer, vectors_of) as seen:
+        logits, weights = transformer.forward_with_weights(ids, mask, inputs, gates)
+    scores = torch.log_softmax(logits[0].float(), dim=-1)  # (T, V)
+    written = torch.tensor([*target, config.eos_id], device=parameter.device)
+    best, best_ids = scores.topk(min(CANDIDATES, scores.shape[-1]), dim=-1)  # (T, C)
+    return AttentionMaps(
+        cross=_array(weights.cross[:, 0]),
+        encoder=_array(weights.encoder[:, 0]),
+        decoder=_array(weights.decoder[:, 0]),
+        token_scores=_array(scores.gather(1, written[:, None])[:, 0]),
+        candidate_ids=best_ids.cpu().numpy(),
+        candidate_scores=_array(best),
+        vectors=None if vectors_of is None else _vectors(transformer, vectors_of, seen),
+    )
+
+
+@contextmanager
+def _watched(transformer: Transformer, head: Head | None) -> Iterator[dict[str, torch.Tensor]]:
+    """Keeps what the projections of one head's layer put out, (1, T, d_model) each, while the block runs."""
+    seen: dict[str, torch.Tensor] = {}
+    if head is None:
+        yield seen
+        return
+    attention = _attention(transformer, head)
+    hooks = [
+        getattr(attention, name).register_forward_hook(lambda _, __, output, name=name: seen.update({name: output}))
+        for name in ("query", "key", "value")
+    ]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+def _attention(transformer: Transformer, head: Head) -> MultiHeadAttention:
+    check_head(transformer.config, head)
+    kind, layer, _ = head
+    block = (transformer.encoder if kind == "encoder" else transformer.decoder)[layer]
+    return cast(MultiHeadAttention, block.cross_attention if kind == "cross" else block.self_attention)
+
+
+def _vectors(transformer: Transformer, head: Head, seen: dict[str, torch.Tensor]) -> HeadVectors:
+    kind, _, number = head
+    split = _attention(transformer, head).split
+    query, key, value = (split(seen[name]) for name in ("query", "key", "value"))  # (1, H, T, D)
+    if kind != "cross" and transformer.config.positions == "rotary":
+        positions = torch.arange(query.shape[2], device=query.device)
+        query, key = rotate(query, positions), rotate(key, positions)
+    return HeadVectors(_array(query[0, number]), _array(key[0, number]), _array(value[0, number]))
+
+
+def _array(tensor: torch.Tensor) -> NDArray[np.float32]:
+    return np.ascontiguousarray(tensor.float().cpu().numpy())

@@ -1,0 +1,182 @@
+"""Export of a model folder to Hugging Face's Marian layout: MarianMTModel and MarianTokenizer load it."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors.torch import save_file
+from torch import Tensor
+
+from model.checkpoint import load_model, read_tensors, weight_files
+from model.config import ModelConfig
+from model.convert.feature_order import to_half
+from model.convert.source_files import SUPPRESSED
+from model.convert.tensor_names import parts
+from model.convert.vocabulary import by_id, folder_vocabularies
+from model.model_folder import FolderError, ModelFolder
+
+_EPSILON = 1e-5
+
+
+def export_huggingface(folder: ModelFolder, output: Path) -> None:
+    """Write `folder` as a MarianMTModel to the new folder `output`: config, safetensors, tokenizer files, model card.
+
+    Interleaved sinusoids become half-and-half ones (`model.convert.feature_order`). A decoder that starts from the zero embedding
+    gets a padding token with such an embedding, as OPUS-MT's converted models have it. `attentive` in config.json notes
+    what importing it again needs to give the same folder. Raises FolderError where the model cannot be represented and
+    where `output` exists.
+    """
+    config = folder.model
+    _refuse(config)
+    if output.exists():
+        raise FolderError(f"{output} exists already.")
+    expected = {name: tuple(tensor.shape) for name, tensor in load_model(folder).state_dict().items()}
+    tensors = read_tensors(weight_files(folder.path), expected)
+    source, target = folder_vocabularies(folder)
+    forbidden = _forbidden(tensors)
+    if config.zero_start_embedding:
+        pad, source, target = _add_start(config, tensors, source, target)
+        forbidden = [*forbidden, pad]
+    else:
+        pad = config.decoder_start_id if config.decoder_start_id in forbidden else config.pad_id
+    output.mkdir(parents=True)
+    try:
+        save_file(_named(config, tensors), output / "model.safetensors", metadata={"format": "pt"})
+        _write_json(output / "config.json", _config(folder, tensors, pad))
+        _write_json(output / "generation_config.json", _generation(config, pad, forbidden))
+        _write_tokenizer(folder, output, pad, source, target)
+        if (folder.path / "README.md").is_file():
+            shutil.copyfile(folder.path / "README.md", output / "README.md")
+    except BaseException:
+        shutil.rmtree(output)
+        raise
+
+
+def _refuse(config: ModelConfig) -> None:
+    reasons = []
+    if config.norm != "post":
+        reasons.append("pre-norm layers")
+    if config.positions in ("rotary", "alibi"):
+        reasons.append(f"{config.positions} positions")
+    if config.window is not None:
+        reasons.append("an attention window")
+    if config.norm_epsilon != _EPSILON:
+        reasons.append(f"a LayerNorm epsilon of {config.norm_epsilon}")
+    if reasons:
+        raise FolderError(f"Hugging Face's Marian cannot represent this model: {', '.join(reasons)}.")
+
+
+def _forbidden(tensors: dict[str, Tensor]) -> list[int]:
+    """Tokens that the output bias forbids; their bias becomes 0 again, and the generation settings forbid them."""
+    if "output_bias" not in tensors:
+        return []
+    bias = tensors["output_bias"]
+    found = (bias <= SUPPRESSED * 0.99).nonzero().flatten().tolist()
+    tensors["output_bias"] = bias.masked_fill(bias <= SUPPRESSED * 0.99, 0.0)
+    return [int(i) for i in found]
+
+
+def _add_start(
+    config: ModelConfig, tensors: dict[str, Tensor], source: dict[str, int], target: dict[str, int]
+) -> tuple[int, dict[str, int], dict[str, int]]:
+    """A last token with a zero embedding, on both sides, that the decoder starts from."""
+    for name in ("embedding.weight", "source_embedding.weight", "projection.weight", "output_bias"):
+        if name in tensors:
+            tensor = tensors[name]
+            tensors[name] = torch.cat([tensor, torch.zeros_like(tensor[:1])])
+    one = source is target
+    source = {**source, "<pad>": config.source_vocab_size or config.vocab_size}
+    return config.vocab_size, source, source if one else {**target, "<pad>": config.vocab_size}
+
+
+def _named(config: ModelConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Tensors under Hugging Face's names, features in its order."""
+    if config.positions == "sinusoidal":
+        tensors = to_half(config, tensors)
+    named = {}
+    for part in parts(config):
+        for suffix in ("weight", "bias"):
+            named[f"{part.huggingface}.{suffix}"] = tensors[f"{part.ours}.{suffix}"]
+    embedding = tensors["embedding.weight"]
+    if config.tied_embeddings:
+        named["model.shared.weight"] = embedding
+    else:
+        named["model.encoder.embed_tokens.weight"] = tensors["source_embedding.weight"]
+        named["model.decoder.embed_tokens.weight"] = embedding
+        if not torch.equal(embedding, tensors["projection.weight"]):
+            named["lm_head.weight"] = tensors["projection.weight"]
+    if "output_bias" in tensors:
+        named["final_logits_bias"] = tensors["output_bias"].unsqueeze(0)
+    else:
+        named["final_logits_bias"] = torch.zeros(1, embedding.shape[0], dtype=embedding.dtype)
+    if config.positions == "learned":
+        for side in ("encoder", "decoder"):
+            named[f"model.{side}.embed_positions.weight"] = tensors["positions.weight"].clone()
+    return {name: tensor.contiguous() for name, tensor in named.items()}
+
+
+def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int) -> dict[str, Any]:
+    config = folder.model
+    target_size = tensors["embedding.weight"].shape[0]
+    source_size = target_size if config.tied_embeddings else tensors["source_embedding.weight"].shape[0]
+    tied_head = config.tied_embeddings or torch.equal(tensors["embedding.weight"], tensors["projection.weight"])
+    return {
+        "architectures": ["MarianMTModel"], "model_type": "marian", "is_encoder_decoder": True,
+        "vocab_size": source_size, "decoder_vocab_size": target_size,
+        "share_encoder_decoder_embeddings": config.tied_embeddings, "tie_word_embeddings": tied_head,
+        "d_model": config.d_model, "max_position_embeddings": config.max_length,
+        "encoder_layers": config.encoder_layers, "decoder_layers": config.decoder_layers,
+        "encoder_attention_heads": config.heads, "decoder_attention_heads": config.heads,
+        "encoder_ffn_dim": config.d_ff, "decoder_ffn_dim": config.d_ff,
+        "activation_function": config.activation, "scale_embedding": config.scale_embeddings,
+        "dropout": config.dropout, "static_position_embeddings": config.positions != "learned",
+        "pad_token_id": pad, "eos_token_id": config.eos_id, "bos_token_id": None, "forced_eos_token_id": None,
+        "decoder_start_token_id": _start(config, pad),
+        "attentive": {
+            "name": folder.name, "license": folder.license, "origin": folder.origin,
+            "pairs": [list(pair) for pair in folder.pairs], "tags": folder.tags, "model": asdict(config),
+        },
+    }
+
+
+def _start(config: ModelConfig, pad: int) -> int:
+    return pad if config.zero_start_embedding else config.decoder_start_id
+
+
+def _generation(config: ModelConfig, pad: int, forbidden: list[int]) -> dict[str, Any]:
+    return {
+        "num_beams": 4, "max_length": config.max_length, "pad_token_id": pad, "eos_token_id": config.eos_id,
+        "decoder_start_token_id": _start(config, pad),
+        **({"bad_words_ids": [[token] for token in forbidden]} if forbidden else {}),
+    }
+
+
+def _write_tokenizer(folder: ModelFolder, output: Path, pad: int, source: dict[str, int], target: dict[str, int]) -> None:
+    config = folder.model
+    shutil.copyfile(folder.path / folder.tokenizer.source, output / "source.spm")
+    shutil.copyfile(folder.path / folder.tokenizer.target, output / "target.spm")
+    separate = target != source
+    _write_json(output / "vocab.json", source)
+    if separate:
+        _write_json(output / "target_vocab.json", target)
+    pieces = by_id(target, max(target.values()) + 1)
+    languages = [sorted({pair[side] for pair in folder.pairs}) for side in (0, 1)]
+    _write_json(
+        output / "tokenizer_config.json",
+        {
+            "tokenizer_class": "MarianTokenizer", "separate_vocabs": separate, "model_max_length": config.max_length,
+            "source_lang": languages[0][0] if len(languages[0]) == 1 else None,
+            "target_lang": languages[1][0] if len(languages[1]) == 1 else None,
+            "unk_token": pieces[config.unk_id], "eos_token": pieces[config.eos_id],
+            "pad_token": pieces[pad] if pad < len(pieces) else "<pad>",
+        },
+    )
+
+
+def _write_json(file: Path, fields: dict[str, Any]) -> None:
+    file.write_text(json.dumps(fields, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")

@@ -1,0 +1,172 @@
+"""Import from Hugging Face's layout: config.json, weights, source.spm, target.spm, vocab.json."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.config import ConfigError, ModelConfig
+from model.convert.feature_order import to_interleaved
+from model.convert.huggingface.weights import read_weights, translate_weights
+from model.convert.source_files import (
+    MAX_VOCABULARY_BYTES,
+    Imported,
+    ImportRefused,
+    Languages,
+    check_vocabulary,
+    read_card,
+    read_object,
+    read_sentencepiece,
+)
+
+_ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu"}
+
+
+def read_huggingface(path: Path) -> Imported:
+    """Read a MarianMTModel as Hugging Face stores it. Raises ImportRefused with every reason found.
+
+    Weights come from model.safetensors, else from pytorch_model.bin without executing anything in it. A single token
+    that the files forbid (`bad_words_ids`) can never be written here either: its output bias is SUPPRESSED.
+    """
+    fields = read_object(path / "config.json")
+    forbidden = _forbidden(path, fields)
+    exported = fields.get("attentive")
+    if exported is not None and not isinstance(exported, dict):
+        raise ImportRefused(path, ["`attentive` in config.json is not an object"])
+    config = read_config(path, fields)
+    raw = read_weights(path, config)
+    unknown_id, vocabulary, target_vocabulary = _vocabularies(path, config)
+    config, tensors = translate_weights(path, config, fields, raw, forbidden)
+    config = config.replace(unk_id=unknown_id)
+    if exported is not None:
+        config, tensors = _as_exported(path, config, tensors, exported)
+        vocabulary = _below(vocabulary, config.source_vocab_size or config.vocab_size)
+        target_vocabulary = None if target_vocabulary is None else _below(target_vocabulary, config.vocab_size)
+    license_, listed = read_card(path)
+    names = read_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
+    source, target = (names.get(key) if isinstance(names.get(key), str) else None for key in ("source_lang", "target_lang"))
+    return Imported(
+        config=config,
+        tensors=tensors,
+        source_pieces=read_sentencepiece(path / "source.spm"),
+        target_pieces=read_sentencepiece(path / "target.spm"),
+        vocabulary=vocabulary,
+        target_vocabulary=target_vocabulary,
+        languages=Languages(source, target, listed),
+        license=license_,
+        exported=exported,
+    )
+
+
+def read_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
+    """Hugging Face's MarianConfig as ours. Raises ImportRefused with every reason why it cannot be."""
+    reasons = _unrepresentable(fields)
+    try:
+        shared = fields.get("share_encoder_decoder_embeddings", True)
+        vocab_size = fields["vocab_size"]
+        target_size = vocab_size if shared else fields.get("decoder_vocab_size") or vocab_size
+        pad, eos = fields["pad_token_id"], fields["eos_token_id"]
+        start = fields.get("decoder_start_token_id", pad)
+        if reasons:
+            raise ImportRefused(path, reasons)
+        return ModelConfig(
+            vocab_size=target_size,
+            source_vocab_size=None if shared or target_size == vocab_size else vocab_size,
+            d_model=fields["d_model"],
+            heads=fields["encoder_attention_heads"],
+            d_ff=fields["encoder_ffn_dim"],
+            encoder_layers=fields["encoder_layers"],
+            decoder_layers=fields["decoder_layers"],
+            dropout=fields.get("dropout", 0.1),
+            activation=_ACTIVATIONS[fields["activation_function"]],  # type: ignore[arg-type]
+            positions="sinusoidal_half",
+            tied_embeddings=shared and fields.get("tie_word_embeddings", True),
+            scale_embeddings=fields.get("scale_embedding", False),
+            max_length=fields.get("max_position_embeddings", 512),
+            pad_id=pad if pad < min(vocab_size, target_size) else eos,
+            unk_id=eos,
+            bos_id=start,
+            eos_id=eos,
+            decoder_start_id=start,
+        )
+    except KeyError as error:
+        raise ImportRefused(path, [*reasons, f"config.json lacks {error.args[0]}"]) from None
+    except (ConfigError, TypeError) as error:
+        raise ImportRefused(path, [*reasons, f"config.json is invalid ({str(error).rstrip('.')})"]) from None
+
+
+def _unrepresentable(fields: dict[str, Any]) -> list[str]:
+    reasons = []
+    if fields.get("model_type") != "marian":
+        reasons.append(f"model_type is {fields.get('model_type')!r}, not 'marian'")
+    if fields.get("activation_function") not in _ACTIVATIONS:
+        reasons.append(f"activation_function {fields.get('activation_function')!r} is not one of {', '.join(_ACTIVATIONS)}")
+    for name in ("attention_heads", "ffn_dim"):
+        if fields.get(f"encoder_{name}") != fields.get(f"decoder_{name}"):
+            reasons.append(f"encoder_{name} and decoder_{name} differ")
+    for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
+        if fields.get(name):
+            reasons.append(f"{name} is not supported")
+    if isinstance(fields.get("eos_token_id"), list):
+        reasons.append("it has several end-of-sentence tokens")
+    if "quantization_config" in fields:
+        reasons.append("its weights are quantized")
+    return reasons
+
+
+def _forbidden(path: Path, fields: dict[str, Any]) -> list[int]:
+    """Single tokens that the generation settings forbid."""
+    file = path / "generation_config.json"
+    settings = read_object(file) if file.is_file() else {}
+    words = settings.get("bad_words_ids") or fields.get("bad_words_ids") or []
+    if not isinstance(words, list) or not all(isinstance(word, list) and all(type(i) is int for i in word) for word in words):
+        raise ImportRefused(path, ["bad_words_ids is not a list of lists of ids"])
+    if any(len(word) != 1 for word in words):
+        raise ImportRefused(path, ["bad_words_ids forbids a sequence of several tokens"])
+    return [word[0] for word in words]
+
+
+def _vocabularies(path: Path, config: ModelConfig) -> tuple[int, dict[str, int], dict[str, int] | None]:
+    """Id of <unk> on the target side, vocab.json and, where there is one, target_vocab.json."""
+    source_size = config.source_vocab_size or config.vocab_size
+    file, target_file = path / "vocab.json", path / "target_vocab.json"
+    source = check_vocabulary(file, read_object(file, most=MAX_VOCABULARY_BYTES), source_size)
+    target = None
+    if target_file.is_file():
+        target = check_vocabulary(target_file, read_object(target_file, most=MAX_VOCABULARY_BYTES), config.vocab_size)
+    elif config.source_vocab_size is not None:
+        raise ImportRefused(path, ["its vocabularies have different sizes, but there is no target_vocab.json"])
+    written = target or source
+    if written["</s>"] != config.eos_id:
+        raise ImportRefused(path, [f"</s> is {written['</s>']} in the vocabulary and {config.eos_id} in config.json"])
+    return written["<unk>"], source, target
+
+
+def _as_exported(
+    path: Path, config: ModelConfig, tensors: dict[str, Tensor], exported: dict[str, Any]
+) -> tuple[ModelConfig, dict[str, Tensor]]:
+    """Undo what our own export had to add: the padding token, the order of features, the zero bias."""
+    try:
+        original = ModelConfig.from_dict(exported.get("model"))
+    except (ConfigError, TypeError) as error:
+        raise ImportRefused(path, [f"`attentive` in config.json is invalid ({str(error).rstrip('.')})"]) from None
+    for name in ("embedding.weight", "source_embedding.weight", "projection.weight", "output_bias"):
+        size = original.source_vocab_size if name.startswith("source") else original.vocab_size
+        if name in tensors:
+            tensors[name] = tensors[name][: size or original.vocab_size].clone()
+    if original.output_bias and "output_bias" not in tensors:
+        tensors["output_bias"] = torch.zeros(original.vocab_size, dtype=tensors["embedding.weight"].dtype)
+    if not original.output_bias and "output_bias" in tensors and not tensors["output_bias"].any():
+        del tensors["output_bias"]
+    if original.positions == "sinusoidal":
+        tensors = to_interleaved(original, tensors)
+    if original.d_model != config.d_model or original.heads != config.heads:
+        raise ImportRefused(path, ["`attentive` in config.json contradicts the rest of it"])
+    return original, tensors
+
+
+def _below(vocabulary: dict[str, int], size: int) -> dict[str, int]:
+    return {piece: i for piece, i in vocabulary.items() if i < size}

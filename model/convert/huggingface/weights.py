@@ -1,0 +1,171 @@
+"""Weights in Hugging Face's layout: read without trust, checked against the shape, renamed."""
+
+from __future__ import annotations
+
+import pickle
+import warnings
+from pathlib import Path
+from typing import Any
+
+import torch
+from safetensors import SafetensorError, safe_open
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.convert.source_files import SUPPRESSED, ImportRefused
+from model.convert.tensor_names import parts
+from model.positions import sinusoidal_table
+
+_SHARED = "model.shared.weight"
+_SOURCE = "model.encoder.embed_tokens.weight"
+_TARGET = "model.decoder.embed_tokens.weight"
+_HEAD = "lm_head.weight"
+_BIAS = "final_logits_bias"
+_POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+_FLOATING = (torch.float32, torch.float16, torch.bfloat16)
+
+
+def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
+    """Tensors under Hugging Face's names with the shapes that `config` asks for."""
+    shapes = _shapes(config)
+    if (path / "model.safetensors").is_file():
+        raw = _read_safetensors(path / "model.safetensors", shapes)
+    elif (path / "pytorch_model.bin").is_file():
+        raw = _read_pickle(path / "pytorch_model.bin")
+    else:
+        raise ImportRefused(path, ["it holds neither model.safetensors nor pytorch_model.bin"])
+    reasons = []
+    for name, tensor in raw.items():
+        if name not in shapes:
+            reasons.append(f"{name} is not a tensor of this architecture")
+        elif tuple(tensor.shape) not in shapes[name]:
+            reasons.append(f"{name} has shape {tuple(tensor.shape)}, config.json asks for {shapes[name][0]}")
+        elif tensor.dtype not in _FLOATING:
+            reasons.append(f"{name} is {str(tensor.dtype).removeprefix('torch.')}, not float32, float16 or bfloat16")
+        elif not torch.isfinite(tensor).all():
+            reasons.append(f"{name} holds numbers that are not finite")
+    if reasons:
+        raise ImportRefused(path, _few(reasons))
+    return raw
+
+
+def _shapes(config: ModelConfig) -> dict[str, list[tuple[int, ...]]]:
+    """Name -> shapes that it may have."""
+    target, width = config.vocab_size, config.d_model
+    source = config.source_vocab_size or target
+    shapes: dict[str, list[tuple[int, ...]]] = {
+        _SHARED: [(target, width)], _SOURCE: [(source, width)], _TARGET: [(target, width)], _HEAD: [(target, width)],
+        _BIAS: [(1, target), (target,)],
+        **{name: [(config.max_length, width)] for name in _POSITIONS},
+    }
+    inner = {"fc1": (config.d_ff, width), "fc2": (width, config.d_ff)}
+    for part in parts(config):
+        weight = inner.get(part.huggingface.rpartition(".")[2], (width, width)) if part.linear else (width,)
+        shapes[f"{part.huggingface}.weight"] = [weight]
+        shapes[f"{part.huggingface}.bias"] = [weight[:1]]
+    return shapes
+
+
+def _read_safetensors(file: Path, shapes: dict[str, list[tuple[int, ...]]]) -> dict[str, Tensor]:
+    """All tensors; one of an unexpected shape is left unread, on the meta device, so that its size costs nothing."""
+    raw: dict[str, Tensor] = {}
+    try:
+        with safe_open(str(file), framework="pt") as archive:
+            for name in archive.keys():  # noqa: SIM118 - not a mapping
+                shape = tuple(archive.get_slice(name).get_shape())
+                expected = shape in shapes.get(name, [])
+                raw[name] = archive.get_tensor(name) if expected else torch.empty(shape, device="meta")
+    except (SafetensorError, OSError, RuntimeError, OverflowError):
+        raise ImportRefused(file, ["the file is not readable as safetensors"]) from None
+    return raw
+
+
+def _read_pickle(file: Path) -> dict[str, Tensor]:
+    """State of a torch checkpoint, read with `weights_only`: nothing in the file is executed."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # about the age or oddity of a file that is refused right after
+            raw = torch.load(file, map_location="cpu", weights_only=True, mmap=_is_zip(file))
+    except pickle.UnpicklingError:
+        raise ImportRefused(file, ["the file holds objects other than tensors, or is broken"]) from None
+    except (RuntimeError, OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, IndexError, MemoryError):
+        raise ImportRefused(file, ["the file is not readable as a torch checkpoint"]) from None
+    if not isinstance(raw, dict) or not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in raw.items()):
+        raise ImportRefused(file, ["the file does not hold a dictionary of tensors"])
+    return raw
+
+
+def _is_zip(file: Path) -> bool:
+    with file.open("rb") as opened:
+        return opened.read(2) == b"PK"
+
+
+def translate_weights(
+    path: Path, config: ModelConfig, fields: dict[str, Any], raw: dict[str, Tensor], forbidden: list[int]
+) -> tuple[ModelConfig, dict[str, Tensor]]:
+    """Our tensors from Hugging Face's, and what they tell about the shape."""
+    tensors: dict[str, Tensor] = {}
+    missing = []
+    for part in parts(config):
+        for suffix in ("weight", "bias"):
+            name = f"{part.huggingface}.{suffix}"
+            if name in raw:
+                tensors[f"{part.ours}.{suffix}"] = raw[name]
+            else:
+                missing.append(f"{name} is missing")
+    if missing:
+        raise ImportRefused(path, _few(missing))
+    tensors.update(_embeddings(path, config, fields, raw))
+    if (table := _learned_positions(path, config, raw)) is not None:
+        config = config.replace(positions="learned")
+        tensors["positions.weight"] = table
+    bias = raw.get(_BIAS, torch.zeros(config.vocab_size, dtype=tensors["embedding.weight"].dtype)).reshape(-1).clone()
+    if any(not 0 <= token < config.vocab_size for token in forbidden):
+        raise ImportRefused(path, ["bad_words_ids holds an id outside the vocabulary"])
+    bias[forbidden] = SUPPRESSED
+    if bias.any():
+        config = config.replace(output_bias=True)
+        tensors["output_bias"] = bias
+    return config, tensors
+
+
+def _embeddings(path: Path, config: ModelConfig, fields: dict[str, Any], raw: dict[str, Tensor]) -> dict[str, Tensor]:
+    """Source and target embedding and output projection, found under any of the names that tied ones are stored under."""
+    tied_head = fields.get("tie_word_embeddings", True)
+    if fields.get("share_encoder_decoder_embeddings", True):
+        source = target = _one_of(path, raw, [_SHARED, _SOURCE, _TARGET, *([_HEAD] if tied_head else [])])
+    else:
+        source = _one_of(path, raw, [_SOURCE])
+        target = _one_of(path, raw, [_TARGET, *([_HEAD] if tied_head else [])])
+    if config.tied_embeddings:
+        return {"embedding.weight": target}
+    head = target if tied_head else _one_of(path, raw, [_HEAD])
+    return {"embedding.weight": target, "source_embedding.weight": source.clone(), "projection.weight": head.clone()}
+
+
+def _one_of(path: Path, raw: dict[str, Tensor], names: list[str]) -> Tensor:
+    """The tensor stored under these names, which must agree where it is stored more than once."""
+    found = [name for name in names if name in raw]
+    if not found:
+        raise ImportRefused(path, [f"{names[0]} is missing"])
+    for name in found[1:]:
+        if not torch.equal(raw[found[0]], raw[name]):
+            raise ImportRefused(path, [f"{name} differs from {found[0]}, to which config.json ties it"])
+    return raw[found[0]]
+
+
+def _learned_positions(path: Path, config: ModelConfig, raw: dict[str, Tensor]) -> Tensor | None:
+    """The stored position table unless it is the sinusoidal one, which we compute."""
+    found = [name for name in _POSITIONS if name in raw]
+    if not found:
+        return None
+    table = _one_of(path, raw, found)
+    sinusoids = sinusoidal_table(config.max_length, config.d_model, half=True)
+    tolerance = 1e-5 if table.dtype == torch.float32 else 1e-2
+    if torch.allclose(table.float(), sinusoids, atol=tolerance):
+        return None
+    return table
+
+
+def _few(reasons: list[str]) -> list[str]:
+    return reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"]

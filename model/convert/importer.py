@@ -1,0 +1,174 @@
+"""A foreign model becomes one of our model folders: read whole, checked, written beside its place, then moved there."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.checkpoint import load_model, save_model
+from model.convert.huggingface.reader import read_huggingface
+from model.convert.languages import find_pairs, language_tags
+from model.convert.marian.model_npz import read_npz
+from model.convert.source_files import Imported, ImportRefused
+from model.model_folder import FolderError, ModelFolder, TokenizerFiles, read_folder
+from model.transformer import Transformer
+
+_LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+()-]{0,63}")
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ImportOptions:
+    """What a caller may say about a model beside its files. `name` is the new folder's name; `sources` and `targets` are
+    language codes where the files do not tell them; `origin` says where the files came from."""
+
+    name: str | None = None
+    sources: Sequence[str] = ()
+    targets: Sequence[str] = ()
+    license: str | None = None
+    origin: str | None = None
+    replace: bool = False
+
+
+def import_model(path: Path, weights: Path, options: ImportOptions | None = None) -> ModelFolder:
+    """Import the model in the folder `path` (Hugging Face's layout or Marian's) as a new folder under `weights`.
+
+    Raises FolderError (ImportRefused where the model itself is the reason); then nothing was written.
+    """
+    options = options or ImportOptions()
+    name = options.name or path.resolve().name
+    if not _NAME.fullmatch(name):
+        raise FolderError(f"{name!r} cannot be a folder's name: choose one of letters, digits, dots and dashes with --name.")
+    target = weights / name
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise FolderError(f"{target} is not a folder.")
+    if target.exists() and not options.replace:
+        raise FolderError(f"{target} exists already; replace it with --replace or choose another --name.")
+    imported = _read(path)
+    weights.mkdir(parents=True, exist_ok=True)
+    scratch = Path(tempfile.mkdtemp(prefix=".importing-", dir=weights))
+    try:
+        written = _write(_folder(path, scratch / name, name, imported, options), imported)
+        scratch.chmod(0o755)
+        _move(written.path, target, scratch / "replaced")
+    finally:
+        shutil.rmtree(scratch)
+    return read_folder(target)
+
+
+def _read(path: Path) -> Imported:
+    if (path / "config.json").is_file():
+        return read_huggingface(path)
+    if (path / "decoder.yml").is_file():
+        return read_npz(path)
+    raise ImportRefused(path, ["it holds neither config.json (Hugging Face) nor decoder.yml (Marian)"])
+
+
+def _folder(path: Path, target: Path, name: str, imported: Imported, options: ImportOptions) -> ModelFolder:
+    noted = imported.exported or {}
+    tags = language_tags(imported.vocabulary)
+    if noted and not options.sources and not options.targets:
+        pairs, tags = _noted_pairs(path, noted)
+    else:
+        pairs, tags = find_pairs(path, name, imported.languages, tags, options.sources, options.targets)
+    return ModelFolder(
+        path=target,
+        name=options.name or _noted(noted, "name") or name,
+        model=imported.config,
+        pairs=pairs,
+        tags=tags,
+        license=_license(options.license or _noted(noted, "license") or imported.license),
+        origin=options.origin or _noted(noted, "origin") or f"imported from {path.resolve().name}",
+        tokenizer=TokenizerFiles(
+            source="source.spm",
+            target="target.spm",
+            vocabulary="vocab.json",
+            target_vocabulary=None if imported.target_vocabulary is None else "target_vocab.json",
+        ),
+    )
+
+
+def _license(stated: str) -> str:
+    return stated if _LICENSE.fullmatch(stated) else "unknown"
+
+
+def _noted(noted: dict[str, Any], key: str) -> str | None:
+    value = noted.get(key)
+    return value if isinstance(value, str) else None
+
+
+def _noted_pairs(path: Path, noted: dict[str, Any]) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
+    try:
+        pairs = tuple((str(source), str(target)) for source, target in noted["pairs"])
+        return pairs, {str(language): str(tag) for language, tag in noted["tags"].items()}
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise ImportRefused(path, ["`attentive` in config.json lacks pairs and tags"]) from None
+
+
+def _write(folder: ModelFolder, imported: Imported) -> ModelFolder:
+    """Write the folder and read it back: what a server could not load is refused here."""
+    with torch.device("meta"):
+        transformer = Transformer(imported.config)
+    transformer.load_state_dict(imported.tensors, assign=True)
+    save_model(folder, transformer)
+    files = folder.tokenizer
+    (folder.path / files.source).write_bytes(imported.source_pieces)
+    (folder.path / files.target).write_bytes(imported.target_pieces)
+    _write_vocabulary(folder.path / "vocab.json", imported.vocabulary)
+    if files.target_vocabulary is not None and imported.target_vocabulary is not None:
+        _write_vocabulary(folder.path / files.target_vocabulary, imported.target_vocabulary)
+    (folder.path / "README.md").write_text(_card(folder), encoding="utf-8")
+    written = read_folder(folder.path)
+    written.load_tokenizer()
+    load_model(written)
+    return written
+
+
+def _move(written: Path, target: Path, aside: Path) -> None:
+    """Put the new folder in its place; what was there stays there if that fails."""
+    if target.exists():
+        target.rename(aside)
+    try:
+        written.rename(target)
+    except OSError:
+        if aside.exists():
+            aside.rename(target)
+        raise
+
+
+def _write_vocabulary(file: Path, vocabulary: dict[str, int]) -> None:
+    ordered = dict(sorted(vocabulary.items(), key=lambda entry: entry[1]))
+    file.write_text(json.dumps(ordered, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _card(folder: ModelFolder) -> str:
+    """Model card: front matter as the Hugging Face hub reads it, then what people want to know."""
+    config = folder.model
+    languages = "\n".join(f"- {code}" for code in folder.languages)
+    pairs = ", ".join(f"{source}-{target}" for source, target in folder.pairs)
+    return f"""---
+license: {folder.license}
+language:
+{languages}
+pipeline_tag: translation
+---
+
+# {folder.name}
+
+A Marian model, imported unchanged: the same numbers in another layout.
+
+- **Origin:** {folder.origin}
+- **Licence:** {folder.license}. It covers the weights; the origin's model card names the data they were trained on.
+- **Translates:** {pairs}
+- **Shape:** {config.encoder_layers}+{config.decoder_layers} layers, d_model {config.d_model}, {config.heads} heads, \
+feed-forward {config.d_ff} ({config.activation}), {config.norm}-norm, {config.vocab_size} target tokens, \
+at most {config.max_length} tokens a sentence
+"""

@@ -1,0 +1,1 @@
+"""Import from Marian's own layout."""

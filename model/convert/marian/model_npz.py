@@ -1,0 +1,228 @@
+"""Import from Marian's own layout: decoder.yml, model .npz, vocab.yml, source.spm and target.spm."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Container
+from pathlib import Path
+from typing import Any
+
+import yaml
+from torch import Tensor
+
+from model.config import ConfigError, ModelConfig
+from model.convert.marian.npz_archive import Archive
+from model.convert.source_files import (
+    MAX_VOCABULARY_BYTES,
+    Imported,
+    ImportRefused,
+    Languages,
+    check_vocabulary,
+    plain_name,
+    read_card,
+    read_object,
+    read_sentencepiece,
+    read_text,
+)
+from model.convert.tensor_names import Part, parts
+from model.convert.vocabulary import parse_vocab_yml
+
+_ACTIVATIONS = {"relu": "relu", "swish": "swish"}
+_MAX_LENGTH = 512
+"""Marian's sinusoids have no end; OPUS-MT's models were trained on sentences of at most 500 pieces."""
+_NORMS = {
+    ("", "dan", ""): "post",
+    ("n", "da", "n"): "pre",
+}
+"""(transformer-preprocess, transformer-postprocess, transformer-postprocess-top) -> where the norm is."""
+
+
+def read_npz(path: Path) -> Imported:
+    """Read a model as Marian stores it. Raises ImportRefused with every reason found.
+
+    The decoder starts from the zero embedding, so no padding token is needed. Nothing in the archive is unpickled.
+    """
+    decoder = read_object(path / "decoder.yml", yaml.safe_load)
+    models, vocabularies = decoder.get("models"), decoder.get("vocabs")
+    if not isinstance(models, list) or len(models) != 1:
+        raise ImportRefused(path, ["decoder.yml does not name exactly one model (ensembles are not supported)"])
+    if not isinstance(vocabularies, list) or len(vocabularies) != 2:
+        raise ImportRefused(path, ["decoder.yml does not name two vocabularies"])
+    file = path / plain_name(path / "decoder.yml", models[0])
+    names = [plain_name(path / "decoder.yml", name) for name in vocabularies]
+    source, target = (_vocabulary(path / name) for name in names)
+    with contextlib.closing(Archive(file)) as arrays:
+        config = read_options(file, arrays.options(), len(source), len(target), source == target)
+        source = check_vocabulary(path / names[0], source, config.source_vocab_size or config.vocab_size)
+        target = check_vocabulary(path / names[1], target, config.vocab_size)
+        end = target["</s>"]
+        pad = min(end, (config.source_vocab_size or config.vocab_size) - 1)  # never read, but must be an id on both sides
+        config = config.replace(eos_id=end, unk_id=target["<unk>"], pad_id=pad, bos_id=end, decoder_start_id=end)
+        config, tensors = _translate(file, config, arrays)
+    license_, listed = read_card(path)
+    return Imported(
+        config=config,
+        tensors=tensors,
+        source_pieces=read_sentencepiece(path / "source.spm"),
+        target_pieces=read_sentencepiece(path / "target.spm"),
+        vocabulary=source,
+        target_vocabulary=None if source == target else target,
+        languages=Languages(listed=listed),
+        license=license_ or _license(path),
+    )
+
+
+def read_options(file: Path, options: dict[str, Any], source_size: int, target_size: int, one_vocabulary: bool) -> ModelConfig:
+    """Marian's training options as our shape. Raises ImportRefused with every reason why they cannot be."""
+    reasons = _unrepresentable(options)
+    tied = bool(options.get("tied-embeddings-all") or (options.get("tied-embeddings-src") and options.get("tied-embeddings")))
+    before, after, top = (
+        str(options.get(f"transformer-{place}") or "") for place in ("preprocess", "postprocess", "postprocess-top")
+    )
+    norm = _NORMS.get((before, after, top))
+    if norm is None:
+        reasons.append(
+            f"its residual layout ({before!r}, {after!r}, {top!r}) is neither post-norm ('', 'dan', '') "
+            "nor pre-norm ('n', 'da', 'n')"
+        )
+    if tied and not one_vocabulary:
+        reasons.append("its tied embeddings need one vocabulary, and the two files differ")
+    if reasons:
+        raise ImportRefused(file, reasons)
+    try:
+        sizes = options.get("dim-vocabs") or [source_size, target_size]
+        source, target = sizes
+        return ModelConfig(
+            vocab_size=target or target_size,
+            source_vocab_size=None if (source or source_size) == (target or target_size) else source or source_size,
+            d_model=options["dim-emb"],
+            heads=options["transformer-heads"],
+            d_ff=options["transformer-dim-ffn"],
+            encoder_layers=options["enc-depth"],
+            decoder_layers=options["dec-depth"],
+            dropout=options.get("transformer-dropout", 0.1),
+            norm="pre" if norm == "pre" else "post",
+            activation=_ACTIVATIONS[options["transformer-ffn-activation"]],  # type: ignore[arg-type]
+            positions="sinusoidal_half",
+            tied_embeddings=tied,
+            output_bias=not options.get("output-omit-bias", False),
+            max_length=_MAX_LENGTH,
+            zero_start_embedding=True,
+        )
+    except KeyError as error:
+        raise ImportRefused(file, [f"its options lack {error.args[0]}"]) from None
+    except (ConfigError, TypeError, ValueError) as error:
+        raise ImportRefused(file, [f"its options are invalid ({str(error).rstrip('.')})"]) from None
+
+
+def _unrepresentable(options: dict[str, Any]) -> list[str]:
+    """Options that change the computation in a way that we have no field for."""
+    expected = {
+        "type": "transformer", "transformer-decoder-autoreg": "self-attention", "transformer-no-projection": False,
+        "transformer-postprocess-emb": ("d", ""), "transformer-aan-depth": None, "transformer-tied-layers": [],
+        "transformer-depth-scaling": None, "factors-combine": None, "lemma-dim-emb": 0, "input-types": [], "ulr": False,
+        "transformer-ffn-depth": 2, "transformer-no-bias": False, "transformer-rms": False,
+        "transformer-no-affine": False, "transformer-disable-position": False,
+    }
+    ignored = ("transformer-aan-depth", "transformer-depth-scaling", "factors-combine")
+    reasons = []
+    for name, right in expected.items():
+        value = options.get(name)
+        if name in ignored or value is None or value == right or (isinstance(right, tuple) and value in right):
+            continue
+        reasons.append(f"option {name} is {value!r}")
+    if options.get("transformer-ffn-activation") not in _ACTIVATIONS:
+        reasons.append(f"option transformer-ffn-activation is {options.get('transformer-ffn-activation')!r}")
+    dims = {"dec": options.get("transformer-decoder-dim-ffn"), "ffn": options.get("transformer-dim-ffn")}
+    if dims["dec"] and dims["dec"] != dims["ffn"]:
+        reasons.append("encoder and decoder have feed-forward layers of different width")
+    return reasons
+
+
+def _translate(file: Path, config: ModelConfig, arrays: Archive) -> tuple[ModelConfig, dict[str, Tensor]]:
+    """Our tensors from Marian's, and what they tell about the shape."""
+    wanted = _wanted(config, arrays)
+    present = set(arrays.members)
+    reasons = [f"{name} is missing" for name in wanted if name not in present]
+    extra = present - set(wanted) - {"Wpos"}
+    reasons += [f"{name} is not a tensor of this architecture" for name in sorted(extra) if not name.startswith("special:")]
+    if reasons:
+        raise ImportRefused(file, reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"])
+    raw = {name: arrays.tensor(name, shape) for name, shape in wanted.items()}
+    tensors: dict[str, Tensor] = {}
+    for part in parts(config):
+        weight, bias = raw[part.marian_weight], raw[part.marian_bias]
+        tensors[f"{part.ours}.weight"] = weight.T.contiguous() if part.linear else weight.reshape(-1).clone()
+        tensors[f"{part.ours}.bias"] = bias.reshape(-1).clone()
+    tensors.update(_embeddings(config, raw))
+    if "Wpos" in present:
+        table = arrays.tensor("Wpos", (None, config.d_model))
+        tensors["positions.weight"] = table
+        config = config.replace(positions="learned", max_length=table.shape[0])
+    return config, tensors
+
+
+def _wanted(config: ModelConfig, arrays: Archive) -> dict[str, tuple[int, ...]]:
+    """Name -> shape of every array of this model, under the names that its kind of tying uses."""
+    width, target = config.d_model, config.vocab_size
+    shapes: dict[str, tuple[int, ...]] = {}
+    source, written = _embedding_names(arrays.members)
+    shapes[source] = (config.source_vocab_size or target, width)
+    shapes[written] = (target, width)
+    if not config.tied_embeddings:
+        for name, shape in (("decoder_ff_logit_out_Wt", (target, width)), ("decoder_ff_logit_out_W", (width, target))):
+            if name in arrays.members:
+                shapes[name] = shape
+    if config.output_bias:
+        shapes["decoder_ff_logit_out_b"] = (1, target)
+    for part in parts(config):
+        inputs, outputs = _sizes(part, config)
+        shapes[part.marian_weight] = (inputs, outputs) if part.linear else (1, width)
+        shapes[part.marian_bias] = (1, outputs)
+    return shapes
+
+
+def _embedding_names(names: Container[str]) -> tuple[str, str]:
+    """Source and target embedding: one matrix for both, or one for each."""
+    return ("Wemb", "Wemb") if "Wemb" in names else ("encoder_Wemb", "decoder_Wemb")
+
+
+def _sizes(part: Part, config: ModelConfig) -> tuple[int, int]:
+    if part.ours.endswith("inner"):
+        return config.d_model, config.d_ff
+    return (config.d_ff if part.ours.endswith("outer") else config.d_model), config.d_model
+
+
+def _embeddings(config: ModelConfig, raw: dict[str, Tensor]) -> dict[str, Tensor]:
+    tensors = {}
+    if config.output_bias:
+        tensors["output_bias"] = raw["decoder_ff_logit_out_b"].reshape(-1).clone()
+    source, written = _embedding_names(raw)
+    target = raw[written]
+    if config.tied_embeddings:
+        return {**tensors, "embedding.weight": target.clone()}
+    head = raw.get("decoder_ff_logit_out_Wt", target)
+    if "decoder_ff_logit_out_W" in raw:
+        head = raw["decoder_ff_logit_out_W"].T
+    return {
+        **tensors,
+        "embedding.weight": target.clone(),
+        "source_embedding.weight": raw[source].clone(),
+        "projection.weight": head.clone().contiguous(),
+    }
+
+
+def _vocabulary(file: Path) -> dict[str, int]:
+    text = read_text(file, MAX_VOCABULARY_BYTES)
+    try:
+        return parse_vocab_yml(text)
+    except ValueError as error:
+        raise ImportRefused(file, [str(error)]) from None
+
+
+def _license(path: Path) -> str:
+    """OPUS-MT's archives carry the licence as a text."""
+    file = path / "LICENSE"
+    if file.is_file() and "Attribution 4.0 International" in read_text(file)[:2000]:
+        return "cc-by-4.0"
+    return ""

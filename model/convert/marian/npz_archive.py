@@ -1,0 +1,81 @@
+"""An .npz file opened without trust."""
+
+from __future__ import annotations
+
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import yaml
+from numpy.lib import format as npy
+from torch import Tensor
+
+from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused
+
+Shape = tuple[int | None, ...]
+_OPTIONS = "special:model.yml"
+_FLOATING = (np.dtype("float32"), np.dtype("float16"))
+_MAX_COMPRESSION = 4
+"""Weights barely compress: an archive that unpacks to more than this many times its size is an attack."""
+
+
+class Archive:
+    """Arrays of an .npz: one is read only when its header matches what is asked for, and nothing is ever unpickled."""
+
+    def __init__(self, file: Path) -> None:
+        self._file = file
+        try:
+            self._zip = zipfile.ZipFile(file)
+        except (OSError, zipfile.BadZipFile, ValueError):
+            raise ImportRefused(file, ["the file is not readable as .npz"]) from None
+        members = {info.filename.removesuffix(".npy"): info for info in self._zip.infolist()}
+        if sum(info.file_size for info in members.values()) > _MAX_COMPRESSION * max(1, file.stat().st_size):
+            raise ImportRefused(file, ["the archive claims to hold far more than its size"])
+        self.members = members
+
+    def options(self) -> dict[str, Any]:
+        """Marian's own options, stored as bytes of YAML."""
+        if _OPTIONS not in self.members:
+            raise ImportRefused(self._file, [f"it lacks {_OPTIONS}"])
+        if self.members[_OPTIONS].file_size > MAX_TEXT_BYTES:
+            raise ImportRefused(self._file, [f"{_OPTIONS} is larger than {MAX_TEXT_BYTES} bytes"])
+        array = self._array(_OPTIONS, (None,), (np.dtype("int8"), np.dtype("uint8")))
+        try:
+            options = yaml.safe_load(array.tobytes().rstrip(b"\0").decode("utf-8"))
+        except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
+            raise ImportRefused(self._file, [f"{_OPTIONS} is not YAML"]) from None
+        if not isinstance(options, dict):
+            raise ImportRefused(self._file, [f"{_OPTIONS} does not hold an object"])
+        return options
+
+    def tensor(self, name: str, shape: Shape) -> Tensor:
+        """The array `name`, finite, of `shape`, in which None fits any size."""
+        tensor = torch.from_numpy(self._array(name, shape, _FLOATING))
+        if not torch.isfinite(tensor).all():
+            raise ImportRefused(self._file, [f"{name} holds numbers that are not finite"])
+        return tensor
+
+    def _array(self, name: str, shape: Shape, dtypes: tuple[np.dtype[Any], ...]) -> np.ndarray[Any, Any]:
+        info = self.members[name]
+        try:
+            with self._zip.open(info) as member:
+                version = npy.read_magic(member)
+                read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
+                found, fortran, dtype = read(member)
+                if dtype not in dtypes or fortran:
+                    raise ImportRefused(self._file, [f"{name} is {dtype}, not {' or '.join(map(str, dtypes))} in C order"])
+                if len(found) != len(shape) or any(want not in (None, size) for size, want in zip(found, shape, strict=True)):
+                    raise ImportRefused(self._file, [f"{name} has shape {found}, the options ask for {shape}"])
+                data = member.read(info.file_size)
+        except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
+            if isinstance(error, ImportRefused):
+                raise
+            raise ImportRefused(self._file, [f"{name} is truncated or broken"]) from None
+        if len(data) != int(np.prod(found, dtype=np.int64)) * dtype.itemsize:
+            raise ImportRefused(self._file, [f"{name} is truncated"])
+        return np.frombuffer(bytearray(data), dtype=dtype).reshape(found)
+
+    def close(self) -> None:
+        self._zip.close()

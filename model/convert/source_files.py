@@ -1,0 +1,139 @@
+"""What importers share: the result of reading a foreign model, refusals, and reading files nobody vouches for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import yaml
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.model_folder import FolderError
+
+MAX_TEXT_BYTES = 1_000_000
+MAX_VOCABULARY_BYTES = 64_000_000
+MAX_SENTENCEPIECE_BYTES = 64_000_000
+SUPPRESSED = -60_000.0
+"""Output bias of a token that must never be written; finite in float16, far below any logit."""
+
+
+class ImportRefused(FolderError):
+    """A foreign model that cannot be imported; `reasons` lists why, the message is one sentence."""
+
+    def __init__(self, path: Path, reasons: Sequence[str]) -> None:
+        super().__init__(f"{path} cannot be imported: {'; '.join(reasons)}.")
+        self.reasons = tuple(reasons)
+
+
+@dataclass(frozen=True, slots=True)
+class Languages:
+    """What the files say about languages: codes as they write them, none where they say nothing."""
+
+    source: str | None = None
+    target: str | None = None
+    listed: tuple[str, ...] = ()
+    """Languages that the model card lists, source and target alike."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Imported:
+    """A foreign model in our terms. `tensors` are named as the state of our Transformer; SentencePiece models are the
+    files' bytes; vocabularies map pieces to ids. `exported` is what our own export noted about the folder it came from."""
+
+    config: ModelConfig
+    tensors: dict[str, Tensor]
+    source_pieces: bytes
+    target_pieces: bytes
+    vocabulary: dict[str, int]
+    target_vocabulary: dict[str, int] | None
+    languages: Languages
+    license: str
+    exported: dict[str, Any] | None = None
+
+
+def read_bytes(path: Path, most: int) -> bytes:
+    """The file's bytes. Raises ImportRefused where it cannot be read or is larger than `most` bytes."""
+    try:
+        with path.open("rb") as file:
+            data = file.read(most + 1)
+    except OSError as error:
+        raise ImportRefused(path, [f"the file cannot be read ({error.strerror or error})"]) from None
+    if len(data) > most:
+        raise ImportRefused(path, [f"the file is larger than {most} bytes"])
+    return data
+
+
+def read_text(path: Path, most: int = MAX_TEXT_BYTES) -> str:
+    try:
+        return read_bytes(path, most).decode("utf-8")
+    except UnicodeDecodeError:
+        raise ImportRefused(path, ["the file is not UTF-8 text"]) from None
+
+
+def read_object(path: Path, parse: Callable[[str], Any] = json.loads, most: int = MAX_TEXT_BYTES) -> dict[str, Any]:
+    """A JSON (or, with yaml.safe_load, YAML) file that holds an object."""
+    text = read_text(path, most)
+    try:
+        fields = parse(text)
+    except (ValueError, RecursionError, yaml.YAMLError):
+        raise ImportRefused(path, ["the file is not well-formed"]) from None
+    if not isinstance(fields, dict):
+        raise ImportRefused(path, ["the file does not hold an object"])
+    return fields
+
+
+def read_sentencepiece(path: Path) -> bytes:
+    """Bytes of a SentencePiece model that loads."""
+    data = read_bytes(path, MAX_SENTENCEPIECE_BYTES)
+    try:
+        sentencepiece.SentencePieceProcessor().LoadFromSerializedProto(data)
+    except (RuntimeError, ValueError, TypeError):
+        raise ImportRefused(path, ["the file is not a SentencePiece model"]) from None
+    return data
+
+
+def check_vocabulary(path: Path, vocabulary: dict[str, Any], size: int) -> dict[str, int]:
+    """Piece -> id, ids below `size` and each used once, in the order of ids."""
+    ids = list(vocabulary.values())
+    if not all(type(i) is int and 0 <= i < size for i in ids):
+        raise ImportRefused(path, [f"the vocabulary has an id that is not an integer below the model's {size} tokens"])
+    if len(set(ids)) != len(ids):
+        raise ImportRefused(path, ["the vocabulary gives one id to two pieces"])
+    for piece in ("</s>", "<unk>"):
+        if piece not in vocabulary:
+            raise ImportRefused(path, [f"the vocabulary lacks {piece}"])
+    return dict(sorted(vocabulary.items(), key=lambda entry: int(entry[1])))
+
+
+def plain_name(path: Path, name: Any) -> str:
+    """`name` if it is a file name and leads nowhere else."""
+    if not isinstance(name, str) or Path(name).name != name or name in ("", ".", "..") or "\\" in name or "\0" in name:
+        raise ImportRefused(path, [f"it names {name!r}, which is not a plain file name"])
+    return name
+
+
+def read_card(path: Path) -> tuple[str, tuple[str, ...]]:
+    """Licence and languages that the front matter of the model card (README.md) states; empty where it says nothing."""
+    file = path / "README.md"
+    if not file.is_file():
+        return "", ()
+    head, _, rest = read_text(file).partition("---\n")
+    matter, closed, _ = rest.partition("\n---")
+    if head.strip() or not closed:
+        return "", ()
+    try:
+        fields = yaml.safe_load(matter)
+    except (yaml.YAMLError, RecursionError, ValueError):
+        return "", ()
+    if not isinstance(fields, dict):
+        return "", ()
+    listed = fields.get("language") or []
+    codes = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
+    stated = fields.get("license")
+    spoken = ("no" if code is False else code for code in codes)  # YAML reads Norwegian as a refusal
+    return stated if isinstance(stated, str) else "", tuple(code for code in spoken if isinstance(code, str))

@@ -1,0 +1,90 @@
+"""Pieces of a model folder by id, and Marian's vocabulary files."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+
+import sentencepiece
+
+from model.model_folder import FolderError, ModelFolder
+from model.tokenizer import load_vocabulary
+
+_DOUBLE_QUOTED = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "a": "\a", "b": "\b", "f": "\f", "v": "\v", "e": "\x1b"}
+_ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+
+
+def folder_vocabularies(folder: ModelFolder) -> tuple[dict[str, int], dict[str, int]]:
+    """Source and target vocabulary, piece -> id, of a model folder. Raises FolderError where a file cannot be read."""
+    files = folder.tokenizer
+    try:
+        source = _vocabulary(folder.path, files.vocabulary, files.source)
+        if files.target_vocabulary is not None:
+            return source, load_vocabulary(folder.path / files.target_vocabulary)
+        target = source if files.vocabulary is not None else _vocabulary(folder.path, None, files.target)
+    except (OSError, ValueError, RuntimeError) as error:
+        raise FolderError(f"The tokenizer of {folder.path.name} cannot be read: {error}") from None
+    return source, target
+
+
+def folder_pieces(folder: ModelFolder) -> tuple[list[str], list[str]]:
+    """Source and target pieces by id, as long as the model's vocabularies; ids that no piece has are named <unused-i>."""
+    source, target = folder_vocabularies(folder)
+    config = folder.model
+    return by_id(source, config.source_vocab_size or config.vocab_size), by_id(target, config.vocab_size)
+
+
+def by_id(vocabulary: Mapping[str, int], size: int) -> list[str]:
+    """Pieces in the order of their ids, `size` of them."""
+    pieces = [f"<unused-{i}>" for i in range(size)]
+    for piece, i in vocabulary.items():
+        if i < size:
+            pieces[i] = piece
+    return pieces
+
+
+def _vocabulary(path: Path, vocabulary: str | None, pieces: str) -> dict[str, int]:
+    return load_vocabulary(path / vocabulary) if vocabulary is not None else sentencepiece_vocabulary(path / pieces)
+
+
+def sentencepiece_vocabulary(path: Path) -> dict[str, int]:
+    """SentencePiece's own numbering, piece -> id. Raises OSError or RuntimeError where the file is none."""
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+    return {processor.id_to_piece(i): i for i in range(processor.get_piece_size())}
+
+
+def parse_vocab_yml(text: str) -> dict[str, int]:
+    """Marian's vocab.yml: one `piece: id` a line, the piece plain or quoted, or `? piece` and `: id` on two lines.
+
+    Marian writes pieces that are not valid YAML keys, so this reads lines and no YAML. Raises ValueError naming the line.
+    """
+    vocabulary: dict[str, int] = {}
+    waiting: str | None = None
+    for number, ended in enumerate(text.split("\n"), 1):
+        line = ended.rstrip("\r")
+        if not line or (waiting is None and line in ("---", "...")):
+            continue
+        if waiting is None and line.startswith("? "):
+            waiting = line[2:]
+            continue
+        key, colon, value = (waiting, ":", line[1:]) if waiting is not None else line.rpartition(":")
+        waiting = None
+        if not colon or not value.strip().isdecimal():
+            raise ValueError(f"line {number} is not `piece: id`")
+        vocabulary[_unquote(key)] = int(value)
+    return vocabulary
+
+
+def _unquote(key: str) -> str:
+    if _DOUBLE_QUOTED.fullmatch(key):
+        return _ESCAPE.sub(_unescape, key[1:-1])
+    if len(key) >= 2 and key[0] == key[-1] == "'":
+        return key[1:-1].replace("''", "'")
+    return key
+
+
+def _unescape(match: re.Match[str]) -> str:
+    code = match[1] or match[2] or match[3]
+    return chr(int(code, 16)) if code else _ESCAPES.get(match[4], match[4])

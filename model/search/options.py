@@ -1,0 +1,71 @@
+"""What one caller may ask of one decoding: shared by search, the worker's protocol and the API. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+LengthNormalization = Literal["gnmt", "average"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DecodingOptions:
+    """How to decode one sequence.
+
+    `beam_size` 1 is greedy. `length_penalty` is alpha; "gnmt" divides the summed log-probability by
+    ((5 + length) / 6) ** alpha (Wu et al. 2016, equation 14), "average" by length ** alpha (Hugging Face, CTranslate2).
+    `early_stopping` ends a beam search at `beam_size` finished hypotheses, though a longer one might still be better.
+    `max_length` bounds generated tokens, end of sentence included; None means source length + 50 (the paper, section 6.1).
+    `hypotheses` is n of the n-best list, at most `beam_size`. `prefix` holds target ids that are forced first.
+    `target` holds a whole target (without end of sentence) that is only scored: forced decoding.
+    `no_repeat_ngram_size` n > 0 forbids any n tokens to stand in a target twice (Hugging Face, CTranslate2). `loop_guard`
+    decodes a sentence again under such a rule when its target loops, and changes nothing else (model/search/ngram_blocking.py).
+    `masked_heads` switches heads off: (kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0.
+    `trace` asks for the candidates of every step (a bounded number), for looking inside.
+    """
+
+    beam_size: int = 1
+    length_penalty: float = 0.6
+    normalization: LengthNormalization = "gnmt"
+    early_stopping: bool = False
+    max_length: int | None = None
+    hypotheses: int = 1
+    prefix: tuple[int, ...] = ()
+    target: tuple[int, ...] | None = None
+    no_repeat_ngram_size: int = 0
+    loop_guard: bool = False
+    masked_heads: tuple[tuple[str, int, int], ...] = ()
+    trace: bool = False
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.beam_size <= 32:
+            raise ValueError(f"beam_size must be between 1 and 32, not {self.beam_size}.")
+        if not 1 <= self.hypotheses <= self.beam_size:
+            raise ValueError(f"hypotheses must be between 1 and beam_size {self.beam_size}, not {self.hypotheses}.")
+        if self.max_length is not None and self.max_length < 1:
+            raise ValueError(f"max_length must be at least 1, not {self.max_length}.")
+        if self.no_repeat_ngram_size < 0:
+            raise ValueError(f"no_repeat_ngram_size must be at least 0, not {self.no_repeat_ngram_size}.")
+        if not 0.0 <= self.length_penalty <= 5.0:
+            raise ValueError(f"length_penalty must be between 0 and 5, not {self.length_penalty}.")
+
+
+@dataclass(frozen=True, slots=True)
+class TraceStep:
+    """One decoding step of one sentence. `beams[i]` lists the candidates (token, log-probability of the token) of row i;
+    `chosen` lists the surviving rows as (parent row, token, summed log-probability); `finished` those that ended here."""
+
+    beams: tuple[tuple[tuple[int, float], ...], ...]
+    chosen: tuple[tuple[int, int, float], ...]
+    finished: tuple[tuple[int, int, float], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Hypothesis:
+    """One finished target. `tokens` without start and end of sentence; `token_scores` are natural log-probabilities, one per
+    generated token, the end of sentence included when it was reached; `score` is their sum after length normalisation."""
+
+    tokens: tuple[int, ...]
+    token_scores: tuple[float, ...]
+    score: float
+    finish_reason: Literal["stop", "length"]

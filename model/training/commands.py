@@ -1,0 +1,115 @@
+"""What the training commands do: prepare data, train, average checkpoints, package a model folder."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+import signal
+from pathlib import Path
+
+import sentencepiece
+import torch
+from torch import distributed
+
+from model.checkpoint import save_model
+from model.model_folder import ModelFolder, TokenizerFiles
+from model.training.data.augment import shared_names
+from model.training.data.corpus import train_vocabulary
+from model.training.data.shards import Shard, tokenise
+from model.training.loop.checkpoint import average, checkpoints
+from model.training.loop.curve import draw_curve
+from model.training.loop.hardware import ranks
+from model.training.loop.manifest import has_manifest
+from model.training.loop.trainer import NAMES, Trainer, model_config
+from model.training.plan import describe
+from model.training.recipe import Recipe
+from model.transformer import Transformer
+
+
+def prepare(recipe: Recipe, folder: Path) -> None:
+    """Vocabulary, training shard, names and development shard in `folder`; files that exist are kept."""
+    folder.mkdir(parents=True, exist_ok=True)
+    tokenizer = folder / "tokenizer.model"
+    if not tokenizer.exists():
+        print(f"Training a vocabulary of {recipe.vocabulary.size} pieces.")
+        train_vocabulary(recipe, folder)
+    if not has_manifest(folder, "pairs"):
+        shard = tokenise(recipe, tokenizer)
+        print(f"{len(shard.group)} pairs, {len(shard.english)} English and {len(shard.other)} other tokens.")
+        shard.save(folder, "pairs")
+    if recipe.data.augment.get("names") and not (folder / NAMES).exists():
+        processor = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
+        names = shared_names(Shard.load(folder, "pairs"), processor)
+        (folder / NAMES).write_text(json.dumps(names, ensure_ascii=False), encoding="utf-8")
+    if recipe.data.development and not has_manifest(folder, "development"):
+        data = dataclasses.replace(recipe.data, files=recipe.data.development, weights={}, default_weight=1.0)
+        tokenise(dataclasses.replace(recipe, data=data), tokenizer).save(folder, "development")
+
+
+def plan(recipe: Recipe, folder: Path, speed: float | None = None) -> str:
+    """Prepare, and describe an epoch; see `plan.describe`."""
+    prepare(recipe, folder)
+    return describe(Shard.load(folder, "pairs"), recipe, speed)
+
+
+def train(recipe: Recipe, folder: Path, peak: float | None = None) -> None:
+    """Prepare, then train or resume until the recipe's budget is used up. Under torchrun rank 0 prepares for all. On
+    SIGTERM a checkpoint is written first."""
+    rank, count = ranks()
+    if count > 1:
+        distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
+    if rank == 0:
+        prepare(recipe, folder)
+    if count > 1:
+        distributed.barrier()
+    trainer = Trainer(recipe, folder, peak)
+    signal.signal(signal.SIGTERM, lambda *_: trainer.stop())
+    trainer.run()
+    if count > 1:
+        distributed.barrier()
+        distributed.destroy_process_group()
+
+
+def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, last: int = 5) -> None:
+    """Write a model folder: averaged weights, config, tokenizer, the recipe, the learning curve and the log it was drawn from."""
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+    config = model_config(recipe, processor)
+    transformer = Transformer(config)
+    transformer.load_state_dict(average(checkpoints(folder)[-last:]))
+    served = ModelFolder(
+        path=weights,
+        name=recipe.name,
+        model=config,
+        pairs=tuple(recipe.directions),
+        tags={language: f">>{language}<<" for language in recipe.languages},
+        license="CC-BY-4.0",
+        origin="Trained with model.training; see README.md and recipe.toml.",
+        tokenizer=TokenizerFiles(),
+    )
+    # float16 halves the folder; its rounding is far below that of int8.
+    save_model(served, transformer.eval(), dtype=torch.float16)
+    shutil.copyfile(folder / "tokenizer.model", weights / "tokenizer.model")
+    shutil.copyfile(recipe_file, weights / "recipe.toml")
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    draw_curve(lines, weights / "curve.svg")
+    (weights / "training.json").write_text(json.dumps(_summary(lines, folder), indent=2) + "\n", encoding="utf-8")
+
+
+def _summary(lines: list[dict[str, float]], folder: Path) -> dict[str, object]:
+    """Steps, tokens and time of the training, and its development losses, for the model card."""
+    shard = Shard.load(folder, "pairs")
+    counts = torch.bincount(torch.from_numpy(shard.group.astype("int64")), minlength=len(shard.groups)).tolist()
+    speeds = sorted(line["tokens_per_second"] for line in lines if "tokens_per_second" in line)
+    return {
+        "steps": lines[-1]["step"],
+        "epochs": lines[-1]["epoch"],
+        "target_tokens": lines[-1]["tokens"],
+        "hours": round(lines[-1]["seconds"] / 3600, 2),
+        "median_target_tokens_per_second": speeds[len(speeds) // 2] if speeds else None,
+        "development_loss": [
+            {"tokens": line["tokens"], "loss": round(line["development_loss"], 4)}
+            for line in lines if "development_loss" in line
+        ],
+        "pairs": dict(zip(shard.groups, counts, strict=True)),
+    }

@@ -1,0 +1,39 @@
+"""How often every pair is seen: weights of sources, scales of directions, and a temperature between directions."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.training.data.corpus import weight_of
+from model.training.data.shards import Shard
+from model.training.recipe import Recipe
+
+
+def rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
+    """How often per epoch a pair of each group is seen from English and into English: (G, 2).
+
+    With `temperature` T, directions of n tokens share an epoch as n^(1/T): 1 leaves them as they are, larger values
+    repeat the small ones (Arivazhagan et al. 2019, section 4.2). The largest direction stays as it is.
+    """
+    found = np.zeros((len(shard.groups), 2))
+    languages = [name.rsplit(":", 1)[1] for name in shard.groups]
+    for i, (name, language) in enumerate(zip(shard.groups, languages, strict=True)):
+        weight = weight_of(recipe, name.rsplit(":", 1)[0], language)
+        for way, direction in enumerate((f"en-{language}", f"{language}-en")):
+            found[i, way] = weight * float(recipe.data.directions.get(direction, 1.0))
+    if recipe.data.temperature == 1.0:
+        return found
+    tokens = found * target_tokens(shard)
+    totals = {language: tokens[[i for i, one in enumerate(languages) if one == language]].sum(0) for language in languages}
+    largest = max(float(total.max()) for total in totals.values())
+    for i, language in enumerate(languages):
+        share = np.maximum(totals[language], 1.0) / largest
+        found[i] *= share ** (1.0 / recipe.data.temperature - 1.0)
+    return found
+
+
+def target_tokens(shard: Shard) -> NDArray[np.float64]:
+    """Target tokens of each group, ends of sentence included, from English and into English: (G, 2)."""
+    sides = (np.diff(shard.other_at) + 1, np.diff(shard.english_at) + 1)
+    return np.stack([np.bincount(shard.group, side, len(shard.groups)) for side in sides], axis=1)

@@ -1,0 +1,99 @@
+"""BLEU and chrF of a backend per translation direction: what validation logs and what benchmarks print."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
+
+from model.config import ModelConfig
+from model.search.base import Backend, translate
+from model.search.options import DecodingOptions
+from model.tokenizer import Tokenizer
+
+Direction = tuple[str, str]
+"""(source language, target language), as codes."""
+
+_TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
+"""sacrebleu's tokenizer for targets that are not written with spaces; the rest take 13a."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scores:
+    """Corpus BLEU and chrF (0 to 100) over `sentences`, with the sacrebleu signatures that make them comparable."""
+
+    bleu: float
+    chrf: float
+    sentences: int
+    bleu_signature: str
+    chrf_signature: str
+
+
+@dataclass(frozen=True, slots=True)
+class Translations:
+    """Texts in the order of the sources; `tokens` generated in all, ends of sentence included; `cut` sources were longer than
+    the model reads and lost their end; `unfinished` targets ran into the length limit."""
+
+    texts: tuple[str, ...]
+    tokens: int
+    cut: int
+    unfinished: int
+
+
+def score(hypotheses: Sequence[str], references: Sequence[str], target: str) -> Scores:
+    """Corpus scores of `hypotheses` against one reference each, in language `target`. Raises ValueError when there are none."""
+    if not hypotheses or len(hypotheses) != len(references):
+        raise ValueError(f"{len(hypotheses)} translations cannot be scored against {len(references)} references.")
+    bleu, chrf = BLEU(tokenize=_TOKENIZERS.get(target.split("-")[0], "13a")), CHRF()
+    bleu_score, chrf_score = bleu.corpus_score(hypotheses, [references]), chrf.corpus_score(hypotheses, [references])
+    return Scores(
+        bleu=float(bleu_score.score), chrf=float(chrf_score.score), sentences=len(hypotheses),
+        bleu_signature=str(bleu.get_signature()), chrf_signature=str(chrf.get_signature()),
+    )  # fmt: skip
+
+
+def translate_texts(
+    backend: Backend,
+    tokenizer: Tokenizer,
+    config: ModelConfig,
+    texts: Sequence[str],
+    target: str,
+    options: DecodingOptions,
+    on_done: Callable[[int], None] = lambda number: None,
+) -> Translations:
+    """Translate one sentence per text into language `target`. Sources over the model's maximum lose their end (counted)."""
+    sources = [tokenizer.encode(text, target).ids for text in texts]
+    limit = config.max_length
+    fitting = [ids if len(ids) <= limit else (*ids[: limit - 1], config.eos_id) for ids in sources]
+    found = translate(
+        backend, fitting, options,
+        start=config.decoder_start_id, end=config.eos_id, max_length=limit, on_done=on_done,
+    )  # fmt: skip
+    best = [hypotheses[0] for hypotheses in found]
+    return Translations(
+        texts=tuple(tokenizer.decode(hypothesis.tokens) for hypothesis in best),
+        tokens=sum(len(hypothesis.token_scores) for hypothesis in best),
+        cut=sum(len(ids) > limit for ids in sources),
+        unfinished=sum(hypothesis.finish_reason == "length" for hypothesis in best),
+    )
+
+
+def score_directions(
+    backend: Backend,
+    tokenizer: Tokenizer,
+    config: ModelConfig,
+    pairs: Mapping[Direction, Sequence[tuple[str, str]]],
+    options: DecodingOptions,
+) -> dict[Direction, Scores]:
+    """Translate the sources of each direction's (source text, reference) pairs and score them against the references."""
+    return {
+        direction: score(
+            translate_texts(backend, tokenizer, config, [source for source, _ in texts], direction[1], options).texts,
+            [reference for _, reference in texts],
+            direction[1],
+        )
+        for direction, texts in pairs.items()
+        if texts
+    }

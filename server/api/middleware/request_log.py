@@ -1,0 +1,105 @@
+"""The outermost layer: request id, one log line and one metric per request, and an answer whatever happens inside."""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import time
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.api.errors import ErrorWriter
+from server.observability.logging import request_id, tell
+from server.observability.metrics import Metrics
+
+log = logging.getLogger("server.access")
+ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+CLIENT_CLOSED = 499
+"""What the log and the metrics call a request whose client went away before the answer (nginx's number)."""
+FIXED_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+]
+FIXED_AND_NO_PAGE = [*FIXED_HEADERS, (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")]
+
+
+class Observe:
+    """Gives each request an id (the caller's `X-Request-Id` where it is a short plain word), and sees it to its end."""
+
+    def __init__(self, app: ASGIApp, metrics: Metrics, writer: ErrorWriter) -> None:
+        self.app = app
+        self.metrics = metrics
+        self.writer = writer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self.app(scope, receive, send)
+            return
+        began = time.perf_counter()
+        identity = identified(scope)
+        token = request_id.set(identity)
+        status = CLIENT_CLOSED
+        closed = False
+
+        def close() -> None:
+            nonlocal closed
+            if not closed:
+                closed = True
+                self._close(scope, status, time.perf_counter() - began, identity)
+
+        async def observed(message: Message) -> None:
+            nonlocal status
+            if message["type"] == "http.response.start":
+                status = message["status"]
+                headers = message.setdefault("headers", [])
+                names = (b"x-request-id", b"x-trace-id") if scope["path"].startswith("/v2/") else (b"x-request-id",)
+                ids = [(name, identity.encode()) for name in names]  # DeepL's clients know the second name
+                message["headers"] = [*headers, *ids, *missing(headers)]
+            elif not message.get("more_body", False):
+                close()  # before the last of the answer goes out, so that whoever has it finds it counted
+            await send(message)
+
+        try:
+            try:
+                await self.app(scope, receive, observed)
+            except Exception as error:
+                if status != CLIENT_CLOSED:  # part of the answer is out: all that is left is to break it off
+                    self.writer.response(scope["path"], error)
+                    raise
+                await self.writer.response(scope["path"], error)(scope, receive, observed)
+        finally:
+            close()
+            request_id.reset(token)
+
+    def _close(self, scope: Scope, status: int, seconds: float, identity: str) -> None:
+        route = getattr(scope.get("route"), "path", "unmatched")
+        method = scope["method"] if scope["method"] in METHODS else "other"
+        self.metrics.http(route, method, status, seconds)
+        quiet = route in ("/health", "/ready", "/metrics") and status < 400
+        details = {
+            "route": route,
+            "method": method,
+            "status": status,
+            "seconds": round(seconds, 6),
+            "request_id": identity,
+        }
+        tell(log, logging.DEBUG if quiet else logging.INFO, "request", details)
+
+
+def identified(scope: Scope) -> str:
+    for name, value in scope["headers"]:
+        if name == b"x-request-id":
+            text: str = value.decode("latin-1")
+            if ID.fullmatch(text):
+                return text
+    return os.urandom(16).hex()
+
+
+def missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """The fixed headers that the route did not set itself. What is no page is told that it may load and run nothing."""
+    present = {name.lower(): value for name, value in headers}
+    wanted = FIXED_HEADERS if present.get(b"content-type", b"").startswith(b"text/html") else FIXED_AND_NO_PAGE
+    return [header for header in wanted if header[0] not in present]

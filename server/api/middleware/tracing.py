@@ -1,0 +1,60 @@
+"""One OpenTelemetry span per request; this layer is there only when traces are asked for."""
+
+from __future__ import annotations
+
+import re
+import time
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from server.observability.telemetry import Telemetry
+
+QUIET = frozenset({"/health", "/ready", "/metrics"})
+"""Asked every few seconds by machines: not traced."""
+CONTEXT = (b"traceparent", b"tracestate")
+TIMING = re.compile(r"([a-z_]+);dur=([0-9.]+)")
+
+
+class Trace:
+    """Outermost of all: notes when a request came and how it was answered, and tells `telemetry` afterwards."""
+
+    def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
+        self.app = app
+        self.telemetry = telemetry
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] in QUIET:
+            await self.app(scope, receive, send)
+            return
+        clock = time.perf_counter_ns()
+        answer: dict[str, str | int | float] = {}
+
+        async def noted(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                answer.update(told(message))
+            await send(message)
+
+        try:
+            await self.app(scope, receive, noted)
+        finally:
+            ended = time.time_ns()
+            self._tell(scope, answer, ended - (time.perf_counter_ns() - clock), ended)
+
+    def _tell(self, scope: Scope, answer: dict[str, str | int | float], began: int, ended: int) -> None:
+        route = getattr(scope.get("route"), "path", "unmatched")
+        caller = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in CONTEXT}
+        attributes = {"http.request.method": scope["method"], "http.route": route, **answer}
+        status = answer.get("http.response.status_code", 0)
+        failed = isinstance(status, int) and status >= 500
+        self.telemetry.request(f"{scope['method']} {route}", caller, began, ended, attributes, failed)
+
+
+def told(start: Message) -> dict[str, str | int | float]:
+    """What the beginning of an answer says: status, request id, and the seconds of each part in Server-Timing."""
+    headers = {name.lower(): value.decode("latin-1") for name, value in start.get("headers", ())}
+    attributes: dict[str, str | int | float] = {"http.response.status_code": start["status"]}
+    if identity := headers.get(b"x-request-id"):
+        attributes["attentive.request_id"] = identity
+    for part, milliseconds in TIMING.findall(headers.get(b"server-timing", "")):
+        attributes[f"attentive.{part}_seconds"] = float(milliseconds) / 1000
+    return attributes

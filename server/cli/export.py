@@ -1,0 +1,51 @@
+"""`attentive export`: a model folder as CTranslate2 or Hugging Face has it."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from model.model_folder import FolderError, find_folders, read_folder
+from server.config import Settings, add_flags
+from server.errors import InvalidRequest
+
+NAME = "export"
+HELP = "Export a model for CTranslate2 or Hugging Face's transformers."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--to", required=True, choices=("ctranslate2", "huggingface"), help="layout to write")
+    parser.add_argument(
+        "--quantization", help="CTranslate2's: int8, int8_float16, float16, bfloat16, ...; float32 if not given"
+    )
+    parser.add_argument("model", help="a model folder, or a name that `attentive models` lists")
+    parser.add_argument("output", type=Path, help="folder to create")
+    add_flags(parser, ("weights",))
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from model.convert.ctranslate2.export import export_ctranslate2  # imports torch
+    from model.convert.huggingface.export import export_huggingface
+
+    if arguments.quantization and arguments.to != "ctranslate2":
+        raise InvalidRequest("--quantization goes with --to ctranslate2.")
+    try:
+        folder = read_folder(locate(arguments.model, Settings.read(arguments).weights))
+        if arguments.to == "ctranslate2":
+            export_ctranslate2(folder, arguments.output, quantization=arguments.quantization)
+        else:
+            export_huggingface(folder, arguments.output)
+    except FolderError as error:
+        raise InvalidRequest(str(error)) from None
+    print(f"{folder.name} -> {arguments.output}")
+    return 0
+
+
+def locate(model: str, weights: Path) -> Path:
+    """The model folder that the caller means. Raises FolderError where there is none."""
+    if (Path(model) / "config.json").is_file():
+        return Path(model)
+    found = {path.name: path for path in find_folders(weights)}
+    if model not in found:
+        raise FolderError(f"There is no model {model!r} under {weights}; there are: {', '.join(found) or 'none'}.")
+    return found[model]

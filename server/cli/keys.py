@@ -1,0 +1,83 @@
+"""`attentive keys`: makes, lists and revokes API keys. A running server notices at once."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import sys
+import time
+
+from server.access.api_keys import Key, KeyFile
+from server.config import Settings, add_flags
+from server.errors import SettingsError
+
+NAME = "keys"
+HELP = "Make, list and revoke API keys."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    create = actions.add_parser("create", help="make a key and print it, this once")
+    create.add_argument("name", help="whom it is for")
+    create.add_argument("--requests-per-minute", type=limit, metavar="N", help="0 is unlimited [the server's limit]")
+    create.add_argument("--characters-per-minute", type=limit, metavar="N", help="0 is unlimited [the server's limit]")
+    listing = actions.add_parser("list", help="list the keys, without their secrets")
+    listing.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    revoke = actions.add_parser("revoke", help="end a key")
+    revoke.add_argument("id", help="as `attentive keys list` shows it")
+    for action in (create, listing, revoke):
+        add_flags(action, ("data",))
+
+
+def limit(text: str) -> int:
+    """A limit from the command line: a whole number, not negative."""
+    if (number := int(text)) < 0:
+        raise ValueError
+    return number
+
+
+def run(arguments: argparse.Namespace) -> int:
+    folder = Settings.read(argparse.Namespace(data=arguments.data)).data
+    if folder is None:
+        raise SettingsError("--data (ATTENTIVE_DATA) must name the folder that the server keeps its data in.")
+    keys = KeyFile(folder)
+    match arguments.action:
+        case "create":
+            secret, key = keys.create(arguments.name, arguments.requests_per_minute, arguments.characters_per_minute)
+            print(secret)
+            print(f"Key {key.id} for {key.name}; the secret above is shown this once.", file=sys.stderr)
+        case "list" if arguments.json:
+            print(json.dumps([described(key) for key in keys.all()], indent=2, ensure_ascii=False))
+        case "list":
+            print(table(keys.all()))
+        case _:
+            if keys.revoke(arguments.id) is None:
+                print(f"attentive: no key that is good has the id {arguments.id}.", file=sys.stderr)
+                return 1
+    return 0
+
+
+def described(key: Key) -> dict[str, object]:
+    """A key without its digest."""
+    return {name: value for name, value in dataclasses.asdict(key).items() if name != "digest"}
+
+
+def table(keys: list[Key]) -> str:
+    """The keys in columns."""
+    heads = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "NAME")
+    rows = [heads, *(row(key) for key in keys)]
+    widths = [max(len(line[column]) for line in rows) for column in range(len(heads) - 1)]
+    return "\n".join(
+        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]) for line in rows
+    )
+
+
+def row(key: Key) -> tuple[str, ...]:
+    limits = [
+        "server's" if value is None else "unlimited" if value == 0 else f"{value:,}"
+        for value in (key.requests_per_minute, key.characters_per_minute)
+    ]
+    created = time.strftime("%Y-%m-%d %H:%M", time.localtime(key.created))
+    name = "".join(character for character in key.name if character.isprintable())
+    return key.id, created, "good" if key.revoked is None else "revoked", *limits, name

@@ -1,0 +1,34 @@
+"""`attentive pull`: download an OPUS-MT model from the Hugging Face hub and import it."""
+
+from __future__ import annotations
+
+import argparse
+
+from model.model_folder import FolderError
+from server.cli.import_model import add_options, import_from, options
+from server.errors import InvalidRequest
+
+NAME = "pull"
+HELP = "Download a Marian or OPUS-MT model from the Hugging Face hub and import it."
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="name on the hub, such as Helsinki-NLP/opus-mt-en-de")
+    parser.add_argument(
+        "--revision", default="main", help="branch, tag or commit; what it means now is noted in the folder"
+    )
+    add_options(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    from model.convert.hub import download
+
+    try:
+        path, commit = download(arguments.model, arguments.revision)
+    except FolderError as error:
+        raise InvalidRequest(str(error)) from None
+    name = arguments.name or arguments.model.rpartition("/")[2]
+    import_from(
+        path, arguments, options(arguments, name=name, origin=f"https://huggingface.co/{arguments.model}/tree/{commit}")
+    )
+    return 0

@@ -1,0 +1,124 @@
+"""`attentive serve`: the HTTP server, until SIGTERM or Ctrl-C; then what was accepted is finished first."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import logging
+import resource
+import signal
+import socket
+import threading
+from types import FrameType
+
+import uvicorn
+
+from server.access.authentication import trusted_hosts
+from server.api.app import create_app
+from server.config import Settings, add_flags
+from server.errors import SettingsError
+from server.gc_tuning import settle
+from server.observability.logging import configure
+from server.services import Services
+
+NAME = "serve"
+HELP = "Serve translations over HTTP."
+ACCEPTS = 16
+"""Connections that are accepted in one turn of the event loop. uvloop accepts one per turn and socket, and under load a
+turn is long: newcomers would wait for seconds before anybody reads what they ask. So the socket is listened to 16 times."""
+FILES = 65_536
+log = logging.getLogger(__name__)
+
+
+class Server(uvicorn.Server):
+    """Uvicorn that says so when it begins to drain, and ends with status 0 after a signal that asked it to end."""
+
+    def __init__(self, config: uvicorn.Config, services: Services) -> None:
+        super().__init__(config)
+        self._services = services
+        self._reloading: asyncio.Future[None] | None = None
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Begins to listen, and to reload the models at SIGHUP. The garbage collector is this process's own by now."""
+        await super().startup(sockets)
+        if threading.current_thread() is threading.main_thread():
+            settle()
+            asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+
+    def _reload(self) -> None:
+        self._reloading = asyncio.ensure_future(reload(self._services))
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        """The first signal drains; a second one ends at once."""
+        self._services.draining = True
+        self.force_exit = self.should_exit
+        self.should_exit = True
+
+
+async def reload(services: Services) -> None:
+    """Reloads the models and logs what changed, or why nothing did."""
+    try:
+        log.info("models reloaded", extra=dict(await services.reload()))
+    except SettingsError as error:
+        log.error("models not reloaded: %s", error)
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_flags(parser)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = Settings.read(arguments)
+    configure(settings.log_level, settings.log_format)
+    services = Services(settings)
+    config = server_config(settings, services)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    allow_many_connections()
+    with listener(settings) as bound:
+        log.info("listening", extra={"host": settings.host, "port": bound.getsockname()[1]})
+        server = Server(config, services)
+        server.run(sockets=[bound, *(bound.dup() for _ in range(ACCEPTS - 1))])
+    log.info("stopped")
+    return 0 if server.started else 1
+
+
+def server_config(settings: Settings, services: Services) -> uvicorn.Config:
+    """How uvicorn serves the application. Raises SettingsError."""
+    proxies = trusted_hosts(settings.trusted_proxies)
+    return uvicorn.Config(
+        create_app(settings, services),
+        loop="auto",  # uvloop and httptools where they are installed
+        http="auto",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        proxy_headers=bool(proxies),
+        forwarded_allow_ips=proxies,
+        timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
+        timeout_keep_alive=75,
+        h11_max_incomplete_event_size=65_536,
+    )
+
+
+def allow_many_connections() -> None:
+    """Open files up to what the system lets us have: every caller who waits has a connection, and 1024 is common."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
+def listener(settings: Settings) -> socket.socket:
+    """The listening socket, bound before anything heavy starts. Raises SettingsError where the address is taken."""
+    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
+    bound = socket.socket(family)
+    try:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.bind((settings.host, settings.port))
+        bound.set_inheritable(False)
+    except OSError as error:
+        bound.close()
+        raise SettingsError(
+            f"--host and --port: cannot listen on {settings.host} port {settings.port}: {error.strerror or error}."
+        ) from None
+    return bound

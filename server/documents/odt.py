@@ -1,0 +1,66 @@
+"""OpenDocument texts (.odt): the paragraphs and headings of the text, and of headers and footers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from lxml import etree
+
+from server.documents.document import Document, has_words
+from server.documents.xml_inline import Element, Inline, parse_xml, rebuild, write_xml
+from server.documents.zip_archive import Archive
+
+TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+PARTS = ("content.xml", "styles.xml")
+PARAGRAPHS = (TEXT + "p", TEXT + "h")
+CONTAINERS = frozenset(TEXT + name for name in ("span", "a", "meta", "ruby-base"))
+GAPS = frozenset(TEXT + name for name in ("tab", "line-break"))
+
+
+def read(data: bytes) -> Document:
+    """The document in an .odt file. Raises InvalidRequest or PayloadTooLarge."""
+    archive = Archive(data)
+    archive.part("content.xml")
+    roots = {name: parse_xml(archive.part(name)) for name in PARTS if name in archive.names}
+    paragraphs = [paragraph for root in roots.values() for paragraph in root.iter(*PARAGRAPHS)]
+    found = [(paragraph, inline) for paragraph in paragraphs if has_words((inline := inside(paragraph)).words)]
+
+    def write(translations: Sequence[str]) -> bytes:
+        for (paragraph, inline), translated in zip(found, translations, strict=True):
+            for child in list(paragraph):
+                paragraph.remove(child)
+            paragraph.text = None
+            rebuild(paragraph, translated, inline.elements, add_text)
+        return archive.replaced({name: write_xml(root) for name, root in roots.items()})
+
+    return Document(tuple(inline.html for _, inline in found), "html", write)
+
+
+def inside(paragraph: Element) -> Inline:
+    """The content of a paragraph as HTML."""
+    inline = Inline()
+    add(inline, paragraph, top=True)
+    return inline
+
+
+def add(inline: Inline, parent: Element, top: bool) -> None:
+    inline.text(parent.text or "")
+    for child in parent:
+        tail = child.tail
+        if child.tag in CONTAINERS:
+            number = inline.open(etree.Element(child.tag, child.attrib, child.nsmap))
+            add(inline, child, top=False)
+            inline.close(number)
+        elif child.tag == TEXT + "s":
+            inline.text(" ")
+        elif child.tag != TEXT + "soft-page-break":
+            (inline.gap if top and child.tag in GAPS else inline.atom)([child])
+        inline.text(tail or "")
+
+
+def add_text(parent: Element, text: str) -> None:
+    """Words at the end of an element of mixed content."""
+    if len(parent):
+        parent[-1].tail = (parent[-1].tail or "") + text
+    else:
+        parent.text = (parent.text or "") + text

@@ -1,0 +1,103 @@
+"""Subtitles (.srt, .vtt): the words change, numbers, times, notes and styles stay as written."""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from server.documents.document import Document, has_words
+from server.documents.plain import decoded
+from server.text.html_passages import escape, scan
+
+LINE = re.compile(r"[^\n]*\n|[^\n]+")
+MOMENT = re.compile(r"<\d[\d:.,]*>")
+HEAD = re.compile(r"(?:\{\\[^}]{0,100}\}|[-–—]\s)*")
+WORDS = re.compile(r"(?:<[^<>]*>|[^\s<]|<)+")
+DASHES = frozenset("-–—")
+SPEAKER = re.compile(r"\s*[-–—]\s")
+
+
+@dataclass(frozen=True, slots=True)
+class Cue:
+    """A run of lines of one cue that are one text: `lines` as written, `head` a position code or a dash before the words."""
+
+    lines: tuple[str, ...]
+    head: str
+    text: str
+
+
+def read(data: bytes, web: bool) -> Document:
+    """Subtitles in SubRip's format, or where `web` in WebVTT's, which escapes like HTML. Raises InvalidRequest."""
+    text, back = decoded(data)
+    parts = list(cut(text, web))
+    cues = [part for part in parts if isinstance(part, Cue) and has_words(part.text)]
+
+    def write(translations: Sequence[str]) -> bytes:
+        made = dict(zip(map(id, cues), translations, strict=True))
+        return back("".join(lay_out(part, made.get(id(part)), web) for part in parts))
+
+    return Document(tuple(cue.text for cue in cues), "html", write)
+
+
+def cut(text: str, web: bool) -> Iterator[str | Cue]:
+    """Everything in order: what stays as strings, cues' words as cues. Together they are the text."""
+    spoken: list[str] | None = None
+    for line in LINE.findall(text):
+        if not line.strip():
+            yield from cues_of(spoken or [], web)
+            spoken = None
+            yield line
+        elif spoken is None:
+            yield line
+            if "-->" in line:
+                spoken = []
+        else:
+            spoken.append(line)
+    yield from cues_of(spoken or [], web)
+
+
+def cues_of(lines: list[str], web: bool) -> Iterator[Cue]:
+    """The lines of a cue: one text, or one for each speaker where lines begin with a dash."""
+    start = 0
+    for i in range(1, len(lines) + 1):
+        if i == len(lines) or SPEAKER.match(lines[i]):
+            yield cue(lines[start:i], web)
+            start = i
+
+
+def cue(lines: list[str], web: bool) -> Cue:
+    joined = " ".join(line.strip() for line in lines)
+    head = HEAD.match(joined)
+    start = head.end() if head else 0
+    words = MOMENT.sub("", joined[start:])
+    return Cue(tuple(lines), joined[:start], words if web else retold(words, escape))
+
+
+def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
+    """A part as it is written; a translation gets as many lines as the original had, of about the same length."""
+    if isinstance(part, str):
+        return part
+    if translated is None:
+        return "".join(part.lines)
+    words = WORDS.findall(part.head + (translated if web else retold(translated, html.unescape)))
+    total = sum(map(len, words)) + len(words)
+    rows: list[list[str]] = [[] for _ in part.lines]
+    done, row = 0, 0
+    for word in words:
+        middle = done + len(word) / 2
+        best = min(len(rows) - 1, int(len(rows) * middle / max(1, total)))
+        if best == row or word not in DASHES:  # a dash at the beginning of a line would be another speaker
+            row = best
+        rows[row].append(word)
+        done += len(word) + 1
+    kept = [(row, line) for row, line in zip(rows, part.lines, strict=True) if row]
+    ending = part.lines[-1][len(part.lines[-1].rstrip("\r\n")) :]
+    inner = part.lines[0][len(part.lines[0].rstrip("\r\n")) :]
+    return inner.join(" ".join(row) for row, _ in kept) + ending
+
+
+def retold(text: str, change: Callable[[str], str]) -> str:
+    """The text with everything but its tags changed."""
+    return "".join(change(token) if isinstance(token, str) else token.raw for token in scan(text))

@@ -1,0 +1,45 @@
+"""What the API side sees of the workers: their state, and why a job failed. No torch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from server.engine.ipc.messages import FailureKind
+
+
+class WorkerFailure(Exception):
+    """A job that was accepted could not be done. `kind` says why, `message` is one sentence for the caller."""
+
+    def __init__(self, kind: FailureKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+        self.message = message
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceStatus:
+    """One worker process. `up` is True while it runs and takes jobs; `jobs` is how many it owes."""
+
+    device: str
+    up: bool
+    pid: int | None
+    restarts: int
+    jobs: int
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerStatus:
+    """All workers together. `ready`: a worker is up and has every model that was loaded before; `models`: names that
+    can be served now; `device`, `dtype`, `engine` and `details` are those of the first worker that is up; `errors` maps a
+    model to the sentence that says why it cannot be loaded; `restarts` counts all restarts since the start."""
+
+    ready: bool
+    device: str
+    dtype: str
+    engine: str
+    details: dict[str, str]
+    restarts: int
+    models: tuple[str, ...]
+    errors: dict[str, str] = field(default_factory=dict)
+    workers: tuple[DeviceStatus, ...] = ()
+    in_flight: int = 0

@@ -1,0 +1,99 @@
+"""Messages as bytes on the pipes between the two processes: many messages make one frame. Both ends are our own code.
+
+A frame is the length of its body (8 bytes, big endian), then the body: a pickled list of protocol messages.
+"""
+
+from __future__ import annotations
+
+import copyreg
+import dataclasses
+import os
+import pickle
+import select
+from collections.abc import Callable, Iterable
+from operator import attrgetter
+from typing import Any
+
+from model.search.options import DecodingOptions, Hypothesis
+from server.engine.ipc.messages import Cancel, Started, StepStats, Timings, Translated, TranslateJob
+
+_HEADER = 8
+_READ = 1 << 20
+
+
+def _options(*values: Any) -> DecodingOptions:
+    return DecodingOptions(**dict(zip(_OPTION_NAMES, values, strict=True)))
+
+
+def _quick(kind: type[Any], make: Callable[..., Any]) -> None:
+    """Pickle `kind` as a call of `make` with the fields in order: a dataclass with slots looks its fields up one by one
+    each time otherwise, which took as long as all the rest."""
+    values = attrgetter(*(field.name for field in dataclasses.fields(kind)))
+    several = len(dataclasses.fields(kind)) > 1
+    copyreg.pickle(kind, lambda message: (make, values(message) if several else (values(message),)))
+
+
+_OPTION_NAMES = tuple(field.name for field in dataclasses.fields(DecodingOptions))
+_quick(DecodingOptions, _options)
+for _kind in (TranslateJob, Cancel, Started, StepStats, Translated, Timings, Hypothesis):
+    _quick(_kind, _kind)
+
+
+def pack(messages: Iterable[Any]) -> bytes:
+    """One frame."""
+    body = pickle.dumps(list(messages), protocol=pickle.HIGHEST_PROTOCOL)
+    return len(body).to_bytes(_HEADER, "big") + body
+
+
+class Unpacker:
+    """Bytes as they come in, messages as they become whole."""
+
+    def __init__(self) -> None:
+        self._buffer = bytearray()
+
+    def feed(self, data: bytes) -> list[Any]:
+        """Every message that `data` completes, in order."""
+        self._buffer += data
+        messages: list[Any] = []
+        while len(self._buffer) >= _HEADER:
+            end = _HEADER + int.from_bytes(self._buffer[:_HEADER], "big")
+            if len(self._buffer) < end:
+                break
+            messages += pickle.loads(self._buffer[_HEADER:end])  # noqa: S301  written by our own process
+            del self._buffer[:end]
+        return messages
+
+
+class Pipes:
+    """The worker's end, without threads: a blocking writer and a reader that waits only when told to."""
+
+    def __init__(self, read_fd: int, write_fd: int) -> None:
+        for descriptor in (read_fd, write_fd):
+            os.set_inheritable(descriptor, False)
+        os.set_blocking(read_fd, False)
+        self._read_fd, self._write_fd = read_fd, write_fd
+        self._unpacker = Unpacker()
+        self.closed = False
+        """The API process is gone."""
+
+    def receive(self, wait: float | None) -> list[Any]:
+        """Messages that have come; waits up to `wait` seconds (None: without bound) for the first of them."""
+        ready, _, _ = select.select([self._read_fd], [], [], wait)
+        messages: list[Any] = []
+        while ready and not self.closed:
+            try:
+                data = os.read(self._read_fd, _READ)
+            except BlockingIOError:
+                break
+            self.closed = not data
+            messages += self._unpacker.feed(data)
+        return messages
+
+    def send(self, messages: list[Any]) -> None:
+        """Write one frame; blocks while the API process does not read."""
+        view = memoryview(pack(messages))
+        try:
+            while view:
+                view = view[os.write(self._write_fd, view) :]
+        except BrokenPipeError:
+            self.closed = True

@@ -1,0 +1,1 @@
+"""What was served lately, in memory, in SQLite or in Redis."""

@@ -1,0 +1,216 @@
+"""What Prometheus sees. The only importer of prometheus_client; no label holds text, a key, an address or an id."""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterable
+from itertools import accumulate
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.registry import Collector
+from prometheus_client.utils import floatToGoString
+
+from server.engine.client.supervisor import WorkerStatus
+from server.engine.ipc.messages import StepStats, Translated
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
+STEP_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each, which nobody asks for
+
+RATIOS = tuple(tenth / 10 for tenth in range(11))
+
+
+class Histogram(Collector):
+    """A histogram that many requests a second may write to: prometheus_client's own takes a lock and walks over all
+    buckets each time. At most one label, and one thread."""
+
+    def __init__(
+        self, name: str, help: str, buckets: tuple[float, ...], registry: CollectorRegistry, label: str = ""
+    ) -> None:
+        self._name, self._help, self._label = name, help, label
+        self._bounds = buckets
+        self._series: dict[str, _Series] = {} if label else {"": _Series(len(buckets))}
+        registry.register(self)
+
+    def observe(self, value: float, label: str = "") -> None:
+        """Count a value under the label's value."""
+        series = self._series.get(label)
+        if series is None:
+            series = self._series[label] = _Series(len(self._bounds))
+        series.counts[bisect_left(self._bounds, value)] += 1
+        series.sum += value
+
+    def collect(self) -> Iterable[Metric]:
+        family = HistogramMetricFamily(self._name, self._help, labels=(self._label,) if self._label else ())
+        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
+        for label, series in self._series.items():
+            buckets = list(zip(bounds, accumulate(series.counts), strict=True))
+            family.add_metric((label,) if self._label else (), buckets, series.sum)
+        yield family
+
+
+class _Series:
+    """`counts[i]` values lie in bucket i, the last one has no upper bound."""
+
+    __slots__ = ("counts", "sum")
+
+    def __init__(self, buckets: int) -> None:
+        self.counts = [0] * (buckets + 1)
+        self.sum = 0.0
+
+
+class Metrics:
+    """Counters and histograms of one server, in a registry of their own.
+
+    A "request" in `attentive_request_*` and `attentive_requests_*` is one sentence that was sent to the worker; HTTP
+    requests are counted by `attentive_http_*`. All intervals are in seconds.
+    """
+
+    def __init__(self, version: str) -> None:
+        registry = self.registry = CollectorRegistry()
+        self._http = Counter(
+            "attentive_http_requests", "HTTP requests answered.", ("route", "method", "status"), registry=registry
+        )
+        self._answered: dict[tuple[str, str, int], Counter] = {}
+        """The counter's series by their labels, as finding one takes longer than counting."""
+        self._http_seconds = Histogram(
+            "attentive_http_request_duration_seconds",
+            "Time from the first byte of a request to the last of its answer.",
+            SECONDS,
+            registry,
+            "route",
+        )
+        self._rejected = Counter(
+            "attentive_requests_rejected",
+            "HTTP requests refused for want of room or time.",
+            ("reason",),
+            registry=registry,
+        )
+        self._cancelled = Counter(
+            "attentive_requests_cancelled", "Sentences given up because nobody waited any more.", registry=registry
+        )
+        self._failed = Counter("attentive_request_failures", "Sentences that failed.", ("kind",), registry=registry)
+        self._success = Counter(
+            "attentive_request_success",
+            "Sentences translated, by how decoding ended.",
+            ("finish_reason",),
+            registry=registry,
+        )
+        self._source_tokens = Counter(
+            "attentive_source_tokens", "Source tokens of translated sentences.", registry=registry
+        )
+        self._generated_tokens = Counter(
+            "attentive_generated_tokens", "Tokens of the best hypotheses of translated sentences.", registry=registry
+        )
+        self._seconds = {
+            name: Histogram(f"attentive_{name}_seconds", help, SECONDS, registry)
+            for name, help in {
+                "request_queue": "Time a sentence waited for a slot.",
+                "request_encode": "Time a sentence spent in prefill.",
+                "request_decode": "Time a sentence spent in decode steps.",
+                "request_latency": "Time from sending a sentence to the worker to its answer.",
+                "time_to_first_token": "Time from a sentence's arrival in the worker to its first token.",
+            }.items()
+        }
+        self._batch_size = Histogram("attentive_batch_size", "Rows per decode step.", ROWS, registry)
+        self._padding = Histogram(
+            "attentive_batch_padding_ratio", "Padding among the tokens of a prefill.", RATIOS, registry
+        )
+        self._step_seconds = Histogram(
+            "attentive_decode_step_seconds", "Time of one decode step.", STEP_SECONDS, registry
+        )
+        self._running = Gauge("attentive_requests_running", "Sentences being decoded.", registry=registry)
+        self._waiting = Gauge("attentive_requests_waiting", "Sentences waiting in the worker.", registry=registry)
+        self._slots = Gauge("attentive_kv_slots_in_use_ratio", "Key and value slots in use.", registry=registry)
+        self._build = Gauge("attentive_build_info", "Version of the server.", ("version",), registry=registry)
+        self._build.labels(version).set(1)
+        for reason in ("queue", "deadline", "rate", "looks"):
+            self._rejected.labels(reason)
+        self._ended = {reason: self._success.labels(reason) for reason in ("stop", "length")}
+
+    def http(self, route: str, method: str, status: int, seconds: float) -> None:
+        """One answered HTTP request; `route` is the path's template."""
+        counter = self._answered.get((route, method, status))
+        if counter is None:
+            counter = self._answered[route, method, status] = self._http.labels(route, method, str(status))
+        counter.inc()
+        self._http_seconds.observe(seconds, route)
+
+    def rejected(self, reason: str) -> None:
+        self._rejected.labels(reason).inc()
+
+    def cancelled(self) -> None:
+        self._cancelled.inc()
+
+    def failed(self, kind: str) -> None:
+        self._failed.labels(kind).inc()
+
+    def translated(self, source_tokens: int, answer: Translated, seconds: float) -> None:
+        """One sentence that the worker translated, `seconds` after it was sent."""
+        best = answer.hypotheses[0]
+        self._ended[best.finish_reason].inc()
+        self._source_tokens.inc(source_tokens)
+        self._generated_tokens.inc(len(best.token_scores))
+        self._seconds["request_queue"].observe(answer.timings.queue)
+        self._seconds["request_encode"].observe(answer.timings.encode)
+        self._seconds["request_decode"].observe(answer.timings.decode)
+        self._seconds["time_to_first_token"].observe(answer.timings.first_token)
+        self._seconds["request_latency"].observe(seconds)
+
+    def step(self, stats: StepStats) -> None:
+        """What a worker did since it last told."""
+        self._running.set(stats.running)
+        self._waiting.set(stats.waiting)
+        self._slots.set(stats.slots_used / stats.slots_total if stats.slots_total else 0.0)
+        for rows, seconds in stats.steps:
+            self._batch_size.observe(rows)
+            self._step_seconds.observe(seconds)
+        if stats.prefill_padded_tokens:
+            self._padding.observe(1 - stats.prefill_tokens / stats.prefill_padded_tokens)
+
+    def watch(self, collector: Collector) -> None:
+        """Adds what is only looked up when Prometheus asks."""
+        self.registry.register(collector)
+
+    def render(self) -> bytes:
+        """All of it in the text format, `CONTENT_TYPE`."""
+        return generate_latest(self.registry)
+
+
+class StateCollector(Collector):
+    """Workers, queue and history as they are at the moment of asking. The callables return plain numbers and never
+    wait."""
+
+    def __init__(self, status: Callable[[], WorkerStatus], counters: Callable[[], dict[str, int]]) -> None:
+        self._status = status
+        self._counters = counters
+
+    def collect(self) -> Iterable[Metric]:
+        status = self._status()
+        up = GaugeMetricFamily("attentive_worker_up", "Whether the worker of a device takes jobs.", labels=("device",))
+        for worker in status.workers:
+            up.add_metric((worker.device,), float(worker.up))
+        models = GaugeMetricFamily(
+            "attentive_model_info", "Models that are served.", labels=("model", "dtype", "device")
+        )
+        for model in status.models:
+            models.add_metric((model, status.dtype, status.device), 1.0)
+        restarts = CounterMetricFamily("attentive_worker_restarts", "Workers that were started again.")
+        restarts.add_metric((), status.restarts)
+        yield from (up, models, restarts)
+        for name, value in self._counters().items():
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            yield kind(f"attentive_{name.removesuffix('_total')}", f"{DESCRIPTIONS[name]}", value=value)
+
+
+DESCRIPTIONS = {
+    "queue_tokens": "Source tokens, times beam, of requests accepted and not yet answered.",
+    "queue_requests": "Translation requests accepted and not yet answered.",
+    "requests_shared_total": "Sentences that shared the computation of an identical one in flight.",
+    "history_hits_total": "Look-ups by id that found their translation.",
+    "history_misses_total": "Look-ups by id that found nothing.",
+    "history_errors_total": "Failures of the place where the history is kept, and records given up.",
+}

@@ -1,0 +1,1 @@
+"""Text without a model: sentences, scripts, numbers, placeholders, markup, language detection."""

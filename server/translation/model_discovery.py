@@ -1,0 +1,73 @@
+"""Finding model folders on disk and reading what the API process needs of them (everything but the weights)."""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+from pathlib import Path
+
+from model.model_folder import FolderError, find_folders, read_folder
+from server.errors import SettingsError
+from server.translation.catalog import ServedModel
+
+log = logging.getLogger(__name__)
+ENDS_BYTES = 1_000_000
+SETTING = "--weights (ATTENTIVE_WEIGHTS)"
+
+
+def find_models(weights: Path) -> tuple[list[ServedModel], dict[str, str]]:
+    """The models under a folder and, by folder name, one sentence why others cannot be used.
+
+    Raises SettingsError where there is not a single model that can be.
+    """
+    try:
+        folders = find_folders(weights)
+    except (FolderError, OSError) as error:
+        raise SettingsError(f"{SETTING}: {error}") from None
+    models: dict[str, ServedModel] = {}
+    errors: dict[str, str] = {}
+    for folder in folders:
+        try:
+            model = read_model(folder)
+            if model.name in models:
+                raise FolderError(f"Another folder already serves a model with the name {model.name!r}.")
+            models[model.name] = model
+        except (FolderError, OSError) as error:
+            errors[folder.name] = str(error)
+            log.error("model folder %s cannot be used: %s", folder.name, error)
+    if not models:
+        reasons = "".join(f" {name}: {reason}" for name, reason in errors.items())
+        raise SettingsError(f"{SETTING}: there is no usable model in {str(weights)!r}.{reasons}")
+    return list(models.values()), errors
+
+
+def read_model(folder: Path) -> ServedModel:
+    """One model folder. Raises FolderError with one sentence where it cannot be used."""
+    read = read_folder(folder)
+    if not read.pairs:
+        raise FolderError("config.json names no language pairs.")
+    return ServedModel(
+        name=read.name or folder.name,
+        folder=folder,
+        pairs=read.pairs,
+        license=read.license,
+        max_length=read.model.max_length,
+        tokenizer=read.load_tokenizer(),
+        version=fingerprint(folder),
+        bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
+    )
+
+
+def fingerprint(folder: Path) -> str:
+    """A short name for a folder's content: of all names and sizes, of small files, and of both ends of large ones."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.iterdir()):
+        if not file.is_file() or file.suffix == ".md":
+            continue
+        size = file.stat().st_size
+        digest.update(f"{file.name} {size}\n".encode())
+        with file.open("rb") as content:
+            digest.update(content.read(ENDS_BYTES))
+            content.seek(max(0, size - ENDS_BYTES))
+            digest.update(content.read(ENDS_BYTES))
+    return digest.hexdigest()[:12]

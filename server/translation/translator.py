@@ -1,0 +1,337 @@
+"""Text to text: cut into sentences, encoded, sent to the worker, put together again. What every route and command
+calls."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import time
+from collections import Counter
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, TypeVar
+
+from server.access.admission import Admission
+from server.engine.client.supervisor import WorkerFailure
+from server.engine.ipc.messages import Translated
+from server.errors import AttentiveError, DeadlineExceeded, InvalidRequest, Overloaded, TranslationFailed, Unavailable
+from server.history.memory import History, Pair, Record, ServedLeg, new_id
+from server.observability.metrics import Metrics
+from server.text.html_passages import Passage, parse
+from server.text.language_id import Detected, Detector
+from server.text.markup_projection import Link
+from server.text.segmentation import Split
+from server.translation.catalog import AUTO, Catalog, Leg
+from server.translation.model_pool import ModelPool
+from server.translation.preprocessing import Plan, plan
+from server.translation.sentence_translator import SentenceDecoder, copied
+from server.translation.single_flight import Seat
+from server.translation.types import Sentence, TranslatedLeg, Translation, TranslationRequest
+
+DOCUMENT_SENTENCES = 16
+"""A request of more sentences is a document: it goes in the gaps that short requests leave."""
+CHARACTERS_PER_TOKEN = 4
+DOCUMENT_CHARACTERS = 2_000
+"""What a text will cost is guessed from its characters, so that who is refused costs nothing but the guess."""
+THREAD_CHARACTERS = 2_000
+"""Longer texts are cut and encoded off the event loop, so that they do not hold up everybody else's answers."""
+
+Outcome = TypeVar("Outcome")
+
+
+@dataclass(frozen=True, slots=True)
+class Listener:
+    """Told about the parts of an answer as they come, in order: `on_sentence(text, number, sentence)`, counted from 0,
+    and where it is set `on_tokens(text, number, target so far)`. Only the last leg of a route is told about."""
+
+    on_sentence: Callable[[int, int, Sentence], None]
+    on_tokens: Callable[[int, int, str], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class _Prepared:
+    """One text before its first leg; `passages` and `plans` belong to that leg and are empty where there is none."""
+
+    number: int
+    text: str
+    detected: Detected | None
+    route: tuple[Leg, ...]
+    passages: tuple[Passage, ...]
+    plans: tuple[Plan, ...]
+
+
+class Translator:
+    """Translates requests on the workers of one supervisor.
+
+    `catalog` may be replaced at any time; requests under way keep the one they began with. `history` None remembers
+    nothing. Every method belongs to one event loop.
+    """
+
+    def __init__(
+        self,
+        pool: ModelPool,
+        catalog: Catalog,
+        detector: Detector,
+        admission: Admission,
+        history: History | None,
+        metrics: Metrics,
+    ) -> None:
+        self.pool = pool
+        self.engine = pool.engine
+        self.catalog = catalog
+        self.detector = detector
+        self.admission = admission
+        self.history = history
+        self.metrics = metrics
+        self.decoder = SentenceDecoder(pool.engine, metrics)
+        self._users: Counter[Catalog] = Counter()
+        self._released: dict[Catalog, asyncio.Event] = {}
+
+    async def translate(self, request: TranslationRequest, listener: Listener | None = None) -> list[Translation]:
+        """One translation per text, in order. Cancelling the call cancels what only it was waiting for.
+
+        Raises UnsupportedLanguage, Overloaded (before any work is done), DeadlineExceeded, Unavailable,
+        TranslationFailed.
+        """
+        key = hash((request.client, request.source, request.target, request.texts, request.options))
+        characters = sum(map(len, request.texts))
+        about = request.options.beam_size * (1 + characters // CHARACTERS_PER_TOKEN)
+        self.admission.check(about, document=characters > DOCUMENT_CHARACTERS, key=key)
+        catalog = self.catalog
+        self._users[catalog] += 1
+        try:
+            async with time_limit(request.deadline):
+                if characters > THREAD_CHARACTERS:
+                    prepared = await asyncio.to_thread(self._prepare, request, catalog)
+                else:
+                    prepared = self._prepare(request, catalog)
+                plans = [(part, len(text.route)) for text in prepared for part in text.plans]
+                cost = request.options.beam_size * sum(part.tokens * legs for part, legs in plans)
+                priority = int(sum(len(part.segments) for part, _ in plans) > DOCUMENT_SENTENCES)
+                with self.admission.admit(cost, request.deadline, document=priority > 0, key=key):
+                    return await together([self._translate(text, request, priority, listener) for text in prepared])
+        finally:
+            self._left(catalog)
+
+    def detect(self, text: str) -> list[Detected]:
+        """Languages that a text may be in, best first."""
+        return self.detector.detect(text)
+
+    async def released(self, catalog: Catalog) -> None:
+        """Returns when no request uses a catalog any more that was replaced."""
+        if self._users[catalog]:
+            self._released[catalog] = asyncio.Event()
+            await self._released[catalog].wait()
+
+    def _left(self, catalog: Catalog) -> None:
+        self._users[catalog] -= 1
+        if not self._users[catalog]:
+            del self._users[catalog]
+            if event := self._released.pop(catalog, None):
+                event.set()
+
+    def _prepare(self, request: TranslationRequest, catalog: Catalog) -> list[_Prepared]:
+        target = catalog.target(request.target)
+        prepared = []
+        for number, text in enumerate(request.texts):
+            detected, source = self._source(text, request, catalog, target)
+            route = catalog.route(source, target)
+            passages = parse(text, request.format) if route else ()
+            plans = tuple(plan(passage.text, route[0], splitting(request)) for passage in passages)
+            prepared.append(_Prepared(number, text, detected, route, passages, plans))
+        return prepared
+
+    def _source(
+        self, text: str, request: TranslationRequest, catalog: Catalog, target: str
+    ) -> tuple[Detected | None, str]:
+        if request.source.strip().lower() != AUTO:
+            return None, catalog.source(request.source)
+        plain = text if request.format == "text" else " ".join(passage.text for passage in parse(text, request.format))
+        guesses = self.detector.detect(plain)
+        if not guesses:
+            raise InvalidRequest("The language cannot be detected here; name it in source.")
+        if guesses[0].confidence == 0:  # no word of any served language: nothing to translate, so it stays as it is
+            return guesses[0], target
+        return guesses[0], catalog.source(guesses[0].language)
+
+    async def _translate(
+        self, prepared: _Prepared, request: TranslationRequest, priority: int, listener: Listener | None
+    ) -> Translation:
+        text = prepared.text
+        alternatives: tuple[str, ...] = ()
+        legs: list[TranslatedLeg] = []
+        passages, plans = prepared.passages, prepared.plans
+        for i, leg in enumerate(prepared.route):
+            last = i == len(prepared.route) - 1
+            if i > 0:
+                passages = parse(text, request.format)
+                plans = tuple([plan(passage.text, leg, splitting(request)) for passage in passages])
+            # Alternatives are those of the last leg: an alternative in the pivot language would need a leg of its own.
+            step = request if last else first_best(request)
+            told = listener if last else None
+            async with self.pool.holding(leg.model):
+                sentences = await self._sentences(plans, step, priority, prepared.number, told)
+                known = [
+                    await self._links(*parts) if parts[0].marks else ()
+                    for parts in zip(passages, plans, sentences, strict=True)
+                ]
+            text, *others = joined(passages, plans, sentences, known, step.options.hypotheses)
+            alternatives = tuple(dict.fromkeys(other for other in others if other != text))
+            flat = tuple(sentence for passage in sentences for sentence in passage)
+            legs.append(TranslatedLeg(leg.model.name, leg.model.key, leg.source, leg.target, text, flat))
+        translation = Translation(new_id(), text, alternatives, prepared.detected, tuple(legs))
+        if self.history is not None and request.remember:
+            self.history.record(recorded(translation))
+        return translation
+
+    async def _sentences(
+        self, plans: Sequence[Plan], request: TranslationRequest, priority: int, number: int, listener: Listener | None
+    ) -> list[list[Sentence]]:
+        """The sentences of each plan. All go to the worker at once; they are awaited, and told about, in order."""
+        seats: list[Seat[Translated] | None] = []
+        try:
+            for plan in plans:
+                for segment in plan.segments:
+                    told = self._progress(listener, number, len(seats), plan)
+                    seat = self.decoder.seat(segment, plan.leg, request, priority, told) if segment.ids else None
+                    seats.append(seat)
+            done: list[list[Sentence]] = []
+            position = 0
+            for plan in plans:
+                done.append([])
+                for segment in plan.segments:
+                    seat = seats[position]
+                    if seat is None:
+                        sentence = copied(segment)
+                    else:
+                        answer = await seat.result()
+                        sentence = await self.decoder.sentence(segment, plan.leg, answer, request, priority)
+                    done[-1].append(sentence)
+                    if listener is not None:
+                        listener.on_sentence(number, position, sentence)
+                    position += 1
+            return done
+        except WorkerFailure as failure:
+            raise explained(failure) from failure
+        finally:
+            for seat in seats:
+                if seat is not None:
+                    seat.leave()
+
+    async def _links(self, passage: Passage, plan: Plan, sentences: Sequence[Sentence]) -> list[Link]:
+        """Which words became which, for a passage that has markup within it."""
+        return await self.decoder.aligner.links(plan, sentences, passage.boundaries)
+
+    def _progress(
+        self, listener: Listener | None, number: int, position: int, plan: Plan
+    ) -> Callable[[tuple[int, ...]], None] | None:
+        if listener is None or (tell := listener.on_tokens) is None:
+            return None
+        tokenizer = plan.leg.model.tokenizer
+        return lambda tokens: tell(number, position, tokenizer.decode(tokens))
+
+
+def time_limit(deadline: float | None) -> TimeLimit:
+    """`async with`: cancels the block at a moment on the monotonic clock. Raises DeadlineExceeded there."""
+    return TimeLimit(asyncio.timeout(None if deadline is None else deadline - time.monotonic()))
+
+
+class TimeLimit:
+    """What `time_limit` returns."""
+
+    __slots__ = ("_timeout",)
+
+    def __init__(self, timeout: asyncio.Timeout) -> None:
+        self._timeout = timeout
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as expired:
+            raise DeadlineExceeded("The time that this request allows has passed.") from expired
+
+
+async def together(coroutines: Sequence[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
+    """All results in order. The first exception, or being cancelled, cancels the rest and waits for their end."""
+    if len(coroutines) == 1:
+        return [await coroutines[0]]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+
+def joined(
+    passages: Sequence[Passage],
+    plans: Sequence[Plan],
+    sentences: Sequence[Sequence[Sentence]],
+    links: Sequence[Sequence[Link]],
+    hypotheses: int,
+) -> list[str]:
+    """The whole text for the best hypotheses, the second best and so on; a sentence with fewer gives its last.
+
+    `links` are about the best ones; markup in the others keeps its relative place.
+    """
+    texts = []
+    for rank in range(hypotheses):
+        parts = []
+        for passage, part, found, known in zip(passages, plans, sentences, links, strict=True):
+            targets = [sentence.targets[min(rank, len(sentence.targets) - 1)] for sentence in found]
+            parts.append(passage.render(part.join(targets), known if rank == 0 else ()))
+        texts.append("".join(parts))
+    return texts
+
+
+def first_best(request: TranslationRequest) -> TranslationRequest:
+    """The same request without alternatives."""
+    return dataclasses.replace(request, options=dataclasses.replace(request.options, hypotheses=1))
+
+
+def splitting(request: TranslationRequest) -> Split:
+    """Where the texts of a request are cut."""
+    return request.split or ("punctuation" if request.format == "html" else "all")
+
+
+def recorded(translation: Translation) -> Record:
+    """A translation as the history keeps it."""
+    legs = tuple(
+        ServedLeg(
+            leg.key,
+            leg.source,
+            leg.target,
+            tuple(
+                Pair(
+                    sentence.read or sentence.source,
+                    sentence.ids,
+                    sentence.hypotheses[0].tokens if sentence.hypotheses else (),
+                )
+                for sentence in leg.sentences
+            ),
+        )
+        for leg in translation.legs
+    )
+    return Record(translation.id, time.time(), legs)
+
+
+def explained(failure: WorkerFailure) -> AttentiveError:
+    """A worker's failure as the caller's error."""
+    match failure.kind:
+        case "invalid":
+            return InvalidRequest(failure.message)
+        case "deadline":
+            return DeadlineExceeded(failure.message)
+        case "overloaded":
+            return Overloaded(failure.message, reason="looks")
+        case "cancelled" | "unknown_model" | "unavailable" | "out_of_memory":
+            return Unavailable(failure.message)
+        case _:
+            return TranslationFailed(failure.message)

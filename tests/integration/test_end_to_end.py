@@ -1,0 +1,197 @@
+"""The whole house: HTTP, translator, worker process, model. Random weights, so what is checked is that answers
+agree."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import urllib.request
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+
+from model.tokenizer import Tokenizer
+from tests.support.live import ROOT, LiveServer, live_server, tiny_model
+
+TEXTS = [f"the {thing} sleeps {place} the {other}" for thing in ("dog", "cat", "train") for place in ("in", "on", "under")
+         for other in ("house", "station", "water")]  # fmt: skip
+
+
+def translate(server: LiveServer, text: str | list[str], **options) -> dict:
+    answer = server.post("/translate", {"q": text, "source": "en", "target": "de", **options})
+    assert answer.status == 200, answer.body
+    return answer.json()
+
+
+def metric(server: LiveServer, name: str) -> float:
+    found = re.search(rf"^{re.escape(name)} (\S+)$", server.get("/metrics").body.decode(), re.MULTILINE)
+    assert found, name
+    return float(found[1])
+
+
+def test_alone_in_a_list_and_among_others_the_answer_is_the_same(live):
+    alone = [translate(live, text, max_length=12)["translatedText"] for text in TEXTS]
+    assert translate(live, TEXTS, max_length=12)["translatedText"] == alone
+    with ThreadPoolExecutor(16) as pool:
+        together = list(pool.map(lambda text: translate(live, text, max_length=12)["translatedText"], TEXTS))
+    assert together == alone
+
+
+def test_beams_alternatives_and_details(live):
+    answer = translate(live, TEXTS[0], alternatives=2, beam_size=4, max_length=8, details=True)
+    assert 1 <= len(answer["alternatives"]) <= 2
+    [[sentence]] = answer["details"]["sentences"]
+    scores = [hypothesis["score"] for hypothesis in sentence["hypotheses"]]
+    assert scores == sorted(scores, reverse=True)
+
+
+def test_the_maps_of_what_was_served_are_those_of_the_given_pair(live, tiny_weights):
+    answer = translate(live, "the dog sleeps", max_length=6)
+    served = live.get(f"/attention?id={answer['id']}").json()
+    assert served["target"]["text"] == answer["translatedText"]
+    for kind in ("cross", "encoder", "decoder"):
+        assert np.allclose(np.array(served[kind]).sum(axis=-1), 1.0, atol=1e-4)  # five decimals
+    assert np.allclose(np.triu(np.array(served["decoder"])[0, 0], 1), 0.0)
+    tokenizer = Tokenizer(tiny_weights / "tiny" / "tokenizer.model", tags={"de": ">>de<<"})
+    assert served["source"]["pieces"] == list(tokenizer.encode("the dog sleeps", "de").pieces)
+
+
+def test_metrics_add_up(live):
+    before = metric(live, 'attentive_request_success_total{finish_reason="length"}')
+    tokens = metric(live, "attentive_generated_tokens_total")
+    with ThreadPoolExecutor(8) as pool:
+        # No digits: a sentence whose number was lost is translated again.
+        names = [first + second for first in "abcdefgh" for second in "klmno"]
+        list(pool.map(lambda name: translate(live, f"the old dog {name} walks", max_length=3), names))
+    assert metric(live, 'attentive_request_success_total{finish_reason="length"}') == before + 40
+    assert metric(live, "attentive_generated_tokens_total") == tokens + 40 * 3
+    assert metric(live, "attentive_queue_tokens") == 0
+
+
+def test_a_killed_worker_loses_nothing(tiny_weights, tmp_path):
+    with live_server(tiny_weights, tmp_path / "log", ("--dtype", "float32")) as server:
+        texts = [f"{text} {number}" for number in range(4) for text in TEXTS]
+        expected = {text: translate(server, text, max_length=20)["translatedText"] for text in texts[::9]}
+        worker = server.get("/ready").json()["workers"][0]["pid"]
+        with ThreadPoolExecutor(16) as pool:
+            waiting = [pool.submit(translate, server, text, max_length=20) for text in texts]
+            waiting[5].result()
+            os.kill(worker, signal.SIGKILL)
+            answers = dict(zip(texts, (one.result()["translatedText"] for one in waiting), strict=True))
+        assert {text: answers[text] for text in expected} == expected
+        assert metric(server, "attentive_worker_restarts_total") == 1
+        assert server.get("/ready").status == 200
+
+
+def test_sigterm_finishes_what_was_accepted_and_exits_with_0(tiny_weights, tmp_path):
+    with live_server(tiny_weights, tmp_path / "log", ("--dtype", "float32")) as server, ThreadPoolExecutor(8) as pool:
+        texts = [text * 3 for text in TEXTS[:8]]
+        waiting = [
+            pool.submit(server.post, "/translate", {"q": text, "source": "en", "target": "de"}) for text in texts
+        ]
+        while metric(server, "attentive_queue_requests") < 1:
+            continue
+        server.process.send_signal(signal.SIGTERM)
+        statuses = set()
+        for one in waiting:
+            try:
+                statuses.add(one.result().status)
+            except OSError:
+                statuses.add("refused")  # it came after the door was closed
+        assert 200 in statuses and statuses <= {200, "refused"}
+        assert server.process.wait(60) == 0
+
+
+def model_between(folder: Path, source: str, target: str, seed: int) -> Path:
+    """A tiny model for one direction, named like its folder."""
+    tiny_model(folder, seed)
+    config = json.loads((folder / "config.json").read_text())
+    config["pairs"] = [[source, target]]
+    (folder / "config.json").write_text(json.dumps(config))
+    return folder
+
+
+def test_models_are_added_and_replaced_under_load(tmp_path):
+    weights, aside = tmp_path / "weights", tmp_path / "aside"
+    for name, source, target in (("one", "en", "de"), ("two", "en", "fr"), ("three", "de", "fr")):
+        model_between(weights / name, source, target, seed=1)
+    model_between(aside / "two", "en", "fr", seed=2)
+    model_between(aside / "four", "fr", "de", seed=3)
+    with (
+        live_server(weights, tmp_path / "log", ("--dtype", "float32", "--admin-key", "key")) as server,
+        ThreadPoolExecutor(6) as pool,
+    ):
+        stop = threading.Event()
+
+        def ask(number: int) -> list[int]:
+            statuses = []
+            source, target = [("en", "de"), ("en", "fr"), ("de", "fr")][number % 3]
+            while not stop.is_set():
+                body = {"q": f"the dog {len(statuses)}", "source": source, "target": target, "max_length": 4}
+                statuses.append(server.post("/translate", body).status)
+            return statuses
+
+        clients = [pool.submit(ask, number) for number in range(6)]
+        before = translate(server, TEXTS[0], target="fr", max_length=9)["translatedText"]
+        (weights / "two").rename(aside / "old")
+        (aside / "two").rename(weights / "two")
+        (aside / "four").rename(weights / "four")
+        headers = {"Authorization": "Bearer key"}
+        changed = server.ask(urllib.request.Request(server.url + "/admin/reload", b"", headers)).json()
+        assert changed == {"added": ["four"], "replaced": ["two"], "removed": [], "failed": []}
+        assert translate(server, TEXTS[0], target="fr", max_length=9)["translatedText"] != before
+        assert translate(server, TEXTS[0], source="fr", max_length=4)["translatedText"]
+        stop.set()
+        statuses = [status for client in clients for status in client.result()]
+        assert len(statuses) > 6 and set(statuses) == {200}
+
+
+def run(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "server", *arguments]
+    return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, timeout=120, check=False)
+
+
+def test_the_command_line_translates_like_the_server(live, tiny_weights, tmp_path):
+    lines = [*TEXTS[:3], "", "42", "  the dog sleeps  "]
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_bytes("\r\n".join(lines).encode())
+    shared = ("--from", "en", "--to", "de", "--weights", str(tiny_weights), "--dtype", "float32")
+    result = run("translate", *shared, str(source), "-o", str(target))
+    assert result.returncode == 0, result.stderr
+    expected = [translate(live, line)["translatedText"] if line else "" for line in lines]
+    assert target.read_bytes().decode() == "\r\n".join(expected)
+
+
+def test_the_command_line_refuses_in_one_sentence():
+    result = run("serve", "--port", "http")
+    assert result.returncode == 2
+    assert "ATTENTIVE_PORT" in result.stderr and "Traceback" not in result.stderr
+
+
+def test_a_corrupt_model_does_not_stop_the_others(tiny_weights, tmp_path):
+    weights = tmp_path / "weights"
+    weights.mkdir()
+    (weights / "tiny").symlink_to(tiny_weights / "tiny")
+    (weights / "torn").mkdir()
+    for file in (tiny_weights / "tiny").iterdir():
+        (weights / "torn" / file.name).write_bytes(
+            file.read_bytes()[: 5_000 if file.suffix == ".safetensors" else None]
+        )
+    config = weights / "torn" / "config.json"
+    config.write_text(config.read_text().replace('"tiny"', '"torn"').replace('"en"', '"es"'))
+    with live_server(weights, tmp_path / "log", ("--dtype", "float32")) as server:
+        assert server.post("/translate", {"q": "the dog", "source": "en", "target": "de"}).status == 200
+        answer = server.post("/translate", {"q": "the dog", "source": "es", "target": "de"})
+        assert answer.status == 503
+        assert "torn" in server.get("/ready").json()["errors"]
+
+
+def test_the_api_process_never_imports_torch():
+    code = "import sys, server.cli.serve, server.cli.translate; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0

@@ -1,0 +1,175 @@
+"""What only a real connection shows: clients that go away, requests that meet, servers that end. The worker is a
+fake."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from server.cli.serve import Server, listener, server_config
+from server.config import Settings
+from server.services import Services
+from server.translation.catalog import Catalog
+from tests.support.fake_engine import FakeEngine, fake_catalog
+
+BODY = {"q": "Hello world", "source": "en", "target": "de"}
+
+
+@contextmanager
+def running(engine: FakeEngine, catalog: Catalog | None = None, **settings) -> Iterator[tuple[str, Server]]:
+    """A server on a free port in a thread of its own."""
+    chosen = Settings(port=0, **{"grace_seconds": 10, **settings})
+    services = Services(chosen, engine, catalog or fake_catalog())
+    config = server_config(chosen, services)
+    with listener(chosen) as bound:
+        server = Server(config, services)
+        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
+        thread.start()
+        wait_for(lambda: server.started)
+        try:
+            yield f"http://127.0.0.1:{bound.getsockname()[1]}", server
+        finally:
+            server.should_exit = True
+            thread.join(20)
+    assert not thread.is_alive()
+    assert engine.stopped
+
+
+def wait_for(condition, seconds: float = 10.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def raw_request(url: str, body: dict) -> socket.socket:
+    """Sends a whole request and leaves the connection open."""
+    data = json.dumps(body).encode()
+    host, port = url.removeprefix("http://").split(":")
+    connection = socket.create_connection((host, int(port)))
+    head = (
+        f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
+    )
+    connection.sendall(head.encode() + data)
+    return connection
+
+
+def test_a_client_that_goes_away_cancels_its_work():
+    engine = FakeEngine(delay=30)
+    with running(engine) as (url, server):
+        connection = raw_request(url, BODY | {"q": ["one", "two", "three"]})
+        wait_for(lambda: len(engine.submitted) == 3)
+        connection.close()
+        wait_for(lambda: engine.cancelled == 3)
+        services = server._services
+        wait_for(lambda: services.translator.admission.requests == 0)
+        metrics = httpx.get(url + "/metrics").text
+    assert "attentive_requests_cancelled_total 3.0" in metrics
+    assert 'status="499"' in metrics
+
+
+def test_identical_requests_under_way_are_computed_once():
+    engine = FakeEngine()
+    engine.gate = threading.Event()
+    with running(engine) as (url, server), ThreadPoolExecutor(6) as pool:
+        waiting = [pool.submit(httpx.post, url + "/translate", json=BODY) for _ in range(6)]
+        wait_for(lambda: server._services.translator.admission.requests == 6)
+        engine.gate.set()
+        answers = [one.result().json() for one in waiting]
+        assert {answer["translatedText"] for answer in answers} == {"dlrow olleH"}
+        assert len({answer["id"] for answer in answers}) == 6
+        assert len(engine.submitted) == 1
+        httpx.post(url + "/translate", json=BODY)
+        assert len(engine.submitted) == 2
+
+
+def test_one_of_two_identical_requests_may_go_away():
+    engine = FakeEngine()
+    engine.gate = threading.Event()
+    with running(engine) as (url, server), ThreadPoolExecutor(1) as pool:
+        admission = server._services.translator.admission
+        connection = raw_request(url, BODY)
+        wait_for(lambda: admission.requests == 1)
+        staying = pool.submit(httpx.post, url + "/translate", json=BODY)
+        wait_for(lambda: admission.requests == 2)
+        connection.close()
+        wait_for(lambda: admission.requests == 1)
+        engine.gate.set()
+        assert staying.result().json()["translatedText"] == "dlrow olleH"
+    assert (len(engine.submitted), engine.cancelled) == (1, 0)
+
+
+def test_a_full_queue_answers_429_with_retry_after():
+    engine = FakeEngine()
+    engine.gate = threading.Event()
+    with running(engine, queue_tokens=30) as (url, server), ThreadPoolExecutor(8) as pool:
+        first = pool.submit(httpx.post, url + "/translate", json=BODY)
+        wait_for(lambda: server._services.translator.admission.requests == 1)
+        asked = [BODY | {"q": f"Sentence number {i}"} for i in range(7)]
+        others = list(pool.map(lambda body: httpx.post(url + "/translate", json=body), asked))
+        engine.gate.set()
+        answers = [first.result(), *others]
+        refused = [answer for answer in answers if answer.status_code == 429]
+        served = [answer for answer in answers if answer.status_code == 200]
+        assert len(served) >= 1 and len(refused) >= 1 and len(served) + len(refused) == 8
+        assert all(int(answer.headers["retry-after"]) >= 1 and "error" in answer.json() for answer in refused)
+        metrics = httpx.get(url + "/metrics").text
+    assert f'attentive_requests_rejected_total{{reason="queue"}} {len(refused)}.0' in metrics
+
+
+def test_what_was_accepted_is_finished_before_the_end():
+    engine = FakeEngine(delay=0.5)
+    with ThreadPoolExecutor(4) as pool:
+        with running(engine) as (url, _):
+            asked = [BODY | {"q": f"Sentence number {i}"} for i in range(4)]
+            waiting = [pool.submit(httpx.post, url + "/translate", json=body) for body in asked]
+            wait_for(lambda: len(engine.submitted) == 4)
+        assert [answer.result().status_code for answer in waiting] == [200] * 4
+
+
+def test_many_clients_all_get_their_own_answer():
+    engine = FakeEngine(delay=0.001)
+    with running(engine) as (url, _), ThreadPoolExecutor(16) as pool, httpx.Client() as client:
+        texts = [f"Text of client {first}{second}" for first in "abcdefghijklmnopqrst" for second in "abcdefghij"]
+        answers = list(pool.map(lambda text: client.post(url + "/translate", json=BODY | {"q": text}).json(), texts))
+        metrics = client.get(url + "/metrics").text
+    assert [answer["translatedText"] for answer in answers] == [text[::-1] for text in texts]
+    assert 'attentive_request_success_total{finish_reason="stop"} 200.0' in metrics
+
+
+def test_who_is_not_finished_when_the_grace_time_ends_is_told_so():
+    engine = FakeEngine(delay=60)
+    with ThreadPoolExecutor(1) as pool:
+        with running(engine, grace_seconds=1) as (url, _):
+            waiting = pool.submit(httpx.post, url + "/translate", json=BODY, timeout=30)
+            wait_for(lambda: len(engine.submitted) == 1)
+        answer = waiting.result()
+    assert answer.status_code == 503
+    assert answer.json() == {"error": "The server is shutting down."}
+    assert int(answer.headers["retry-after"]) >= 1
+
+
+def test_a_body_sent_in_pieces_and_one_that_is_too_long():
+    engine = FakeEngine()
+    with running(engine, body_bytes=2_000) as (url, _):
+        pieces = iter([b'{"q": "Hel', b'lo", "source": "en",', b' "target": "de"}'])
+        answer = httpx.post(url + "/translate", content=pieces, headers={"Content-Type": "application/json"})
+        assert answer.json()["translatedText"] == "olleH"
+        long = iter([b"x" * 1_000] * 5)
+        answer = httpx.post(url + "/translate", content=long, headers={"Content-Type": "application/json"})
+        assert answer.status_code == 413 and "error" in answer.json()
+
+
+def test_a_taken_port_is_told_in_one_sentence():
+    with listener(Settings(port=0)) as first:
+        first.listen()
+        with pytest.raises(ValueError, match="cannot listen"):
+            listener(Settings(port=first.getsockname()[1]))

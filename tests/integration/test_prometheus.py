@@ -1,0 +1,107 @@
+"""A real Prometheus scrapes a live server with the configuration, alerts and dashboard of deploy/."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.support.live import LiveServer, free_port, live_server, tiny_model
+from tests.unit.deploy.test_deploy import PROMETHEUS, alert_rules, dashboard_expressions
+
+PATIENCE_SECONDS = 60
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    folder = tmp_path_factory.mktemp("live")
+    tiny_model(folder / "weights" / "tiny")
+    with live_server(folder / "weights", folder / "log") as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def ask(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
+    """A function that asks Prometheus' HTTP API; Prometheus scrapes the live server every second."""
+    if shutil.which("prometheus") is None:
+        pytest.skip("prometheus is not installed (Debian package: prometheus)")
+    folder = tmp_path_factory.mktemp("prometheus")
+    configuration = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))
+    configuration["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
+    configuration["rule_files"] = [str(PROMETHEUS / name) for name in configuration["rule_files"]]
+    configuration["scrape_configs"][0]["static_configs"][0]["targets"] = [server.url.removeprefix("http://")]
+    (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration), encoding="utf-8")
+    address = f"127.0.0.1:{free_port()}"
+    options = {"config.file": folder / "prometheus.yml", "storage.tsdb.path": folder / "data"}
+    command = ["prometheus", *(f"--{name}={value}" for name, value in options.items())]
+    with (folder / "log").open("wb") as log:
+        process = subprocess.Popen([*command, f"--web.listen-address={address}"], stderr=log)
+
+    def question(path: str) -> Any:
+        with urllib.request.urlopen(f"http://{address}/api/v1/{path}", timeout=10) as answer:
+            return json.load(answer)["data"]
+
+    try:
+        yield question
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def eventually(look: Callable[[], Any]) -> Any:
+    """The first true value of `look`, which may fail to connect at first."""
+    deadline = time.monotonic() + PATIENCE_SECONDS
+    while time.monotonic() < deadline:
+        try:
+            if found := look():
+                return found
+        except OSError:
+            pass  # Prometheus is still starting
+        time.sleep(0.2)
+    raise AssertionError("Prometheus did not come to know it.")
+
+
+def value(ask: Callable[[str], Any], expression: str) -> float | None:
+    result = ask("query?" + urllib.parse.urlencode({"query": expression}))["result"]
+    return float(result[0]["value"][1]) if result else None
+
+
+def test_prometheus_sees_the_server_and_its_counters_move(server: LiveServer, ask: Callable[[str], Any]) -> None:
+    eventually(lambda: value(ask, 'up{job="attentive"}') == 1)
+    assert eventually(lambda: value(ask, "attentive_worker_up") == 1)
+    total = "sum(attentive_request_success_total)"
+    before = eventually(lambda: value(ask, total) is not None) and value(ask, total)
+    for _ in range(3):
+        assert server.post("/translate", {"q": ["the house", "a dog"], "source": "en", "target": "fr"}).status == 200
+    # Identical requests are computed once only while they are in flight, and these came one after another.
+    eventually(lambda: value(ask, total) == before + 6)
+
+
+def test_prometheus_evaluates_every_alert(ask: Callable[[str], Any]) -> None:
+    def evaluated() -> list[dict[str, Any]]:
+        rules = [rule for group in ask("rules")["groups"] for rule in group["rules"]]
+        return rules if rules and all(rule["health"] != "unknown" for rule in rules) else []
+
+    rules = eventually(evaluated)
+    assert {rule["name"] for rule in rules} == {rule["alert"] for rule in alert_rules()}
+    assert [rule["lastError"] for rule in rules if rule["health"] != "ok"] == []
+
+
+def test_alerts_and_dashboard_ask_for_metrics_that_exist(server: LiveServer) -> None:
+    text = server.get("/metrics").body.decode()
+    kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
+    series = set(kinds)
+    for name in (name for name, kind in kinds.items() if kind == "histogram"):
+        series |= {f"{name}_bucket", f"{name}_sum", f"{name}_count"}
+    wanted = dashboard_expressions() + [rule["expr"] for rule in alert_rules()]
+    names = {name for expression in wanted for name in re.findall(r"\battentive_\w+", expression)}
+    assert names <= series

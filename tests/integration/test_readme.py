@@ -1,0 +1,182 @@
+"""The README's code blocks run: commands against a live server with the shipped weights, Python as it stands.
+
+A `sh` block holds commands; a `json` block right after a `curl` is its answer, compared key by key (times, ids and
+scores, which differ from machine to machine, only by kind). A command that this test does not know fails it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from server.config import Settings, shown
+from tests.support.live import ROOT, LiveServer, live_server
+
+DOCUMENTS = [ROOT / "README.md"]
+WEIGHTS = ROOT / "weights"
+VARYING = re.compile(r"(^id$|seconds|time|score|log_?prob|version)", re.IGNORECASE)
+"""Keys whose values differ between runs and machines."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    language: str
+    text: str
+    answer: str | None
+    """Text of the `json` block that follows."""
+    line: int
+
+
+def blocks(document: Path) -> list[Block]:
+    text = document.read_text(encoding="utf-8")
+    found = list(re.finditer(r"^```(\w+)\n(.*?)^```$", text, re.MULTILINE | re.DOTALL))
+    following = [*found[1:], None]
+    return [
+        Block(
+            language=match[1],
+            text=match[2],
+            answer=after[2] if after is not None and after[1] == "json" else None,
+            line=text[: match.start()].count("\n") + 1,
+        )
+        for match, after in zip(found, following, strict=True)
+        if match[1] != "json"
+    ]
+
+
+CASES = [
+    pytest.param(block, id=f"{document.name}:{block.line}") for document in DOCUMENTS for block in blocks(document)
+]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    if not any(WEIGHTS.glob("*/config.json")):
+        pytest.skip("there is no model in weights/")
+    folder = tmp_path_factory.mktemp("readme")
+    with live_server(WEIGHTS, folder / "log") as running:
+        yield running
+
+
+def commands(text: str) -> list[str]:
+    """The commands of a block: continued lines joined, comments left out."""
+    lines = text.replace("\\\n", " ").splitlines()
+    return [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
+
+
+def run(command: list[str], folder: Path = ROOT, given: str | None = None) -> str:
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, input=given or "", timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    return done.stdout
+
+
+def same_kind(shown: Any, real: Any, key: str = "") -> None:
+    """Asserts that an answer is what the README shows."""
+    if isinstance(shown, dict):
+        assert isinstance(real, dict)
+        assert shown.keys() == real.keys()
+        for name in shown:
+            same_kind(shown[name], real[name], name)
+    elif isinstance(shown, list):
+        assert isinstance(real, list)
+        assert len(shown) == len(real)
+        for one, other in zip(shown, real, strict=True):
+            same_kind(one, other, key)
+    elif VARYING.search(key):
+        assert type(shown) is type(real)
+    elif isinstance(shown, float):
+        assert real == pytest.approx(shown, abs=0.02)
+    else:
+        assert shown == real
+
+
+def check_shell(command: str, answer: str | None, server: LiveServer, folder: Path) -> None:
+    """Runs one command of the README as far as a test can."""
+    before, pipe, after = command.rpartition(" | ")
+    given = shlex.split(before.removeprefix("echo"))[0] + "\n" if pipe else None
+    words = shlex.split(after)
+    while re.fullmatch(r"[A-Z_]+=\S*", words[0]):
+        words = words[1:]
+    match Path(words[0]).name:
+        case "make":
+            run(["make", "--dry-run", *words[1:]])
+        case "curl":
+            asked = [word.replace("http://localhost:8000", server.url) for word in words[1:]]
+            output = run(["curl", "--fail", *asked], folder)
+            if answer is not None:
+                same_kind(json.loads(answer), json.loads(output))
+        case "attentive":
+            program = [*words[1:], "--help"] if words[1] in {"serve", "pull", "import", "export"} else words[1:]
+            run([sys.executable, "-m", "server", *program], given=given)
+        case "python" | "python3":
+            assert words[1] == "-m"
+            run([sys.executable, "-m", words[2], "--help"])
+        case "docker":
+            check_docker(words)
+        case "promtool":
+            if shutil.which("promtool"):
+                run(words)
+        case "kubectl":
+            assert (ROOT / words[-1] / "kustomization.yaml").is_file()
+        case "git" | "cd" | "echo":
+            pass
+        case unknown:
+            pytest.fail(f"The README has a command that its test does not know: {unknown}")
+
+
+def check_docker(words: list[str]) -> None:
+    """The files that a docker command names are there, and so are the services and profiles of a compose command."""
+    if words[1] == "compose":
+        services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
+        known = {*services, *(profile for service in services.values() for profile in service.get("profiles", ()))}
+        if words[2] == "exec":
+            assert words[3] in services
+            assert words[4] == "attentive"
+            run([sys.executable, "-m", "server", *words[5:], "--help"])
+            return
+        verbs = {"up", "down", "build", "logs", "ps"}
+        assert all(word in known | verbs or word.startswith("-") for word in words[2:])
+    else:
+        assert words[1] in {"build", "run"}
+        assert (ROOT / "Dockerfile").is_file()
+
+
+@pytest.mark.parametrize("block", CASES)
+def test_readme_block_runs(block: Block, server: LiveServer, tmp_path: Path) -> None:
+    if block.language in {"sh", "bash", "console"}:
+        for command in commands(block.text):
+            check_shell(command, block.answer, server, tmp_path)
+    elif block.language == "python":
+        exec(block.text.replace("http://localhost:8000", server.url), {"__name__": "readme"})
+    else:
+        assert block.language in {"text", "mermaid"}
+
+
+def test_readme_names_files_that_exist() -> None:
+    for document in DOCUMENTS:
+        for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
+            if "://" not in target:
+                assert (document.parent / target).exists(), target
+        for target in re.findall(r"`((?:\w+/)+[\w.]*)`", document.read_text(encoding="utf-8")):
+            assert (ROOT / target).exists(), target
+
+
+def test_readme_knows_the_settings_and_their_defaults() -> None:
+    defaults = {f"--{item.name.replace('_', '-')}": shown(item.default) for item in dataclasses.fields(Settings)}
+    rows = re.findall(r"^\| (`--.*) \| (\S+) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
+    told = {name: default.strip("`") for names, default in rows for name in re.findall(r"--[\w-]+", names)}
+    assert told
+    assert told.items() <= defaults.items()

@@ -1,0 +1,509 @@
+"""Every future resolves, exactly once, whatever happens to the worker."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from model.search.options import DecodingOptions
+from server.engine.client.supervisor import Supervisor, WorkerFailure
+from server.engine.ipc.messages import StepStats, Translated
+from server.engine.ipc.options import WorkerOptions
+from tests.support.fake_worker import COMMAND, CRASH, HANG, KILL, RAISE, REFUSED, expected
+
+GREEDY = DecodingOptions()
+FAST, SLOW = Path("1"), Path("1-5")
+
+
+class Crew:
+    """A supervisor over fake workers, and every statistic it told."""
+
+    def __init__(self, options: WorkerOptions, command: tuple[str, ...] = COMMAND) -> None:
+        self.stats: list[StepStats] = []
+        self.supervisor = Supervisor(options, self.stats.append, command)
+
+
+@asynccontextmanager
+async def crew(folder: Path | None = FAST, grace: float = 0.0, **options: object) -> AsyncIterator[Crew]:
+    made = Crew(WorkerOptions(**options))  # type: ignore[arg-type]
+    await made.supervisor.start()
+    try:
+        if folder is not None:
+            assert (await made.supervisor.load("m", folder)).error is None
+        yield made
+    finally:
+        await made.supervisor.stop(grace)
+
+
+def run(body: Callable[[], Awaitable[None]]) -> None:
+    async def bounded() -> None:
+        await asyncio.wait_for(body(), 60)
+
+    asyncio.run(bounded())
+
+
+def sources(number: int, seed: int = 1) -> list[tuple[int, ...]]:
+    rng = random.Random(seed)
+    return [tuple(rng.randrange(1000) for _ in range(rng.randint(1, 30))) for _ in range(number)]
+
+
+def check(texts: list[tuple[int, ...]], answers: list[Translated | BaseException]) -> None:
+    for text, answer in zip(texts, answers, strict=True):
+        assert isinstance(answer, Translated), answer
+        assert answer.hypotheses[0].tokens == expected(text)
+
+
+async def kind_of(future: asyncio.Future[Translated]) -> str:
+    with pytest.raises(WorkerFailure) as caught:
+        await future
+    return caught.value.kind
+
+
+async def strike(supervisor: Supervisor, signal_number: int, index: int = 0) -> None:
+    """Send a signal to a worker process."""
+    while (pid := supervisor.status().workers[index].pid) is None:  # noqa: ASYNC110
+        await asyncio.sleep(0.01)
+    os.kill(pid, signal_number)
+
+
+def test_every_job_is_answered_and_the_statistics_add_up() -> None:
+    async def body() -> None:
+        async with crew() as made:
+            texts = sources(300)
+            futures = [made.supervisor.submit("m", text, GREEDY, client=str(i % 7)) for i, text in enumerate(texts)]
+            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+            assert sum(s.generated_tokens for s in made.stats) == sum(map(len, texts))
+            assert sum(s.prefill_tokens for s in made.stats) == sum(map(len, texts))
+            assert sum(s.prefill_sequences for s in made.stats) == len(texts)
+            assert sum(s.decode_rows for s in made.stats) == sum(rows for s in made.stats for rows, _ in s.steps)
+            assert made.stats[-1].running == made.stats[-1].waiting == made.stats[-1].slots_used == 0
+            status = made.supervisor.status()
+            assert status.ready and status.models == ("m",) and status.in_flight == 0 and status.restarts == 0
+
+    run(body)
+
+
+def test_kill_9_under_load_loses_and_repeats_nothing() -> None:
+    async def body() -> None:
+        async with crew(SLOW) as made:
+            texts = sources(120)
+            seen: list[int] = []
+            futures = []
+            for number, text in enumerate(texts):
+                future = made.supervisor.submit("m", text, GREEDY)
+                future.add_done_callback(lambda _, number=number: seen.append(number))
+                futures.append(future)
+            for _ in range(3):
+                await asyncio.sleep(0.3)
+                await strike(made.supervisor, signal.SIGKILL)
+            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+            await asyncio.sleep(0)
+            assert sorted(seen) == list(range(len(texts)))
+            assert made.supervisor.status().restarts == 3
+
+    run(body)
+
+
+@pytest.mark.parametrize(("poison", "kind"), [(CRASH, "poison"), (KILL, "poison"), (RAISE, "internal")])
+def test_poison_is_convicted_and_its_neighbours_are_unharmed(poison: int, kind: str) -> None:
+    async def body() -> None:
+        async with crew() as made:
+            texts = sources(24)
+            bad = (5, poison, 6)
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts[:12]]
+            guilty = made.supervisor.submit("m", bad, GREEDY)
+            futures += [made.supervisor.submit("m", text, GREEDY) for text in texts[12:]]
+            assert await kind_of(guilty) == kind
+            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+            restarts = made.supervisor.status().restarts
+            assert restarts <= (5 if poison == KILL else 2)
+            assert await kind_of(made.supervisor.submit("m", bad, GREEDY)) == kind
+            assert made.supervisor.status().restarts == restarts, "a convicted text was tried again"
+
+    run(body)
+
+
+def test_a_hanging_step_is_killed_and_convicted(caplog: pytest.LogCaptureFixture) -> None:
+    async def body() -> None:
+        async with crew(watchdog_seconds=1.0) as made:
+            texts = sources(6)
+            guilty = made.supervisor.submit("m", (5, HANG, 6), GREEDY)
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            assert await kind_of(guilty) == "poison"
+            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+            assert made.supervisor.status().restarts == 2
+
+    run(body)
+    assert "hangs in a step" in caplog.text
+    assert "_misbehave" in caplog.text, "the log does not say where it hung"
+
+
+def test_a_hanging_job_that_nobody_waits_for_is_remembered() -> None:
+    """Its callers give up before the watchdog does and ask again, and again."""
+
+    async def body() -> None:
+        async with crew(watchdog_seconds=0.5) as made:
+            bad = (5, HANG, 6)
+            restarts = 0
+            while restarts < 2:
+                futures = [made.supervisor.submit("m", bad, GREEDY), made.supervisor.submit("m", (1, 2), GREEDY)]
+                await asyncio.sleep(0.1)
+                futures[0].cancel()
+                assert (await futures[1]).hypotheses[0].tokens == expected((1, 2))
+                restarts = made.supervisor.status().restarts
+            assert await kind_of(made.supervisor.submit("m", bad, GREEDY)) == "poison"
+
+    run(body)
+
+
+def test_kills_from_outside_convict_nobody_however_many_they_are() -> None:
+    async def body() -> None:
+        async with crew(Path("1-2")) as made:
+            texts = sources(24)
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            done = kills = 0
+            while done < len(texts):
+                await asyncio.sleep(0.01)
+                answered = sum(future.done() for future in futures)
+                if done < answered < len(texts):  # it gets somewhere between two kills
+                    await strike(made.supervisor, signal.SIGKILL)
+                    kills += 1
+                done = answered
+            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+            assert kills >= 3
+
+    run(body)
+
+
+def test_a_worker_that_dies_of_itself_blames_no_job() -> None:
+    """It answers nothing whatever it is given: those who wait are told that there is no worker, and none is convicted."""
+
+    async def body() -> None:
+        async with crew(Path("dying")) as made:
+            for device in made.supervisor._devices:
+                device._pause = lambda: 0.0  # type: ignore[method-assign]
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in sources(5)]
+            assert {await kind_of(future) for future in futures} == {"unavailable"}
+            assert (await made.supervisor.load("m", FAST)).error is None
+            check(sources(5), [await made.supervisor.submit("m", text, GREEDY) for text in sources(5)])
+
+    run(body)
+
+
+def test_a_look_inside_that_kills_is_convicted_too() -> None:
+    async def body() -> None:
+        async with crew() as made:
+            texts = sources(6)
+            guilty = made.supervisor.attend("m", (1, CRASH), (2,))
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            with pytest.raises(WorkerFailure, match="not tried again"):
+                await guilty
+            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+            assert (await made.supervisor.attend("m", (1, 2), (2,))).id
+
+    run(body)
+
+
+def test_cancelling_frees_the_place() -> None:
+    async def body() -> None:
+        async with crew(Path("1-20")) as made:
+            long = tuple(range(500))
+            futures = [made.supervisor.submit("m", long, GREEDY) for _ in range(16)]
+            await asyncio.sleep(0.2)
+            for future in futures:
+                future.cancel()
+            answer = await made.supervisor.submit("m", (1, 2, 3), GREEDY)
+            assert answer.hypotheses[0].tokens == expected((1, 2, 3))
+            assert made.supervisor.status().in_flight == 0
+
+    run(body)
+
+
+def test_deadlines_hold_while_waiting_and_while_decoding() -> None:
+    async def body() -> None:
+        async with crew(Path("1-20")) as made:
+            long = tuple(range(500))
+            futures = [made.supervisor.submit("m", long, GREEDY, timeout=0.3) for _ in range(20)]
+            assert {await kind_of(future) for future in futures} == {"deadline"}
+            assert (await made.supervisor.submit("m", (1,), GREEDY, timeout=30)).hypotheses[0].tokens == (2,)
+
+    run(body)
+
+
+def test_a_deadline_holds_without_any_worker() -> None:
+    async def body() -> None:
+        async with crew(None) as made:
+            await strike(made.supervisor, signal.SIGSTOP)
+            loading = asyncio.ensure_future(made.supervisor.load("m", FAST))
+            await asyncio.sleep(0)
+            assert await kind_of(made.supervisor.submit("m", (1,), GREEDY, timeout=0.1)) == "deadline"
+            loading.cancel()
+
+    run(body)
+
+
+def test_progress_grows_to_the_translation() -> None:
+    async def body() -> None:
+        async with crew(Path("1-20")) as made:
+            shown: list[tuple[int, ...]] = []
+            text = tuple(range(40))
+            answer = await made.supervisor.submit("m", text, GREEDY, on_progress=shown.append)
+            final = answer.hypotheses[0].tokens
+            assert shown and all(final[: len(tokens)] == tokens for tokens in shown)
+            assert [len(tokens) for tokens in shown] == sorted({len(tokens) for tokens in shown})
+
+    run(body)
+
+
+def test_a_listener_that_fails_costs_nobody_an_answer() -> None:
+    def refuse(news: object) -> None:
+        raise ValueError("no thanks")
+
+    async def body() -> None:
+        supervisor = Supervisor(WorkerOptions(), refuse, COMMAND)
+        await supervisor.start()
+        assert (await supervisor.load("m", Path("1-20"))).error is None
+        text = tuple(range(30))
+        answer = await supervisor.submit("m", text, GREEDY, on_progress=refuse)
+        assert answer.hypotheses[0].tokens == expected(text)
+        await supervisor.stop(0)
+
+    run(body)
+
+
+def test_an_unload_ends_the_wait_of_a_load() -> None:
+    async def body() -> None:
+        async with crew(None) as made:
+            loading = asyncio.ensure_future(made.supervisor.load("m", FAST))
+            await asyncio.sleep(0)
+            waiting = made.supervisor.submit("m", (1,), GREEDY)
+            unloading = asyncio.ensure_future(made.supervisor.unload("m"))
+            await loading
+            assert (await waiting).hypotheses[0].tokens == (2,)
+            await unloading
+            assert not made.supervisor.status().ready
+            absent = asyncio.ensure_future(made.supervisor.load("n", SLOW))
+            await asyncio.sleep(0)
+            await made.supervisor.unload("n")
+            await absent
+            assert made.supervisor.status().models == ()
+
+    run(body)
+
+
+def test_workers_do_not_outlive_the_api_process() -> None:
+    program = (
+        "import asyncio, sys; sys.path[:0] = sys.argv[1:]\n"
+        "from tests.support.fake_worker import COMMAND\n"
+        "from server.engine.client.supervisor import Supervisor, WorkerOptions\n"
+        "async def main():\n"
+        "    supervisor = Supervisor(WorkerOptions(), lambda stats: None, COMMAND)\n"
+        "    await supervisor.start()\n"
+        "    await supervisor.load('m', '1')\n"
+        "    print(supervisor.status().workers[0].pid, flush=True)\n"
+        "    await asyncio.sleep(60)\n"
+        "asyncio.run(main())\n"
+    )
+    arguments = [sys.executable, "-c", program, str(Path(__file__).parents[2])]
+    with subprocess.Popen(arguments, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        worker = int(process.stdout.readline())
+        process.kill()
+    for _ in range(500):
+        if not Path(f"/proc/{worker}").exists():
+            return
+        time.sleep(0.02)
+    pytest.fail("the worker lives on")
+
+
+def test_bad_jobs_get_a_reason() -> None:
+    async def body() -> None:
+        async with crew() as made:
+            assert await kind_of(made.supervisor.submit("n", (1,), GREEDY)) == "unknown_model"
+            assert await kind_of(made.supervisor.submit("m", (REFUSED,), GREEDY)) == "invalid"
+            assert await kind_of(made.supervisor.submit("m", (1,), DecodingOptions(beam_size=32))) == "invalid"
+
+    run(body)
+
+
+def test_a_model_is_replaced_under_load_without_losing_anyone() -> None:
+    async def body() -> None:
+        async with crew(Path("1-2")) as made:
+            texts = sources(80)
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            await asyncio.sleep(0.05)
+            assert (await made.supervisor.load("m", Path("7-2"))).error is None
+            late = await made.supervisor.submit("m", (1, 2), GREEDY)
+            assert late.hypotheses[0].tokens == expected((1, 2), 7)
+            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+
+    run(body)
+
+
+def test_a_model_that_cannot_be_loaded_says_so_and_the_old_one_serves_on() -> None:
+    async def body() -> None:
+        async with crew() as made:
+            assert made.supervisor.status().ready
+            assert (await made.supervisor.load("m", Path("absent"))).error == "There is no such folder."
+            assert (await made.supervisor.load("n", Path("absent"))).error == "There is no such folder."
+            assert (await made.supervisor.load("n", Path("crash"))).error is not None
+            assert (await made.supervisor.submit("m", (1,), GREEDY)).hypotheses[0].tokens == (2,)
+            assert await kind_of(made.supervisor.submit("n", (1,), GREEDY)) == "unknown_model"
+            assert set(made.supervisor.status().errors) == {"n"}
+            assert made.supervisor.status().ready
+
+    run(body)
+
+
+def test_unloading_waits_for_those_accepted() -> None:
+    async def body() -> None:
+        async with crew(SLOW) as made:
+            texts = sources(30)
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            unloading = asyncio.ensure_future(made.supervisor.unload("m"))
+            await asyncio.sleep(0)
+            assert await kind_of(made.supervisor.submit("m", (1,), GREEDY)) == "unknown_model"
+            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+            await unloading
+            assert made.supervisor.status().models == ()
+
+    run(body)
+
+
+def test_several_devices_share_the_work_and_each_other_s_misfortune() -> None:
+    async def body() -> None:
+        async with crew(SLOW, devices=3) as made:
+            while sum(worker.up for worker in made.supervisor.status().workers) < 3:  # noqa: ASYNC110
+                await asyncio.sleep(0.01)
+            await made.supervisor.load("m", SLOW)
+            texts = sources(90)
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            await asyncio.sleep(0.1)
+            workers = made.supervisor.status().workers
+            assert len(workers) == 3 and all(worker.jobs for worker in workers)
+            await strike(made.supervisor, signal.SIGKILL, index=1)
+            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+
+    run(body)
+
+
+def test_stopping_lets_the_accepted_finish() -> None:
+    async def body() -> None:
+        texts = sources(30)
+        async with crew(SLOW, grace=30) as made:
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+        check(texts, [future.result() for future in futures])
+        assert await kind_of(made.supervisor.submit("m", (1,), GREEDY)) == "cancelled"
+
+    run(body)
+
+
+def test_stopping_without_grace_fails_the_rest() -> None:
+    async def body() -> None:
+        async with crew(SLOW) as made:
+            futures = [made.supervisor.submit("m", text, GREEDY) for text in sources(30)]
+        assert {await kind_of(future) for future in futures} == {"cancelled"}
+
+    run(body)
+
+
+def test_a_worker_that_never_starts_hangs_nobody() -> None:
+    async def body() -> None:
+        supervisor = Supervisor(WorkerOptions(), lambda stats: None, (sys.executable, "-c", "raise SystemExit(3)"))
+        await supervisor.start()
+        for device in supervisor._devices:
+            device._pause = lambda: 0.0  # type: ignore[method-assign]
+        loading = asyncio.ensure_future(supervisor.load("m", FAST))
+        await asyncio.sleep(0)
+        future = supervisor.submit("m", (1,), GREEDY)
+        assert (await loading).error is not None
+        assert await kind_of(future) == "unavailable"
+        assert not supervisor.status().ready
+        await supervisor.stop(0)
+
+    run(body)
+
+
+def test_in_any_misfortune_every_future_resolves() -> None:
+    """Crashes, kills, errors, cancels, deadlines, loads and unloads at random: nobody hangs, nobody is wrong, nothing is
+    left behind."""
+
+    answered = [0]
+
+    async def client(supervisor: Supervisor, number: int) -> list[str]:
+        rng = random.Random(number)
+        outcomes: list[str] = []
+        for _ in range(40):
+            text = tuple(rng.randrange(1000) for _ in range(rng.randint(1, 15)))
+            bad = rng.random() < 0.01
+            if bad:
+                text = (*text, rng.choice((CRASH, RAISE)), 5)
+            timeout = rng.random() * 0.2 if rng.random() < 0.1 else None
+            options = DecodingOptions(beam_size=rng.choice((1, 1, 4)))
+            future = supervisor.submit("m", text, options, priority=number % 2, client=str(number), timeout=timeout)
+            if rng.random() < 0.05:
+                await asyncio.sleep(0.02)
+                future.cancel()
+            try:
+                answer = await future
+            except asyncio.CancelledError:
+                outcomes.append("cancelled")
+            except WorkerFailure as failure:
+                assert failure.kind == "deadline" or bad, failure
+                outcomes.append(failure.kind)
+            else:
+                assert answer.hypotheses[0].tokens in (expected(text, 1), expected(text, 2))
+                answered[0] += 1
+                outcomes.append("translated")
+        return outcomes
+
+    async def fate(supervisor: Supervisor) -> None:
+        rng = random.Random(3)
+        while True:
+            before = answered[0]
+            while answered[0] < before + 50:  # noqa: ASYNC110  fate strikes those who get somewhere
+                await asyncio.sleep(0.01)
+            await supervisor.load("m", Path(rng.choice(("1-1", "2-1", "absent"))))
+            await supervisor.load("n", FAST)
+            await strike(supervisor, signal.SIGKILL)
+            await supervisor.unload("n")
+
+    async def body() -> None:
+        async with crew(Path("1-1")) as made:
+            misfortune = asyncio.ensure_future(fate(made.supervisor))
+            outcomes = await asyncio.gather(*(client(made.supervisor, number) for number in range(12)))
+            misfortune.cancel()
+            assert sum(map(len, outcomes)) == 12 * 40
+            status = made.supervisor.status()
+            assert status.in_flight == 0 and status.restarts > 0
+
+    run(body)
+
+
+def open_files() -> int:
+    return len(list(Path("/proc/self/fd").iterdir()))
+
+
+def test_a_worker_that_cannot_be_started_leaves_no_open_files() -> None:
+    async def body() -> None:
+        before = open_files()
+        supervisor = Supervisor(WorkerOptions(), lambda stats: None, ("/no/such/program",))
+        await supervisor.start()
+        for device in supervisor._devices:
+            device._pause = lambda: 0.0  # type: ignore[method-assign]
+        loading = asyncio.ensure_future(supervisor.load("m", FAST))
+        assert (await loading).error is not None
+        await supervisor.stop(0)
+        assert open_files() <= before
+
+    run(body)

@@ -1,0 +1,108 @@
+"""Tiny models that the tests of the native engine share."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from model.backends.cpu.backend import NativeBackend
+from model.backends.cpu.build import build
+from model.backends.cpu.engine import NativeEngine, Precision
+from model.backends.cpu.isa import NativeUnavailable
+from model.backends.cpu.tensors import position_table
+from model.backends.cpu.weights import unsupported
+from model.backends.torch.backend import TorchBackend
+from model.config import ModelConfig
+from model.quantization import quantize
+from model.search.base import Backend, StepOutput, translate
+from model.search.options import DecodingOptions
+from model.transformer import Transformer
+
+try:
+    LIBRARY, REASON = build(), ""
+except NativeUnavailable as unavailable:
+    LIBRARY, REASON = None, str(unavailable)
+
+needs_native = pytest.mark.skipif(LIBRARY is None, reason=REASON)
+PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
+
+SHAPE = {"d_model": 64, "heads": 2, "d_ff": 96, "encoder_layers": 2, "decoder_layers": 2, "max_length": 64}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "pre-norm": {"norm": "pre"},
+    "marian": {"activation": "swish", "positions": "sinusoidal_half", "zero_start_embedding": True, "output_bias": True},
+    "gelu and learned positions": {"activation": "gelu", "positions": "learned", "scale_embeddings": False},
+    "two vocabularies": {"tied_embeddings": False, "source_vocab_size": 130, "vocab_size": 77},
+    "odd vocabulary": {"vocab_size": 67, "output_bias": True},
+    "many narrow heads": {"heads": 4, "d_ff": 16},
+    "one wide head": {"heads": 1, "d_model": 128, "encoder_layers": 1},
+    "heads of 96": {"heads": 2, "d_model": 192, "decoder_layers": 1},
+    "large epsilon, deep decoder": {"norm_epsilon": 1e-3, "decoder_layers": 4},
+}
+
+
+def tiny(**changes: Any) -> Transformer:
+    """A random Transformer whose norms and biases are not trivial."""
+    torch.manual_seed(7)
+    transformer = Transformer(ModelConfig(**{"vocab_size": 200, **SHAPE, **changes})).eval()
+    with torch.no_grad():
+        for parameter in transformer.parameters():
+            if parameter.dim() == 1:
+                parameter.add_(torch.randn_like(parameter) * 0.1)
+    return transformer
+
+
+def native(transformer: Transformer, precision: Precision, *, slots: int = 16, threads: int = 1) -> NativeBackend:
+    """The transformer's weights on the native engine."""
+    assert LIBRARY is not None
+    assert unsupported(transformer.config) is None
+    tensors = {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
+    positions = position_table(transformer.config, tensors)
+    engine = NativeEngine(
+        LIBRARY, transformer.config, tensors, positions, slots=slots, threads=threads, precision=precision
+    )
+    return NativeBackend(engine)
+
+
+def eager(transformer: Transformer, precision: Precision, *, slots: int = 16) -> TorchBackend:
+    """The same model and arithmetic in torch."""
+    return TorchBackend(quantize(transformer) if precision == "int8" else transformer, slots)
+
+
+def sentences(config: ModelConfig, lengths: Sequence[int]) -> list[list[int]]:
+    """Random sources of these lengths."""
+    random = np.random.default_rng(3)
+    vocabulary = config.source_vocab_size or config.vocab_size
+    return [random.integers(4, vocabulary, size=length).tolist() for length in lengths]
+
+
+def decode(
+    backend: Backend, sources: Sequence[Sequence[int]], slots: Sequence[int], targets: Sequence[Sequence[int]], *,
+    candidates: int = 5,
+) -> list[StepOutput]:  # fmt: skip
+    """Teacher-forced steps, all rows together: output of each step."""
+    backend.prefill(sources, slots)
+    steps = len(targets[0])
+    outputs = [backend.step(slots, [row[i] for row in targets], candidates, [-1] * len(slots)) for i in range(steps)]
+    backend.free(slots)
+    return outputs
+
+
+def check_200_alone_together_and_shuffled(precision: Precision) -> None:
+    """200 sentences have the same targets alone, together and in another order."""
+    transformer = tiny()
+    config = transformer.config
+    random = np.random.default_rng(11)
+    sources = sentences(config, random.integers(1, 40, size=200).tolist())
+    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    options = DecodingOptions(max_length=12)
+    together = translate(native(transformer, precision, slots=64, threads=2), sources, options, **bounds)
+    order = random.permutation(200).tolist()
+    shuffled = translate(native(transformer, precision, slots=48), [sources[i] for i in order], options, **bounds)
+    alone = native(transformer, precision, slots=1)
+    assert together == [translate(alone, [source], options, **bounds)[0] for source in sources]
+    assert [together[i] for i in order] == shuffled

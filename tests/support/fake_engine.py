@@ -1,0 +1,200 @@
+"""A worker and a tokenizer without torch: the "translation" of a sentence is its characters in reverse order."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import threading
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import numpy as np
+
+from model.analysis.pair_alignment import WordedSentence, WordEvidence
+from model.search.options import DecodingOptions, Hypothesis
+from model.tokenizer import Decoding, Encoding
+from server.engine.client.supervisor import WorkerFailure, WorkerStatus
+from server.engine.ipc.messages import Attended, Maps, ModelLoaded, Timings, Translated
+from server.translation.catalog import Catalog, ServedModel
+
+EOS = 3
+TAGS = {code: 10 + i for i, code in enumerate(["en", "de", "fr", "es", "it", "ru", "pt-BR", "zh-Hans", "zh-Hant"])}
+FIRST = 100
+"""Id of the character U+0000; the ids of the others follow in order."""
+
+
+class FakeTokenizer:
+    """One id per character, a tag before and the end of sentence after."""
+
+    joint = True
+
+    def encode(self, text: str, target_language: str | None = None) -> Encoding:
+        tag = TAGS[target_language or "en"]
+        return Encoding(
+            ids=(tag, *(FIRST + ord(character) for character in text), EOS),
+            pieces=(f">>{target_language}<<", *text, "</s>"),
+            offsets=((0, 0), *((i, i + 1) for i in range(len(text))), (len(text), len(text))),
+        )
+
+    def encode_ids(self, text: str, target_language: str | None = None) -> tuple[int, ...]:
+        return self.encode(text, target_language).ids
+
+    def may_spell(self, ids: Iterable[int]) -> bool:
+        return False
+
+    def encode_target(self, text: str) -> tuple[int, ...]:
+        return tuple(FIRST + ord(character) for character in text)
+
+    def decode(self, ids: Sequence[int]) -> str:
+        return "".join(chr(i - FIRST) for i in ids)
+
+    def piece(self, id: int) -> str:
+        return chr(id - FIRST)
+
+    def decode_pieces(self, ids: Sequence[int]) -> Decoding:
+        text = "".join(chr(i - FIRST) for i in ids)
+        return Decoding(text, tuple(text), tuple((i, i + 1) for i in range(len(ids))))
+
+
+class FakeEngine:
+    """The supervisor's interface, answered in this process after `delay` seconds.
+
+    `submitted` holds every sentence's ids, `cancelled` counts jobs that were given up, `failures` maps a source to the
+    failure it meets. Hypothesis k of a beam ends with k exclamation marks.
+    """
+
+    def __init__(self, delay: float = 0.0) -> None:
+        self.delay = delay
+        self.gate: threading.Event | None = None
+        """Where it is set, nothing is answered before its flag is."""
+        self.ready = True
+        self.submitted: list[tuple[str, tuple[int, ...], DecodingOptions, int, str]] = []
+        self.cancelled = 0
+        self.failures: dict[str, WorkerFailure] = {}
+        self.loaded: dict[str, Path] = {}
+        self.attended: list[tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[str, int, int], ...]]] = []
+        self.stopped = False
+
+    async def start(self) -> None:
+        self.stopped = False
+
+    async def stop(self, grace_seconds: float) -> None:
+        self.stopped = True
+
+    async def load(self, model: str, folder: Path) -> ModelLoaded:
+        self.loaded[model] = folder
+        return ModelLoaded(model, parameters=1, bytes=4, seconds=0.0)
+
+    async def unload(self, model: str) -> None:
+        del self.loaded[model]
+
+    def submit(
+        self,
+        model: str,
+        source: Iterable[int],
+        options: DecodingOptions,
+        *,
+        priority: int = 0,
+        client: str = "",
+        timeout: float | None = None,
+        on_progress: Callable[[tuple[int, ...]], None] | None = None,
+    ) -> asyncio.Future[Translated]:
+        ids = tuple(source)
+        self.submitted.append((model, ids, options, priority, client))
+        return self._future(self._translate(ids, options, on_progress))
+
+    def attend(
+        self,
+        model: str,
+        source: Iterable[int],
+        target: Iterable[int],
+        masked_heads: tuple[tuple[str, int, int], ...] = (),
+        timeout: float | None = None,
+        vectors_of: tuple[str, int, int] | None = None,
+        words: tuple[WordedSentence, WordedSentence] | None = None,
+    ) -> asyncio.Future[Attended]:
+        pair = (tuple(source), tuple(target))
+        self.attended.append((*pair, masked_heads))
+        return self._future(self._attend(*pair, words))
+
+    def status(self) -> WorkerStatus:
+        return WorkerStatus(self.ready, "cpu", "float32", "fake", {}, 0, tuple(sorted(self.loaded)))
+
+    def _future(self, work):
+        task = asyncio.ensure_future(work)
+        task.add_done_callback(self._count)
+        return task
+
+    def _count(self, task: asyncio.Future) -> None:
+        self.cancelled += task.cancelled()
+
+    async def _translate(self, ids, options, on_progress) -> Translated:
+        characters = [i for i in ids if i >= FIRST]
+        if failure := self.failures.get(FakeTokenizer().decode(characters)):
+            raise failure
+        tokens = tuple(reversed(characters))[: options.max_length]
+        if on_progress:
+            for count in range(1, len(tokens) + 1):
+                on_progress(tokens[:count])
+        if self.gate is not None:
+            await asyncio.to_thread(self.gate.wait, 20)
+        await asyncio.sleep(self.delay)
+        return Translated(
+            id=0,
+            hypotheses=tuple(self._hypothesis(tokens, k, options.max_length) for k in range(options.hypotheses)),
+            timings=Timings(queue=0.001, encode=0.002, decode=0.003, first_token=0.004),
+            steps=len(tokens) + 1,
+        )
+
+    def _hypothesis(self, tokens: tuple[int, ...], rank: int, limit: int | None) -> Hypothesis:
+        tokens = (*tokens, *[FIRST + ord("!")] * rank)
+        scores = tuple(-0.1 for _ in range(len(tokens) + 1))
+        return Hypothesis(tokens, scores, sum(scores), "length" if limit == len(tokens) else "stop")
+
+    async def _attend(
+        self,
+        source: tuple[int, ...],
+        target: tuple[int, ...],
+        words: tuple[WordedSentence, WordedSentence] | None,
+    ) -> Attended:
+        """Two layers of two heads. Each map's rows are uniform; cross-attention of the last layer looks at the mirrored
+        place."""
+        await asyncio.sleep(self.delay)
+        rows, columns = len(target) + 1, len(source)
+        shapes = {"cross": (2, 2, rows, columns), "encoder": (2, 2, columns, columns), "decoder": (2, 2, rows, rows)}
+        maps = {}
+        for kind, shape in shapes.items():
+            maps[kind] = np.full(shape, 1.0 / shape[-1], dtype=np.float32)
+        maps["cross"][:] = 0.0
+        for t in range(rows):
+            maps["cross"][:, :, t, max(0, columns - 2 - t) if t < rows - 1 else columns - 1] = 1.0
+        maps["decoder"] = np.tril(maps["decoder"])
+        maps["decoder"] /= maps["decoder"].sum(axis=-1, keepdims=True)
+        flat = {name: maps[name].tobytes() for name in shapes} | {
+            f"{name}_shape": shape for name, shape in shapes.items()
+        }
+        scores = tuple(-0.1 for _ in range(rows))
+        likeliest = tuple(((token, -0.1),) for token in (*target, FIRST))
+        return Attended(0, Maps(**flat), scores, likeliest, math.pi / 1000, evidence=words and mirrored(*words))
+
+
+def mirrored(first: WordedSentence, second: WordedSentence) -> WordEvidence:
+    """A word fits the one with the same characters in reverse order."""
+    space = FIRST + ord(" ")
+    characters = [
+        [[i for i in sentence.ids[start:end] if i != space] for start, end in sentence.words]
+        for sentence in (first, second)
+    ]
+    same = np.array([[float(a == b[::-1]) for b in characters[1]] for a in characters[0]], dtype=np.float32)
+    same = same.reshape(len(first.words), len(second.words))
+    return WordEvidence(2 * same - 1, 8 * same - 9, 8 * same - 9)
+
+
+def fake_model(name: str = "toy", pairs: Sequence[tuple[str, str]] | None = None, max_length: int = 256) -> ServedModel:
+    """A model between English, German and French in every direction with English, unless `pairs` says otherwise."""
+    pairs = pairs or (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
+    return ServedModel(name, Path("weights") / name, tuple(pairs), "CC0-1.0", max_length, FakeTokenizer())
+
+
+def fake_catalog() -> Catalog:
+    return Catalog([fake_model()])

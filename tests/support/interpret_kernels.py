@@ -1,0 +1,76 @@
+"""Run by test_graphs with TRITON_INTERPRET=1, and by tests/gpu on a GPU: the kernels against what torch computes."""
+
+from __future__ import annotations
+
+import sys
+
+import torch
+from torch.nn import functional
+
+from model.backends.cuda.kernels import KERNELS
+
+
+def check_attention(device: str, dtype: torch.dtype, tolerance: float) -> None:
+    for rows, heads, width, room in ((5, 2, 16, 70), (4, 1, 48, 33)):
+        keys, values = torch.randn(2, rows + 2, heads, room + 9, width, device=device, dtype=dtype)
+        keys, values = keys[:rows, :, :room], values[:rows, :, :room]
+        lengths = torch.randint(1, room, (rows + 3,), device=device)
+        qkv = torch.randn(rows, 3 * heads * width, device=device, dtype=dtype)
+        query = qkv[:, : heads * width]
+        mask = torch.arange(room, device=device) < lengths[:rows, None]
+
+        def expected(mask: torch.Tensor) -> torch.Tensor:
+            asked = query.reshape(rows, heads, 1, width).float()  # noqa: B023
+            found = functional.scaled_dot_product_attention(asked, keys.float(), values.float(), attn_mask=mask[:, None, None])  # noqa: B023
+            return found.reshape(rows, heads * width)  # noqa: B023
+
+        near(KERNELS.attend(query, keys, values, lengths), expected(mask), tolerance)
+        found = KERNELS.attend_self(qkv, keys, values, lengths)
+        every = torch.arange(rows, device=device)
+        stored = keys[every, :, lengths[:rows]], values[every, :, lengths[:rows]]
+        for side, written in enumerate(stored, 1):
+            new = qkv[:, side * heads * width : (side + 1) * heads * width].view(rows, heads, width)
+            assert torch.equal(written, new)
+        near(found, expected(torch.arange(room, device=device) <= lengths[:rows, None]), tolerance)
+
+
+def check_norm(device: str, dtype: torch.dtype, tolerance: float) -> None:
+    for rows, width in ((7, 48), (3, 512)):
+        x, added = torch.randn(2, rows, width, device=device, dtype=dtype)
+        weight, bias = torch.randn(2, width, device=device, dtype=dtype)
+        total, normed = KERNELS.add_norm(x, added, weight, bias, 1e-5)
+        whole = x.float() + added.float()
+        near(total, whole, tolerance)
+        near(normed, functional.layer_norm(whole, (width,), weight.float(), bias.float(), 1e-5), 4 * tolerance)
+
+
+def check_choice(device: str, dtype: torch.dtype) -> None:
+    for rows, vocabulary in ((6, 97), (3, 9001)):
+        logits = 3 * torch.randn(rows, vocabulary, device=device, dtype=dtype)
+        logits[0, 17] = logits[0, 80] = 30.0  # of equals the first
+        logits[1, : vocabulary // 2] = -float("inf")
+        forced = torch.randint(vocabulary // 2, vocabulary, (rows,), device=device)
+        scores = torch.log_softmax(logits.float(), dim=-1)
+        ids, best, wanted = KERNELS.choose(logits, forced)
+        assert ids[0] == 17
+        near(scores.gather(1, ids[:, None])[:, 0], scores.max(dim=-1).values, 0.0)
+        near(best, scores.max(dim=-1).values, 1e-4)
+        near(wanted, scores.gather(1, forced[:, None])[:, 0], 1e-4)
+
+
+def near(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
+    torch.testing.assert_close(found.float(), expected, atol=tolerance, rtol=tolerance)
+
+
+def main(device: str) -> None:
+    """All kernels, in every type that a model has there."""
+    torch.manual_seed(0)
+    types = [(torch.float32, 1e-4)] if device == "cpu" else [(torch.float32, 1e-4), (torch.float16, 5e-3), (torch.bfloat16, 4e-2)]
+    for dtype, tolerance in types:
+        check_attention(device, dtype, tolerance)
+        check_norm(device, dtype, tolerance)
+        check_choice(device, dtype)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1] if len(sys.argv) > 1 else "cpu")

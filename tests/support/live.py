@@ -1,0 +1,142 @@
+"""A live server for tests: a tiny model folder made on the spot, and the command line started as a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).parents[2]
+START_SECONDS = 120
+"""Patience with a slow machine; a server is usually ready in a few seconds."""
+WORDS = "the a house station where is dog cat walks sleeps in on under green small old train bread water friend".split()
+
+
+def tiny_model(folder: Path, seed: int = 0) -> Path:
+    """A model folder of random weights, English to German and French. Its translations are words in no sensible order."""
+    import sentencepiece
+    import torch
+
+    from model.checkpoint import save_model
+    from model.config import small
+    from model.model_folder import ModelFolder, TokenizerFiles
+    from model.transformer import Transformer
+
+    folder.mkdir(parents=True)
+    torch.manual_seed(seed)
+    sentences = (" ".join(WORDS[(i * step) % len(WORDS)] for i in range(6)) for step in range(1, 60))
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=sentences,
+        model_prefix=str(folder / "tokenizer"),
+        vocab_size=340,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        pad_id=0, unk_id=1, bos_id=2, eos_id=3,
+        user_defined_symbols=[">>de<<", ">>fr<<"],
+        minloglevel=2,
+    )  # fmt: skip
+    size = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model")).get_piece_size()
+    config = small(size, d_model=64, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2)
+    description = ModelFolder(
+        path=folder,
+        name=folder.name,
+        model=config,
+        pairs=(("en", "de"), ("en", "fr")),
+        tags={"de": ">>de<<", "fr": ">>fr<<"},
+        license="MIT",
+        origin="random weights of a test",
+        tokenizer=TokenizerFiles(),
+    )
+    save_model(description, Transformer(config))
+    (folder / "tokenizer.vocab").unlink()
+    return folder
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    status: int
+    body: bytes
+
+    def json(self) -> Any:
+        return json.loads(self.body)
+
+
+@dataclass(frozen=True, slots=True)
+class LiveServer:
+    """A running server. `url` has no slash at its end; `log` collects its standard error."""
+
+    url: str
+    process: subprocess.Popen[bytes]
+    log: Path
+
+    def get(self, path: str) -> Answer:
+        return self.ask(urllib.request.Request(self.url + path))
+
+    def post(self, path: str, body: Any) -> Answer:
+        headers = {"Content-Type": "application/json"}
+        return self.ask(urllib.request.Request(self.url + path, json.dumps(body).encode(), headers))
+
+    def ask(self, request: urllib.request.Request) -> Answer:
+        try:
+            with urllib.request.urlopen(request, timeout=60) as answer:
+                return Answer(answer.status, answer.read())
+        except urllib.error.HTTPError as error:
+            return Answer(error.code, error.read())
+
+
+def free_port() -> int:
+    """A port that nobody listens on at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def live_server(weights: Path, log: Path, arguments: Sequence[str] = ()) -> Iterator[LiveServer]:
+    """`attentive serve` on a free port, ready to translate; ended with SIGTERM."""
+    port = free_port()
+    command = [sys.executable, "-m", "server", "serve", "--port", str(port), "--weights", str(weights), *arguments]
+    environment = {key: value for key, value in os.environ.items() if not key.startswith("ATTENTIVE_")}
+    with log.open("wb") as stream:
+        process = subprocess.Popen(command, cwd=ROOT, stderr=stream, env=environment)
+    server = LiveServer(f"http://127.0.0.1:{port}", process, log)
+    try:
+        wait_until_ready(server)
+        yield server
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+
+
+def wait_until_ready(server: LiveServer) -> None:
+    """Returns once /ready says so. Raises AssertionError with the log where the server ends or never is."""
+    deadline = time.monotonic() + START_SECONDS
+    last = b""
+    while time.monotonic() < deadline and server.process.poll() is None:
+        try:
+            answer = server.get("/ready")
+            if answer.status == 200:
+                return
+            last = answer.body
+        except OSError:
+            pass  # not listening yet
+        time.sleep(0.1)
+    lines = server.log.read_text(encoding="utf-8").splitlines()
+    said = "\n".join(line for line in lines if '"route": "/ready"' not in line)
+    raise AssertionError(f"The server did not become ready: {last.decode()}\n{said[-4000:]}")

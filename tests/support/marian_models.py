@@ -1,0 +1,210 @@
+"""Random Marian models in Hugging Face's layout, with SentencePiece models trained on made-up text."""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import sentencepiece
+import torch
+import yaml
+
+from model.config import ModelConfig
+from model.convert.tensor_names import parts
+from model.transformer import Transformer
+
+
+def made_up_text(seed: int, lines: int = 400) -> list[str]:
+    """Sentences of invented words in several scripts, with digits, punctuation and odd spaces."""
+    chance = random.Random(seed)
+    alphabets = ("abcdefghijklmnopqrstuvwxyz", "äöüßéèçñåø", "абвгдежзийклмнопрст", "αβγδεζηθικλ", "東京都北海道日本語")
+    words = [
+        "".join(chance.choice(chance.choices(alphabets, (12, 2, 2, 1, 1))[0]) for _ in range(chance.randint(1, 8)))
+        for _ in range(250)
+    ]
+    ends = [".", "?", "!", "...", ",", " –", "»"]
+
+    def line() -> str:
+        chosen = [chance.choice(words) for _ in range(chance.randint(1, 14))]
+        if chance.random() < 0.3:
+            chosen.insert(0, str(chance.randint(0, 99_999)))
+        return chance.choice([" ", " ", " ", "  "]).join(chosen).capitalize() + chance.choice(ends)
+
+    return [line() for _ in range(lines)]
+
+
+def train_sentencepiece(file: Path, seed: int, size: int = 200, **options: Any) -> list[str]:
+    """Train a SentencePiece model to `file` and return its pieces without the special ones."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(made_up_text(seed)), model_prefix=str(file.with_suffix("")), vocab_size=size,
+        minloglevel=2, hard_vocab_limit=False, **options,
+    )
+    file.with_suffix(".model").rename(file)
+    file.with_suffix(".vocab").unlink()
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(file))
+    pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
+    return [piece for piece in pieces if piece not in ("<unk>", "<s>", "</s>", "<pad>")]
+
+
+def vocabulary_with(pieces: list[str], ids: dict[str, int]) -> dict[str, int]:
+    """Piece -> id with the special pieces at the given ids and the others around them."""
+    rest = iter(dict.fromkeys(pieces))
+    at = {i: piece for piece, i in ids.items()}
+    size = len(dict.fromkeys(pieces)) + len(ids)
+    return {at[i] if i in at else next(rest): i for i in range(size)}
+
+
+def random_huggingface(folder: Path, seed: int = 0, **changes: Any) -> Any:
+    """A MarianMTModel of random weights whose output distributions are neither flat nor certain, saved to `folder` as
+    OPUS-MT publishes its models. `special` places </s>, <unk> and <pad>; `untied` gives the target its own vocabulary;
+    `tags` puts language tags into the vocabulary."""
+    transformers = pytest.importorskip("transformers")
+    special = changes.pop("special", {"</s>": 0, "<unk>": 1, "<pad>": None})
+    tags, untied = changes.pop("tags", ()), changes.pop("untied", False)
+    folder.mkdir(parents=True, exist_ok=True)
+    source = train_sentencepiece(folder / "source.spm", seed=seed + 1)
+    target = train_sentencepiece(folder / "target.spm", seed=seed + 2, size=190)
+    pieces = [*tags, *source, *(() if untied else target)]
+    last = len(dict.fromkeys(pieces)) + 2
+    ids = {piece: last if i is None else i for piece, i in special.items()}
+    vocabulary = vocabulary_with(pieces, ids)
+    (folder / "vocab.json").write_text(json.dumps(vocabulary), encoding="utf-8")
+    size = target_size = len(vocabulary)
+    target_ids = ids
+    if untied:
+        target_ids = {"</s>": 7, "<unk>": 4, "<pad>": ids["<pad>"]}
+        written = vocabulary_with(target, target_ids)
+        (folder / "target_vocab.json").write_text(json.dumps(written), encoding="utf-8")
+        target_size = len(written)
+    torch.manual_seed(seed)
+    settings: dict[str, Any] = {
+        "vocab_size": size, "decoder_vocab_size": target_size, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2,
+        "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
+        "activation_function": "swish", "max_position_embeddings": 96, "scale_embedding": True, "dropout": 0.0,
+        "pad_token_id": ids["<pad>"], "eos_token_id": target_ids["</s>"], "decoder_start_token_id": ids["<pad>"],
+        "bos_token_id": None, "forced_eos_token_id": None, "share_encoder_decoder_embeddings": not untied, **changes,
+    }
+    model = transformers.MarianMTModel(transformers.MarianConfig(**settings)).eval()
+    _sharpen(model, settings["pad_token_id"], settings["eos_token_id"])
+    model.generation_config.bad_words_ids = [[settings["pad_token_id"]]]
+    model.save_pretrained(folder)
+    tokenizer = {
+        "tokenizer_class": "MarianTokenizer", "separate_vocabs": untied, "source_lang": "eng", "target_lang": "deu",
+        "unk_token": "<unk>", "eos_token": "</s>", "pad_token": "<pad>", "model_max_length": 96,
+    }
+    (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer), encoding="utf-8")
+    (folder / "README.md").write_text("---\nlicense: cc-by-4.0\nlanguage:\n- en\n- de\n---\n# Made up\n", encoding="utf-8")
+    return model
+
+
+def _sharpen(model: Any, pad: int, eos: int) -> None:
+    """Spread the weights so that sources matter and distributions are neither flat nor certain. Padding has a zero
+    embedding and no probability, the end of sentence a good one."""
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            width = parameter.shape[-1] ** -0.5
+            if "embed_positions" in name or "norm.weight" in name:
+                continue
+            if "embed" in name or "shared" in name or "lm_head" in name:
+                torch.nn.init.normal_(parameter, std=width)
+                parameter[pad] = 0
+            elif parameter.dim() == 2:
+                spread = 3.0 if "attn" in name else 1.0
+                torch.nn.init.normal_(parameter, std=spread * width)
+            else:
+                torch.nn.init.normal_(parameter, std=0.1)
+        model.model.decoder.layers[-1].final_layer_norm.weight.mul_(2.0)
+        model.final_logits_bias.normal_(std=0.5)
+        model.final_logits_bias[0, pad] = -40.0
+        model.final_logits_bias[0, eos] = 4.0
+
+
+def random_sources(count: int, size: int, end: int, seed: int, avoid: tuple[int, ...] = ()) -> list[list[int]]:
+    """Random source ids of 1 to 14 tokens, the end of sentence last."""
+    chance = random.Random(seed)
+    usable = [i for i in range(size) if i not in (end, *avoid)]
+    return [[*(chance.choice(usable) for _ in range(chance.randint(1, 14))), end] for _ in range(count)]
+
+
+def without_end(ids: list[int], end: int, pad: int) -> Iterator[int]:
+    """Generated ids up to the end of sentence, the decoder's start left out."""
+    for i in ids[1:]:
+        if i in (end, pad):
+            return
+        yield i
+
+
+def random_marian(
+    folder: Path, seed: int = 0, *, vocabularies: int = 1, tied_output: bool = False, **changes: Any
+) -> Transformer:
+    """A random model of ours, saved to `folder` as Marian would: .npz, decoder.yml, vocab.yml and SentencePiece models.
+    `tied_output` ties the output projection to a target embedding that the source does not share."""
+    folder.mkdir(parents=True, exist_ok=True)
+    source_pieces = train_sentencepiece(folder / "source.spm", seed=seed + 1)
+    target_pieces = train_sentencepiece(folder / "target.spm", seed=seed + 2, size=190)
+    shared = [*source_pieces, *target_pieces]
+    source = vocabulary_with(shared if vocabularies == 1 else source_pieces, {"</s>": 0, "<unk>": 1})
+    target = source if vocabularies == 1 else vocabulary_with(target_pieces, {"</s>": 5, "<unk>": 2})
+    end = target["</s>"]
+    torch.manual_seed(seed)
+    settings = {
+        "d_model": 32, "heads": 4, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2, "positions": "sinusoidal_half",
+        "output_bias": True, "zero_start_embedding": True, "tied_embeddings": vocabularies == 1,
+        "source_vocab_size": None if vocabularies == 1 else len(source), **changes,
+    }
+    config = ModelConfig(
+        vocab_size=len(target), pad_id=end, bos_id=end, eos_id=end, decoder_start_id=end, unk_id=target["<unk>"], **settings
+    )
+    transformer = Transformer(config).eval()
+    if tied_output:
+        transformer.projection.weight = transformer.embedding.weight
+    with torch.no_grad():
+        for tensor_name, parameter in transformer.named_parameters():
+            if parameter.dim() == 1 and "norm.weight" not in tensor_name:
+                parameter.normal_(std=0.2)
+            elif "attention" in tensor_name:
+                parameter.mul_(2.0)
+        transformer.output_bias[end] = 2.0
+    write_marian(folder / "model.npz", transformer)
+    files = ["vocab.yml", "vocab.yml"] if vocabularies == 1 else ["source.yml", "target.yml"]
+    for file, vocabulary in zip(files, (source, target), strict=True):
+        lines = "".join(f"{json.dumps(piece, ensure_ascii=False)}: {i}\n" for piece, i in vocabulary.items())
+        (folder / file).write_text(lines, encoding="utf-8")
+    (folder / "decoder.yml").write_text(yaml.safe_dump({"models": ["model.npz"], "vocabs": files, "beam-size": 6}))
+    return transformer
+
+
+def write_marian(file: Path, transformer: Transformer, **options: Any) -> None:
+    """The weights as Marian's .npz, with the training options inside."""
+    config, tensors = transformer.config, transformer.state_dict()
+    pre = config.norm == "pre"
+    said = {
+        "type": "transformer", "dim-emb": config.d_model, "transformer-heads": config.heads,
+        "transformer-dim-ffn": config.d_ff, "enc-depth": config.encoder_layers, "dec-depth": config.decoder_layers,
+        "transformer-ffn-activation": config.activation, "transformer-preprocess": "n" if pre else "",
+        "transformer-postprocess": "da" if pre else "dan", "transformer-postprocess-top": "n" if pre else "",
+        "transformer-postprocess-emb": "d", "transformer-decoder-autoreg": "self-attention",
+        "transformer-no-projection": False, "transformer-guided-alignment-layer": "last",
+        "tied-embeddings-all": config.tied_embeddings,
+        "dim-vocabs": [config.source_vocab_size or config.vocab_size, config.vocab_size],
+        **options,
+    }
+    arrays = {"special:model.yml": np.frombuffer(yaml.safe_dump(said).encode() + b"\0", dtype=np.int8)}
+    for part in parts(config):
+        weight, bias = tensors[f"{part.ours}.weight"].numpy(), tensors[f"{part.ours}.bias"].numpy()
+        arrays[part.marian_weight] = weight.T if part.linear else weight[None]
+        arrays[part.marian_bias] = bias[None]
+    if config.tied_embeddings:
+        arrays["Wemb"] = tensors["embedding.weight"].numpy()
+    else:
+        arrays["encoder_Wemb"] = tensors["source_embedding.weight"].numpy()
+        arrays["decoder_Wemb"] = tensors["embedding.weight"].numpy()
+        if not torch.equal(tensors["projection.weight"], tensors["embedding.weight"]):
+            arrays["decoder_ff_logit_out_W"] = tensors["projection.weight"].numpy().T
+    arrays["decoder_ff_logit_out_b"] = tensors["output_bias"].numpy()[None]
+    np.savez(file, **{name: np.ascontiguousarray(array) for name, array in arrays.items()})

@@ -1,0 +1,77 @@
+"""Small random Transformers of every kind, whose distributions are neither flat nor certain."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from typing import Any
+
+import torch
+
+from model.backends.torch.backend import TorchBackend
+from model.config import ModelConfig
+from model.search.base import translate
+from model.search.options import DecodingOptions, Hypothesis
+from model.transformer import Transformer
+
+VARIANTS: dict[str, dict[str, Any]] = {
+    "the paper's": {},
+    "pre-norm": {"norm": "pre"},
+    "swish, half-and-half, bias, zero start": {
+        "activation": "swish", "positions": "sinusoidal_half", "output_bias": True, "zero_start_embedding": True,
+    },
+    "gelu, learned, unscaled": {"activation": "gelu", "positions": "learned", "scale_embeddings": False},
+    "rotary": {"positions": "rotary"},
+    "ALiBi": {"positions": "alibi"},
+    "window": {"window": 2},
+    "window, rotary, pre-norm": {"window": 3, "positions": "rotary", "norm": "pre"},
+    "untied": {"tied_embeddings": False},
+    "two vocabularies": {"tied_embeddings": False, "source_vocab_size": 61},
+    "deep encoder, odd ids": {
+        "encoder_layers": 4, "decoder_layers": 1, "pad_id": 30, "eos_id": 11, "unk_id": 2, "bos_id": 7, "decoder_start_id": 30,
+    },
+}
+
+
+def random_model(variant: str = "the paper's", seed: int = 1, **changes: Any) -> Transformer:
+    """A Transformer in evaluation mode; the end of sentence comes now and then."""
+    torch.manual_seed(seed)
+    shape = {"vocab_size": 50, "d_model": 32, "heads": 4, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2, "max_length": 64}
+    config = ModelConfig(**{**shape, **VARIANTS[variant], **changes})
+    transformer = Transformer(config).eval()
+    with torch.no_grad():
+        for name, parameter in transformer.named_parameters():
+            if parameter.dim() == 1 and "norm.weight" not in name:
+                parameter.normal_(std=0.1)
+            elif "attention" in name:
+                parameter.mul_(2.5)
+            elif "embedding" in name or "projection" in name:
+                parameter.mul_(1.5)
+        last = transformer.decoder_norm if config.norm == "pre" else transformer.decoder[-1].feed_forward_residual.norm
+        head = transformer.embedding if config.tied_embeddings else transformer.projection
+        last.bias += 1.5 * head.weight[config.eos_id] / head.weight[config.eos_id].norm()
+    return transformer
+
+
+def random_ids(config: ModelConfig, count: int, seed: int = 0, longest: int = 14) -> list[list[int]]:
+    """Sources of 1 to `longest` tokens with the end of sentence after them."""
+    chance = random.Random(seed)
+    size = config.source_vocab_size or config.vocab_size
+    usable = [i for i in range(size) if i not in (config.pad_id, config.eos_id)]
+    return [[*(chance.choice(usable) for _ in range(chance.randint(1, longest))), config.eos_id] for _ in range(count)]
+
+
+def decode(
+    transformer: Transformer, sources: Sequence[Sequence[int]], slots: int = 64, **options: Any
+) -> list[tuple[Hypothesis, ...]]:
+    """Hypotheses of each source; all of them under the same options, `slots` rows at a time."""
+    config = transformer.config
+    return translate(
+        TorchBackend(transformer, slots), sources, DecodingOptions(**options), start=config.decoder_start_id,
+        end=config.eos_id, max_length=config.max_length,
+    )
+
+
+def best(found: list[tuple[Hypothesis, ...]]) -> list[tuple[int, ...]]:
+    """Tokens of the first hypothesis of each source."""
+    return [listed[0].tokens for listed in found]

@@ -1,0 +1,42 @@
+"""The profile's parts are the whole, and samples are sorted by kind; independence counts what differs."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.common.model_loader import open_model
+from benchmarks.engine import independence, profile
+from model.config import base
+
+
+def test_the_parts_are_the_whole(weights: Path) -> None:
+    options = profile._parser().parse_args(["--model", str(weights), "--batch", "3", "--tokens", "6", "--repeats", "1"])
+    found = profile.measure(open_model(weights, slots=3, threads=1), options)
+    assert sum(found["parts"].values()) == pytest.approx(1.0)
+    assert 1 <= found["rows per step"] <= 3
+
+
+def test_products_of_the_base_model() -> None:
+    # per layer: self-attention 4 d^2, cross-attention 2 d^2 (keys and values are cached), feed-forward 2 d d_ff
+    assert profile.step_products(base(32_000)) == 6 * (6 * 512**2 + 2 * 512 * 2048) + 512 * 32_000
+
+
+def test_samples_are_sorted_by_kind() -> None:
+    report = """
+    # Overhead  Symbol
+    60.00%  [.] attentive::(anonymous namespace)::tile_int8<6, false>
+    20.00%  [.] attentive::(anonymous namespace)::attend_head<signed char, 64>
+    15.00%  [.] _PyEval_EvalFrameDefault
+     5.00%  [k] clear_page_erms
+    """
+    assert profile.by_kind(report) == {
+        "integer and float products": 0.6, "attention": 0.2, "Python and libraries": 0.15, "kernel": 0.05,
+    }  # fmt: skip
+
+
+def test_independence_is_counted(weights: Path, development: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    command = ["--model", str(weights), "--data", str(development), "--sets", "small", "--sentences", "6"]
+    assert independence.main([*command, "--engine", "torch", "--precision", "float32", "--batch", "3"]) == 0
+    assert "| torch" in capsys.readouterr().out

@@ -1,0 +1,111 @@
+"""Words cover every piece once, weights stay weights, and symmetrised links lie between intersection and union."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from model.analysis.attention_alignment import (
+    FILE,
+    AlignmentChoice,
+    AlignmentHead,
+    Word,
+    alignment_map,
+    coverage,
+    grow_diag,
+    target_to_source,
+    to_words,
+    words,
+)
+
+TEXT = "It's 3.5 o'clock, isn't it?"
+
+
+def pieces_of(text: str, size: int) -> tuple[list[str], list[tuple[int, int]]]:
+    """The text in pieces of `size` characters between a tag and the end."""
+    spans = [(i, min(i + size, len(text))) for i in range(0, len(text), size)]
+    return (
+        [">>de<<", *(text[start:end] for start, end in spans), "</s>"],
+        [(0, 0), *spans, (len(text), len(text))],
+    )
+
+
+@given(st.text(max_size=40), st.integers(1, 5))
+def test_every_piece_belongs_to_exactly_one_word(text: str, size: int) -> None:
+    pieces, offsets = pieces_of(text, size)
+    found = words(text, pieces, offsets)
+    assert [place for word in found for place in word.pieces] == list(range(len(pieces)))
+    assert found[0].special and found[-1].special
+    assert all(text[word.start : word.end] == word.text for word in found if not word.special)
+
+
+def test_a_piece_that_is_only_a_space_belongs_to_the_word_that_follows() -> None:
+    pieces = ["\u2581", "a", "\u2581", "b", "\u2581", "</s>"]
+    found = words("a b", pieces, [(0, 0), (0, 1), (1, 1), (2, 3), (3, 3), (3, 3)])
+    assert [(word.text, word.pieces) for word in found] == [
+        ("a", (0, 1)), ("b", (2, 3)), ("\u2581", (4,)), ("</s>", (5,)),
+    ]  # fmt: skip
+
+
+def test_words_of_a_sentence() -> None:
+    pieces, offsets = pieces_of(TEXT, 1)
+    assert [word.text for word in words(TEXT, pieces, offsets) if not word.special] == [
+        "It's", "3", ".", "5", "o'clock", ",", "isn't", "it", "?",
+    ]
+
+
+def test_characters_of_scripts_without_spaces_are_words() -> None:
+    pieces, offsets = pieces_of("猫が眠る", 1)
+    assert [word.text for word in words("猫が眠る", pieces, offsets)] == [">>de<<", "猫", "が", "眠", "る", "</s>"]
+
+
+def test_word_weights_are_summed_over_keys_and_averaged_over_queries() -> None:
+    maps = np.array([[0.1, 0.2, 0.7], [0.5, 0.3, 0.2]], dtype=np.float32)
+    joined = to_words(maps, [Word("ab", 0, 2, (0, 1))], [Word("x", 0, 1, (0,)), Word("yz", 1, 3, (1, 2))])
+    np.testing.assert_allclose(joined, [[0.3, 0.7]], atol=1e-6)
+
+
+def test_links_of_a_clear_map_ignore_special_words() -> None:
+    pieces, offsets = pieces_of("ab", 1)
+    source = target = tuple(Word(p, s, e, (i,)) for i, (p, (s, e)) in enumerate(zip(pieces, offsets, strict=True)))
+    soft = np.array(
+        [[0.9, 0.1, 0.0, 0.0], [0.5, 0.1, 0.3, 0.1], [0.0, 0.6, 0.2, 0.2], [0, 0, 0, 1]], dtype=np.float32
+    )
+    assert set(target_to_source(soft, source, target)) == {(2, 1), (1, 2)}
+    np.testing.assert_allclose(coverage(soft, source, target), [0.5, 0.7, 0.5, 0.3], atol=1e-6)
+
+
+def test_shift_reads_the_row_that_reads_the_token() -> None:
+    cross = np.arange(2 * 2 * 3 * 2, dtype=np.float32).reshape(2, 2, 3, 2)
+    plain = alignment_map(cross, AlignmentChoice((AlignmentHead(1, 1),)))
+    np.testing.assert_array_equal(plain, cross[1, 1])
+    shifted = alignment_map(cross, AlignmentChoice((AlignmentHead(1, 1, shift=True),)))
+    np.testing.assert_array_equal(shifted, cross[1, 1][[1, 2, 2]])
+    both = alignment_map(cross, AlignmentChoice((AlignmentHead(1, 1), AlignmentHead(1, 1, shift=True))))
+    np.testing.assert_allclose(both, (plain + shifted) / 2)
+
+
+links = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)))
+
+
+@given(links, links)
+def test_grown_links_lie_between_intersection_and_union(forward: set, backward: set) -> None:
+    grown, final = grow_diag(forward, backward), grow_diag(forward, backward, final=True)
+    assert forward & backward <= grown <= final <= forward | backward
+
+
+def test_the_choice_travels_with_the_folder(tmp_path: Path) -> None:
+    assert AlignmentChoice.load(tmp_path, layers=6) == AlignmentChoice((AlignmentHead(4),))
+    choice = AlignmentChoice((AlignmentHead(1, 0, shift=True), AlignmentHead(0, 3)))
+    (tmp_path / FILE).write_text(choice.to_json())
+    assert AlignmentChoice.load(tmp_path, layers=6) == choice
+
+
+def test_a_choice_in_another_form_is_refused(tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text('{"layer": 2, "heads": [0, 1], "shift": false}')
+    with pytest.raises(ValueError, match="list heads"):
+        AlignmentChoice.load(tmp_path, layers=6)

@@ -1,0 +1,49 @@
+"""Figures of maps whose answer is known."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from model.analysis.head_statistics import diagonality, entropy, head_figures, rollout
+
+
+def softmax(rng: np.random.Generator, *shape: int) -> np.ndarray:
+    weights = np.exp(rng.normal(size=shape)).astype(np.float32)
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def test_entropy_is_zero_for_one_key_and_log2_k_for_all_alike() -> None:
+    maps = np.stack([np.eye(8, dtype=np.float32), np.full((8, 8), 1 / 8, dtype=np.float32)])
+    np.testing.assert_allclose(entropy(maps), [[0.0] * 8, [3.0] * 8], atol=1e-5)
+
+
+def test_diagonality_is_one_on_the_diagonal_and_none_for_a_uniform_map() -> None:
+    assert diagonality(np.eye(50, dtype=np.float32)) == pytest.approx(1.0)
+    assert diagonality(np.full((400, 400), 1 / 400, dtype=np.float32)) == pytest.approx(0.0, abs=0.01)
+    assert diagonality(np.eye(50, dtype=np.float32)[::-1]) < 0
+
+
+@pytest.mark.parametrize(
+    ("weights", "role"),
+    [
+        (np.eye(9), "same"),
+        (np.eye(9, k=-1), "previous"),
+        (np.eye(9, k=1), "next"),
+        (np.tile(np.eye(9)[8], (9, 1)), "end"),
+        (np.tile(np.eye(9)[0], (9, 1)), "start"),
+        (np.full((9, 9), 1 / 9), "broad"),
+    ],
+)
+def test_roles(weights: np.ndarray, role: str) -> None:
+    assert head_figures(weights.astype(np.float32)[None, None], own=True)[0][0].role == role
+
+
+def test_rollout_shares_out_everything_and_sees_no_later_token() -> None:
+    rng = np.random.default_rng(3)
+    decoder = np.tril(softmax(rng, 2, 4, 5, 5))
+    decoder /= decoder.sum(axis=-1, keepdims=True)
+    found = rollout(softmax(rng, 3, 4, 7, 7), decoder, softmax(rng, 2, 4, 5, 7))
+    np.testing.assert_allclose(found.encoder.sum(axis=-1), 1.0, atol=1e-5)
+    np.testing.assert_allclose(found.decoder.sum(axis=-1) + found.cross.sum(axis=-1), 1.0, atol=1e-5)
+    assert not np.triu(found.decoder, 1).any()

@@ -1,0 +1,173 @@
+"""The maps of the native engine's look are what its decoding computed, bit for bit, and nothing else changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from model.analysis.types import Head, HeadMask
+from model.backends.cpu.attention_capture import Watch
+from model.backends.cpu.backend import NativeBackend
+from model.backends.cpu.bindings import NativeError
+from model.backends.cpu.engine import Precision
+from model.backends.torch.attention_maps import attention_maps
+from model.search.base import translate
+from model.search.options import DecodingOptions
+from tests.support.cpu_models import PRECISIONS, VARIANTS, eager, native, needs_native, sentences, tiny
+
+pytestmark = needs_native
+
+
+def decoded(
+    backend: NativeBackend, source: list[int], target: list[int], slot: int, masked: HeadMask = ()
+) -> tuple[Watch, list[float]]:
+    """Attention weights and scores of the target, collected step by step from an incremental decode."""
+    config = backend.engine.config
+    watch = Watch(config, len(source), len(target) + 1)
+    backend.prefill([source], [slot], [masked])
+    scores = []
+    for read, written in zip([config.decoder_start_id, *target], [*target, config.eos_id], strict=True):
+        scores.append(float(backend.engine.step([slot], [read], 1, [written], watch).forced[0]))
+    backend.free([slot])
+    return watch, scores
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_maps_are_those_of_the_incremental_decode(variant: str, precision: Precision) -> None:
+    transformer = tiny(**VARIANTS[variant])
+    backend = native(transformer, precision)
+    config = transformer.config
+    for length, written in ((17, 33), (1, 0), (64, 15), (50, 63)):
+        [source] = sentences(config, (length,))
+        [target] = sentences(config.replace(source_vocab_size=None), (written,))
+        maps = backend.attention_maps(source, target)
+        watch, scores = decoded(backend, source, target, slot=3)
+        assert np.array_equal(maps.cross, watch.cross)
+        assert np.array_equal(maps.decoder, watch.decoder)
+        assert maps.token_scores.tolist() == scores
+        assert backend.engine.pages_used == 0
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_maps_are_those_of_the_translation_that_was_served(precision: Precision, beam_size: int) -> None:
+    transformer = tiny()
+    config = transformer.config
+    backend = native(transformer, precision)
+    sources = sentences(config, (12, 30, 5))
+    options = DecodingOptions(beam_size=beam_size, max_length=20)
+    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    for source, hypotheses in zip(sources, translate(backend, sources, options, **bounds), strict=True):
+        served = hypotheses[0]
+        maps = backend.attention_maps(source, served.tokens)
+        assert maps.token_scores[: len(served.token_scores)].tolist() == list(served.token_scores)
+        if beam_size == 1:
+            assert tuple(maps.candidate_ids[: len(served.tokens), 0].tolist()) == served.tokens
+        watch, _ = decoded(backend, source, list(served.tokens), slot=0)
+        assert np.array_equal(maps.cross, watch.cross)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("int8", 0.02)])
+def test_maps_are_those_of_torch(variant: str, precision: Precision, tolerance: float) -> None:
+    """int8: torch keeps keys and values in float32, the engine in int8."""
+    transformer = tiny(**VARIANTS[variant])
+    backend = native(transformer, precision)
+    config = transformer.config
+    [source], [target] = sentences(config, (21,)), sentences(config.replace(source_vocab_size=None), (30,))
+    for head in (None, ("cross", 0, 0), ("decoder", config.decoder_layers - 1, 0), ("encoder", 0, config.heads - 1)):
+        ours = backend.attention_maps(source, target, (), head)
+        theirs = attention_maps(eager(transformer, precision).transformer, source, target, (), head)
+        for kind in ("encoder", "decoder", "cross"):
+            np.testing.assert_allclose(getattr(ours, kind), getattr(theirs, kind), atol=tolerance)
+        if precision == "float32":
+            np.testing.assert_allclose(ours.token_scores, theirs.token_scores, atol=1e-4)
+            assert np.array_equal(ours.candidate_ids[:, 0], theirs.candidate_ids[:, 0])
+        if head is not None:
+            assert ours.vectors is not None and theirs.vectors is not None
+            for part in ("query", "key", "value"):
+                our, their = getattr(ours.vectors, part), getattr(theirs.vectors, part)
+                np.testing.assert_allclose(our, their, atol=1e-4 if precision == "float32" else 0.1)
+
+
+@pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("int8", 0.02)])
+def test_maps_with_heads_switched_off_are_those_of_decoding_without_them(precision: Precision, tolerance: float) -> None:
+    transformer = tiny(heads=4)
+    backend, other = native(transformer, precision), eager(transformer, precision).transformer
+    [source], [target] = sentences(transformer.config, (23,)), sentences(transformer.config, (30,))
+    plain = backend.attention_maps(source, target)
+    for masked in ((("cross", 1, 2),), (("decoder", 0, 0), ("decoder", 1, 3)), (("encoder", 1, 1), ("cross", 0, 0))):
+        maps = backend.attention_maps(source, target, masked)
+        watch, scores = decoded(backend, source, target, 2, masked)
+        assert np.array_equal(maps.cross, watch.cross) and np.array_equal(maps.decoder, watch.decoder)
+        assert maps.token_scores.tolist() == scores
+        theirs = attention_maps(other, source, target, masked)
+        for kind in ("encoder", "decoder", "cross"):
+            np.testing.assert_allclose(getattr(maps, kind), getattr(theirs, kind), atol=tolerance)
+        assert not np.allclose(maps.token_scores, plain.token_scores)
+    assert np.array_equal(backend.attention_maps(source, target).cross, plain.cross)
+
+
+@pytest.mark.parametrize("head", [("cross", 1, 1), ("encoder", 1, 0), ("decoder", 0, 1)])
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_the_vectors_of_a_head_give_its_weights(precision: Precision, head: Head) -> None:
+    backend = native(tiny(), precision)
+    [source], [target] = sentences(backend.engine.config, (19,)), sentences(backend.engine.config, (18,))
+    maps = backend.attention_maps(source, target, (), head)
+    assert maps.vectors is not None
+    scores = maps.vectors.query @ maps.vectors.key.T / np.sqrt(maps.vectors.query.shape[-1])
+    if head[0] == "decoder":
+        scores = np.where(np.tri(len(scores), dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(weights, getattr(maps, head[0])[head[1], head[2]], atol=1e-5)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_look_depends_on_no_thread_and_disturbs_nobody(precision: Precision) -> None:
+    transformer = tiny(vocab_size=333)
+    [source], [target] = sentences(transformer.config, (33,)), sentences(transformer.config, (40,))
+    alone = native(transformer, precision)
+    expected, rest = alone.attention_maps(source, target), decoded(alone, source, target, slot=0)[1]
+    busy = native(transformer, precision, threads=3)
+    busy.prefill([source, target], [0, 15])
+    for place, token in enumerate([2, *target]):
+        found = busy.attention_maps(source, target)
+        for part in ("encoder", "decoder", "cross", "token_scores", "candidate_ids", "candidate_scores"):
+            assert np.array_equal(getattr(found, part), getattr(expected, part))
+        forced = [*target, transformer.config.eos_id][place]
+        assert busy.engine.step([15, 0], [5, token], 1, [-1, forced]).forced[1] == np.float32(rest[place])
+    busy.free([0, 15])
+    assert busy.engine.pages_used == 0
+
+
+def test_what_cannot_be_looked_at_is_refused() -> None:
+    transformer = tiny()
+    backend = native(transformer, "int8")
+    for source, target in (([], [5]), ([200], [5]), ([-1], [5]), ([5], [200]), ([5], [5] * 64), ([5] * 65, [5])):
+        with pytest.raises(ValueError, match=r"The (source|target)"):
+            backend.attention_maps(source, target)
+    with pytest.raises(ValueError, match="no nowhere head 0"):
+        backend.attention_maps([5], [5], (("nowhere", 0, 0),))
+    with pytest.raises(ValueError, match="no cross head 9"):
+        backend.attention_maps([5], [5], (("cross", 0, 9),))
+    with pytest.raises(ValueError, match="no cross head 9"):
+        backend.attention_maps([5], [5], (), ("cross", 0, 9))
+    engine, config = backend.engine, transformer.config
+    with pytest.raises(ValueError, match="made for both lengths"):
+        engine.look([5], [2], 1, [3], Watch(config, 2, 1))
+    with pytest.raises(ValueError, match="another shape"):
+        engine.look([5], [2], 1, [3], Watch(config.replace(heads=4), 1, 1))
+    with pytest.raises(NativeError, match="vocabulary"):
+        engine.look([200], [2], 1, [3], Watch(config, 1, 1))
+    with pytest.raises(NativeError, match="vocabulary"):
+        engine.look([5], [-2], 1, [3], Watch(config, 1, 1))
+    with pytest.raises(NativeError, match="outside the model's"):
+        engine.look([5], [2] * 65, 1, [3] * 65, Watch(config, 1, 65))
+    backend.prefill([[5, 6]], [0])
+    for watch in (Watch(config, 3, 4), Watch(config, 2, 0)):
+        with pytest.raises(NativeError, match="watched step"):
+            engine.step([0], [2], 1, [-1], watch)
+    backend.free([0])
+    assert engine.pages_used == 0

@@ -1,0 +1,181 @@
+"""What the native engine refuses, what it frees, and what it leaves to torch."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from model.backends.cpu.backend import open_backend
+from model.backends.cpu.bindings import NativeError
+from model.backends.cpu.engine import Precision
+from model.backends.cpu.isa import NativeUnavailable
+from model.backends.cpu.tensors import SafetensorFiles, position_table, weight_files
+from model.backends.cpu.weights import unsupported
+from model.checkpoint import save_model
+from model.config import ModelConfig
+from model.model_folder import FolderError, ModelFolder, TokenizerFiles
+from tests.support.cpu_models import LIBRARY, PRECISIONS, decode, eager, native, needs_native, sentences, tiny
+
+
+@needs_native
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_rows_with_heads_switched_off_decode_among_the_others(precision: Precision) -> None:
+    transformer = tiny()
+    sources = sentences(transformer.config, (7, 12, 9))
+    masks = ((), (("cross", 1, 0), ("encoder", 0, 1), ("decoder", 0, 1)), ())
+    backend, reference = native(transformer, precision, threads=2), eager(transformer, precision)
+    for each in (backend, reference):
+        each.prefill(sources, [2, 0, 1], masks)
+    for _ in range(3):
+        ours, theirs = (each.step([0, 2, 1], [5, 6, 7], 4, [-1, -1, 9]) for each in (backend, reference))
+        if precision == "float32":
+            assert np.array_equal(ours.ids, theirs.ids)
+        assert np.abs(ours.scores - theirs.scores).max() < (1e-4 if precision == "float32" else 0.2)
+        for each in (backend, reference):
+            each.reorder([3, 4], [0, 2])
+            each.reorder([0, 2], [3, 4])
+    backend.prefill([sources[1]], [0])  # a slot that had heads switched off has them again
+    backend.prefill([sources[1]], [5])
+    again = backend.step([0, 5], [5, 5], 4, [-1, -1])
+    assert np.array_equal(again.scores[0], again.scores[1])
+    backend.free([0, 1, 2, 3, 4, 5])
+    assert backend.engine.pages_used == 0
+
+
+@needs_native
+def test_heads_that_are_not_there_and_masks_of_other_rows_are_refused() -> None:
+    backend = native(tiny(), "int8")
+    for masks in ([(("cross", 0, 2),)], [(("encoder", -1, 0),)], [(("cross", 0, 0),), ()]):
+        with pytest.raises(ValueError, match=r"no \w+ head|masks for"):
+            backend.prefill([[5]], [0], masks)
+    assert backend.engine.pages_used == 0
+
+
+@needs_native
+def test_bad_calls_are_refused_before_they_reach_memory() -> None:
+    transformer = tiny()
+    engine = native(transformer, "int8", slots=2).engine
+    good = [5, 6, 7]
+    starts = (([good], [2]), ([good], [-1]), ([[]], [0]), ([[5] * 65], [0]), ([good, good], [0]), ([good, good], [1, 1]))
+    for sources, slots in starts:
+        with pytest.raises(ValueError, match=r"[Ss]lot|source"):
+            engine.prefill(sources, slots)
+    for token in (200, -1):
+        with pytest.raises(NativeError, match="vocabulary"):
+            engine.prefill([[token]], [0])
+    with pytest.raises(ValueError, match="32-bit"):
+        engine.prefill([[2**40]], [0])
+    with pytest.raises(NativeError, match="no sentence"):
+        engine.step([0], [2], 1, [-1])
+    engine.prefill([good], [0])
+    steps = (([0], [2], 0, [-1]), ([0], [2], 201, [-1]), ([0], [2, 3], 1, [-1]), ([0], [2], 1, [200]), ([3], [2], 1, [-1]))
+    for arguments in steps:
+        with pytest.raises(ValueError, match=r"candidates|equally|vocabulary|Slots"):
+            engine.step(*arguments)
+    with pytest.raises(NativeError, match="vocabulary"):
+        engine.step([0], [200], 1, [-1])
+    with pytest.raises(NativeError, match="twice"):
+        engine.step([0, 0], [2, 2], 1, [-1, -1])
+    with pytest.raises(ValueError, match="distinct"):
+        engine.reorder([1, 1], [0, 0])
+    for _ in range(64):
+        engine.step([0], [5], 1, [-1])
+    with pytest.raises(NativeError, match="full"):
+        engine.step([0], [5], 1, [-1])
+    engine.close()
+    with pytest.raises(NativeError, match="closed"):
+        engine.free([0])
+
+
+@needs_native
+def test_keys_and_values_grow_by_need_and_are_used_again() -> None:
+    transformer = tiny()
+    backend = native(transformer, "int8")
+    assert backend.engine.bytes[1] == 0
+    source, target = sentences(transformer.config, (40, 20))
+    decode(backend, [source], [0], [target])
+    held = backend.engine.bytes[1]
+    for slot in range(16):
+        decode(backend, [source], [slot], [target])
+        backend.prefill([source], [slot])
+        backend.prefill([source], [slot])  # starting a slot again frees what it held
+        backend.free([slot])
+    assert (backend.engine.bytes[1], backend.engine.pages_used) == (held, 0)
+
+
+def test_shapes_that_the_engine_lacks_are_named() -> None:
+    config = ModelConfig(vocab_size=50, d_model=64, heads=2, d_ff=64)
+    assert unsupported(config) is None
+    for changes, word in (
+        ({"positions": "rotary"}, "rotary"),
+        ({"positions": "alibi"}, "alibi"),
+        ({"window": 3}, "window"),
+        ({"heads": 8}, "width"),
+        ({"d_ff": 100}, "d_ff"),
+    ):
+        reason = unsupported(config.replace(**changes))
+        assert reason is not None
+        assert word in reason
+
+
+def _folder(path: Path, config: ModelConfig) -> ModelFolder:
+    return ModelFolder(
+        path=path, name="tiny", model=config, pairs=(("en", "de"),), tags={}, license="", origin="",
+        tokenizer=TokenizerFiles(),
+    )  # fmt: skip
+
+
+@needs_native
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_a_folder_opens_without_torch_as_it_does_with_it(tmp_path: Path, dtype: torch.dtype) -> None:
+    assert LIBRARY is not None
+    transformer = tiny(norm="pre").to(dtype).float()
+    folder = _folder(tmp_path, transformer.config)
+    save_model(folder, transformer, dtype=dtype)
+    opened = open_backend(folder, LIBRARY, slots=16, threads=1, precision="float32")
+    sources, targets = sentences(transformer.config, (9, 4)), sentences(transformer.config, (5, 5))
+    ours = decode(opened, sources, [0, 1], targets)
+    theirs = decode(native(transformer, "float32"), sources, [0, 1], targets)
+    assert all(np.array_equal(our.scores, their.scores) for our, their in zip(ours, theirs, strict=True))
+    opened.close()
+
+
+@needs_native
+def test_broken_folders_are_named(tmp_path: Path) -> None:
+    assert LIBRARY is not None
+    transformer = tiny()
+    folder = _folder(tmp_path, transformer.config)
+    with pytest.raises(FolderError, match="holds no"):
+        open_backend(folder, LIBRARY, slots=1, threads=1, precision="int8")
+    save_file({"embedding.weight": torch.zeros(200, 64)}, tmp_path / "model.safetensors")
+    with pytest.raises(FolderError, match="lack the tensor"):
+        open_backend(folder, LIBRARY, slots=1, threads=1, precision="int8")
+    with pytest.raises(NativeUnavailable, match="alibi"):
+        alibi = _folder(tmp_path, transformer.config.replace(positions="alibi"))
+        open_backend(alibi, LIBRARY, slots=1, threads=1, precision="int8")
+    state = {name: tensor.clone() for name, tensor in transformer.state_dict().items()}
+    state["encoder.0.feed_forward.inner.weight"] = torch.zeros(96, 32)
+    save_file(state, tmp_path / "model.safetensors")
+    with pytest.raises((FolderError, NativeError), match="shape"):
+        open_backend(folder, LIBRARY, slots=1, threads=1, precision="int8")
+    for content in (b"", b"\xff" * 64, (20).to_bytes(8, "little") + b'{"a": {"dtype": 1}}'):
+        (tmp_path / "model.safetensors").write_bytes(content)
+        with pytest.raises(FolderError, match="safetensors"):
+            SafetensorFiles(weight_files(tmp_path))
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / "model.safetensors.index.json").write_text('{"weight_map": {"a": "../secret"}}')
+    with pytest.raises(FolderError, match="leads out"):
+        weight_files(tmp_path)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "sinusoidal_half"])
+def test_positions_are_those_of_torch(positions: str) -> None:
+    transformer = tiny(positions=positions)
+    table = transformer.get_buffer("position_table").numpy()
+    assert np.array_equal(position_table(transformer.config, {}), table) or np.allclose(
+        position_table(transformer.config, {}), table, atol=1e-6
+    )

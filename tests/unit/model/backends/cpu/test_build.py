@@ -1,0 +1,155 @@
+"""Compiling happens once per source text and instruction set, atomically, and where it is impossible one sentence says why."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from model.backends.cpu import build as module
+from model.backends.cpu import isa as processor
+from model.backends.cpu.__main__ import main
+from model.backends.cpu.build import build, build_ahead, find, library_name
+from model.backends.cpu.isa import INSTRUCTION_SETS, NativeUnavailable, available, check_cpu
+from tests.support.cpu_models import LIBRARY, needs_native
+
+BEST, _, LEAST = INSTRUCTION_SETS
+FLAGS = "flags\t\t: fpu {}\n"
+
+
+@pytest.fixture
+def cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A Linux on x86-64 whose /proc/cpuinfo is the returned file; at first it describes a processor that has everything."""
+    monkeypatch.setattr(processor.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(processor.platform, "machine", lambda: "x86_64")
+    info = tmp_path / "cpuinfo"
+    info.write_text(FLAGS.format(" ".join(flag for each in INSTRUCTION_SETS for flag in each.cpu_flags)))
+    monkeypatch.setattr(processor, "_CPU_INFO", info)
+    return info
+
+
+@pytest.fixture
+def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A folder of sources of its own, with one file that compiles for any processor."""
+    folder = tmp_path / "sources"
+    folder.mkdir()
+    (folder / "engine.cpp").write_text("int answer() { return 42; }\n")
+    monkeypatch.setattr(module, "SOURCES", folder)
+    return folder
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """A compiler that writes its arguments into what it compiles, but does not know -mavxvnni."""
+    script = tmp_path / "compiler"
+    script.write_text(
+        '#!/bin/sh\ncase "$*" in *mavxvnni*) echo "error: unknown option" >&2; exit 1;; esac\n'
+        'for last; do :; done\necho "$*" > "$last"\n'
+    )
+    script.chmod(0o755)
+    monkeypatch.setattr(module, "COMPILERS", (str(script),))
+    return script
+
+
+def test_the_name_follows_the_sources_and_the_instruction_set(sources: Path) -> None:
+    before = [library_name(each) for each in INSTRUCTION_SETS]
+    assert before == [library_name(each) for each in INSTRUCTION_SETS]
+    (sources / "engine.cpp").write_text("int main() {}")
+    names = before + [library_name(each) for each in INSTRUCTION_SETS]
+    assert len(set(names)) == 2 * len(INSTRUCTION_SETS)
+
+
+@pytest.mark.parametrize(
+    ("flags", "names"),
+    [
+        ("avx2 fma", ["avx2"]),
+        ("avx2 fma avx512f avx512bw avx512dq avx512vl", ["avx2"]),
+        ("avx2 fma avx_vnni", ["avxvnni", "avx2"]),
+        ("avx2 fma avx512f avx512bw avx512dq avx512vl avx512_vnni", ["avx512", "avx2"]),
+    ],
+)
+def test_the_best_instruction_set_comes_first(cpu: Path, flags: str, names: list[str]) -> None:
+    cpu.write_text(FLAGS.format(flags))
+    assert [each.name for each in available()] == names
+    assert [each.name for each in available("avx2")] == ["avx2"]
+
+
+def test_a_processor_without_the_instructions_is_refused(cpu: Path, sources: Path) -> None:
+    cpu.write_text(FLAGS.format("sse4_2 avx"))
+    with pytest.raises(NativeUnavailable, match=r"needs a processor with avx2, fma; here PyTorch decodes"):
+        check_cpu()
+    cpu.write_text(FLAGS.format("avx2 fma"))
+    check_cpu()
+    with pytest.raises(NativeUnavailable, match="avx512f"):
+        build(isa="avx512")
+    assert find(isa="avx512") is None
+
+
+@pytest.mark.parametrize(("system", "machine"), [("Linux", "aarch64"), ("Darwin", "arm64"), ("Windows", "AMD64")])
+def test_another_machine_is_told_that_pytorch_decodes(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], system: str, machine: str
+) -> None:
+    monkeypatch.setattr(processor.platform, "system", lambda: system)
+    monkeypatch.setattr(processor.platform, "machine", lambda: machine)
+    sentence = f"needs Linux on x86-64; on {system} {machine} PyTorch decodes"
+    with pytest.raises(NativeUnavailable, match=sentence):
+        check_cpu()
+    assert find() is None
+    monkeypatch.setattr(sys, "argv", ["model.backends.cpu", "build"])
+    assert main() == 1
+    assert sentence in capsys.readouterr().err
+
+
+def test_a_compiler_that_is_too_old_leaves_the_next_best(cpu: Path, sources: Path, compiler: Path, tmp_path: Path) -> None:
+    cpu.write_text(FLAGS.format("avx2 fma avx_vnni"))
+    library = build(tmp_path / "target")
+    assert library.name == library_name(LEAST)
+    assert set(LEAST.compiler_flags) <= set(library.read_text().split())
+    assert find(tmp_path / "target") is None  # a better one may yet be compiled
+    assert find(tmp_path / "target", "avx2") == library
+
+
+def test_ahead_of_time_all_that_compile_are_built_whatever_runs_here(
+    monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, compiler: Path, tmp_path: Path
+) -> None:
+    cpu.write_text(FLAGS.format("sse2"))
+    target = tmp_path / "target"
+    assert [path.name for path in build_ahead(target)] == [library_name(BEST), library_name(LEAST)]
+    cpu.write_text(FLAGS.format(" ".join(BEST.cpu_flags)))
+    monkeypatch.setattr(module, "COMPILERS", ())
+    assert build(target).name == library_name(BEST)
+    with pytest.raises(NativeUnavailable, match="compiler"):
+        build_ahead(target, "avxvnni")
+
+
+def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "COMPILERS", ("no-such-compiler",))
+    with pytest.raises(NativeUnavailable, match="compiler"):
+        build(tmp_path)
+
+
+def test_sources_that_do_not_compile_leave_nothing_behind(cpu: Path, sources: Path, tmp_path: Path) -> None:
+    (sources / "engine.cpp").write_text("this is not C++")
+    with pytest.raises(NativeUnavailable):
+        build(tmp_path / "target", "avx2")
+    assert not any((tmp_path / "target").glob("*"))
+
+
+def test_a_folder_that_cannot_be_written_is_named(cpu: Path, sources: Path, compiler: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(NativeUnavailable, match="could not be written"):
+        build(tmp_path / "file" / "below")
+
+
+@needs_native
+def test_what_was_built_is_found_and_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "COMPILERS", ())
+    assert build() == LIBRARY
+    assert find(isa=available()[0].name) == find()
+
+
+def test_importing_the_backend_imports_no_torch() -> None:
+    code = "import sys, model.backends.cpu.backend; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -1,0 +1,106 @@
+"""Whatever the instruction set: the same numbers bit for bit, and a translation that does not depend on its neighbours."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.backends.cpu.build import build
+from model.backends.cpu.engine import Precision
+from model.backends.cpu.isa import INSTRUCTION_SETS, Isa, NativeUnavailable
+from tests.support import cpu_models as native_models
+from tests.support.cpu_models import (
+    PRECISIONS,
+    VARIANTS,
+    check_200_alone_together_and_shuffled,
+    decode,
+    eager,
+    native,
+    sentences,
+    tiny,
+)
+
+LEAST: Isa = "avx2"
+OTHERS: tuple[Isa, ...] = tuple(each.name for each in INSTRUCTION_SETS if each.name != LEAST)
+
+
+def use(monkeypatch: pytest.MonkeyPatch, isa: Isa) -> None:
+    """Native backends of this test run on `isa`; the test is skipped where the processor or the compiler lacks it."""
+    try:
+        library: Path = build(isa=isa)
+    except NativeUnavailable as unavailable:
+        pytest.skip(str(unavailable))
+    monkeypatch.setattr(native_models, "LIBRARY", library)
+
+
+@pytest.mark.parametrize("isa", OTHERS)
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_instruction_sets_agree_bit_for_bit(
+    monkeypatch: pytest.MonkeyPatch, isa: Isa, variant: str, precision: Precision
+) -> None:
+    transformer = tiny(**VARIANTS[variant])
+    config = transformer.config
+    lengths, slots = (3, 17, 40, 1, 64, 33, 16), [5, 0, 3, 7, 1, 2, 6]
+    sources, targets = sentences(config, lengths), sentences(config.replace(source_vocab_size=None), (20,) * len(lengths))
+    outputs = []
+    for each in (LEAST, isa):
+        use(monkeypatch, each)
+        backend = native(transformer, precision)
+        assert backend.engine.isa == each
+        outputs.append(decode(backend, sources, slots, targets))
+    for ours, theirs in zip(*outputs, strict=True):
+        assert np.array_equal(ours.ids, theirs.ids)
+        assert np.array_equal(ours.scores, theirs.scores)
+
+
+@pytest.mark.parametrize("isa", OTHERS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_a_look_inside_is_the_same_on_every_instruction_set(
+    monkeypatch: pytest.MonkeyPatch, isa: Isa, precision: Precision
+) -> None:
+    source, target = sentences(tiny().config, (37, 20))
+    looks = []
+    for each in (LEAST, isa):
+        use(monkeypatch, each)
+        looks.append(native(tiny(), precision).attention_maps(source, target, (("cross", 1, 0),)))
+    for part in ("encoder", "decoder", "cross", "token_scores", "candidate_ids", "candidate_scores"):
+        ours, theirs = (getattr(look, part) for look in looks)
+        assert np.array_equal(ours, theirs)
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_avx2_agrees_with_torch(monkeypatch: pytest.MonkeyPatch, precision: Precision) -> None:
+    use(monkeypatch, LEAST)
+    transformer = tiny()
+    sources, targets = sentences(transformer.config, (3, 17, 40, 1)), sentences(transformer.config, (20,) * 4)
+    ours = decode(native(transformer, precision), sources, [5, 0, 3, 7], targets)
+    theirs = decode(eager(transformer, precision), sources, [5, 0, 3, 7], targets)
+    tolerance = 1e-4 if precision == "float32" else 0.2  # as in test_native.py
+    for our, their in zip(ours, theirs, strict=True):
+        assert np.abs(our.scores - their.scores).max() < tolerance
+
+
+def test_integer_sums_are_exact_where_bytes_would_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
+    transformer = tiny(d_ff=512)
+    for layer in (*transformer.encoder, *transformer.decoder):
+        layer.feed_forward.outer.weight.data.fill_(1.0)  # 127 in every place, times activations up to 127
+        layer.feed_forward.inner.weight.data.mul_(1e-3)
+        layer.feed_forward.inner.bias.data.fill_(1.0)
+    use(monkeypatch, LEAST)
+    source, target = sentences(transformer.config, (9, 6))
+    ours = decode(native(transformer, "int8"), [source], [0], [target])
+    theirs = decode(eager(transformer, "int8"), [source], [0], [target])
+    for our, their in zip(ours, theirs, strict=True):
+        assert np.abs(our.scores - their.scores).max() < 0.2
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("isa", [each.name for each in INSTRUCTION_SETS])
+def test_200_sentences_alone_together_and_shuffled_are_the_same(
+    monkeypatch: pytest.MonkeyPatch, isa: Isa, precision: Precision
+) -> None:
+    use(monkeypatch, isa)
+    check_200_alone_together_and_shuffled(precision)

@@ -1,0 +1,202 @@
+"""Steps of fixed shape compute what plain steps compute. Here without capture; tests/gpu does the same with graphs."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from torch.nn import functional
+
+from model.backends.cuda.fused_step import SlotKernels
+from model.backends.cuda.graphs import GraphedBackend, disagreement
+from model.backends.torch.backend import TorchBackend
+from model.config import ModelConfig
+from model.search.base import translate
+from model.search.options import DecodingOptions
+from model.transformer import Transformer
+
+SHAPES = {
+    "post": {},
+    "pre": {"norm": "pre", "positions": "learned"},
+    "marian": {"positions": "sinusoidal_half", "zero_start_embedding": True, "output_bias": True},
+    "rotary": {"positions": "rotary", "window": 3},
+    "swish": {"activation": "swish"},
+    "alibi": {"positions": "alibi", "tied_embeddings": False},
+}
+
+
+def transformer(**changes: object) -> Transformer:
+    torch.manual_seed(3)
+    shape = {"d_model": 32, "heads": 2, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2, "max_length": 150}
+    return Transformer(ModelConfig(vocab_size=97, **{**shape, **changes})).eval()  # type: ignore[arg-type]
+
+
+def sources(number: int, longest: int = 40) -> list[list[int]]:
+    rng = random.Random(5)
+    return [[rng.randrange(4, 97) for _ in range(rng.randint(1, longest))] + [3] for _ in range(number)]
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("beam", [1, 3])
+def test_fixed_shapes_give_the_same_translations(shape: str, beam: int) -> None:
+    model = transformer(**SHAPES[shape])
+    options = DecodingOptions(beam_size=beam, hypotheses=beam, max_length=45)
+    asked = sources(11)
+    found = [
+        translate(backend, asked, options, start=2, end=3, max_length=150)
+        for backend in (TorchBackend(model, 7), GraphedBackend(model, 7, capture=False))
+    ]
+    for plain, fixed in zip(*found, strict=True):
+        assert [one.tokens for one in plain] == [one.tokens for one in fixed]
+        for one, other in zip(plain, fixed, strict=True):
+            assert one.token_scores == pytest.approx(other.token_scores, abs=1e-4)
+
+
+def test_storage_grows_under_running_rows() -> None:
+    model = transformer()
+    plain, fixed = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False)
+    for backend in (plain, fixed):
+        backend.prefill([[5, 6, 3]], [2])
+    for step in range(140):
+        if step == 60:
+            for backend in (plain, fixed):
+                backend.prefill([[7] * 140 + [3]], [0])
+        rows = [2] if step < 60 else [0, 2]
+        left, right = (backend.step(rows, [9 + step % 50] * len(rows), 2, [-1] * len(rows)) for backend in (plain, fixed))
+        assert left.scores == pytest.approx(right.scores, abs=1e-4)
+
+
+def test_forced_tokens_and_masked_heads() -> None:
+    model = transformer()
+    plain, fixed = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False)
+    for backend in (plain, fixed):
+        backend.prefill([[5, 6, 3], [8, 3]], [3, 1], [(), (("cross", 1, 0),)])
+    for step in range(5):
+        forced = [11 + step, -1]
+        left, right = (backend.step([3, 1], [9, 10], 2, forced) for backend in (plain, fixed))
+        assert left.ids.tolist() == right.ids.tolist() and right.ids[0, 0] == forced[0]
+        assert left.scores == pytest.approx(right.scores, abs=1e-4)
+
+
+def test_a_burst_is_as_many_single_steps() -> None:
+    model = transformer()
+    one, many = (GraphedBackend(model, 5, capture=False) for _ in range(2))
+    for backend in (one, many):
+        backend.prefill(sources(3), [4, 0, 2])
+    outputs = many.burst([4, 0, 2], [2, 2, 2], 6)
+    tokens = [2, 2, 2]
+    for output in outputs:
+        single = one.step([4, 0, 2], tokens, 1, [-1, -1, -1])
+        tokens = single.ids[:, 0].tolist()
+        assert output.ids[:, 0].tolist() == tokens
+        assert output.scores == pytest.approx(single.scores, abs=1e-5)
+    assert one.cache.lengths == many.cache.lengths
+
+
+def attend(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    """What kernels.attend_slots computes, in words of torch; so with the next three."""
+    rows, heads, room, width = keys.shape
+    mask = (torch.arange(room) < lengths[:rows, None])[:, None, None]
+    query = query.view(rows, heads, 1, width)
+    return functional.scaled_dot_product_attention(query, keys, values, attn_mask=mask).reshape(rows, heads * width)
+
+
+def attend_self(qkv: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
+    rows, heads, _, width = keys.shape
+    query, key, value = qkv.split(heads * width, dim=1)
+    every = torch.arange(rows)
+    keys[every, :, lengths[:rows]] = key.reshape(rows, heads, width)
+    values[every, :, lengths[:rows]] = value.reshape(rows, heads, width)
+    return attend(query, keys, values, lengths + 1)
+
+
+def add_norm(
+    x: torch.Tensor, added: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor, epsilon: float
+) -> tuple[torch.Tensor, torch.Tensor]:
+    return x + added, functional.layer_norm(x + added, x.shape[1:], weight, bias, epsilon)
+
+
+def choose(logits: torch.Tensor, forced: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    scores = torch.log_softmax(logits.float(), dim=-1)
+    best, ids = scores.max(dim=-1)
+    return ids, best, scores.gather(1, forced[:, None])[:, 0]
+
+
+KERNELS = SlotKernels(attend_self, attend, add_norm, choose)
+
+
+@pytest.mark.parametrize("shape", ["post", "pre", "marian", "swish"])
+@pytest.mark.parametrize("beam", [1, 3])
+def test_fused_steps_give_the_same_translations(shape: str, beam: int) -> None:
+    model = transformer(**SHAPES[shape])
+    options = DecodingOptions(beam_size=beam, max_length=40)
+    plain, fused = (
+        translate(backend, sources(9), options, start=2, end=3, max_length=150)
+        for backend in (TorchBackend(model, 6), GraphedBackend(model, 6, capture=False, kernels=KERNELS))
+    )
+    for one, other in zip(plain, fused, strict=True):
+        assert one[0].tokens == other[0].tokens
+        assert one[0].token_scores == pytest.approx(other[0].token_scores, abs=1e-4)
+
+
+def test_fused_steps_take_forced_tokens_and_masked_heads() -> None:
+    model = transformer()
+    plain, fused = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False, kernels=KERNELS)
+    for backend in (plain, fused):
+        backend.prefill([[5, 6, 3], [8, 3]], [3, 1], [(), (("cross", 1, 0),)])
+    for step in range(5):
+        left, right = (backend.step([3, 1], [9, 10], 1, [11 + step, -1]) for backend in (plain, fused))
+        assert left.ids.tolist() == right.ids.tolist()
+        assert left.scores == pytest.approx(right.scores, abs=1e-4)
+
+
+def test_kernels_without_biases_refuse_models_that_need_them() -> None:
+    for shape in ("rotary", "alibi"):
+        with pytest.raises(ValueError, match="biases"):
+            GraphedBackend(transformer(**SHAPES[shape]), 4, capture=False, kernels=KERNELS)
+
+
+@pytest.mark.parametrize("kernels", [None, KERNELS])
+def test_newcomers_are_encoded_beside_steps_under_way(kernels: SlotKernels | None) -> None:
+    model = transformer()
+    plain, beside = TorchBackend(model, 5), GraphedBackend(model, 5, capture=False, kernels=kernels)
+    first, second = sources(2), [*sources(4)[2:], [7] * 140 + [3]]
+    for backend in (plain, beside):
+        backend.prefill(first, [1, 3])
+    flight = beside.launch([1, 3], [2, 2], 1, [-1, -1], 3, room=141)
+    beside.prefill(second, [0, 4, 2])
+    outputs = flight.outputs()
+    tokens = [2, 2]
+    for output in outputs:
+        expected = plain.step([1, 3], tokens, 1, [-1, -1])
+        assert expected.ids.tolist() == output.ids.tolist()
+        tokens = expected.ids[:, 0].tolist()
+    plain.prefill(second, [0, 4, 2])
+    rows = [0, 1, 2, 3, 4]
+    for step in range(4):
+        left, right = (backend.step(rows, [9 + step] * 5, 1, [-1] * 5) for backend in (plain, beside))
+        assert left.ids.tolist() == right.ids.tolist()
+        assert left.scores == pytest.approx(right.scores, abs=1e-4)
+
+
+@pytest.mark.skipif(find_spec("triton") is None, reason="needs triton")
+@pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) >= "2.4.0", reason="triton's interpreter needs an older NumPy")
+def test_kernels_compute_what_torch_does() -> None:
+    """In triton's interpreter, in a process of its own that is told to use it before it imports triton."""
+    paths = [str(Path(__file__).parents[5]), *filter(None, [os.environ.get("PYTHONPATH")])]
+    environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(paths)}
+    program = Path(__file__).parents[4] / "support" / "interpret_kernels.py"
+    subprocess.run([sys.executable, str(program)], check=True, env=environment)
+
+
+def test_without_capture_nothing_is_replayed() -> None:
+    backend = GraphedBackend(transformer(), 4, capture=False)
+    assert disagreement(backend) == "No step was captured."
+    assert backend.captured == 0

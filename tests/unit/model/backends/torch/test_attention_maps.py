@@ -1,0 +1,170 @@
+"""The maps of the teacher-forced pass are what decoding saw."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import pytest
+import torch
+
+from model.attention import MultiHeadAttention
+from model.backends.torch.attention_maps import attention_maps
+from model.backends.torch.backend import TorchBackend
+from model.config import ModelConfig, Norm, Positions
+from model.quantization import quantize
+from model.search.base import translate
+from model.search.options import DecodingOptions, Hypothesis
+from model.transformer import Transformer
+
+SOURCE = (11, 5, 29, 17, 8, 3)
+
+
+def build(positions: Positions = "sinusoidal", norm: Norm = "post", window: int | None = None) -> Transformer:
+    torch.manual_seed(7)
+    config = ModelConfig(
+        vocab_size=40, d_model=32, heads=4, d_ff=64, encoder_layers=2, decoder_layers=3, positions=positions, norm=norm,
+        window=window, max_length=64,
+    )
+    transformer = Transformer(config).eval()
+    with torch.no_grad():  # the sharper the weights, the more a wrong one shows
+        for parameter in transformer.parameters():
+            parameter.mul_(1.5)
+    return transformer
+
+
+class Looks:
+    """Weights of every fused attention while it records: (H, 1, keys) a call, in the order of the calls."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.seen: list[np.ndarray] = []
+        fused = MultiHeadAttention.attend
+
+        def attend(module, query, key, value, bias, gate=None):  # type: ignore[no-untyped-def]
+            self.seen.append(module.attend_weights(query, key, value, bias, gate)[1].float().numpy()[0])
+            return fused(module, query, key, value, bias, gate)
+
+        monkeypatch.setattr(MultiHeadAttention, "attend", attend)
+
+
+@pytest.fixture
+def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Looks]:
+    with torch.inference_mode():
+        yield Looks(monkeypatch)
+
+
+def decode(transformer: Transformer, options: DecodingOptions) -> Hypothesis:
+    config = transformer.config
+    backend = TorchBackend(transformer, slots=options.beam_size)
+    [hypotheses] = translate(
+        backend, [SOURCE], options, start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length
+    )
+    return hypotheses[0]
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+@pytest.mark.parametrize("masked", [(), (("cross", 1, 2), ("encoder", 0, 0), ("decoder", 2, 3))])
+@pytest.mark.parametrize(
+    ("positions", "norm", "window"),
+    [("sinusoidal", "post", None), ("rotary", "pre", None), ("alibi", "post", None), ("learned", "post", 2)],
+)
+def test_maps_are_those_of_the_incremental_decode(
+    looks: Looks,
+    positions: Positions,
+    norm: Norm,
+    window: int | None,
+    masked: tuple[tuple[str, int, int], ...],
+    beam_size: int,
+) -> None:
+    transformer = build(positions, norm, window)
+    found = decode(transformer, DecodingOptions(beam_size=beam_size, max_length=12, masked_heads=masked))
+    maps = attention_maps(transformer, SOURCE, found.tokens, masked)
+
+    looks.seen.clear()
+    again = decode(transformer, DecodingOptions(prefix=found.tokens, masked_heads=masked))
+    assert again.tokens[: len(found.tokens)] == found.tokens
+    encoder, steps = looks.seen[: transformer.config.encoder_layers], looks.seen[transformer.config.encoder_layers :]
+    np.testing.assert_allclose(maps.encoder, np.stack(encoder), atol=1e-5)
+    layers = transformer.config.decoder_layers
+    for place in range(len(found.tokens)):
+        for layer in range(layers):
+            own, cross = steps[2 * (place * layers + layer) : 2 * (place * layers + layer) + 2]
+            np.testing.assert_allclose(maps.decoder[layer, :, place, : place + 1], own[:, 0, : place + 1], atol=1e-5)
+            np.testing.assert_allclose(maps.cross[layer, :, place], cross[:, 0], atol=1e-5)
+    np.testing.assert_allclose(maps.token_scores[: len(found.token_scores)], found.token_scores, atol=1e-4)
+
+
+@pytest.mark.parametrize("beam_size", [1, 4])
+def test_int8_maps_are_those_of_the_int8_decode(looks: Looks, beam_size: int) -> None:
+    """But for a rounding that tips: one step of 1/127 in a row of activations."""
+    transformer = quantize(build())
+    found = decode(transformer, DecodingOptions(beam_size=beam_size, max_length=12))
+    maps = attention_maps(transformer, SOURCE, found.tokens)
+    looks.seen.clear()
+    decode(transformer, DecodingOptions(prefix=found.tokens))
+    layers = transformer.config.decoder_layers
+    steps = looks.seen[transformer.config.encoder_layers :]
+    for place in range(len(found.tokens)):
+        for layer in range(layers):
+            cross = steps[2 * (place * layers + layer) + 1]
+            np.testing.assert_allclose(maps.cross[layer, :, place], cross[:, 0], atol=0.02)
+
+
+def test_rows_are_distributions_and_the_decoder_never_looks_ahead() -> None:
+    maps = attention_maps(build(), SOURCE, (5, 9, 30))
+    assert maps.cross.shape == (3, 4, 4, 6)
+    assert maps.encoder.shape == (2, 4, 6, 6)
+    assert maps.decoder.shape == (3, 4, 4, 4)
+    for kind in (maps.cross, maps.encoder, maps.decoder):
+        np.testing.assert_allclose(kind.sum(axis=-1), 1.0, atol=1e-5)
+    assert not np.triu(maps.decoder, 1).any()
+
+
+def test_candidates_are_sorted_and_hold_the_greedy_token() -> None:
+    transformer = build()
+    found = decode(transformer, DecodingOptions(max_length=8))
+    maps = attention_maps(transformer, SOURCE, found.tokens)
+    assert tuple(maps.candidate_ids[: len(found.tokens), 0]) == found.tokens
+    assert (np.diff(maps.candidate_scores, axis=1) <= 0).all()
+
+
+def test_an_empty_target_has_one_row() -> None:
+    maps = attention_maps(build(), SOURCE, ())
+    assert maps.cross.shape[2] == maps.decoder.shape[2] == len(maps.token_scores) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "target", "masked"),
+    [
+        ((), (1,), ()),
+        ((40,), (1,), ()),
+        ((1,), (-1,), ()),
+        ((1,), (5,) * 64, ()),
+        ((1,), (1,), (("cross", 3, 0),)),
+        ((1,), (1,), (("nowhere", 0, 0),)),
+    ],
+)
+def test_what_the_model_cannot_read_is_refused(
+    source: tuple[int, ...], target: tuple[int, ...], masked: tuple[tuple[str, int, int], ...]
+) -> None:
+    with pytest.raises(ValueError):
+        attention_maps(build(), source, target, masked)
+
+
+@pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
+@pytest.mark.parametrize("head", [("cross", 2, 1), ("encoder", 1, 3), ("decoder", 0, 2)])
+def test_the_vectors_of_a_head_give_its_weights(positions: Positions, head: tuple[str, int, int]) -> None:
+    kind, layer, number = head
+    maps = attention_maps(build(positions), SOURCE, (5, 9, 30), vectors_of=head)
+    assert maps.vectors is not None
+    scores = maps.vectors.query @ maps.vectors.key.T / np.sqrt(maps.vectors.query.shape[-1])
+    if kind == "decoder":
+        scores = np.where(np.tri(len(scores), dtype=bool), scores, -np.inf)
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    weights /= weights.sum(axis=-1, keepdims=True)
+    np.testing.assert_allclose(weights, getattr(maps, kind)[layer, number], atol=1e-5)
+
+
+def test_vectors_of_a_head_that_is_not_there_are_refused() -> None:
+    with pytest.raises(ValueError, match="no cross head 9"):
+        attention_maps(build(), SOURCE, (5,), vectors_of=("cross", 0, 9))

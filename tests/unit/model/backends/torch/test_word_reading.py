@@ -1,0 +1,66 @@
+"""What the model knows of a sentence word by word: torch and the native engine agree, and nobody's slot changes."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+from model.analysis.pair_alignment import WordedSentence
+from model.backends.torch.backend import pad_ids
+from model.backends.torch.word_reading import read_words
+from model.quantization import quantize
+from tests.support.cpu_models import PRECISIONS, VARIANTS, native, needs_native, tiny
+
+SENTENCE = WordedSentence((9, 5, 6, 7, 8, 3), ((1, 2), (2, 5)))
+WANTED = (11, 60, 11, 5)
+
+
+@needs_native
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_the_native_engine_reads_as_torch_does(variant: str, precision: str) -> None:
+    transformer = tiny(**VARIANTS[variant])
+    backend = native(transformer, precision, threads=2)
+    same = transformer if precision == "float32" else quantize(transformer)
+    expected, found = read_words(same, SENTENCE, WANTED), backend.read_words(SENTENCE, WANTED)
+    np.testing.assert_allclose(found.states, expected.states, atol=1e-4)
+    np.testing.assert_allclose(found.beginnings, expected.beginnings, atol=1e-4 if precision == "float32" else 0.2)
+
+
+@needs_native
+def test_reading_words_changes_no_slot_and_keeps_no_memory() -> None:
+    transformer = tiny()
+    read, undisturbed = native(transformer, "int8"), native(transformer, "int8")
+    steps = []
+    for backend in (read, undisturbed):
+        backend.prefill([(5, 6, 3)], [0])
+        if backend is read:
+            for words in (SENTENCE, WordedSentence((5, 3), ())):
+                backend.read_words(words, WANTED)
+        steps.append(backend.step([0], [2], 4, [-1]))
+    np.testing.assert_array_equal(steps[0].ids, steps[1].ids)
+    np.testing.assert_array_equal(steps[0].scores, steps[1].scores)
+    assert read.engine.pages_used == undisturbed.engine.pages_used
+
+
+def test_a_word_that_is_the_whole_sentence_begins_as_the_sentence_does() -> None:
+    transformer = tiny()
+    whole = WordedSentence(SENTENCE.ids, ((0, len(SENTENCE.ids)),))
+    found = read_words(transformer, whole, WANTED)
+    ids, mask = pad_ids([SENTENCE.ids], transformer.config.pad_id, torch.device("cpu"))
+    with torch.inference_mode():
+        logits = transformer(ids, mask, torch.tensor([[transformer.config.decoder_start_id]]))
+        np.testing.assert_allclose(found.beginnings[0], logits[0, 0].log_softmax(-1)[list(WANTED)], atol=1e-5)
+        np.testing.assert_allclose(found.states[-1], transformer.encode(ids, mask)[0], atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [WordedSentence((), ()), WordedSentence((1, 2), ((1, 1),)), WordedSentence((1, 2), ((1, 3),)), WordedSentence((999,), ())],
+)
+def test_what_cannot_be_read_is_refused(words: WordedSentence) -> None:
+    with pytest.raises(ValueError, match=r"sentence|vocabulary"):
+        read_words(tiny(), words, (1,))
+    with pytest.raises(ValueError, match="vocabulary"):
+        read_words(tiny(), SENTENCE, (-1,))

@@ -1,0 +1,138 @@
+"""The same weights here, in Hugging Face's transformers and in CTranslate2 give the same logits and the same targets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from model.backends.torch.backend import TorchBackend, pad_ids
+from model.checkpoint import load_model
+from model.convert.ctranslate2.export import ctranslate2_pieces, export_ctranslate2
+from model.convert.importer import ImportOptions, import_model
+from model.convert.vocabulary import folder_pieces
+from model.model_folder import ModelFolder
+from model.search.base import translate
+from model.search.options import DecodingOptions, Hypothesis
+from model.transformer import Transformer
+from tests.support.marian_models import random_huggingface, random_sources, without_end
+
+pytest.importorskip("transformers")
+
+SHAPES: dict[str, dict[str, Any]] = {
+    "post-norm relu 6+6": {"activation_function": "relu", "encoder_layers": 6, "decoder_layers": 6},
+    "post-norm swish": {"activation_function": "swish"},
+    "12+1": {"encoder_layers": 12, "decoder_layers": 1},
+    "1024 wide": {
+        "d_model": 1024, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 16,
+        "decoder_attention_heads": 16, "activation_function": "relu",
+    },
+    "untied vocabularies": {"untied": True, "special": {"</s>": 3, "<unk>": 11, "<pad>": 30}},
+    "special ids in odd places": {"special": {"</s>": 57, "<unk>": 100, "<pad>": 23}},
+}
+CASES = 36
+LIMIT = 24
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One random model: theirs, its import, and sources for both."""
+
+    theirs: Any
+    folder: ModelFolder
+    ours: Transformer
+    sources: list[list[int]]
+
+    @property
+    def pad(self) -> int:
+        return int(self.theirs.config.pad_token_id)
+
+    def translate(self, **options: Any) -> list[tuple[Hypothesis, ...]]:
+        config = self.folder.model
+        backend = TorchBackend(self.ours, 4 * CASES)
+        chosen = DecodingOptions(max_length=LIMIT, normalization="average", **options)
+        return translate(
+            backend, self.sources, chosen, start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length
+        )
+
+    def generate(self, **options: Any) -> Any:
+        source, mask = pad_ids(self.sources, self.pad, torch.device("cpu"))
+        return self.theirs.generate(
+            source, attention_mask=mask.long(), max_new_tokens=LIMIT, do_sample=False, return_dict_in_generate=True,
+            output_scores=True, **options,
+        )
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def pair(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
+    path: Path = tmp_path_factory.mktemp("parity")
+    theirs = random_huggingface(path / "theirs", seed=len(request.param), **SHAPES[request.param])
+    folder = import_model(path / "theirs", path / "weights", ImportOptions(name="ours"))
+    config = folder.model
+    end = folder.load_tokenizer().encode("").ids[-1]
+    size = config.source_vocab_size or config.vocab_size
+    sources = random_sources(CASES, size, end, seed=5, avoid=(theirs.config.pad_token_id,))
+    yield Pair(theirs, folder, load_model(folder), sources)
+
+
+def test_teacher_forced_logits_are_equal(pair: Pair) -> None:
+    source, mask = pad_ids(pair.sources, pair.pad, torch.device("cpu"))
+    start = pair.folder.model.decoder_start_id
+    target = torch.randint(0, pair.folder.model.vocab_size, (CASES, 12), generator=torch.Generator().manual_seed(3))
+    target[:, 0] = start
+    with torch.inference_mode():
+        theirs = pair.theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
+        ours = pair.ours(source, mask, target)
+    written = [i for i in range(pair.folder.model.vocab_size) if i != pair.pad]  # padding is forbidden there, impossible here
+    assert (theirs - ours)[..., written].abs().max() <= 1e-4
+
+
+def test_greedy_targets_are_equal(pair: Pair) -> None:
+    theirs = pair.generate(num_beams=1).sequences.tolist()
+    ours = pair.translate(beam_size=1)
+    end = pair.folder.model.eos_id
+    assert [list(h[0].tokens) for h in ours] == [list(without_end(ids, end, pair.pad)) for ids in theirs]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize("size", [2, 3])
+def test_targets_without_repeated_n_grams_are_equal(pair: Pair, beam: int, size: int) -> None:
+    if beam > 1 and pair.folder.model.decoder_layers > 2:
+        pytest.skip("Six random layers say the same after many prefixes: when likelier tokens are banned, beams tie.")
+    theirs = pair.generate(num_beams=beam, no_repeat_ngram_size=size).sequences.tolist()
+    ours = pair.translate(beam_size=beam, no_repeat_ngram_size=size, length_penalty=1.0)
+    end = pair.folder.model.eos_id
+    assert [list(h[0].tokens) for h in ours] == [list(without_end(ids, end, pair.pad)) for ids in theirs]
+
+
+@pytest.mark.parametrize("alpha", [0.6, 1.0])
+@pytest.mark.parametrize("early_stopping", [False, True])
+def test_beam_4_targets_and_scores_are_equal(pair: Pair, alpha: float, early_stopping: bool) -> None:
+    theirs = pair.generate(num_beams=4, num_return_sequences=4, length_penalty=alpha, early_stopping=early_stopping)
+    ours = pair.translate(beam_size=4, hypotheses=4, length_penalty=alpha, early_stopping=early_stopping)
+    end = pair.folder.model.eos_id
+    expected = [list(without_end(ids, end, pair.pad)) for ids in theirs.sequences.tolist()[::4]]
+    assert [list(listed[0].tokens) for listed in ours] == expected
+    scores = torch.tensor([hypothesis.score for listed in ours for hypothesis in listed])
+    assert (scores - theirs.sequences_scores).abs().max() <= 1e-4
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_ctranslate2_agrees(pair: Pair, beam: int, tmp_path: Path) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    export_ctranslate2(pair.folder, tmp_path / "exported")
+    translator = ctranslate2.Translator(str(tmp_path / "exported"), intra_threads=1)
+    results = translator.translate_batch(
+        [ctranslate2_pieces(pair.folder, source) for source in pair.sources],
+        beam_size=beam, length_penalty=0.6, max_decoding_length=LIMIT, min_decoding_length=0,
+        return_scores=True,
+    )
+    ours = pair.translate(beam_size=beam, length_penalty=0.6, early_stopping=True)
+    pieces = folder_pieces(pair.folder)[1]
+    assert [[pieces[i] for i in listed[0].tokens] for listed in ours] == [result.hypotheses[0] for result in results]
+    for listed, result in zip(ours, results, strict=True):
+        assert listed[0].score == pytest.approx(result.scores[0], abs=1e-4)

@@ -1,0 +1,266 @@
+"""Import from Hugging Face's layout: what arrives, and what is refused with nothing written and nothing executed."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+import shutil
+import zipfile
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model.checkpoint import load_model
+from model.convert.importer import ImportOptions, import_model
+from model.convert.source_files import SUPPRESSED, ImportRefused
+from model.model_folder import FolderError, ModelFolder, read_folder
+from tests.support.marian_models import random_huggingface
+
+pytest.importorskip("transformers")
+
+
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model as OPUS-MT publishes it."""
+    path = tmp_path_factory.mktemp("published") / "opus-mt-en-de"
+    random_huggingface(path, tags=(">>deu<<", ">>nds<<", ">>cmn_Hans<<"))
+    return path
+
+
+@pytest.fixture
+def copy(published: Path, tmp_path: Path) -> Path:
+    """The same model to spoil."""
+    shutil.copytree(published, tmp_path / "opus-mt-en-de")
+    return tmp_path / "opus-mt-en-de"
+
+
+def imported(path: Path, **options: Any) -> ModelFolder:
+    return import_model(path, path.parent / "weights", ImportOptions(**options))
+
+
+def refused(path: Path, reason: str) -> None:
+    """The import is refused for that reason, in one line, and leaves nothing behind."""
+    with pytest.raises(ImportRefused, match=f"(?s).*({reason})") as refusal:
+        imported(path)
+    assert "\n" not in str(refusal.value)
+    assert not (path.parent / "weights").exists()
+
+
+def change(file: Path, **fields: Any) -> None:
+    file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), **fields}), encoding="utf-8")
+
+
+def change_tensors(path: Path, edit: Callable[[dict[str, torch.Tensor]], None]) -> None:
+    tensors = load_file(path / "model.safetensors")
+    edit(tensors)
+    save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
+
+
+def test_the_folder_says_what_it_is(copy: Path) -> None:
+    folder = imported(copy)
+    assert folder == read_folder(copy.parent / "weights" / "opus-mt-en-de")
+    assert folder.pairs == (("en", "de"), ("en", "nds"), ("en", "zh-Hans"))
+    assert folder.tags == {"de": ">>deu<<", "nds": ">>nds<<", "zh-Hans": ">>cmn_Hans<<"}
+    assert folder.license == "cc-by-4.0"
+    assert "cc-by-4.0" in (folder.path / "README.md").read_text(encoding="utf-8")
+    pad = json.loads((copy / "config.json").read_text())["pad_token_id"]
+    assert load_model(folder).output_bias[pad] == SUPPRESSED
+
+
+def test_a_pickled_checkpoint_gives_the_same_folder(copy: Path) -> None:
+    first = imported(copy)
+    tensors = load_file(copy / "model.safetensors")
+    (copy / "model.safetensors").unlink()
+    for legacy in (False, True):
+        torch.save(tensors, copy / "pytorch_model.bin", _use_new_zipfile_serialization=not legacy)
+        second = imported(copy, name=f"pickled-{legacy}")
+        assert (first.path / "model.safetensors").read_bytes() == (second.path / "model.safetensors").read_bytes()
+
+
+def test_what_the_caller_says_wins(copy: Path) -> None:
+    folder = imported(copy, name="mine", sources=["fr"], targets=["nds"], license="MIT", origin="a friend")
+    assert (folder.name, folder.pairs, folder.license, folder.origin) == ("mine", (("fr", "nds"),), "MIT", "a friend")
+
+
+def test_the_languages_of_a_group_come_from_the_card(copy: Path) -> None:
+    (copy / "README.md").write_text("---\nlicense: apache-2.0\nlanguage:\n- no\n- sv\n- de\n- gmq\n---\n", encoding="utf-8")
+    change(copy / "tokenizer_config.json", source_lang="gmq", target_lang="deu")
+    folder = imported(copy, name="opus-mt-gmq-de", targets=["de"])
+    assert folder.pairs == (("no", "de"), ("sv", "de"))
+    assert folder.license == "apache-2.0"
+
+
+def test_an_existing_folder_is_replaced_only_on_request(copy: Path) -> None:
+    first = imported(copy, license="one")
+    with pytest.raises(FolderError, match="exists already"):
+        imported(copy, license="two")
+    assert read_folder(first.path).license == "one"
+    assert imported(copy, license="two", replace=True).license == "two"
+    assert sorted(path.name for path in first.path.parent.iterdir()) == ["opus-mt-en-de"]
+
+
+@pytest.mark.parametrize("name", ["../elsewhere", ".hidden", "a/b", "", "a b"])
+def test_a_name_that_is_no_folder_name(name: str, copy: Path) -> None:
+    if name == "":
+        copy = copy.rename(copy.parent / "strange name")
+    with pytest.raises(FolderError, match="--name"):
+        imported(copy, name=name or None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"model_type": "bart"}, "model_type"),
+        ({"activation_function": "gelu_new"}, "activation_function"),
+        ({"decoder_attention_heads": 8}, "attention_heads"),
+        ({"decoder_ffn_dim": 128}, "ffn_dim"),
+        ({"normalize_before": True}, "normalize_before"),
+        ({"normalize_embedding": True}, "normalize_embedding"),
+        ({"eos_token_id": [0, 1]}, "end-of-sentence"),
+        ({"eos_token_id": 1}, "</s> is 0"),
+        ({"d_model": "32"}, "d_model"),
+        ({"d_model": 10**10}, "d_model"),
+        ({"d_model": 64}, "shape"),
+        ({"encoder_layers": 3}, "missing"),
+        ({"encoder_layers": 1}, "not a tensor of this architecture"),
+        ({"vocab_size": -1}, "vocab_size"),
+        ({"vocab_size": 20}, "vocabulary|outside"),
+        ({"pad_token_id": None}, "invalid"),
+        ({"max_position_embeddings": 10**9}, "max_length"),
+        ({"quantization_config": {}}, "quantized"),
+        ({"share_encoder_decoder_embeddings": False}, "missing"),
+        ({"attentive": {"model": {}}}, "attentive"),
+    ],
+)
+def test_a_config_that_cannot_be_represented(fields: dict[str, Any], reason: str, copy: Path) -> None:
+    change(copy / "config.json", **fields)
+    refused(copy, reason)
+
+
+def test_all_reasons_are_listed(copy: Path) -> None:
+    change(copy / "config.json", model_type="bart", activation_function="tanh", decoder_ffn_dim=1)
+    with pytest.raises(ImportRefused) as refusal:
+        imported(copy)
+    assert len(refusal.value.reasons) == 3
+
+
+@pytest.mark.parametrize("file", ["config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json"])
+def test_a_missing_or_truncated_file(file: str, copy: Path) -> None:
+    whole = (copy / file).read_bytes()
+    for length in (0, len(whole) // 2, len(whole) - 5):
+        (copy / file).write_bytes(whole[:length])
+        refused(copy, "cannot be imported")
+    (copy / file).unlink()
+    refused(copy, "cannot be read|holds neither")
+
+
+def test_tensors_that_are_not_what_they_should_be(copy: Path) -> None:
+    name = "model.encoder.layers.0.fc1.weight"
+    spoiled: list[tuple[Callable[[dict[str, torch.Tensor]], Any], str]] = [
+        (lambda tensors: tensors.update(renamed=tensors.pop(name)), "renamed is not a tensor"),
+        (lambda tensors: tensors.pop(name), f"{name} is missing"),
+        (lambda tensors: tensors.update({name: torch.zeros(3, 3)}), "shape"),
+        (lambda tensors: tensors.update({name: tensors[name].to(torch.int8)}), "int8"),
+        (lambda tensors: tensors.update({name: tensors[name].double()}), "float64"),
+        (lambda tensors: tensors.update({name: tensors[name] / 0}), "finite"),
+        (lambda tensors: tensors.update({"lm_head.weight": tensors["model.shared.weight"] + 1}), "differs"),
+        (lambda tensors: tensors.clear(), "missing"),
+    ]
+    whole = (copy / "model.safetensors").read_bytes()
+    for edit, reason in spoiled:
+        (copy / "model.safetensors").write_bytes(whole)
+        change_tensors(copy, edit)
+        refused(copy, reason)
+
+
+def test_headers_that_claim_10_gigabytes(copy: Path) -> None:
+    header = {"model.shared.weight": {"dtype": "F32", "shape": [50_000, 50_000], "data_offsets": [0, 10_000_000_000]}}
+    text = json.dumps(header).encode()
+    for length, body in ((len(text), text + b"\0" * 100), (10_000_000_000, text), (2**63, text)):
+        (copy / "model.safetensors").write_bytes(length.to_bytes(8, "little") + body)
+        refused(copy, "safetensors")
+
+
+class Malicious:
+    """Unpickling it would create a file."""
+
+    def __init__(self, file: Path) -> None:
+        self.file = file
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return os.mkdir, (str(self.file),)
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_malicious_pickle_is_not_executed(zipped: bool, copy: Path) -> None:
+    (copy / "model.safetensors").unlink()
+    trap = copy.parent / "executed"
+    torch.save({"a": Malicious(trap)}, copy / "pytorch_model.bin", _use_new_zipfile_serialization=zipped)
+    refused(copy, "objects other than tensors")
+    (copy / "pytorch_model.bin").write_bytes(pickle.dumps(Malicious(trap)))
+    refused(copy, "objects other than tensors|checkpoint")
+    assert not trap.exists()
+
+
+@pytest.mark.parametrize("zipped", [True, False])
+def test_a_pickle_that_claims_10_gigabytes(zipped: bool, copy: Path) -> None:
+    (copy / "model.safetensors").unlink()
+    file = copy / "pytorch_model.bin"
+    torch.save({"model.shared.weight": torch.zeros(54_321)}, file, _use_new_zipfile_serialization=zipped)
+    said, claimed = pickle.dumps(54_321, 2)[2:-1], pickle.dumps(2_500_000_000, 2)[2:-1]
+    if zipped:
+        with zipfile.ZipFile(file) as archive:
+            members = {name: archive.read(name) for name in archive.namelist()}
+        with zipfile.ZipFile(file, "w") as archive:
+            for name, data in members.items():
+                archive.writestr(name, data.replace(said, claimed))
+    else:
+        file.write_bytes(file.read_bytes().replace(said, claimed))
+    refused(copy, "checkpoint|tensors")
+
+
+def test_a_checkpoint_that_is_broken_or_something_else(copy: Path) -> None:
+    (copy / "model.safetensors").unlink()
+    file = copy / "pytorch_model.bin"
+    for content in ([1, 2], {"a": 1}, {1: torch.zeros(1)}, torch.zeros(3)):
+        torch.save(content, file)
+        refused(copy, "dictionary of tensors")
+    torch.save({"a": torch.zeros(1000)}, file)
+    whole = file.read_bytes()
+    for length in (0, 1, 100, len(whole) // 2):
+        file.write_bytes(whole[:length])
+        refused(copy, "cannot be imported")
+
+
+def test_vocabularies_that_do_not_fit(copy: Path) -> None:
+    vocabulary = json.loads((copy / "vocab.json").read_text(encoding="utf-8"))
+    spoiled: list[tuple[Any, str]] = [
+        ({**vocabulary, "extra": 10**6}, "below"),
+        ({**vocabulary, "extra": "7"}, "integer"),
+        ({**vocabulary, "extra": -1}, "below"),
+        ({**vocabulary, "extra": 3}, "two pieces"),
+        ({piece: i for piece, i in vocabulary.items() if piece != "<unk>"}, "<unk>"),
+        ([1, 2], "object"),
+    ]
+    for changed, reason in spoiled:
+        (copy / "vocab.json").write_text(json.dumps(changed), encoding="utf-8")
+        refused(copy, reason)
+    (copy / "vocab.json").write_text("[" * 100_000, encoding="utf-8")
+    refused(copy, "well-formed")
+
+
+def test_generation_settings_that_cannot_be_kept(copy: Path) -> None:
+    for words, reason in (([[1, 2]], "sequence"), ([[10**6]], "outside"), ("no", "list"), ([["a"]], "list")):
+        change(copy / "generation_config.json", bad_words_ids=words)
+        refused(copy, reason)
+
+
+def test_a_folder_that_holds_no_model(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    refused(tmp_path / "empty", "neither")
+    refused(tmp_path / "missing", "neither")

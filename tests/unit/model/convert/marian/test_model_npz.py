@@ -1,0 +1,211 @@
+"""Import from Marian's own layout."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+import yaml
+
+from model.backends.torch.backend import TorchBackend
+from model.checkpoint import load_model
+from model.convert.ctranslate2.export import ctranslate2_pieces
+from model.convert.importer import ImportOptions, import_model
+from model.convert.source_files import ImportRefused
+from model.convert.vocabulary import folder_pieces, parse_vocab_yml
+from model.search.base import translate
+from model.search.options import DecodingOptions
+from tests.support.marian_models import random_marian, random_sources, write_marian
+
+OPTIONS = ImportOptions(name="imported", sources=["en"], targets=["de"])
+VARIANTS: dict[str, dict[str, Any]] = {
+    "post-norm": {},
+    "pre-norm": {"norm": "pre", "activation": "swish"},
+    "two vocabularies": {"vocabularies": 2},
+    "no shared embeddings": {"tied_embeddings": False},
+}
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_every_number_arrives(variant: str, tmp_path: Path) -> None:
+    original = random_marian(tmp_path / "marian", seed=3, **VARIANTS[variant])
+    imported = load_model(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))
+    assert imported.config == original.config.replace(max_length=imported.config.max_length, pad_id=imported.config.pad_id)
+    for name, tensor in original.state_dict().items():
+        assert torch.equal(imported.state_dict()[name], tensor), name
+
+
+# CTranslate2's converter looks for an output projection of its own under a name that Marian does not give it.
+@pytest.mark.parametrize("variant", [name for name in VARIANTS if "tied_embeddings" not in VARIANTS[name]])
+def test_ctranslate2_converts_the_same_files_to_the_same_translations(variant: str, tmp_path: Path) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    two = VARIANTS[variant].get("vocabularies") == 2
+    random_marian(tmp_path / "marian", seed=3, **VARIANTS[variant], tied_output=two)
+    folder = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
+    paths = [str(tmp_path / "marian" / name) for name in (["source.yml", "target.yml"] if two else ["vocab.yml"])]
+    ctranslate2.converters.MarianConverter(str(tmp_path / "marian" / "model.npz"), paths).convert(str(tmp_path / "theirs"))
+    translator = ctranslate2.Translator(str(tmp_path / "theirs"), intra_threads=1)
+    config = folder.model
+    end = folder.load_tokenizer().encode("").ids[-1]
+    sources = random_sources(20, config.source_vocab_size or config.vocab_size, end, seed=1)
+    theirs = translator.translate_batch(
+        [ctranslate2_pieces(folder, source) for source in sources], beam_size=4, max_decoding_length=20, min_decoding_length=0
+    )
+    options = DecodingOptions(beam_size=4, max_length=20, normalization="average", length_penalty=1.0, early_stopping=True)
+    ours = translate(
+        TorchBackend(load_model(folder), 80), sources, options, start=config.decoder_start_id, end=config.eos_id, max_length=512
+    )
+    pieces = folder_pieces(folder)[1]
+    assert [[pieces[i] for i in listed[0].tokens] for listed in ours] == [result.hypotheses[0] for result in theirs]
+
+
+def test_learned_positions(tmp_path: Path) -> None:
+    random_marian(tmp_path / "marian")
+    table = np.random.default_rng(0).normal(size=(40, 32)).astype(np.float32)
+    change(tmp_path / "marian" / "model.npz", Wpos=table)
+    folder = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
+    assert (folder.model.positions, folder.model.max_length) == ("learned", 40)
+    assert torch.equal(load_model(folder).positions.weight, torch.from_numpy(table))
+
+
+@pytest.mark.parametrize("separate_output", [False, True])
+def test_one_embedding_matrix_for_both_sides(separate_output: bool, tmp_path: Path) -> None:
+    """tied-embeddings-src, with tied-embeddings or without it."""
+    original = random_marian(tmp_path / "marian")
+    matrix = original.embedding.weight.detach()
+    output = torch.randn_like(matrix)
+    file = tmp_path / "marian" / "model.npz"
+    ties = {"tied-embeddings-all": False, "tied-embeddings-src": True, "tied-embeddings": not separate_output}
+    write_marian(file, original, **ties)
+    if separate_output:
+        change(file, decoder_ff_logit_out_W=np.ascontiguousarray(output.numpy().T))
+    imported = load_model(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))
+    assert torch.equal(imported.embedding.weight, matrix)
+    assert imported.config.tied_embeddings is not separate_output
+    if separate_output:
+        assert torch.equal(imported.source_embedding.weight, matrix)
+        assert torch.equal(imported.projection.weight, output)
+
+
+def test_vocab_yml() -> None:
+    text = '</s>: 0\n<unk>: 1\n",": 2\n"\\"": 3\n\'a\'\'b\': 4\n▁:: 5\n? "long\\tkey"\n: 6\n"\\x41": 7\n"\\u2581x": 8\n#: 9\n'
+    assert parse_vocab_yml(text) == {
+        "</s>": 0, "<unk>": 1, ",": 2, '"': 3, "a'b": 4, "▁:": 5, "long\tkey": 6, "A": 7, "▁x": 8, "#": 9,
+    }
+    with pytest.raises(ValueError, match="line 2"):
+        parse_vocab_yml("a: 0\nnonsense\n")
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"type": "s2s"}, "type"),
+        ({"transformer-decoder-autoreg": "rnn"}, "autoreg"),
+        ({"transformer-ffn-activation": "gelu"}, "activation"),
+        ({"transformer-preprocess": "dn"}, "residual layout"),
+        ({"transformer-postprocess-emb": "nd"}, "postprocess-emb"),
+        ({"dim-emb": "wide"}, "d_model"),
+        ({"dim-emb": 10**9}, "d_model"),
+        ({"enc-depth": 3}, "missing"),
+        ({"enc-depth": 1}, "not a tensor of this architecture"),
+        ({"transformer-heads": 5}, "divisible"),
+        ({"dim-vocabs": [7, 7]}, "vocabulary"),
+    ],
+)
+def test_what_cannot_be_represented_is_refused_with_the_reason(
+    options: dict[str, Any], reason: str, tmp_path: Path
+) -> None:
+    transformer = random_marian(tmp_path / "marian")
+    write_marian(tmp_path / "marian" / "model.npz", transformer, **options)
+    refused(tmp_path, reason)
+
+
+def test_all_reasons_are_listed(tmp_path: Path) -> None:
+    transformer = random_marian(tmp_path / "marian")
+    write_marian(tmp_path / "marian" / "model.npz", transformer, **{"type": "s2s", "transformer-ffn-activation": "gelu"})
+    with pytest.raises(ImportRefused) as refusal:
+        import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
+    assert len(refusal.value.reasons) == 2
+
+
+@pytest.mark.parametrize("name", ["../model.npz", "/etc/passwd", "a/b.npz", "..", "", 7, "a\\b", None])
+def test_names_that_lead_elsewhere_are_refused(name: object, tmp_path: Path) -> None:
+    random_marian(tmp_path / "marian")
+    for key, names in (("models", [name]), ("vocabs", ["vocab.yml", name])):
+        decoder = {"models": ["model.npz"], "vocabs": ["vocab.yml", "vocab.yml"], key: names}
+        (tmp_path / "marian" / "decoder.yml").write_text(yaml.safe_dump(decoder))
+        refused(tmp_path, "plain file name")
+
+
+def test_truncated_archives_are_refused(tmp_path: Path) -> None:
+    random_marian(tmp_path / "marian")
+    file = tmp_path / "marian" / "model.npz"
+    whole = file.read_bytes()
+    for length in (0, 10, len(whole) // 2, len(whole) - 30):
+        file.write_bytes(whole[:length])
+        refused(tmp_path, "npz|truncated")
+
+
+def test_arrays_that_are_not_what_they_should_be_are_refused(tmp_path: Path) -> None:
+    random_marian(tmp_path / "marian")
+    file = tmp_path / "marian" / "model.npz"
+    whole = file.read_bytes()
+    wrong = {
+        "shape": np.zeros((3, 3), np.float32),
+        "int32": np.zeros((32, 32), np.int32),
+        "object": np.array([[{"a": 1}]], dtype=object),
+        "finite": np.full((32, 32), np.nan, np.float32),
+    }
+    for reason, array in wrong.items():
+        change(file, encoder_l1_self_Wq=array)
+        refused(tmp_path, f"encoder_l1_self_Wq.*{reason}")
+        file.write_bytes(whole)
+
+
+def test_an_array_that_claims_10_gigabytes_is_refused(tmp_path: Path) -> None:
+    random_marian(tmp_path / "marian")
+    file = tmp_path / "marian" / "model.npz"
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (50_000, 50_000)})
+    change(file, encoder_l1_self_Wq=header.getvalue() + b"\0" * 64)
+    refused(tmp_path, "shape")
+    header = io.BytesIO()
+    np.lib.format.write_array_header_1_0(header, {"descr": "<f4", "fortran_order": False, "shape": (32, 32)})
+    change(file, encoder_l1_self_Wq=header.getvalue() + b"\0" * 64)
+    refused(tmp_path, "truncated")
+
+
+def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
+    random_marian(tmp_path / "marian")
+    with zipfile.ZipFile(tmp_path / "marian" / "model.npz", "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("padding.npy", b"\0" * 50_000_000)
+    refused(tmp_path, "more than its size")
+
+
+def change(file: Path, **members: object) -> None:
+    """Write the archive anew with some members replaced by an array or by bytes."""
+    with zipfile.ZipFile(file) as archive:
+        contents = {name: archive.read(name) for name in archive.namelist()}
+    for name, value in members.items():
+        if isinstance(value, bytes):
+            contents[f"{name}.npy"] = value
+        else:
+            buffer = io.BytesIO()
+            np.save(buffer, np.asarray(value), allow_pickle=True)
+            contents[f"{name}.npy"] = buffer.getvalue()
+    with zipfile.ZipFile(file, "w") as archive:
+        for name, data in contents.items():
+            archive.writestr(name, data)
+
+
+def refused(path: Path, reason: str) -> None:
+    """The import is refused for that reason, in one line, and leaves nothing behind."""
+    with pytest.raises(ImportRefused, match=f"(?s).*({reason})") as refusal:
+        import_model(path / "marian", path / "weights", OPTIONS)
+    assert "\n" not in str(refusal.value)
+    assert not (path / "weights").exists()

@@ -1,0 +1,209 @@
+"""Export: import -> export -> import is the identity, and the exported model translates the same elsewhere."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from model.backends.torch.backend import TorchBackend
+from model.checkpoint import load_model, save_model
+from model.config import ModelConfig
+from model.convert.ctranslate2.export import ctranslate2_pieces, export_ctranslate2
+from model.convert.feature_order import to_half, to_interleaved
+from model.convert.huggingface.export import export_huggingface
+from model.convert.importer import ImportOptions, import_model
+from model.convert.vocabulary import folder_pieces
+from model.model_folder import FolderError, ModelFolder, TokenizerFiles, read_folder
+from model.search.base import translate
+from model.search.options import DecodingOptions
+from model.transformer import Transformer
+from tests.support.marian_models import made_up_text, random_huggingface, random_marian, train_sentencepiece
+
+HUGGINGFACE: dict[str, dict[str, Any]] = {
+    "opus-mt": {},
+    "tagged, odd ids": {"tags": (">>deu<<", ">>fra<<"), "special": {"</s>": 57, "<unk>": 100, "<pad>": 23}},
+    "untied": {"untied": True, "special": {"</s>": 3, "<unk>": 11, "<pad>": 30}},
+}
+MARIAN: dict[str, dict[str, Any]] = {"one vocabulary": {}, "two vocabularies": {"vocabularies": 2}}
+OWN: dict[str, dict[str, Any]] = {
+    "interleaved sinusoids": {},
+    "half-and-half, swish": {"positions": "sinusoidal_half", "activation": "swish", "output_bias": True},
+    "learned positions, gelu": {"positions": "learned", "activation": "gelu", "scale_embeddings": False},
+    "untied": {"tied_embeddings": False},
+}
+OPTIONS = ImportOptions(name="again", sources=["en"], targets=["de"])
+
+
+def hashes(path: Path) -> dict[str, str]:
+    return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(path.iterdir())}
+
+
+def own_folder(path: Path, **changes: Any) -> ModelFolder:
+    """A folder as training writes it, its weights random."""
+    path.mkdir(parents=True)
+    pieces = train_sentencepiece(
+        path / "tokenizer.model", seed=4, size=300, byte_fallback=False, pad_id=0, unk_id=1, bos_id=2, eos_id=3,
+        user_defined_symbols=[">>de<<", ">>fr<<"], pad_piece="<pad>",
+    )
+    torch.manual_seed(5)
+    config = ModelConfig(
+        vocab_size=len(pieces) + 4, d_model=32, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=160, **changes
+    )
+    transformer = Transformer(config)
+    with torch.no_grad():
+        for name, parameter in transformer.named_parameters():
+            if "attention" in name and parameter.dim() == 2:
+                parameter.mul_(2.5)
+            elif parameter.dim() == 1 and "norm.weight" not in name:
+                parameter.normal_(std=0.2)
+    folder = ModelFolder(
+        path=path, name="own", model=config, pairs=(("en", "de"), ("en", "fr")), tags={"de": ">>de<<", "fr": ">>fr<<"},
+        license="MIT", origin="trained here", tokenizer=TokenizerFiles(),
+    )
+    save_model(folder, transformer)
+    return read_folder(path)
+
+
+def targets(folder: ModelFolder, sources: list[list[int]], **options: Any) -> list[list[str]]:
+    """Pieces of our translations."""
+    config = folder.model
+    found = translate(
+        TorchBackend(load_model(folder), 4 * len(sources)), sources, DecodingOptions(max_length=20, **options),
+        start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
+    )
+    pieces = folder_pieces(folder)[1]
+    return [[pieces[i] for i in listed[0].tokens] for listed in found]
+
+
+@pytest.mark.parametrize("variant", HUGGINGFACE)
+def test_round_trip_of_a_hugging_face_model(variant: str, tmp_path: Path) -> None:
+    random_huggingface(tmp_path / "published", seed=8, **HUGGINGFACE[variant])
+    first = import_model(tmp_path / "published", tmp_path / "weights", ImportOptions(name="first"))
+    export_huggingface(first, tmp_path / "exported")
+    second = import_model(tmp_path / "exported", tmp_path / "weights", ImportOptions(name="first", replace=True))
+    export_huggingface(second, tmp_path / "exported-again")
+    third = import_model(tmp_path / "exported-again", tmp_path / "others", ImportOptions(name="first"))
+    assert hashes(tmp_path / "exported") == hashes(tmp_path / "exported-again")
+    assert hashes(second.path) == hashes(third.path)
+
+    published = load_file(tmp_path / "published" / "model.safetensors")
+    exported = load_file(tmp_path / "exported" / "model.safetensors")
+    pad = json.loads((tmp_path / "published" / "config.json").read_text())["pad_token_id"]
+    for name in published:
+        if name == "final_logits_bias":  # padding is forbidden by the generation settings; its bias says nothing
+            published[name][0, pad] = exported[name][0, pad] = 0
+        if name in exported:
+            assert torch.equal(published[name], exported[name]), name
+
+
+def test_import_export_import_is_the_identity(tmp_path: Path) -> None:
+    random_huggingface(tmp_path / "published", seed=8)
+    first = import_model(tmp_path / "published", tmp_path / "weights", ImportOptions(name="model"))
+    before = hashes(first.path)
+    export_huggingface(first, tmp_path / "exported")
+    assert hashes(import_model(tmp_path / "exported", tmp_path / "again", ImportOptions(name="model")).path) == before
+
+
+@pytest.mark.parametrize("variant", MARIAN)
+def test_round_trip_of_a_marian_model(variant: str, tmp_path: Path) -> None:
+    """Hugging Face's layout needs a padding token that Marian's does not have; it goes as it came."""
+    random_marian(tmp_path / "marian", seed=8, **MARIAN[variant])
+    first = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
+    export_huggingface(first, tmp_path / "exported")
+    second = import_model(tmp_path / "exported", tmp_path / "others", ImportOptions(name="again"))
+    assert hashes(first.path) == hashes(second.path)
+
+
+@pytest.mark.parametrize("variant", [*OWN, *MARIAN])
+def test_transformers_translates_an_exported_model_the_same(variant: str, tmp_path: Path) -> None:
+    transformers = pytest.importorskip("transformers")
+    if variant in OWN:
+        folder = own_folder(tmp_path / "own", **OWN[variant])
+    else:
+        random_marian(tmp_path / "marian", seed=8, **MARIAN[variant])
+        folder = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
+    export_huggingface(folder, tmp_path / "exported")
+    model = transformers.MarianMTModel.from_pretrained(tmp_path / "exported").eval()
+    tokenizer = load_marian_tokenizer(tmp_path / "exported")
+    texts = made_up_text(seed=6, lines=16)
+    target = next(iter(folder.tags), None)
+    tag = "" if target is None else folder.tags[target] + " "
+    batch = tokenizer([tag + text for text in texts], return_tensors="pt", padding=True)
+    encoded = [list(folder.load_tokenizer().encode(text, target).ids) for text in texts]
+    assert encoded == [row[: len(ids)] for row, ids in zip(batch["input_ids"].tolist(), encoded, strict=True)]
+    generated = model.generate(**batch, num_beams=4, max_new_tokens=20, length_penalty=0.6, do_sample=False)
+    ours = targets(folder, encoded, beam_size=4, normalization="average", length_penalty=0.6)
+    pieces = folder_pieces(folder)[1]
+    stops = (folder.model.eos_id, model.config.pad_token_id)
+    theirs = [[pieces[i] for i in row[1:] if i not in stops] for row in generated.tolist()]
+    assert ours == theirs
+
+
+@pytest.mark.parametrize("variant", [*OWN, "pre-norm"])
+def test_ctranslate2_translates_an_exported_model_the_same(variant: str, tmp_path: Path) -> None:
+    ctranslate2 = pytest.importorskip("ctranslate2")
+    folder = own_folder(tmp_path / "own", **OWN.get(variant, {"norm": "pre"}))
+    export_ctranslate2(folder, tmp_path / "exported")
+    tokenizer = folder.load_tokenizer()
+    encoded = [list(tokenizer.encode(text, "de").ids) for text in made_up_text(seed=6, lines=16)]
+    translator = ctranslate2.Translator(str(tmp_path / "exported"), intra_threads=1)
+    theirs = translator.translate_batch(
+        [ctranslate2_pieces(folder, ids) for ids in encoded], beam_size=4, length_penalty=0.6, max_decoding_length=20,
+        min_decoding_length=0,
+    )
+    ours = targets(folder, encoded, beam_size=4, normalization="average", length_penalty=0.6, early_stopping=True)
+    assert ours == [result.hypotheses[0] for result in theirs]
+
+
+def test_reordering_features_changes_nothing_but_their_order(tmp_path: Path) -> None:
+    folder = own_folder(tmp_path / "own")
+    original = load_model(folder)
+    reordered = Transformer(folder.model.replace(positions="sinusoidal_half")).eval()
+    reordered.load_state_dict(to_half(folder.model, original.state_dict()))
+    source, target = torch.randint(4, 200, (3, 9)), torch.randint(4, 200, (3, 7))
+    mask = torch.ones_like(source, dtype=torch.bool)
+    with torch.inference_mode():
+        assert torch.allclose(original(source, mask, target), reordered(source, mask, target), atol=1e-4)
+    back = to_interleaved(folder.model, to_half(folder.model, original.state_dict()))
+    assert all(torch.equal(back[name], tensor) for name, tensor in original.state_dict().items())
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [({"norm": "pre"}, "pre"), ({"positions": "rotary"}, "rotary"), ({"window": 3}, "window"), ({"norm_epsilon": 1e-3}, "eps")],
+)
+def test_hugging_face_export_refuses_what_it_cannot_say(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    folder = own_folder(tmp_path / "own", **changes)
+    with pytest.raises(FolderError, match=reason):
+        export_huggingface(folder, tmp_path / "exported")
+    assert not (tmp_path / "exported").exists()
+
+
+@pytest.mark.parametrize(("changes", "reason"), [({"positions": "alibi"}, "alibi"), ({"window": 3}, "window")])
+def test_ctranslate2_export_refuses_what_it_cannot_say(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    folder = own_folder(tmp_path / "own", **changes)
+    with pytest.raises(FolderError, match=reason):
+        export_ctranslate2(folder, tmp_path / "exported")
+
+
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    folder = own_folder(tmp_path / "own")
+    for export in (export_ctranslate2, export_huggingface):
+        with pytest.raises(FolderError, match="exists already"):
+            export(folder, tmp_path)
+
+
+def load_marian_tokenizer(path: Path) -> Any:
+    import warnings
+
+    from transformers import MarianTokenizer
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # it recommends a package that it does not use for this
+        return MarianTokenizer.from_pretrained(path)

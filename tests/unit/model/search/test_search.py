@@ -1,0 +1,284 @@
+"""Greedy and beam search: what they find, and that what they say about it adds up."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from model.backends.torch.backend import TorchBackend
+from model.search.base import StepOutput, new_search, normalize, translate
+from model.search.options import DecodingOptions, Hypothesis
+from model.transformer import Transformer
+from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
+
+END, START = 0, 1
+
+
+class Table:
+    """A backend whose next-token distribution is a function of the tokens before it; it counts the forwards."""
+
+    def __init__(self, size: int = 4, slots: int = 8, seed: int = 0) -> None:
+        self.size, self.slots, self.seed = size, slots, seed
+        self.rows: dict[int, tuple[int, ...]] = {}
+        self.steps = 0
+
+    def log_probabilities(self, prefix: tuple[int, ...]) -> np.ndarray[Any, np.dtype[np.float64]]:
+        logits = np.random.default_rng([self.seed, *prefix]).normal(size=self.size) * 1.5
+        return logits - np.log(np.exp(logits).sum())
+
+    def prefill(self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Any = ()) -> None:
+        for source, slot in zip(sources, slots, strict=True):
+            self.rows[slot] = tuple(source)
+
+    def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
+        ids, scores = [], []
+        for slot, token, wanted in zip(slots, tokens, forced, strict=True):
+            self.steps += 1
+            self.rows[slot] = (*self.rows[slot], token)
+            row = self.log_probabilities(self.rows[slot])
+            order = [int(i) for i in np.argsort(-row)][:candidates]
+            if wanted >= 0:
+                order = [wanted, *order][:candidates]
+            ids.append(order)
+            scores.append(row[order])
+        return StepOutput(np.array(ids, dtype=np.int64), np.array(scores, dtype=np.float32))
+
+    def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
+        before = dict(self.rows)
+        for target, origin in zip(targets, origins, strict=True):
+            self.rows[target] = before[origin]
+
+    def free(self, slots: Sequence[int]) -> None:
+        for slot in slots:
+            self.rows.pop(slot, None)
+
+    def total(self, source: Sequence[int], tokens: Sequence[int]) -> list[float]:
+        """Log-probability of each token after `source`."""
+        read = (*source, START)
+        return [float(self.log_probabilities((*read, *tokens[:i]))[token]) for i, token in enumerate(tokens)]
+
+
+def search(table: Table, source: Sequence[int] = (2, 3), **options: Any) -> tuple[Hypothesis, ...]:
+    return translate(table, [source], DecodingOptions(**options), start=START, end=END, max_length=60)[0]
+
+
+def complete(hypothesis: Hypothesis) -> tuple[int, ...]:
+    """Tokens with the end of sentence where it was reached."""
+    return (*hypothesis.tokens, END) if hypothesis.finish_reason == "stop" else hypothesis.tokens
+
+
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
+def test_a_beam_as_wide_as_the_tree_finds_the_best_of_all_targets(seed: int, alpha: float) -> None:
+    table, limit = Table(size=3, slots=32, seed=seed), 4
+    others = [token for token in range(table.size) if token != END]
+    targets = [
+        (*tokens, END) for length in range(limit) for tokens in itertools.product(others, repeat=length)
+    ] + list(itertools.product(others, repeat=limit))
+    options = DecodingOptions(beam_size=32, hypotheses=5, max_length=limit, length_penalty=alpha)
+    ranked = sorted(targets, key=lambda target: -normalize(sum(table.total((2, 3), target)), len(target), options))
+    found = search(table, beam_size=32, hypotheses=5, max_length=limit, length_penalty=alpha)
+    assert [complete(hypothesis) for hypothesis in found] == ranked[:5]
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_greedy_takes_the_likeliest_token_and_beam_1_is_greedy(seed: int) -> None:
+    table = Table(seed=seed)
+    [greedy] = search(table, max_length=12)
+    expected: list[int] = []
+    while len(expected) < 12 and (not expected or expected[-1] != END):
+        expected.append(int(table.log_probabilities((2, 3, START, *expected)).argmax()))
+    assert complete(greedy) == tuple(expected)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_beam_1_equals_greedy_by_hand(variant: str) -> None:
+    transformer = random_model(variant)
+    config = transformer.config
+    for source, tokens in zip(sources := random_ids(config, 6), best(decode(transformer, sources, max_length=10)), strict=True):
+        written = [config.decoder_start_id]
+        with torch.inference_mode():
+            for _ in range(10):
+                mask = torch.ones(1, len(source), dtype=torch.bool)
+                logits = transformer(torch.tensor([source]), mask, torch.tensor([written]))
+                written.append(int(logits[0, -1].argmax()))
+                if written[-1] == config.eos_id:
+                    break
+        assert tokens == tuple(token for token in written[1:] if token != config.eos_id)
+
+
+@pytest.mark.parametrize("beam", [1, 2, 4, 7])
+@pytest.mark.parametrize("normalization", ["gnmt", "average"])
+def test_scores_add_up(beam: int, normalization: Any) -> None:
+    for seed in range(10):
+        table = Table(size=6, seed=seed)
+        found = search(table, beam_size=beam, hypotheses=beam, normalization=normalization, max_length=9)
+        assert len(found) == beam
+        assert len({hypothesis.tokens for hypothesis in found}) == beam
+        assert [hypothesis.score for hypothesis in found] == sorted((h.score for h in found), reverse=True)
+        for hypothesis in found:
+            target = complete(hypothesis)
+            assert hypothesis.token_scores == pytest.approx(table.total((2, 3), target), abs=1e-5)
+            length = len(target)
+            penalty = ((5 + length) / 6) ** 0.6 if normalization == "gnmt" else length**0.6
+            assert hypothesis.score == pytest.approx(sum(hypothesis.token_scores) / penalty, abs=1e-5)
+            assert (hypothesis.finish_reason == "stop") == (len(hypothesis.tokens) < len(hypothesis.token_scores))
+
+
+def test_a_wider_beam_with_early_stopping_ends_sooner() -> None:
+    eager = [Table(size=6, seed=seed) for seed in range(20)]
+    patient = [Table(size=6, seed=seed) for seed in range(20)]
+    for table in eager:
+        search(table, beam_size=3, max_length=30, early_stopping=True, length_penalty=1.0, normalization="average")
+    for table in patient:
+        search(table, beam_size=3, max_length=30, length_penalty=1.0, normalization="average")
+    assert all(a.steps <= b.steps for a, b in zip(eager, patient, strict=True))
+    assert sum(table.steps for table in eager) < sum(table.steps for table in patient)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_one_forward_for_each_new_token_of_each_hypothesis(beam: int) -> None:
+    table = Table(size=6, seed=3)
+    found = search(table, beam_size=beam, max_length=10)
+    longest = max(len(hypothesis.token_scores) for hypothesis in found)
+    assert table.steps <= beam * 10
+    assert beam > 1 or table.steps == longest
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_prefix_is_kept_and_continued(beam: int) -> None:
+    prefix = (3, 2, 2)
+    for seed in range(10):
+        table = Table(size=6, seed=seed)
+        for hypothesis in search(table, beam_size=beam, hypotheses=beam, prefix=prefix, max_length=9):
+            assert hypothesis.tokens[:3] == prefix
+            assert hypothesis.token_scores == pytest.approx(table.total((2, 3), complete(hypothesis)), abs=1e-5)
+        [free] = search(table, beam_size=1, prefix=search(table, max_length=9)[0].tokens, max_length=20)
+        assert free.tokens[:9] == search(table, max_length=20)[0].tokens[:9]
+
+
+def test_forced_scoring_is_the_sum_of_token_scores() -> None:
+    table, target = Table(size=6, seed=5), (4, 2, 5, 5, 3)
+    [scored] = search(table, target=target)
+    assert scored.tokens == target
+    assert scored.token_scores == pytest.approx(table.total((2, 3), (*target, END)), abs=1e-5)
+    assert scored.score == pytest.approx(sum(scored.token_scores) / ((5 + 6) / 6) ** 0.6, abs=1e-5)
+    assert scored.finish_reason == "stop"
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_forced_scores_are_those_of_the_teacher_forced_pass(variant: str) -> None:
+    transformer = random_model(variant)
+    config = transformer.config
+    [source] = random_ids(config, 1)
+    target = (5, 9, 14, 5)
+    [[scored]] = decode(transformer, [source], target=target)
+    with torch.inference_mode():
+        read = torch.tensor([[config.decoder_start_id, *target]])
+        logits = transformer(torch.tensor([source]), torch.ones(1, len(source), dtype=torch.bool), read)[0]
+    expected = torch.log_softmax(logits, -1)[range(5), [*target, config.eos_id]]
+    assert scored.token_scores == pytest.approx(expected.tolist(), abs=1e-4)
+
+
+def test_what_a_search_finds_scores_the_same_when_forced() -> None:
+    transformer = random_model()
+    sources = random_ids(transformer.config, 12)
+    for source, listed in zip(sources, decode(transformer, sources, beam_size=4, hypotheses=4, max_length=20), strict=True):
+        for hypothesis in listed:
+            if hypothesis.finish_reason == "stop":
+                [[forced]] = decode(transformer, [source], target=hypothesis.tokens)
+                assert forced.token_scores == pytest.approx(hypothesis.token_scores, abs=1e-4)
+                assert forced.score == pytest.approx(hypothesis.score, abs=1e-4)
+
+
+def test_the_length_is_source_plus_50_unless_said_otherwise() -> None:
+    transformer = random_model(max_length=200)
+    with torch.no_grad():
+        transformer.embedding.weight[transformer.config.eos_id] = 0
+        transformer.decoder[-1].feed_forward_residual.norm.bias.normal_(std=2.0)
+        transformer.embedding.weight[7] += transformer.decoder[-1].feed_forward_residual.norm.bias
+    source = [5, 6, transformer.config.eos_id]
+    assert len(best(decode(transformer, [source]))[0]) == 53
+    assert len(best(decode(transformer, [source], max_length=9))[0]) == 9
+    assert len(best(decode(transformer, [source], max_length=10_000))[0]) == 200
+    assert decode(transformer, [source], beam_size=3, max_length=5)[0][0].finish_reason == "length"
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_a_trace_retells_the_search(beam: int) -> None:
+    transformer = random_model()
+    config = transformer.config
+    [source] = random_ids(config, 1)
+    searching = new_search(
+        DecodingOptions(beam_size=beam, trace=True, max_length=12), start=config.decoder_start_id, end=config.eos_id,
+        source=source, max_length=config.max_length,
+    )
+    follow(transformer, source, searching)
+    rows: list[tuple[int, ...]] = [()]
+    finished = []
+    for step in searching.trace:
+        assert len(step.beams) == len(rows)
+        for parent, token, total in (*step.chosen, *step.finished):
+            assert token in [candidate for candidate, _ in step.beams[parent]]
+            assert total <= 0
+        finished += [rows[parent] for parent, _, _ in step.finished]
+        rows = [(*rows[parent], token) for parent, token, _ in step.chosen]
+    assert {found.tokens for found in searching.hypotheses()} <= {*finished, *rows}
+
+
+def follow(transformer: Transformer, source: list[int], searching: Any) -> None:
+    backend = TorchBackend(transformer, searching.width)
+    backend.prefill([source], [0])
+    while not searching.done:
+        rows = list(range(len(searching.tokens)))
+        output = backend.step(rows, searching.tokens, searching.candidates, searching.forced)
+        parents = searching.advance(output.ids, output.scores)
+        backend.reorder(list(range(len(parents))), parents)
+
+
+def test_masked_heads_belong_to_their_sentence() -> None:
+    transformer = random_model()
+    sources = random_ids(transformer.config, 4)
+    backend = TorchBackend(transformer, 4)
+    heads = (("cross", 0, 0), ("cross", 1, 1))
+    start = [transformer.config.decoder_start_id] * 4
+    backend.prefill(sources, [0, 1, 2, 3], [heads, (), heads, ()])
+    mixed = backend.step([0, 1, 2, 3], start, 3, [-1] * 4)
+    for masks, rows in ((heads, (0, 2)), ((), (1, 3))):
+        alone = TorchBackend(transformer, 4)
+        alone.prefill(sources, [0, 1, 2, 3], [masks] * 4)
+        output = alone.step([0, 1, 2, 3], start, 3, [-1] * 4)
+        for row in rows:
+            assert np.allclose(output.scores[row], mixed.scores[row], atol=1e-5)
+
+
+def test_too_few_slots_for_a_beam() -> None:
+    with pytest.raises(ValueError, match="beam of 4 needs"):
+        search(Table(slots=3), beam_size=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"prefix": (2,) * 60}, "prefix has 60 tokens"), ({"target": (2,) * 60}, "target has 60 tokens")],
+)
+def test_targets_longer_than_the_model(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        search(Table(), **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam_size": 0}, {"beam_size": 33}, {"hypotheses": 2}, {"max_length": 0}, {"length_penalty": -0.1},
+        {"length_penalty": math.nan},
+    ],
+)
+def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be"):
+        DecodingOptions(**options)

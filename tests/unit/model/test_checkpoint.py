@@ -1,0 +1,119 @@
+"""Weights on disk: the same when they come back, and refused by name where they are not what the config asks for."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from safetensors.torch import load_file, save_file
+
+from model import checkpoint
+from model.checkpoint import load_model, save_model, weight_files
+from model.model_folder import FolderError, ModelFolder, TokenizerFiles
+from model.transformer import Transformer
+from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
+
+
+def saved(path: Path, transformer: Transformer, **options: Any) -> ModelFolder:
+    folder = ModelFolder(
+        path=path, name="tiny", model=transformer.config, pairs=(("en", "de"),), tags={}, license="MIT", origin="a test",
+        tokenizer=TokenizerFiles(),
+    )
+    save_model(folder, transformer, **options)
+    return folder
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_round_trip(variant: str, tmp_path: Path) -> None:
+    transformer = random_model(variant)
+    loaded = load_model(saved(tmp_path, transformer))
+    assert not loaded.training
+    assert loaded.state_dict().keys() == transformer.state_dict().keys()
+    for name, tensor in transformer.state_dict().items():
+        assert torch.equal(loaded.state_dict()[name], tensor), name
+    sources = random_ids(transformer.config, 5)
+    assert decode(loaded, sources, max_length=8) == decode(transformer, sources, max_length=8)
+
+
+def test_shards_are_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    transformer = random_model()
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 20_000)
+    folder = saved(tmp_path, transformer)
+    files = weight_files(tmp_path)
+    assert len(files) > 3
+    assert all(file.stat().st_size < 40_000 for file in files)
+    loaded = load_model(folder)
+    assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in transformer.state_dict().items())
+
+
+def test_half_precision_on_disk_is_float32_when_loaded(tmp_path: Path) -> None:
+    transformer = random_model()
+    folder = saved(tmp_path, transformer, dtype=torch.float16)
+    assert {tensor.dtype for tensor in load_file(tmp_path / "model.safetensors").values()} == {torch.float16}
+    loaded = load_model(folder)
+    assert next(loaded.parameters()).dtype == torch.float32
+    sources = random_ids(transformer.config, 8)
+    agree = sum(a == b for a, b in zip(best(decode(loaded, sources)), best(decode(transformer, sources)), strict=True))
+    assert agree > 0
+    assert next(load_model(folder, dtype=torch.bfloat16).parameters()).dtype == torch.bfloat16
+
+
+@pytest.mark.parametrize(
+    ("edit", "reason"),
+    [
+        (lambda tensors: tensors.pop("embedding.weight"), "lack embedding.weight"),
+        (lambda tensors: tensors.update(stranger=torch.zeros(2)), "extra tensor stranger"),
+        (lambda tensors: tensors.update({"embedding.weight": torch.zeros(3, 3)}), "embedding.weight .*shape"),
+        (lambda tensors: tensors.update({"embedding.weight": tensors["embedding.weight"].int()}), "embedding.weight .*int32"),
+        (lambda tensors: tensors.clear(), "and .* more"),
+    ],
+)
+def test_errors_name_the_tensor(edit: Callable[[dict[str, torch.Tensor]], Any], reason: str, tmp_path: Path) -> None:
+    folder = saved(tmp_path, random_model())
+    tensors = load_file(tmp_path / "model.safetensors")
+    edit(tensors)
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(FolderError, match=reason):
+        load_model(folder)
+
+
+def test_files_that_are_missing_or_broken(tmp_path: Path) -> None:
+    folder = saved(tmp_path, random_model())
+    file = tmp_path / "model.safetensors"
+    whole = file.read_bytes()
+    for length in (0, 7, 100, len(whole) - 1):
+        file.write_bytes(whole[:length])
+        with pytest.raises(FolderError, match="not a readable safetensors file"):
+            load_model(folder)
+    file.write_bytes((10**10).to_bytes(8, "little") + whole[8:])
+    with pytest.raises(FolderError, match="not a readable safetensors file"):
+        load_model(folder)
+    file.unlink()
+    with pytest.raises(FolderError, match=r"holds no model\.safetensors"):
+        load_model(folder)
+
+
+@pytest.mark.parametrize(
+    ("index", "reason"),
+    [
+        ("{", "not an index"),
+        ("[]", "not an index"),
+        ('{"weight_map": 3}', "not an index"),
+        (json.dumps({"weight_map": {"a": "../../etc/passwd"}}), "not a plain file name"),
+        (json.dumps({"weight_map": {"a": "/etc/passwd"}}), "not a plain file name"),
+        (json.dumps({"weight_map": {"a": 3}}), "not a plain file name|not an index"),
+        (json.dumps({"weight_map": {"a": ["x"]}}), "not a plain file name|not an index"),
+        (json.dumps({"weight_map": {"a": "missing.safetensors"}}), "lacks the shard"),
+        ("[" * 100_000, "not an index"),
+    ],
+)
+def test_an_index_that_leads_elsewhere(index: str, reason: str, tmp_path: Path) -> None:
+    folder = saved(tmp_path, random_model())
+    (tmp_path / "model.safetensors").unlink()
+    (tmp_path / "model.safetensors.index.json").write_text(index)
+    with pytest.raises(FolderError, match=reason):
+        load_model(folder)

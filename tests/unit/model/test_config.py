@@ -1,0 +1,77 @@
+"""ModelConfig: validated, frozen, and the same after a trip through JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from typing import Any
+
+import pytest
+
+from model.config import PRESETS, ConfigError, ModelConfig, base, big, small
+from tests.support.random_models import VARIANTS, random_model
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_json_round_trip(variant: str) -> None:
+    config = random_model(variant).config
+    assert ModelConfig.from_json(config.to_json()) == config
+
+
+def test_presets_are_those_of_the_paper() -> None:
+    assert (base(100).d_model, base(100).heads, base(100).d_ff, base(100).dropout) == (512, 8, 2048, 0.1)
+    assert (base(100).encoder_layers, base(100).decoder_layers) == (6, 6)
+    assert (big(100).d_model, big(100).heads, big(100).d_ff, big(100).dropout) == (1024, 16, 4096, 0.3)
+    assert small(100).d_model < base(100).d_model
+    assert small(100, d_ff=77).d_ff == 77
+    assert all(preset(100).vocab_size == 100 for preset in PRESETS.values())
+
+
+def test_it_cannot_be_changed_but_replaced() -> None:
+    config = base(100)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        config.d_model = 4  # type: ignore[misc]
+    assert config.replace(heads=4).heads == 4
+    with pytest.raises(ConfigError):
+        config.replace(heads=7)
+
+
+@pytest.mark.parametrize(
+    ("fields", "named"),
+    [
+        ({"vocab_size": 0}, "vocab_size"),
+        ({"vocab_size": True}, "vocab_size"),
+        ({"vocab_size": 10**12}, "vocab_size"),
+        ({"d_model": "512"}, "d_model"),
+        ({"d_model": 30, "heads": 4}, "heads"),
+        ({"encoder_layers": 10**9}, "encoder_layers"),
+        ({"decoder_layers": 1.5}, "decoder_layers"),
+        ({"max_length": 10**9}, "max_length"),
+        ({"dropout": 1.0}, "dropout"),
+        ({"dropout": "no"}, "dropout"),
+        ({"norm": "middle"}, "norm"),
+        ({"activation": "tanh"}, "activation"),
+        ({"positions": "none"}, "positions"),
+        ({"positions": "rotary", "d_model": 12, "heads": 4}, "rotary"),
+        ({"positions": "sinusoidal", "d_model": 9, "heads": 1}, "sinusoidal"),
+        ({"window": 0}, "window"),
+        ({"window": "wide"}, "window"),
+        ({"norm_epsilon": 0}, "norm_epsilon"),
+        ({"source_vocab_size": 50}, "tied_embeddings"),
+        ({"source_vocab_size": -5, "tied_embeddings": False}, "source_vocab_size"),
+        ({"tied_embeddings": 1}, "tied_embeddings"),
+        ({"eos_id": 100}, "eos_id"),
+        ({"pad_id": -1}, "pad_id"),
+        ({"decoder_start_id": None}, "decoder_start_id"),
+        ({"colour": "red"}, "colour"),
+    ],
+)
+def test_errors_name_the_field(fields: dict[str, Any], named: str) -> None:
+    with pytest.raises(ConfigError, match=named):
+        ModelConfig.from_json(json.dumps({"vocab_size": 100, **fields}))
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", "null", "{}", '{"d_model": 64}'])
+def test_what_is_no_config(text: str) -> None:
+    with pytest.raises(ConfigError, match=r"config\.json"):
+        ModelConfig.from_json(text)

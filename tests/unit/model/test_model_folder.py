@@ -1,0 +1,103 @@
+"""Model folders: what config.json may say, and that its names lead nowhere else."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.config import ModelConfig
+from model.model_folder import FolderError, ModelFolder, TokenizerFiles, find_folders, read_folder
+from tests.support.marian_models import train_sentencepiece
+
+
+def folder(path: Path, **changes: Any) -> ModelFolder:
+    fields: dict[str, Any] = {
+        "path": path, "name": "tiny", "model": ModelConfig(vocab_size=300), "pairs": (("en", "de"), ("en", "fr")),
+        "tags": {"de": ">>de<<", "fr": ">>fr<<"}, "license": "MIT", "origin": "a test", "tokenizer": TokenizerFiles(),
+    }
+    return ModelFolder(**{**fields, **changes})
+
+
+def write(path: Path, **changes: Any) -> None:
+    """config.json with some fields changed."""
+    path.mkdir(parents=True, exist_ok=True)
+    fields = json.loads(folder(path).to_json())
+    (path / "config.json").write_text(json.dumps({**fields, **changes}), encoding="utf-8")
+
+
+def test_round_trip(tmp_path: Path) -> None:
+    files = TokenizerFiles(source="source.spm", target="target.spm", vocabulary="vocab.json")
+    original = folder(tmp_path, tokenizer=files, model=ModelConfig(vocab_size=300, norm="pre", window=4))
+    (tmp_path / "config.json").write_text(original.to_json(), encoding="utf-8")
+    assert read_folder(tmp_path) == original
+    assert original.languages == ("de", "en", "fr")
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"format": 2}, "format 1"),
+        ({"format": None}, "format 1"),
+        ({"name": 7}, "name"),
+        ({"license": ["MIT"]}, "license"),
+        ({"pairs": [["en"]]}, "invalid"),
+        ({"pairs": 3}, "invalid"),
+        ({"pairs": None}, "invalid"),
+        ({"tags": ["de"]}, "invalid"),
+        ({"model": {}}, "vocab_size"),
+        ({"model": None}, "object"),
+        ({"model": {"vocab_size": 300, "heads": 7}}, "heads"),
+        ({"model": {"vocab_size": 300, "colour": 1}}, "colour"),
+        ({"tokenizer": {"source": "../tokenizer.model"}}, "plain file name"),
+        ({"tokenizer": {"vocabulary": "/etc/passwd"}}, "plain file name"),
+        ({"tokenizer": {"target": ".."}}, "plain file name"),
+        ({"tokenizer": {"target": ""}}, "plain file name"),
+        ({"tokenizer": {"source": 3}}, "plain file name"),
+        ({"tokenizer": {"colour": "red"}}, "invalid"),
+    ],
+)
+def test_a_config_that_cannot_be_used(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    write(tmp_path, **changes)
+    with pytest.raises(FolderError, match=reason) as error:
+        read_folder(tmp_path)
+    assert "\n" not in str(error.value)
+
+
+def test_what_is_no_config(tmp_path: Path) -> None:
+    with pytest.raises(FolderError, match="cannot be read"):
+        read_folder(tmp_path)
+    for content, reason in (("{", "JSON"), ("[]", "format"), ("[" * 100_000, "JSON"), (" " * 1_000_001, "larger")):
+        (tmp_path / "config.json").write_text(content)
+        with pytest.raises(FolderError, match=reason):
+            read_folder(tmp_path)
+    (tmp_path / "config.json").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(FolderError, match="JSON"):
+        read_folder(tmp_path)
+
+
+def test_the_tokenizer_loads_or_says_why(tmp_path: Path) -> None:
+    write(tmp_path, tags={})
+    with pytest.raises(FolderError, match="tokenizer"):
+        read_folder(tmp_path).load_tokenizer()
+    (tmp_path / "tokenizer.model").write_bytes(b"nonsense")
+    with pytest.raises(FolderError, match="tokenizer"):
+        read_folder(tmp_path).load_tokenizer()
+    train_sentencepiece(tmp_path / "tokenizer.model", seed=1, pad_id=0, unk_id=1, bos_id=2, eos_id=3)
+    assert read_folder(tmp_path).load_tokenizer().encode("a b").ids[-1] == 3
+    write(tmp_path, tags={"de": ">>de<<"})
+    with pytest.raises(FolderError, match=">>de<<"):
+        read_folder(tmp_path).load_tokenizer()
+
+
+def test_folders_are_found_by_name(tmp_path: Path) -> None:
+    for name in ("b", "a"):
+        write(tmp_path / name)
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("x")
+    assert [path.name for path in find_folders(tmp_path)] == ["a", "b"]
+    assert find_folders(tmp_path / "a") == [tmp_path / "a"]
+    with pytest.raises(FolderError, match="does not exist"):
+        find_folders(tmp_path / "missing")

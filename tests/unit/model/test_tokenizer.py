@@ -1,0 +1,144 @@
+"""Text <-> ids <-> pieces, and which characters each piece stands for."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from model.tokenizer import Tokenizer, load_vocabulary
+from tests.support.marian_models import made_up_text, train_sentencepiece
+
+TAGS = {"de": ">>de<<", "fr": ">>fr<<"}
+
+
+@pytest.fixture(scope="module")
+def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A SentencePiece model as ours are: byte fallback, language tags, nothing dropped."""
+    path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.model"
+    train_sentencepiece(
+        path, seed=20, size=700, byte_fallback=True, pad_id=0, unk_id=1, bos_id=2, eos_id=3, pad_piece="<pad>",
+        user_defined_symbols=list(TAGS.values()), normalization_rule_name="nmt_nfkc",
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
+def tokenizer(file: Path) -> Tokenizer:
+    return Tokenizer(file, tags=TAGS)
+
+
+def check_offsets(text: str, offsets: tuple[tuple[int, int], ...]) -> None:
+    """In order, inside the text, and no visible character is left out or counted by two that do not share it."""
+    covered = set()
+    last = (0, 0)
+    for start, end in offsets:
+        assert 0 <= start <= end <= len(text)
+        assert start >= last[1] or (start, end) == last or start == end
+        covered |= set(range(start, end))
+        last = (start, end)
+    assert all(text[i].isspace() for i in range(len(text)) if i not in covered)
+
+
+@pytest.mark.parametrize("text", [*made_up_text(seed=20, lines=40), *made_up_text(seed=21, lines=40)])
+def test_offsets_cover_the_text_exactly(text: str, tokenizer: Tokenizer) -> None:
+    encoding = tokenizer.encode(text)
+    assert len(encoding.ids) == len(encoding.pieces) == len(encoding.offsets)
+    check_offsets(text, encoding.offsets)
+    assert encoding.offsets[-1] == (len(text), len(text))
+
+
+@given(text=st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=40))
+@settings(max_examples=300, deadline=None)
+def test_any_text_has_offsets_inside_it(text: str, tokenizer: Tokenizer) -> None:
+    encoding = tokenizer.encode(text, "de")
+    assert len(encoding.ids) == len(encoding.pieces) == len(encoding.offsets)
+    assert all(0 <= start <= end <= len(text) for start, end in encoding.offsets)
+    assert all(0 <= i < tokenizer.target_size for i in encoding.ids)
+
+
+@pytest.mark.parametrize("text", [*made_up_text(seed=22, lines=30), "日本 🙂 ß", "x"])
+def test_target_pieces_cover_what_they_wrote(text: str, tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode_target(text)
+    decoding = tokenizer.decode_pieces(ids)
+    assert decoding.text == tokenizer.decode(ids)
+    assert len(decoding.pieces) == len(decoding.offsets) == len(ids)
+    check_offsets(decoding.text, decoding.offsets)
+    written = ""
+    for (start, end), before in zip(decoding.offsets, [(0, 0), *decoding.offsets], strict=False):
+        written += decoding.text[start:end] if (start, end) != before else ""
+    assert written.replace(" ", "") == decoding.text.replace(" ", "")
+
+
+@pytest.mark.parametrize("text", ["Hello world", "🙂🙂", "東京 – 北海道", "a" * 300, "ÀÉÎõü", ""])
+def test_byte_fallback_brings_every_character_back(text: str, tokenizer: Tokenizer) -> None:
+    assert tokenizer.decode(tokenizer.encode_target(text)) == text
+    assert 1 not in tokenizer.encode(text).ids  # nothing is unknown
+
+
+@given(text=st.text(max_size=40) | st.sampled_from(made_up_text(seed=22, lines=40)), language=st.sampled_from(["", "de"]))
+@settings(max_examples=300, deadline=None)
+def test_ids_alone_are_those_of_the_encoding(text: str, language: str, tokenizer: Tokenizer, file: Path) -> None:
+    renumbered = Tokenizer(file, vocabulary={"<unk>": 0, "</s>": 1, "e": 2, "<0xE2>": 3})
+    for one in (tokenizer, renumbered):
+        encoding = one.encode(text, language)
+        assert one.encode_ids(text, language) == encoding.ids
+        assert one.may_spell(encoding.ids) or not any(piece.startswith("<0x") for piece in encoding.pieces)
+
+
+def test_a_tag_stands_before_the_source_and_covers_nothing(tokenizer: Tokenizer) -> None:
+    plain, tagged = tokenizer.encode("wörld"), tokenizer.encode("wörld", "fr")
+    assert tagged.pieces == (">>fr<<", *plain.pieces)
+    assert tagged.ids[1:] == plain.ids
+    assert tagged.offsets == ((0, 0), *plain.offsets)
+    assert tokenizer.encode("wörld", "it") == plain
+
+
+def test_the_end_of_sentence_is_always_last(tokenizer: Tokenizer) -> None:
+    for text in ("", "a", *made_up_text(seed=23, lines=10)):
+        assert tokenizer.encode(text).ids[-1] == 3
+        assert 3 not in tokenizer.encode(text).ids[:-1]
+        assert 3 not in tokenizer.encode_target(text)
+
+
+def test_special_tokens_written_out_are_ordinary_text(tokenizer: Tokenizer) -> None:
+    for text in ("</s>", "<pad>", "<s> a </s>", "<0x41>"):
+        assert not {0, 2, 3} & set(tokenizer.encode(text).ids[:-1])
+        assert tokenizer.decode(tokenizer.encode_target(text)) == text
+
+
+def test_a_vocabulary_renumbers_the_pieces(file: Path, tokenizer: Tokenizer) -> None:
+    pieces = {tokenizer.encode(text).pieces[i] for text in made_up_text(seed=20, lines=50) for i in range(2)}
+    vocabulary = {piece: i * 2 for i, piece in enumerate(["<unk>", "</s>", *sorted(pieces - {"</s>"})])}
+    renumbered = Tokenizer(file, vocabulary=vocabulary, unk_id=0, eos_id=2)
+    for text in made_up_text(seed=20, lines=20):
+        plain, ids = tokenizer.encode(text), renumbered.encode(text)
+        assert ids.offsets == plain.offsets
+        assert ids.ids == tuple(vocabulary.get(piece, 0) for piece in plain.pieces)
+    assert renumbered.target_size == max(vocabulary.values()) + 1
+    assert renumbered.decode([vocabulary[piece] for piece in vocabulary if piece.isalpha()][:3]) != ""
+
+
+def test_two_vocabularies_have_two_ends_of_sentence(file: Path) -> None:
+    source, target = {"</s>": 5, "<unk>": 6, "a": 0}, {"</s>": 1, "<unk>": 2, "a": 0}
+    tokenizer = Tokenizer(file, vocabulary=source, target_vocabulary=target, unk_id=2, eos_id=1)
+    assert tokenizer.encode("東").ids[-1] == 5
+    assert set(tokenizer.encode("東").ids[:-1]) == {6}
+    assert set(tokenizer.encode_target("東")) == {2}
+
+
+def test_a_missing_tag_is_named(file: Path) -> None:
+    with pytest.raises(ValueError, match=">>xx<<, the tag for it"):
+        Tokenizer(file, tags={"it": ">>xx<<"})
+
+
+@pytest.mark.parametrize("content", ["", "[1]", '{"a": "b"}', '{"a": -1}', '{"a": true}', "{", "[" * 100_000])
+def test_what_is_no_vocabulary(content: str, tmp_path: Path) -> None:
+    (tmp_path / "vocab.json").write_text(content)
+    with pytest.raises(ValueError, match=r"vocab\.json"):
+        load_vocabulary(tmp_path / "vocab.json")
+    (tmp_path / "vocab.json").write_text(json.dumps({"a": 1}))
+    assert load_vocabulary(tmp_path / "vocab.json") == {"a": 1}

@@ -1,0 +1,154 @@
+"""The Transformer: decoding step by step with a cache is the teacher-forced pass, for every kind of model."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+from torch import Tensor
+
+from model.backends.torch.backend import TorchBackend, head_gates, pad_ids
+from model.kv_cache import KVCache
+from model.transformer import HeadGates, Transformer
+from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
+
+T = 9
+
+
+def batch(transformer: Transformer, count: int = 4) -> tuple[Tensor, Tensor, Tensor]:
+    """Padded sources (B, S), their mask, and decoder inputs (B, T)."""
+    config = transformer.config
+    source, mask = pad_ids(random_ids(config, count), config.pad_id, torch.device("cpu"))
+    target = torch.randint(0, config.vocab_size, (count, T), generator=torch.Generator().manual_seed(2))
+    target[:, 0] = config.decoder_start_id
+    return source, mask, target
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_cached_equals_uncached(variant: str) -> None:
+    transformer = random_model(variant)
+    source, mask, target = batch(transformer)
+    with torch.inference_mode():
+        expected = transformer(source, mask, target)  # (B, T, V)
+        cache = KVCache(transformer.config, 4, torch.float32, torch.device("cpu"))
+        rows = [2, 0, 3, 1]
+        transformer.write_cross(transformer.encode(source, mask), mask.sum(1).tolist(), cache, rows)
+        for t in range(T):
+            logits = transformer.decode_step(target[:, t], cache, rows)
+            assert torch.allclose(logits, expected[:, t], atol=1e-4), t
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_fused_equals_weights_path(variant: str) -> None:
+    transformer = random_model(variant)
+    config = transformer.config
+    source, mask, target = batch(transformer)
+    with torch.inference_mode():
+        logits, weights = transformer.forward_with_weights(source, mask, target)
+        assert torch.allclose(logits, transformer(source, mask, target), atol=1e-4)
+    size, length = source.shape
+    assert weights.encoder.shape == (config.encoder_layers, size, config.heads, length, length)
+    assert weights.decoder.shape == (config.decoder_layers, size, config.heads, T, T)
+    assert weights.cross.shape == (config.decoder_layers, size, config.heads, T, length)
+    for maps in (weights.decoder, weights.cross):
+        assert torch.allclose(maps.sum(-1), torch.ones(maps.shape[:-1]), atol=1e-5)
+    assert (weights.decoder.triu(1) == 0).all()
+    assert (weights.cross.masked_select(~mask[None, :, None, None, :]) == 0).all()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_padding_changes_nothing(variant: str) -> None:
+    transformer = random_model(variant)
+    config = transformer.config
+    sources = random_ids(config, 6)
+    source, mask = pad_ids(sources, config.pad_id, torch.device("cpu"))
+    with torch.inference_mode():
+        together = transformer.encode(source, mask)
+        for row, ids in enumerate(sources):
+            alone = transformer.encode(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool))
+            assert torch.allclose(together[row, : len(ids)], alone[0], atol=1e-4)
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("beam", [1, 4])
+def test_batched_equals_alone(variant: str, beam: int) -> None:
+    transformer = random_model(variant)
+    sources = random_ids(transformer.config, 24)
+    together = best(decode(transformer, sources, slots=32 * beam, beam_size=beam, max_length=16))
+    crowded = best(decode(transformer, sources, slots=3 * beam, beam_size=beam, max_length=16))
+    shuffled = best(decode(transformer, sources[::-1], slots=7 * beam, beam_size=beam, max_length=16))[::-1]
+    alone = [best(decode(transformer, [source], slots=beam, beam_size=beam, max_length=16))[0] for source in sources]
+    assert together == crowded == shuffled == alone
+    assert len(set(together)) > 1
+
+
+def test_a_target_sees_only_what_is_before_it() -> None:
+    transformer = random_model()
+    source, mask, target = batch(transformer)
+    with torch.inference_mode():
+        before = transformer(source, mask, target)
+        target[:, 5:] = 7
+        assert torch.allclose(before[:, :5], transformer(source, mask, target)[:, :5], atol=1e-5)
+
+
+def test_a_window_sees_only_its_neighbourhood() -> None:
+    transformer = random_model("window", encoder_layers=1, decoder_layers=1)
+    source, mask, target = batch(transformer)
+    with torch.inference_mode():
+        _, weights = transformer.forward_with_weights(source, mask, target)
+    far = (torch.arange(T)[:, None] - torch.arange(T)).abs() > 2
+    assert (weights.decoder[..., far] == 0).all()
+    far = (torch.arange(source.shape[1])[:, None] - torch.arange(source.shape[1])).abs() > 2
+    assert (weights.encoder[..., far] == 0).all()
+
+
+def test_the_zero_start_ignores_the_start_token() -> None:
+    zero = random_model("swish, half-and-half, bias, zero start")
+    source, mask, target = batch(zero)
+    other = target.clone()
+    other[:, 0] = 5
+    with torch.inference_mode():
+        assert torch.equal(zero(source, mask, target), zero(source, mask, other))
+        assert not torch.equal(random_model()(source, mask, target), random_model()(source, mask, other))
+
+
+def test_gates_reach_cached_decoding_too() -> None:
+    transformer = random_model()
+    source, mask, target = batch(transformer)
+    heads = (("encoder", 0, 1), ("decoder", 1, 2), ("cross", 0, 3))
+    gates = head_gates(transformer, [heads] * source.shape[0])
+    with torch.inference_mode():
+        expected = transformer(source, mask, target, gates)
+        assert not torch.allclose(expected, transformer(source, mask, target), atol=1e-3)
+        backend = TorchBackend(transformer, 4)
+        ids = [row[seen].tolist() for row, seen in zip(source, mask, strict=True)]
+        backend.prefill(ids, [0, 1, 2, 3], [heads] * 4)
+        for t in range(T):
+            output = backend.step([0, 1, 2, 3], target[:, t].tolist(), transformer.config.vocab_size, [-1] * 4)
+            scores = torch.log_softmax(expected[:, t], -1).gather(1, torch.from_numpy(output.ids))
+            assert torch.allclose(torch.from_numpy(output.scores), scores, atol=1e-4)
+
+
+def test_gates_of_one_are_no_gates() -> None:
+    transformer = random_model()
+    source, mask, target = batch(transformer)
+    config = transformer.config
+    open_gates = HeadGates(
+        *(torch.ones(1, layers, config.heads) for layers in (config.encoder_layers, config.decoder_layers, config.decoder_layers))
+    )
+    with torch.inference_mode():
+        assert torch.allclose(transformer(source, mask, target, open_gates), transformer(source, mask, target), atol=1e-6)
+
+
+@pytest.mark.parametrize("head", [("encoder", 2, 0), ("cross", 0, 4), ("sideways", 0, 0), ("decoder", -1, 0)])
+def test_unknown_heads_are_named(head: tuple[str, int, int]) -> None:
+    with pytest.raises(ValueError, match=rf"no {head[0]} head {head[2]} in layer {head[1]}"):
+        head_gates(random_model(), [(head,)])
+
+
+def test_tied_models_have_one_matrix_for_three_uses() -> None:
+    tied, untied = random_model(), random_model("untied")
+    matrix = tied.config.vocab_size * tied.config.d_model
+    count = [sum(parameter.numel() for parameter in model.parameters()) for model in (tied, untied)]
+    assert count[1] - count[0] == 2 * matrix
+    features = torch.randn(3, tied.config.d_model)
+    assert torch.allclose(tied.logits(features), features @ tied.embedding.weight.T)

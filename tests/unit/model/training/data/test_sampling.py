@@ -1,0 +1,140 @@
+"""What is drawn for an epoch, and the batches made of it, hold the pairs as the recipe asks for them."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+import torch
+
+from model.training.data.batches import IGNORED, Batches, Specials
+from model.training.data.prefetch import Prefetch
+from model.training.data.sampling import rates, target_tokens
+from model.training.data.shards import Shard
+from model.training.plan import describe
+from model.training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe
+
+_SPECIALS = Specials(0, 2, 3, {"en": 4, "de": 5, "fr": 6})
+
+
+def _recipe(align: int = 0, **data: object) -> Recipe:
+    return Recipe(
+        name="r", languages=("en", "de", "fr"), preset="small", model={}, data=DataRecipe(max_tokens=40, **data),  # type: ignore[arg-type]
+        vocabulary=VocabularyRecipe(), train=TrainRecipe(align=align, minutes=1.0),
+    )  # fmt: skip
+
+
+@pytest.fixture
+def shard() -> Shard:
+    """Thirty short German pairs, three hundred French ones."""
+    draw = np.random.default_rng(1)
+    lengths = [draw.integers(1, 12, 330), draw.integers(1, 30, 330)]
+    starts = [np.concatenate([[0], np.cumsum(side)]) for side in lengths]
+    sides = [draw.integers(10, 500, int(side.sum())).astype(np.uint16) for side in lengths]
+    group = np.array([0] * 30 + [1] * 300, dtype=np.uint8)
+    return Shard(sides[0], sides[1], starts[0], starts[1], group, ("talk:de", "news:fr"))
+
+
+def test_temperature_brings_small_directions_up(shard: Shard) -> None:
+    shares = []
+    for temperature in (1.0, 2.0, 1e9):
+        tokens = rates(shard, _recipe(temperature=temperature)) * target_tokens(shard)
+        shares.append(float(tokens[0].sum() / tokens.sum()))
+    assert shares[0] < shares[1] < shares[2]
+    assert shares[2] == pytest.approx(0.5, abs=0.01)
+    assert rates(shard, _recipe(temperature=5.0)).min() == 1.0  # the largest direction stays as it is
+
+
+def test_an_epoch_holds_what_the_plan_says(shard: Shard) -> None:
+    recipe = _recipe(weights={"news": 0.5}, directions={"de-en": 2.0}, temperature=3.0, domains={"press": ["news"]})
+    planned = float((rates(shard, recipe) * target_tokens(shard)).sum())
+    batches = Batches(shard, recipe, _SPECIALS, None, 840)
+    drawn = []
+    for epoch in range(20):
+        examples = batches._sample(np.random.default_rng(epoch))
+        drawn.append(int((batches._lengths(examples)[1]).sum()))
+    assert np.mean(drawn) == pytest.approx(planned, rel=0.02)
+    table = describe(shard, recipe, speed=1000.0)
+    assert "| press |" in table
+    assert f"{planned / 1e6:.1f} M" in table
+    assert "epochs" in table
+
+
+@pytest.mark.parametrize("align", [0, 8])
+def test_every_row_is_its_pair(shard: Shard, align: int) -> None:
+    batches = Batches(shard, _recipe(align), _SPECIALS, None, 840)
+    expected = set()
+    for i, group in enumerate(shard.group):
+        english = tuple(shard.english[shard.english_at[i] : shard.english_at[i + 1]].tolist())
+        other = tuple(shard.other[shard.other_at[i] : shard.other_at[i + 1]].tolist())
+        expected |= {((5, 6)[group], *english, 3, -1, 2, *other, 3), (4, *other, 3, -1, 2, *english, 3)}
+    seen = 0
+    for epoch, _, batch in batches.stream():
+        if epoch > 0:
+            break
+        assert align == 0 or batch.source.shape[1] % align == 0
+        count, width = batch.target.shape
+        labels = torch.full((count * width,), 0)
+        real = batch.labels != IGNORED
+        labels[batch.rows[real]] = batch.labels[real]
+        for source, target, following in zip(batch.source, batch.target, labels.view(count, width), strict=True):
+            left, right = source[source != 0].tolist(), target[target != 0].tolist()
+            label = following[following != 0].tolist()
+            if len(right) < len(label) + 1 and right[-1] != 3:  # the row fills its width: the end is a label only
+                right.append(3)
+            assert label == right[1:]
+            assert (*left, -1, *right) in expected
+            seen += 1
+    assert seen > 600
+
+
+class _Sevens:
+    """Stands for an augmenter: every third example becomes a line of `length` sevens, on both sides."""
+
+    def __init__(self, length: int) -> None:
+        self._length = length
+
+    def choose(self, count: int, random: np.random.Generator) -> np.ndarray:
+        return (np.arange(count) % 3 == 0).astype(np.int64)
+
+    def grown(self, kinds: np.ndarray, sources: np.ndarray, targets: np.ndarray, longest: int) -> tuple[np.ndarray, ...]:
+        return tuple(np.where(kinds > 0, np.maximum(lengths, 20), lengths) for lengths in (sources, targets))
+
+    def rewrite(self, number: int, source: np.ndarray, target: np.ndarray, random: object) -> tuple[np.ndarray, np.ndarray]:
+        return np.full(self._length, 7), np.full(self._length, 7)
+
+
+@pytest.mark.parametrize(("align", "length", "changed"), [(8, 17, True), (8, 99, False), (0, 17, True), (0, 99, False)])
+def test_rewritten_rows_are_whole_or_as_they_were(shard: Shard, align: int, length: int, changed: bool) -> None:
+    batches = Batches(shard, _recipe(align), _SPECIALS, _Sevens(length), 840)  # type: ignore[arg-type]
+    found = 0
+    for _, _, batch in itertools.islice(batches.stream(), 15):
+        assert batch.source.numel() <= 840
+        for source in batch.source:
+            if 7 in source:
+                assert source[source != 0].tolist()[1:] == [7] * length + [3]
+                found += 1
+    assert (found > 0) == changed
+
+
+def test_prefetch_hands_on_items_and_errors() -> None:
+    with Prefetch(iter(range(5)), 2) as ahead:
+        assert list(ahead) == [0, 1, 2, 3, 4]
+
+    def failing() -> itertools.chain[int]:
+        def fail() -> int:
+            raise ValueError("broken shard")
+
+        return itertools.chain([1], (call() for call in (fail,)))
+
+    with Prefetch(failing(), 2) as ahead:
+        assert next(ahead) == 1
+        with pytest.raises(ValueError, match="broken shard"):
+            next(ahead)
+
+
+def test_prefetch_ends_while_its_queue_is_full() -> None:
+    with Prefetch(itertools.count(), 2) as ahead:
+        next(ahead)
+    assert not ahead._thread.is_alive()

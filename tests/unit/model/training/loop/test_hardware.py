@@ -1,0 +1,79 @@
+"""What training does on a GPU, as far as a CPU can tell: batched Muon, compiled layers, the share of the peak."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+from model.config import ModelConfig, base
+from model.training.data.batches import Batch
+from model.training.loop.hardware import compile_layers, peak_flops, plain, training_flops
+from model.training.loop.loss import batch_loss
+from model.training.loop.muon import Muon
+from model.transformer import Transformer
+
+_CONFIG = ModelConfig(
+    vocab_size=50, d_model=16, heads=2, d_ff=32, encoder_layers=2, decoder_layers=2, max_length=64, dropout=0.0
+)
+
+
+def _batch(rows: int, width: int, seed: int = 1) -> Batch:
+    draw = torch.Generator().manual_seed(seed)
+    source, target = (torch.randint(4, 50, (rows, width), generator=draw) for _ in range(2))
+    source[:, -2:] = 0
+    labels = torch.randint(4, 50, (rows * width,), generator=draw)
+    return Batch(source, target, torch.arange(rows * width), labels, rows * width, rows * (width - 2))
+
+
+def test_muon_is_torchs_muon() -> None:
+    torch.manual_seed(1)
+    shapes = [(8, 8), (24, 8), (8, 8), (8, 24)]
+    ours, theirs = ([torch.nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
+    left = Muon(ours, 0.02, weight_decay=0.01)
+    right = torch.optim.Muon(theirs, lr=0.02, momentum=0.95, weight_decay=0.01)
+    for step in range(4):
+        for mine, other in zip(ours, theirs, strict=True):
+            mine.grad = torch.randn(mine.shape)
+            other.grad = mine.grad.clone()
+        left.step()
+        right.step()
+        for mine, other in zip(ours, theirs, strict=True):
+            torch.testing.assert_close(mine, other, msg=f"step {step}")
+    left.load_state_dict(right.state_dict())
+
+
+def test_muon_refuses_vectors() -> None:
+    with pytest.raises(ValueError, match="matrices"):
+        Muon([torch.nn.Parameter(torch.zeros(3))], 0.1)
+
+
+@pytest.mark.filterwarnings("ignore")  # of torch, on its own code
+def test_compiled_layers_learn_the_same_from_every_shape() -> None:
+    torch.manual_seed(2)
+    model, compiled = Transformer(_CONFIG), Transformer(_CONFIG)
+    compiled.load_state_dict(model.state_dict())
+    torch._dynamo.reset()
+    torch._dynamo.utils.counters.clear()
+    projection = compile_layers(compiled, backend="aot_eager")
+    for rows, width in ((6, 8), (3, 16), (7, 24)):
+        batch = _batch(rows, width)
+        expected, found = batch_loss(model, batch, 0.1), batch_loss(compiled, batch, 0.1, projection)
+        torch.testing.assert_close(found, expected)
+        expected.backward()
+        found.backward()
+    for (name, one), other in zip(model.named_parameters(), compiled.parameters(), strict=True):
+        torch.testing.assert_close(one.grad, other.grad, msg=name)
+    # One graph each for encoder layers, decoder layers and the loss; the first shape may be taken for a constant.
+    graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
+    compiled.eval()
+    with plain(), torch.no_grad():
+        torch.testing.assert_close(batch_loss(compiled, batch, 0.0), batch_loss(model.eval(), batch, 0.0))
+    assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs <= 4
+
+
+def test_floating_point_operations_count_every_weight() -> None:
+    config = base(16_000)
+    model = Transformer(config)
+    matrices = sum(p.numel() for p in model.parameters() if p.dim() == 2)
+    assert training_flops(config, 1.0, 1.0) == 6.0 * matrices
+    assert peak_flops(torch.device("cpu")) is None

@@ -1,0 +1,89 @@
+"""A training may start from a finished model, also with another vocabulary: what both know is taken over."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import sentencepiece
+import torch
+
+from model.checkpoint import save_model
+from model.config import PRESETS
+from model.model_folder import ModelFolder, TokenizerFiles
+from model.training.loop.start import start_from
+from model.training.recipe import RecipeError
+from model.transformer import Transformer
+
+_SHAPE = {"d_model": 16, "heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
+_OLD = [f"the {a} {b} sees a {c}" for a in ("big", "small") for b in ("cat", "dog", "bird") for c in ("house", "tree")]
+_NEW = [*_OLD, "el gato grande mira la casa", "un perro pequeno mira el arbol", "la casa grande", "el arbol pequeno"]
+
+
+def _vocabulary(folder: Path, text: Sequence[str], tags: Sequence[str]) -> sentencepiece.SentencePieceProcessor:
+    folder.mkdir()
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(text), model_prefix=str(folder / "tokenizer"), vocab_size=400, hard_vocab_limit=False,
+        byte_fallback=True, pad_id=0, unk_id=1, bos_id=2, eos_id=3, control_symbols=list(tags), minloglevel=2,
+    )  # fmt: skip
+    return sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+
+
+@pytest.fixture
+def finished(tmp_path: Path) -> tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]:
+    """A model folder, its model and its vocabulary."""
+    pieces = _vocabulary(tmp_path / "old", _OLD, [">>en<<", ">>de<<"])
+    model = Transformer(PRESETS["small"](len(pieces), **_SHAPE))
+    folder = ModelFolder(
+        path=tmp_path / "old", name="old", model=model.config, pairs=(("en", "de"),), tags={"en": ">>en<<", "de": ">>de<<"},
+        license="CC0-1.0", origin="test", tokenizer=TokenizerFiles(),
+    )  # fmt: skip
+    save_model(folder, model)
+    return tmp_path / "old", model, pieces
+
+
+def test_same_vocabulary_takes_everything_over(
+    finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor],
+) -> None:
+    folder, old, pieces = finished
+    new = Transformer(PRESETS["small"](len(pieces), **_SHAPE))
+    start_from(folder, new, pieces)
+    for name, tensor in new.state_dict().items():
+        assert torch.equal(tensor, old.state_dict()[name]), name
+
+
+def test_another_vocabulary_goes_by_piece(
+    tmp_path: Path, finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]
+) -> None:
+    folder, old, before = finished
+    pieces = _vocabulary(tmp_path / "new", _NEW, [">>en<<", ">>de<<", ">>es<<"])
+    new = Transformer(PRESETS["small"](len(pieces), **_SHAPE))
+    start_from(folder, new, pieces)
+    was, now = old.state_dict()["embedding.weight"], new.state_dict()["embedding.weight"]
+    shared = 0
+    for i in range(len(pieces)):
+        same = before.piece_to_id(pieces.id_to_piece(i))
+        if same != before.unk_id():
+            shared += 1
+            assert torch.equal(now[i], was[same])
+    assert shared > 260  # specials, bytes, and words of the first vocabulary
+    tags = [before.piece_to_id(">>en<<"), before.piece_to_id(">>de<<")]
+    assert torch.allclose(now[pieces.piece_to_id(">>es<<")], was[tags].mean(0))
+    matrix = "encoder.0.self_attention.key.weight"
+    assert torch.equal(new.state_dict()[matrix], old.state_dict()[matrix])
+
+
+def test_another_shape_is_refused(finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]) -> None:
+    folder, _, pieces = finished
+    wider = Transformer(PRESETS["small"](len(pieces), **_SHAPE | {"d_ff": 64}))
+    with pytest.raises(RecipeError, match="another shape"):
+        start_from(folder, wider, pieces)
+
+
+def test_a_missing_folder_is_named(
+    tmp_path: Path, finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]
+) -> None:
+    _, old, pieces = finished
+    with pytest.raises(RecipeError, match="start"):
+        start_from(tmp_path / "nowhere", old, pieces)

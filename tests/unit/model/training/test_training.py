@@ -1,0 +1,265 @@
+"""Training learns, resumes exactly where it was killed, and packages a folder that translates."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import json
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from model.backends.torch.backend import TorchBackend
+from model.checkpoint import load_model
+from model.model_folder import read_folder
+from model.search.base import translate
+from model.search.options import DecodingOptions
+from model.training import commands as jobs
+from model.training.data.batches import IGNORED, Batches, Specials
+from model.training.data.buckets import width_ladder
+from model.training.data.shards import Shard
+from model.training.loop.checkpoint import average, checkpoints
+from model.training.loop.optimizers import noam, wsd
+from model.training.loop.trainer import Trainer
+from model.training.recipe import Recipe, RecipeError, load_recipe
+
+_ENGLISH = ["the", "cat", "dog", "bird", "house", "tree", "sees", "has", "likes", "big", "small", "red", "old", "one", "two"]
+_GERMAN = ["die", "Katze", "Hund", "Vogel", "Haus", "Baum", "sieht", "hat", "mag", "groß", "klein", "rot", "alt", "eins", "zwei"]
+
+_RECIPE = """
+name = "tiny"
+languages = ["en", "de"]
+preset = "small"
+
+[model]
+d_model = 32
+heads = 2
+d_ff = 64
+encoder_layers = 1
+decoder_layers = 1
+max_length = 64
+
+[data]
+files = ["{train}"]
+development = ["{dev}"]
+max_tokens = 40
+[data.weights]
+rare = 0.0
+[data.augment]
+lower = 0.1
+upper = 0.1
+bare = 0.1
+copy = 0.1
+
+[vocabulary]
+size = 400
+
+[train]
+optimizer = "{optimizer}"
+schedule = "{schedule}"
+steps = {steps}
+warmup = 5
+batch_tokens = 840
+checkpoint_minutes = 1000
+validate_minutes = 1000
+validate_sentences = 8
+"""
+
+
+def _sentences(count: int, seed: int) -> list[tuple[str, str]]:
+    pick = random.Random(seed)
+    words = [[pick.randrange(len(_ENGLISH)) for _ in range(pick.randint(2, 7))] for _ in range(count)]
+    return [(" ".join(_ENGLISH[i] for i in line) + ".", " ".join(_GERMAN[i] for i in line) + ".") for line in words]
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with data, vocabulary and shards, prepared once."""
+    folder = tmp_path_factory.mktemp("training")
+    train, dev = folder / "train.en-de.tsv", folder / "dev.en-de.tsv"
+    lines = [f"made\t{a}\t{b}" for a, b in _sentences(800, 1)] + ["rare\tnever\tnie"]
+    train.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    dev.write_text("".join(f"{a}\t{b}\n" for a, b in _sentences(30, 2)), encoding="utf-8")
+    jobs.prepare(_recipe(folder), folder / "run")
+    return folder
+
+
+def _recipe(folder: Path, *, optimizer: str = "adam", schedule: str = "wsd", steps: int = 6) -> Recipe:
+    text = _RECIPE.format(
+        train=folder / "train.en-de.tsv", dev=folder / "dev.en-de.tsv", optimizer=optimizer, schedule=schedule, steps=steps
+    )
+    path = folder / f"{optimizer}-{schedule}-{steps}.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_recipe(path)
+
+
+def _run_folder(prepared: Path, target: Path) -> Path:
+    target.mkdir()
+    for file in (prepared / "run").iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
+    return target
+
+
+@pytest.mark.parametrize("optimizer", ["adam", "muon"])
+def test_loss_falls(prepared: Path, tmp_path: Path, optimizer: str) -> None:
+    folder = _run_folder(prepared, tmp_path / "run")
+    Trainer(_recipe(prepared, optimizer=optimizer, steps=40), folder).run()
+    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
+    losses = [line["loss"] for line in lines if "loss" in line]
+    assert losses[-1] < losses[0]
+    assert {"development_loss", "bleu", "chrf"} <= set(lines[-1])
+
+
+def test_resume_equals_an_unbroken_run(prepared: Path, tmp_path: Path) -> None:
+    whole, broken = _run_folder(prepared, tmp_path / "whole"), _run_folder(prepared, tmp_path / "broken")
+    recipe = _recipe(prepared, steps=6)
+    no_dropout = dataclasses.replace(recipe, model={**recipe.model, "dropout": 0.0})
+    Trainer(no_dropout, whole).run()
+    first = Trainer(no_dropout, broken)
+    stream = first._stream()
+    for _ in range(3):
+        first._step(stream)
+    first.save()
+    Trainer(no_dropout, broken).run()
+    one, two = (torch.load(folder / "state.pt", weights_only=True) for folder in (whole, broken))
+    assert one["progress"] | {"seconds": 0} == two["progress"] | {"seconds": 0}
+    weights = [average(checkpoints(folder)[-1:]) for folder in (whole, broken)]
+    for name, tensor in weights[0].items():
+        assert torch.equal(tensor, weights[1][name]), name
+
+
+def test_a_stopped_run_is_saved_and_goes_on(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = _run_folder(prepared, tmp_path / "run")
+    trainer = Trainer(_recipe(prepared, steps=5), folder)
+    step = trainer._step
+
+    def stop_after_two(stream: object) -> None:
+        step(stream)
+        if trainer.progress.step == 2:
+            trainer.stop()
+
+    monkeypatch.setattr(trainer, "_step", stop_after_two)
+    trainer.run()
+    assert [path.name for path in checkpoints(folder)] == ["step-0000002.safetensors"]
+    assert not (folder / "log.jsonl").exists()  # nothing was validated: whoever stops it is in a hurry
+    Trainer(_recipe(prepared, steps=5), folder).run()
+    assert checkpoints(folder)[-1].name == "step-0000005.safetensors"
+
+
+def test_missing_development_text_is_named_before_training(prepared: Path, tmp_path: Path) -> None:
+    folder = _run_folder(prepared, tmp_path / "run")
+    recipe = _recipe(prepared)
+    elsewhere = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, development=("gone.en-de.tsv",)))
+    with pytest.raises(FileNotFoundError, match="gone"):
+        Trainer(elsewhere, folder)
+
+
+def test_torchrun_shares_the_work(prepared: Path, tmp_path: Path) -> None:
+    """Two processes, each with half of every batch's tokens, end with one set of weights; what is done is not done again."""
+    _recipe(prepared, steps=3)
+    command = [
+        # A rank that dies (gloo may abort one while the other leaves) is started again and resumes, as on a real machine.
+        sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "2", "--nproc-per-node", "2",
+        "-m", "model.training", "--threads", "1", "train", str(prepared / "adam-wsd-3.toml"), str(tmp_path / "run"),
+    ]  # fmt: skip
+    done = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert [path.name for path in checkpoints(tmp_path / "run")] == ["step-0000003.safetensors"]
+    again = subprocess.run(command, capture_output=True, text=True, timeout=240, check=False)
+    assert again.returncode == 0, again.stderr[-2000:]
+    assert [path.name for path in checkpoints(tmp_path / "run")] == ["step-0000003.safetensors"]
+
+
+def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
+    folder = _run_folder(prepared, tmp_path / "run")
+    recipe = _recipe(prepared, steps=3)
+    Trainer(recipe, folder).run()
+    jobs.package(recipe, prepared / "adam-wsd-3.toml", folder, tmp_path / "weights", last=1)
+    served = read_folder(tmp_path / "weights")
+    assert served.pairs == (("en", "de"), ("de", "en"))
+    tokenizer = served.load_tokenizer()
+    source = tokenizer.encode("the cat sees one dog.", "de").ids
+    shape = served.model
+    hypotheses = translate(
+        TorchBackend(load_model(served), 2), [source], DecodingOptions(max_length=8),
+        start=shape.decoder_start_id, end=shape.eos_id, max_length=shape.max_length,
+    )
+    assert len(hypotheses[0][0].tokens) <= 8
+    assert (tmp_path / "weights" / "curve.svg").stat().st_size > 0
+
+
+def test_batches_fill_their_shape_and_cover_every_pair(prepared: Path) -> None:
+    shard = Shard.load(prepared / "run", "pairs")
+    recipe = _recipe(prepared)
+    batches = Batches(shard, recipe, Specials(0, 2, 3, {"en": 4, "de": 5}), None, 840)
+    seen: list[int] = []
+    for group in batches._epoch(0):
+        seen.extend(group.examples.tolist())
+    assert len(seen) == len(set(seen))
+    assert len(seen) > 0.9 * 2 * len(shard.group)
+    for _, _, batch in itertools.islice(batches.stream(), 5):
+        assert batch.source.shape[0] * batch.source.shape[1] == 840
+        assert batch.target.shape == batch.source.shape
+        assert batch.tokens == int((batch.labels != IGNORED).sum())
+        assert batch.source_tokens == int((batch.source != 0).sum())
+
+
+def test_stream_resumes_in_the_middle(prepared: Path) -> None:
+    shard = Shard.load(prepared / "run", "pairs")
+    batches = Batches(shard, _recipe(prepared), Specials(0, 2, 3, {"en": 4, "de": 5}), None, 840)
+    whole = list(itertools.islice(batches.stream(), 8))
+    later = list(itertools.islice(batches.stream(0, 5), 3))
+    for (_, index, batch), (_, again, same) in zip(whole[5:], later, strict=True):
+        assert index == again
+        assert torch.equal(batch.source, same.source)
+
+
+def test_ranks_share_the_batches(prepared: Path) -> None:
+    shard = Shard.load(prepared / "run", "pairs")
+    specials = Specials(0, 2, 3, {"en": 4, "de": 5})
+    parts = [Batches(shard, _recipe(prepared), specials, None, 840, rank=r, ranks=2) for r in range(2)]
+    indices = [[index for _, index, _ in itertools.islice(part.stream(), 3)] for part in parts]
+    assert indices == [[0, 2, 4], [1, 3, 5]]
+
+
+def test_zero_weight_sources_are_left_out(prepared: Path) -> None:
+    shard = Shard.load(prepared / "run", "pairs")
+    assert shard.groups == ("made:de",)
+
+
+def test_average_is_the_mean(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    for i in range(3):
+        save_file({"w": torch.full((2,), float(i))}, tmp_path / f"step-{i}.safetensors")
+    assert torch.equal(average(checkpoints(tmp_path))["w"], torch.full((2,), 1.0))
+
+
+def test_schedules() -> None:
+    rates = [noam(step, 512, 4000) for step in range(1, 8000)]
+    assert int(np.argmax(rates)) + 1 == 4000
+    assert wsd(1000, 0.5, 10, 0.2) == 1.0
+    assert wsd(1000, 1.0, 10, 0.2) == pytest.approx(0.0)
+    assert wsd(5, 0.0, 10, 0.2) == 0.5
+
+
+def test_ladder_refuses_numbers_that_divide_badly() -> None:
+    assert width_ladder(840, 30)[-1] == 30
+    with pytest.raises(ValueError, match="divisors"):
+        width_ladder(8009, 40)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [("x = ", "not TOML"), ('name = "a"', "languages"), ('name="a"\nlanguages=["en"]\nfoo=1', "foo"),
+     ('name="a"\nlanguages=["en"]\n[train]\nspeed=1', "speed")],
+)
+def test_recipe_errors_name_the_key(tmp_path: Path, text: str, words: str) -> None:
+    (tmp_path / "r.toml").write_text(text, encoding="utf-8")
+    with pytest.raises(RecipeError, match=words):
+        load_recipe(tmp_path / "r.toml")

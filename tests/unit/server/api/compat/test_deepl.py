@@ -1,0 +1,153 @@
+"""DeepL's dialect against the fake worker: inputs, answers, errors and markup."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.api.compat.xml_tags import TagRules, mask
+
+HELLO = {"text": ["Hello world"], "source_lang": "EN", "target_lang": "DE"}
+
+
+def ask(client, **fields):
+    return client.post("/v2/translate", json=HELLO | fields)
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        {"json": HELLO},
+        {"json": HELLO | {"text": "Hello world"}},
+        {
+            "json": HELLO
+            | {"unknown": {"a": 1}, "formality": "more", "model_type": "quality_optimized", "context": None}
+        },
+        {
+            "json": HELLO
+            | {"tag_handling": None, "ignore_tags": None, "split_sentences": 1, "preserve_formatting": True}
+        },
+        {"data": HELLO},
+        {"data": HELLO | {"split_sentences": "nonewlines", "preserve_formatting": "0", "source_lang": ""}},
+        {"params": HELLO},
+    ],
+)
+def test_every_way_to_ask(client, parts):
+    answer = client.post("/v2/translate", **parts)
+    expected = {"detected_source_language": "EN", "text": "dlrow olleH", "billed_characters": 11}
+    assert answer.json() == {"translations": [expected]}
+    assert answer.headers["x-trace-id"] == answer.headers["x-request-id"]
+
+
+def test_a_form_with_several_texts(client):
+    answer = client.post("/v2/translate", data=HELLO | {"text": ["One", "Two"]}).json()
+    assert [translation["text"] for translation in answer["translations"]] == ["enO", "owT"]
+
+
+def test_an_empty_text_is_an_empty_text(client):
+    assert ask(client, text=[""]).json()["translations"][0] == {
+        "detected_source_language": "EN",
+        "text": "",
+        "billed_characters": 0,
+    }
+
+
+@pytest.mark.parametrize("target", ["EN-GB", "EN-US", "en-us", "EN"])
+def test_regional_targets(client, target):
+    assert ask(client, source_lang="DE", target_lang=target).json()["translations"][0]["text"] == "dlrow olleH"
+
+
+@pytest.mark.parametrize(
+    ("split", "expected"),
+    [("0", "!eerhT .owt eno"), ("1", "eno\n.owt !eerhT"), ("nonewlines", ".owt eno !eerhT")],
+)
+def test_where_sentences_are_split(client, split, expected):
+    assert ask(client, text=["one\ntwo. Three!"], split_sentences=split).json()["translations"][0]["text"] == expected
+
+
+def test_xml_keeps_ignored_elements_and_follows_words(client):
+    text = 'Save <x id="1">the &amp; <y>file</y></x> <g id="2">now</g>'
+    answer = ask(client, text=[text], tag_handling="xml", ignore_tags="x").json()["translations"][0]["text"]
+    assert answer.count('<x id="1">the &amp; <y>file</y></x>') == 1
+    assert '<g id="2">won</g>' in answer
+
+
+def test_splitting_tags_end_a_sentence(client):
+    answer = ask(client, text=["<t>one</t><t>two</t>"], tag_handling="xml", splitting_tags=["t"]).json()
+    assert answer["translations"][0]["text"] == "<t>eno</t><t>owt</t>"
+
+
+@pytest.mark.parametrize(
+    ("fields", "status"),
+    [
+        ({"text": []}, 400),
+        ({"text": 5}, 400),
+        ({"text": [1]}, 400),
+        ({"target_lang": "XX"}, 400),
+        ({"target_lang": None}, 400),
+        ({"source_lang": "XX"}, 400),
+        ({"glossary_id": "1"}, 400),
+        ({"tag_handling": "markdown"}, 400),
+        ({"split_sentences": "maybe"}, 400),
+        ({"text": ["x" * 100_001]}, 400),
+    ],
+)
+def test_errors_are_strings(client, fields, status):
+    answer = ask(client, **fields)
+    assert answer.status_code == status
+    assert isinstance(answer.json()["message"], str)
+    assert answer.headers["x-trace-id"]
+
+
+@pytest.mark.parametrize(("method", "path", "status"), [("GET", "/v2/nothing", 404), ("PUT", "/v2/translate", 405)])
+def test_unknown_places_are_in_the_dialect_too(client, method, path, status):
+    answer = client.request(method, path)
+    assert (answer.status_code, set(answer.json())) == (status, {"message"})
+
+
+@pytest.mark.parametrize("parts", [{"data": {"type": "target"}}, {"params": {"type": "target"}}])
+def test_target_languages_are_regional(client, parts):
+    languages = {entry["language"]: entry["name"] for entry in client.request("GET", "/v2/languages", **parts).json()}
+    assert languages["EN-GB"] == "English (British)"
+    assert {"EN-US", "DE", "FR"} <= set(languages) and "EN" not in languages
+
+
+def test_source_languages_and_wrong_kinds(client):
+    assert [entry["language"] for entry in client.get("/v2/languages").json()] == ["DE", "EN", "FR"]
+    assert client.get("/v2/languages?type=both").status_code == 400
+
+
+def test_usage_counts_the_characters_of_a_key(serve, tmp_path):
+    from server.access.api_keys import KeyFile
+
+    secret, _ = KeyFile(tmp_path).create("me")
+    client = serve(data=tmp_path)
+    key = {"Authorization": f"DeepL-Auth-Key {secret}"}
+    client.post("/v2/translate", json=HELLO, headers=key)
+    assert client.get("/v2/usage", headers=key).json()["character_count"] == 11
+    assert client.get("/v2/usage", params={"auth_key": secret}).json()["character_count"] == 11
+    assert client.get("/v2/usage", headers={"Authorization": "DeepL-Auth-Key x"}).status_code == 403
+
+
+def test_six_identical_requests_cost_one_translation(client, engine):
+    engine.delay = 0.5
+    with ThreadPoolExecutor(6) as pool:
+        answers = list(pool.map(lambda _: ask(client).json()["translations"][0]["text"], range(6)))
+    assert answers == ["dlrow olleH"] * 6
+    assert len(engine.submitted) == 1
+
+
+pieces = st.sampled_from(
+    ["<x>", "</x>", "<x/>", "<y a='1'>", "</y>", "<z/>", "<", ">", "&amp;", "<!-- c -->", "word ", "ü"]
+)
+documents = st.lists(pieces, max_size=20).map("".join)
+
+
+@given(documents, st.booleans())
+def test_masking_and_restoring_is_the_document(document, xml):
+    rules = TagRules(xml, frozenset({"x"}), frozenset({"z"}))
+    masked = mask(document, rules)
+    assert masked.restore(masked.text, xml) == document

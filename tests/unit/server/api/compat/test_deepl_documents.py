@@ -1,0 +1,105 @@
+"""Files in DeepL's dialect: sent, asked about, fetched once."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+import pytest
+
+from server.documents.jobs import FileJobs
+from server.errors import NotFound, Overloaded
+
+FIELDS = {"source_lang": "EN", "target_lang": "DE"}
+
+
+def send(client, content=b"Hello world", **fields):
+    return client.post("/v2/document", files={"file": ("a.txt", content)}, data=FIELDS | fields)
+
+
+def finished(client, sent: dict) -> dict:
+    deadline = time.monotonic() + 20
+    while time.monotonic() < deadline:
+        found = client.post(f"/v2/document/{sent['document_id']}", json={"document_key": sent["document_key"]}).json()
+        if found["status"] != "translating":
+            return found
+        time.sleep(0.02)
+    raise AssertionError("The file is never finished.")
+
+
+def test_a_file_is_fetched_once(client):
+    sent = send(client).json()
+    assert finished(client, sent) == {"document_id": sent["document_id"], "status": "done", "billed_characters": 11}
+    path, key = f"/v2/document/{sent['document_id']}/result", {"document_key": sent["document_key"]}
+    found = client.post(path, data=key)
+    assert (found.status_code, found.content) == (200, b"dlrow olleH")
+    assert "a.de.txt" in found.headers["content-disposition"]
+    assert client.post(path, data=key).status_code == 404
+
+
+def test_nobody_else_can_fetch_it(client):
+    sent = send(client).json()
+    finished(client, sent)
+    for path in (f"/v2/document/{sent['document_id']}", f"/v2/document/{sent['document_id']}/result", "/v2/document/X"):
+        answer = client.post(path, json={"document_key": "0" * 64})
+        assert (answer.status_code, set(answer.json())) == (404, {"message"})
+
+
+def test_not_ready_yet(client, engine):
+    engine.delay = 30.0
+    sent = send(client).json()
+    key = {"document_key": sent["document_key"]}
+    assert client.post(f"/v2/document/{sent['document_id']}", json=key).json()["status"] == "translating"
+    answer = client.post(f"/v2/document/{sent['document_id']}/result", json=key)
+    assert answer.status_code == 503 and answer.headers["Retry-After"]
+
+
+def test_a_failure_is_told(client, engine):
+    from server.engine.client.supervisor import WorkerFailure
+
+    engine.failures["Hello world"] = WorkerFailure("internal", "The worker failed.")
+    sent = send(client).json()
+    assert finished(client, sent)["status"] == "error"
+    assert "failed" in finished(client, sent)["error_message"]
+    key = {"document_key": sent["document_key"]}
+    assert client.post(f"/v2/document/{sent['document_id']}/result", json=key).status_code == 400
+
+
+@pytest.mark.parametrize(
+    "fields", [{"target_lang": "XX"}, {"source_lang": "XX"}, {"glossary_id": "x"}, {"target_lang": ""}]
+)
+def test_what_cannot_be_done_is_said_at_once(client, fields):
+    answer = send(client, **fields)
+    assert answer.status_code == 400
+    assert isinstance(answer.json()["message"], str)
+
+
+def test_files_wait_for_their_turn(serve, engine):
+    client = serve(file_jobs=1)
+    engine.delay = 0.1
+    sent = [send(client, content=f"file {i}".encode()).json() for i in range(4)]
+    assert [finished(client, each)["status"] for each in sent] == ["done"] * 4
+
+
+def test_jobs_are_bounded_and_expire():
+    async def go() -> None:
+        now = [0.0]
+        jobs = FileJobs(1, 10.0, clock=lambda: now[0])
+
+        async def work() -> bytes:
+            await asyncio.sleep(100)
+            return b""
+
+        job = jobs.start(work(), "a", "b", 1)
+        with pytest.raises(Overloaded):
+            jobs.start(work(), "a", "b", 1)
+        now[0] = 11.0
+        with pytest.raises(NotFound):
+            jobs.find(job.id, job.key)
+        await asyncio.sleep(0)
+        assert job.work.cancelled()
+        jobs.start(work(), "a", "b", 1)
+        jobs.close()
+        await asyncio.sleep(0)
+
+    asyncio.run(go())

@@ -1,0 +1,94 @@
+"""Traces: one span per request, joined to the caller's trace, without a word of the text; nothing when switched off."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+
+import pytest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from starlette.testclient import TestClient
+
+from server.api.app import create_app
+from server.config import Settings
+from server.errors import SettingsError
+from server.services import Services
+from tests.support.fake_engine import FakeEngine, fake_catalog
+
+TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
+
+
+class Collector:
+    """An OTLP endpoint that keeps what it is sent."""
+
+    def __init__(self) -> None:
+        bodies = self.bodies = []
+
+        class Handler(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:
+                bodies.append(self.rfile.read(int(self.headers["Content-Length"])))
+                self.send_response(200)
+                self.end_headers()
+
+            def log_message(self, *arguments: object) -> None:
+                """Silence."""
+
+        self.server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+        self.url = f"http://127.0.0.1:{self.server.server_port}"
+
+    def spans(self) -> list:
+        requests = [ExportTraceServiceRequest.FromString(body) for body in self.bodies]
+        return [s for r in requests for one in r.resource_spans for scope in one.scope_spans for s in scope.spans]
+
+
+@pytest.fixture
+def collector() -> Iterator[Collector]:
+    running = Collector()
+    yield running
+    running.server.shutdown()
+    running.server.server_close()
+
+
+def client(endpoint: str) -> TestClient:
+    settings = Settings(otlp_endpoint=endpoint)
+    return TestClient(create_app(settings, Services(settings, FakeEngine(), fake_catalog())))
+
+
+def attributes(span) -> dict:
+    return {item.key: getattr(item.value, item.value.WhichOneof("value")) for item in span.attributes}
+
+
+def test_a_request_is_a_span_of_the_callers_trace(collector: Collector) -> None:
+    with client(collector.url) as http:
+        headers = {"traceparent": f"00-{TRACE_ID}-00f067aa0ba902b7-01", "X-Request-Id": "mine"}
+        body = {"q": "Secret words.", "source": "en", "target": "de"}
+        assert http.post("/translate", json=body, headers=headers).status_code == 200
+        assert http.get("/ready").status_code == 200
+    (span,) = collector.spans()
+    assert span.name == "POST /translate"
+    assert span.trace_id.hex() == TRACE_ID
+    assert span.start_time_unix_nano <= span.end_time_unix_nano
+    told = attributes(span)
+    assert told["http.response.status_code"] == 200
+    assert told["attentive.request_id"] == "mine"
+    assert {"attentive.queue_seconds", "attentive.decode_seconds"} <= set(told)
+    assert not any(b"Secret" in body for body in collector.bodies)
+
+
+def test_a_path_that_holds_anything_is_no_span_name(collector: Collector) -> None:
+    with client(collector.url) as http:
+        assert http.get("/Secret").status_code == 404
+    (span,) = collector.spans()
+    assert span.name == "GET unmatched"
+    assert not any(b"Secret" in body for body in collector.bodies)
+
+
+def test_an_address_that_cannot_be_one_is_refused() -> None:
+    with pytest.raises(SettingsError, match="must begin with http"):
+        client("localhost:4318")
+
+
+def test_no_endpoint_no_layer(serve: Callable[..., TestClient]) -> None:
+    assert "Trace" not in [str(layer.cls.__name__) for layer in serve().app.user_middleware]

@@ -1,0 +1,116 @@
+"""GET /attention against the fake worker: which sentence, which maps, and what cannot be looked at."""
+
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+
+from server.history.memory import new_id
+
+TEXT = "Hello. 42.\nGood day."
+
+
+@pytest.fixture
+def served(client) -> str:
+    return client.post("/translate", json={"q": TEXT, "source": "en", "target": "de"}).json()["id"]
+
+
+def test_maps_of_what_was_served(client, engine, served):
+    found = client.get("/attention", params={"id": served, "sentence": 2}).json()
+    assert found["id"] == served
+    assert (found["sentence"], found["sentences"]) == (2, 3)
+    assert found["source"]["text"] == "Good day." and found["target"]["text"] == ".yad dooG"
+    assert found["source"]["pieces"] == [">>de<<", *"Good day.", "</s>"]
+    assert found["source"]["offsets"][1] == [0, 1]
+    assert found["target"]["pieces"] == [*".yad dooG", "</s>"]
+    assert found["decoder_input"]["pieces"] == ["<s>", *".yad dooG"]
+    size_s, size_t = 11, 10
+    shapes = {"cross": (2, 2, size_t, size_s), "encoder": (2, 2, size_s, size_s), "decoder": (2, 2, size_t, size_t)}
+    for kind, shape in shapes.items():
+        maps = np.array(found[kind])
+        assert maps.shape == shape
+        assert np.allclose(maps.sum(axis=-1), 1.0, atol=1e-4)
+    assert len(found["target"]["scores"]) == size_t
+
+
+def test_choice_of_kind_layer_and_head(client, served):
+    whole = client.get("/attention", params={"id": served}).json()
+    part = client.get("/attention", params={"id": served, "kind": "cross", "layer": 1, "head": 0}).json()
+    assert "encoder" not in part
+    assert np.array_equal(part["cross"], np.array(whole["cross"])[1:2, 0:1])
+    assert (part["layers"], part["heads"]) == ({"cross": [1]}, {"cross": [0]})
+    mean = client.get("/attention", params={"id": served, "kind": "cross", "head": "mean"}).json()
+    assert np.allclose(mean["cross"], np.array(whole["cross"]).mean(axis=1, keepdims=True))
+    assert mean["heads"] == {"cross": ["mean"]}
+
+
+def test_a_text_instead_of_an_id(client, engine):
+    found = client.get("/attention", params={"q": "Hello", "source": "auto", "target": "de"}).json()
+    assert found["target"]["text"] == "olleH"
+    assert client.get("/attention", params={"id": found["id"]}).json()["target"]["text"] == "olleH"
+
+
+def test_a_given_translation(client, engine):
+    asked = {"q": "Hello", "source": "en", "target": "de", "translation": "Hallo"}
+    found = client.get("/attention", params=asked).json()
+    assert found["target"]["text"] == "Hallo" and found["id"] is None
+    assert engine.submitted == []
+
+
+def test_one_id_for_every_text_of_a_list(client):
+    ids = client.post("/translate", json={"q": ["One", "Two"], "source": "en", "target": "de"}).json()["id"]
+    texts = [client.get("/attention", params={"id": id}).json()["source"]["text"] for id in ids]
+    assert texts == ["One", "Two"]
+
+
+def test_legs_of_a_pivot(client):
+    id = client.post("/translate", json={"q": "Eins", "source": "de", "target": "fr"}).json()["id"]
+    first, second = (client.get("/attention", params={"id": id, "leg": leg}).json() for leg in (0, 1))
+    assert first["language"] == {"source": "de", "target": "en"}
+    assert second["language"] == {"source": "en", "target": "fr"}
+    assert client.get("/attention", params={"id": id, "leg": 2}).status_code == 400
+
+
+@pytest.mark.parametrize(
+    ("query", "status"),
+    [
+        ({}, 400),
+        ({"q": "Hello"}, 400),
+        ({"q": "Hello", "source": "en", "target": "tlh"}, 400),
+        ({"q": "", "source": "en", "target": "de"}, 400),
+        ({"q": "42", "source": "en", "target": "de"}, 400),
+        ({"q": " ", "source": "en", "target": "de"}, 400),
+        ({"q": "Hello", "source": "en", "target": "en"}, 400),
+        ({"q": "Hello", "source": "de", "target": "fr", "translation": "x"}, 400),
+        ({"q": "a " * 400, "source": "en", "target": "de", "translation": "x"}, 400),
+        ({"q": "Hello", "source": "en", "target": "de", "sentence": 1}, 400),
+        ({"q": "Hello", "source": "en", "target": "de", "sentence": -1}, 400),
+        ({"q": "Hello", "source": "en", "target": "de", "layer": 2}, 400),
+        ({"q": "Hello", "source": "en", "target": "de", "layer": "mean"}, 400),
+        ({"q": "Hello", "source": "en", "target": "de", "head": 2}, 400),
+        ({"q": "Hello", "source": "en", "target": "de", "head": "-1"}, 400),
+        ({"q": "Hello", "source": "en", "target": "de", "kind": "self"}, 400),
+        ({"id": "nonsense"}, 404),
+        ({"id": "x" * 65}, 400),
+        ({"id": new_id(time.time() + 10_000)}, 404),
+        ({"id": new_id(time.time() - 10_000)}, 410),
+    ],
+)
+def test_what_cannot_be_looked_at(client, query, status):
+    answer = client.get("/attention", params=query)
+    assert answer.status_code == status
+    assert set(answer.json()) == {"error"}
+
+
+def test_a_copied_sentence_has_nothing_to_look_at(client, served):
+    answer = client.get("/attention", params={"id": served, "sentence": 1})
+    assert answer.status_code == 400 and "copied" in answer.json()["error"]
+
+
+def test_without_a_history_an_id_is_not_found(serve):
+    client = serve(history=False)
+    id = client.post("/translate", json={"q": "Hello", "source": "en", "target": "de"}).json()["id"]
+    assert client.get("/attention", params={"id": id}).status_code == 404
+    assert client.get("/attention", params={"q": "Hello", "source": "en", "target": "de"}).json()["id"] is None

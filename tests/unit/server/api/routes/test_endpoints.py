@@ -1,0 +1,171 @@
+"""The other endpoints, and what holds for every answer."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import logging
+import re
+import time
+
+import pytest
+
+from server.engine.client.supervisor import WorkerFailure
+
+
+def test_languages_with_and_without_a_body(client):
+    languages = client.get("/languages").json()
+    assert [language["code"] for language in languages] == ["de", "en", "fr"]
+    assert languages[0] == {"code": "de", "name": "German", "targets": ["de", "en", "fr"]}
+    assert client.request("GET", "/languages", data={"api_key": ""}).json() == languages
+
+
+def test_detection_is_best_first_with_whole_numbers(client):
+    guesses = client.post("/detect", data={"q": "Bonjour tout le monde, comment allez-vous ?"}).json()
+    assert guesses[0]["language"] == "fr"
+    assert all(type(guess["confidence"]) is int and 0 <= guess["confidence"] <= 100 for guess in guesses)
+    assert guesses == sorted(guesses, key=lambda guess: -guess["confidence"])
+    assert client.post("/detect", json={"q": "12345"}).json()[0]["confidence"] == 0
+    for bad in ({}, {"q": ""}, {"q": ["a"]}, {"q": None}):
+        assert client.post("/detect", json=bad).status_code == 400
+
+
+def test_frontend_settings(serve):
+    settings = serve(char_limit=123).get("/frontend/settings").json()
+    assert settings["charLimit"] == 123
+    assert settings["language"] == {
+        "source": {"code": "auto", "name": "Auto Detect"},
+        "target": {"code": "en", "name": "English"},
+    }
+    for key in ("frontendTimeout", "apiKeys", "keyRequired", "suggestions", "filesTranslation", "supportedFilesFormat"):
+        assert key in settings
+
+
+def test_suggestions_are_refused(client):
+    answer = client.post("/suggest", json={"q": "a", "s": "b", "source": "en", "target": "de"})
+    assert answer.status_code == 403
+    assert set(answer.json()) == {"error"}
+
+
+def test_health_and_readiness(client, engine):
+    assert client.get("/health").json() == {"status": "ok"}
+    assert client.get("/ready").status_code == 200
+    assert client.get("/ready").json()["models"] == ["toy"]
+    engine.ready = False
+    assert client.get("/health").status_code == 200
+    answer = client.get("/ready")
+    assert (answer.status_code, answer.json()["status"]) == (503, "starting")
+    client.app.state.services.draining = True
+    assert client.get("/ready").json()["status"] == "draining"
+
+
+def test_unknown_places_and_methods_are_json(client):
+    for method, path, status in (("GET", "/nowhere", 404), ("GET", "/translate", 405), ("DELETE", "/languages", 405)):
+        answer = client.request(method, path)
+        assert (answer.status_code, set(answer.json())) == (status, {"error"})
+    assert client.get("/translate").headers["allow"] == "POST"
+
+
+def test_a_bug_is_a_500_without_details(client, engine, caplog):
+    def broken(*arguments, **options):
+        raise ZeroDivisionError("secret text of a user")
+
+    engine.submit = broken
+    answer = client.post("/translate", json={"q": "Hello", "source": "en", "target": "de"})
+    assert answer.status_code == 500
+    assert "secret" not in answer.text and "Zero" not in answer.text
+    assert "x-request-id" in answer.headers
+
+
+def test_request_ids_are_kept_or_made(client):
+    assert client.get("/health", headers={"X-Request-Id": "abc-1.2"}).headers["x-request-id"] == "abc-1.2"
+    for bad in ("a b", "x" * 65, "<script>"):
+        made = client.get("/health", headers={"X-Request-Id": bad}).headers["x-request-id"]
+        assert made != bad and len(made) == 32
+
+
+def test_cross_origin_requests(client):
+    asked = {
+        "Origin": "https://example.org",
+        "Access-Control-Request-Method": "POST",
+        "Access-Control-Request-Headers": "authorization, content-type, user-agent",
+    }
+    preflight = client.options("/translate", headers=asked)
+    assert preflight.status_code == 200
+    assert preflight.headers["access-control-allow-origin"] == "*"
+    allowed = preflight.headers["access-control-allow-headers"].lower()
+    assert all(name in allowed for name in ("authorization", "content-type", "user-agent"))
+    for path in ("/languages", "/nowhere"):
+        assert client.get(path, headers={"Origin": "https://example.org"}).headers["access-control-allow-origin"] == "*"
+
+
+def test_the_log_says_what_was_asked_but_not_the_text(client, caplog):
+    with caplog.at_level(logging.DEBUG):
+        client.post("/translate", json={"q": "Geheimnis", "source": "en", "target": "de", "api_key": "K3Y"})
+        client.post("/translate?q=Geheimnis&source=en&target=tlhGeheimnis")
+    [record] = [record for record in caplog.records if getattr(record, "status", 0) == 200]
+    assert (record.route, record.method) == ("/translate", "POST")
+    written = " ".join(str(vars(record)) for record in caplog.records if record.name.startswith("server"))
+    assert "Geheimnis" not in written and "K3Y" not in written
+
+
+def test_metrics_count_exactly(client, engine):
+    engine.failures["bad"] = WorkerFailure("internal", "No.")
+    for text in ("one", "two two", "bad", "42"):
+        client.post("/translate", json={"q": text, "source": "en", "target": "de"})
+    client.get("/nowhere/at/all")
+    lines = dict(line.rsplit(" ", 1) for line in client.get("/metrics").text.splitlines() if not line.startswith("#"))
+    assert lines['attentive_http_requests_total{method="POST",route="/translate",status="200"}'] == "3.0"
+    assert lines['attentive_http_requests_total{method="POST",route="/translate",status="500"}'] == "1.0"
+    assert lines['attentive_http_requests_total{method="GET",route="unmatched",status="404"}'] == "1.0"
+    assert lines['attentive_request_success_total{finish_reason="stop"}'] == "2.0"
+    assert lines['attentive_request_failures_total{kind="internal"}'] == "1.0"
+    assert lines["attentive_source_tokens_total"] == "14.0"
+    assert lines["attentive_generated_tokens_total"] == "12.0"
+    assert lines["attentive_request_latency_seconds_count"] == "2.0"
+    assert lines["attentive_queue_tokens"] == "0.0"
+    for name in ("requests_running", "requests_waiting", "worker_restarts_total", "history_hits_total"):
+        assert f"attentive_{name}" in lines
+
+
+def test_every_wanted_metric_is_there(client):
+    families = {line.split()[2] for line in client.get("/metrics").text.splitlines() if line.startswith("# TYPE")}
+    wanted = """http_requests_total http_request_duration_seconds requests_running requests_waiting
+    requests_rejected_total requests_cancelled_total request_success_total request_queue_seconds request_encode_seconds
+    request_decode_seconds request_latency_seconds time_to_first_token_seconds source_tokens_total
+    generated_tokens_total batch_size batch_padding_ratio kv_slots_in_use_ratio decode_step_seconds history_hits_total
+    history_misses_total worker_restarts_total worker_up model_info build_info"""
+    assert {f"attentive_{name}" for name in wanted.split()} <= families
+
+
+def test_openapi_describes_every_route(client):
+    schema = client.get("/openapi.json").json()
+    for path, method in (("/translate", "post"), ("/detect", "post"), ("/languages", "get"), ("/attention", "get")):
+        assert schema["paths"][path][method]["responses"]["200"]
+    body = schema["paths"]["/translate"]["post"]["requestBody"]["content"]
+    assert set(body) == {"application/json", "application/x-www-form-urlencoded"}
+    names = {parameter["name"] for parameter in schema["paths"]["/attention"]["get"]["parameters"]}
+    assert {"id", "q", "sentence", "kind", "layer", "head"} <= names
+
+
+def test_the_documentation_shows_everything_and_loads_nothing(client):
+    answer = client.get("/docs")
+    assert answer.status_code == 200 and answer.headers["content-type"].startswith("text/html")
+    for path in client.get("/openapi.json").json()["paths"]:
+        assert f" {path}</code>" in answer.text
+    assert "curl " in answer.text
+    assert not re.search(r"""(src|href)=["']?(https?:)?//""", answer.text) and "<script" not in answer.text
+    style = re.search(r"<style>(.*?)</style>", answer.text, re.DOTALL)[1]
+    digest = base64.b64encode(hashlib.sha256(style.encode()).digest()).decode()
+    assert f"'sha256-{digest}'" in answer.headers["content-security-policy"]
+
+
+@pytest.mark.parametrize("path", ["/health", "/nowhere", "/languages"])
+def test_fixed_headers(client, path):
+    assert client.get(path).headers["x-content-type-options"] == "nosniff"
+
+
+def test_server_timing(client):
+    answer = client.post("/translate", json={"q": "a b", "source": "en", "target": "de"})
+    assert answer.headers["server-timing"] == "queue;dur=1.00, encode;dur=2.00, decode;dur=3.00"
+    assert time.monotonic() > 0

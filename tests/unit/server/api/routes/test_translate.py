@@ -1,0 +1,227 @@
+"""POST /translate against the fake worker: the LibreTranslate dialect, its inputs, answers and errors."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from server.engine.client.supervisor import WorkerFailure
+from server.translation.catalog import Catalog
+from tests.support.fake_engine import fake_model
+
+HELLO = {"q": "Hello world", "source": "en", "target": "de"}
+
+
+def ask(client, **fields):
+    return client.post("/translate", json={"source": "en", "target": "de"} | fields)
+
+
+def test_one_text(client):
+    answer = client.post("/translate", json=HELLO)
+    assert answer.status_code == 200
+    assert answer.json()["translatedText"] == "dlrow olleH"
+    assert set(answer.json()) == {"translatedText", "id"}
+
+
+@pytest.mark.parametrize(
+    "request_parts",
+    [
+        {"json": HELLO},
+        {"data": HELLO},
+        {"params": HELLO},
+        {"params": {"source": "en", "target": "de"}, "data": {"q": "Hello world", "api_key": ""}},
+        {"files": {"q": (None, "Hello world"), "source": (None, "en"), "target": (None, "de")}},
+        {"json": HELLO | {"api_key": None, "secret": "x", "unknown": {"nested": [1]}}},
+        {"json": HELLO | {"source": "EN", "target": "De", "format": "TEXT", "alternatives": "0"}},
+        {"content": json.dumps(HELLO), "headers": {"content-type": "application/json; charset=utf-8"}},
+        {"content": json.dumps(HELLO), "headers": {"content-type": ""}},
+    ],
+)
+def test_every_way_to_send_parameters(client, request_parts):
+    assert client.post("/translate", **request_parts).json()["translatedText"] == "dlrow olleH"
+
+
+def test_a_list_gives_lists(client):
+    answer = ask(client, q=["One", "Two", ""]).json()
+    assert answer["translatedText"] == ["enO", "owT", ""]
+    assert len(set(answer["id"])) == 3
+
+
+def test_a_repeated_form_field_is_a_list(client):
+    answer = client.post("/translate", data={"q": ["One", "Two"], "source": "en", "target": "de"}).json()
+    assert answer["translatedText"] == ["enO", "owT"]
+
+
+def test_separators_stay_where_they_were(client):
+    text = "  First one. Second one!\n\n\t- Third?\r\n\n"
+    assert ask(client, q=text).json()["translatedText"] == "  .eno tsriF !eno dnoceS\n\n\t- ?drihT\r\n\n"
+
+
+def test_auto_detects_and_says_so(client):
+    text = "Guten Morgen, wie geht es Ihnen heute?"
+    answer = ask(client, q=text, source="auto", target="en").json()
+    assert answer["detectedLanguage"]["language"] == "de"
+    assert type(answer["detectedLanguage"]["confidence"]) is int
+    answer = ask(client, q=[text, text], source="auto", target="en").json()
+    assert [guess["language"] for guess in answer["detectedLanguage"]] == ["de", "de"]
+
+
+def test_auto_copies_what_has_no_word_of_a_served_language(client):
+    for text in ("12345", "你好，世界", "😀"):
+        answer = ask(client, q=text, source="auto", target="fr").json()
+        assert answer["translatedText"] == text
+        assert answer["detectedLanguage"]["confidence"] == 0
+
+
+def test_the_same_language_is_copied(client, engine):
+    assert ask(client, q="Same here.", target="en").json()["translatedText"] == "Same here."
+    assert engine.submitted == []
+
+
+def test_alternatives(client):
+    assert ask(client, q="ab", alternatives=2).json()["alternatives"] == ["ba!", "ba!!"]
+    assert ask(client, q=["ab", "cd"], alternatives=1).json()["alternatives"] == [["ba!"], ["dc!"]]
+    assert ask(client, q="ab", alternatives=11).status_code == 400
+
+
+def test_options_reach_the_decoder(client, engine):
+    ask(client, q="ab", beam_size=5, length_penalty=1.5, max_length=7)
+    options = engine.submitted[-1][2]
+    assert (options.beam_size, options.length_penalty, options.max_length) == (5, 1.5, 7)
+
+
+def test_details_tell_of_sentences_scores_and_timings(client):
+    details = ask(client, q="One. 42.", details=True).json()["details"]
+    assert details["route"] == [{"model": "toy", "source": "en", "target": "de"}]
+    assert details["pivot"] is None
+    [[first, second]] = details["sentences"]
+    assert (first["source"], first["target"], first["copied"]) == ("One.", ".enO", False)
+    assert len(first["hypotheses"][0]["token_scores"]) == 5
+    assert second["copied"]
+    assert set(details["timings"]) == {"queue", "encode", "decode", "first_token"}
+
+
+def test_html_keeps_its_markup(client):
+    answer = ask(client, q='<p class="x">Hello <b>world</b> &amp; all</p><br>', format="html").json()
+    assert answer["translatedText"] == '<p class="x">lla &amp; <b>dlrow</b> olleH</p><br>'
+
+
+def test_what_has_no_words_is_copied(client, engine):
+    texts = ["42", "😀 🎉", "https://example.org/?q=1", "me@example.org", "--- *** ---", "  \n ", "你好"]
+    assert ask(client, q=texts).json()["translatedText"] == texts
+    assert engine.submitted == []
+
+
+def test_an_over_long_sentence_is_cut_and_nothing_is_lost(client, engine):
+    text = "word " * 500 + "end"
+    translated = ask(client, q=text).json()["translatedText"]
+    assert sorted(translated) == sorted(text)
+    assert all(len(ids) <= 256 for _, ids, *_ in engine.submitted)
+
+
+def test_a_pair_without_a_model_goes_through_a_pivot(client, engine):
+    answer = ask(client, q="Eins\nZwei", source="de", target="fr", details=True).json()
+    assert answer["translatedText"] == "Eins\nZwei"  # reversed twice
+    assert answer["details"]["pivot"] == "en"
+    assert [leg["target"] for leg in answer["details"]["route"]] == ["en", "fr"]
+    assert len(engine.submitted) == 4
+
+
+@pytest.mark.parametrize(("sent", "meant"), [("pb", "pt-BR"), ("PT_br", "pt-BR"), ("zh", "zh-Hans"), ("zt", "zh-Hant")])
+def test_language_aliases(serve, sent, meant):
+    client = serve(catalog=Catalog([fake_model(pairs=[("en", meant)])]))
+    assert ask(client, q="abc", target=sent).json()["translatedText"] == "cba"
+
+
+@pytest.mark.parametrize(
+    ("parts", "status", "word"),
+    [
+        ({"json": {"source": "en", "target": "de"}}, 400, "missing q"),
+        ({"json": HELLO | {"q": ""}}, 400, "missing q"),
+        ({"json": HELLO | {"q": []}}, 400, "missing q"),
+        ({"json": HELLO | {"q": None}}, 400, "q"),
+        ({"json": HELLO | {"q": 5}}, 400, "q"),
+        ({"json": HELLO | {"q": {"a": 1}}}, 400, "q"),
+        ({"json": HELLO | {"q": ["a", 5]}}, 400, "q"),
+        ({"json": {"q": "a", "target": "de"}}, 400, "missing source"),
+        ({"json": {"q": "a", "source": "en"}}, 400, "missing target"),
+        ({"json": HELLO | {"source": ""}}, 400, "source"),
+        ({"json": HELLO | {"source": "tlh"}}, 400, "not supported"),
+        ({"json": HELLO | {"target": "xx"}}, 400, "not supported"),
+        ({"json": HELLO | {"target": "auto"}}, 400, "not supported"),
+        ({"json": HELLO | {"format": "pdf"}}, 400, "format"),
+        ({"json": HELLO | {"alternatives": -1}}, 400, "alternatives"),
+        ({"json": HELLO | {"alternatives": "many"}}, 400, "alternatives"),
+        ({"json": HELLO | {"beam_size": 33}}, 400, "beam_size"),
+        ({"json": HELLO | {"beam_size": 1.5}}, 400, "beam_size"),
+        ({"json": HELLO | {"max_length": 0}}, 400, "max_length"),
+        ({"content": b'{"q": NaN}', "headers": {"content-type": "application/json"}}, 400, "JSON"),
+        ({"json": HELLO | {"timeout": 0}}, 400, "timeout"),
+        ({"json": HELLO, "headers": {"X-Request-Timeout": "soon"}}, 400, "X-Request-Timeout"),
+        ({"json": HELLO, "headers": {"X-Request-Timeout": "-1"}}, 400, "X-Request-Timeout"),
+        ({"json": HELLO | {"q": "x" * 100_001}}, 400, "characters"),
+        ({"json": HELLO | {"q": ["x"] * 1_001}}, 400, "texts"),
+        ({"json": [1]}, 400, "object"),
+        ({"json": "text"}, 400, "object"),
+        ({"content": b"{", "headers": {"content-type": "application/json"}}, 400, "JSON"),
+        ({"content": b"[" * 100_000, "headers": {"content-type": "application/json"}}, 400, "JSON"),
+        ({"content": b'{"q": "\\ud800"}', "headers": {"content-type": "application/json"}}, 400, "JSON"),
+        ({"content": b'{"q": "\xff"}', "headers": {"content-type": "application/json"}}, 400, "JSON"),
+        ({"content": b"q=%FF", "headers": {"content-type": "application/x-www-form-urlencoded"}}, 400, "UTF-8"),
+        ({"content": b"\xff=1", "headers": {"content-type": "application/x-www-form-urlencoded"}}, 400, "UTF-8"),
+        (
+            {"content": b"&a=1" * 20_000, "headers": {"content-type": "application/x-www-form-urlencoded"}},
+            400,
+            "10,000",
+        ),
+        ({"content": b"x", "headers": {"content-type": "multipart/form-data"}}, 400, ""),
+        ({"content": b"x", "headers": {"content-type": "multipart/form-data; boundary=y"}}, 400, ""),
+        ({"content": b"<q/>", "headers": {"content-type": "application/xml"}}, 415, "json"),
+        ({"content": b"x" * 10_000_001, "headers": {"content-type": "application/json"}}, 413, "bytes"),
+    ],
+)
+def test_bad_input_gets_one_sentence(client, parts, status, word):
+    answer = client.post("/translate", **parts)
+    assert answer.status_code == status, answer.text
+    assert set(answer.json()) == {"error"}
+    assert word in answer.json()["error"]
+    assert len(answer.json()["error"]) < 300
+
+
+@pytest.mark.parametrize(
+    "text", ["a\x00b", "a" * 100_000, "\x00", "\u202e\ufeff", "é" * 5_000, "\x7f\x1b[31m", "a b " * 20_000]
+)
+def test_odd_texts_are_answered(client, text):
+    answer = ask(client, q=text)
+    assert answer.status_code == 200
+    assert sorted(answer.json()["translatedText"]) == sorted(text)
+
+
+def test_a_failed_sentence_fails_the_request_with_its_reason(client, engine):
+    engine.failures = {
+        "poison": WorkerFailure("poison", "This text crashed the worker twice."),
+        "lost": WorkerFailure("unknown_model", "The model is not loaded."),
+        "late": WorkerFailure("deadline", "Too late."),
+        "full": WorkerFailure("overloaded", "Too many."),
+        "memory": WorkerFailure("out_of_memory", "No memory."),
+        "wrong": WorkerFailure("invalid", "The beam is larger than the worker's slots."),
+    }
+    for text, status in (("poison", 500), ("lost", 503), ("late", 504), ("wrong", 400), ("full", 429), ("memory", 503)):
+        answer = ask(client, q=["fine", text])
+        assert (answer.status_code, answer.json()) == (status, {"error": engine.failures[text].message})
+    assert ask(client, q="lost").headers["retry-after"] == "1"
+
+
+def test_a_deadline_ends_the_request_and_its_work(client, engine):
+    engine.delay = 30
+    answer = client.post("/translate", json=HELLO, headers={"X-Request-Timeout": "0.05"})
+    assert answer.status_code == 504
+    assert engine.cancelled == 1
+    assert ask(client, q="x", timeout=0.05).status_code == 504
+
+
+def test_documents_give_way_to_short_requests(client, engine):
+    ask(client, q="One.")
+    ask(client, q="\n".join(f"Line {'x' * i} a." for i in range(40)))
+    assert [priority for *_, priority, _ in engine.submitted] == [0] + [1] * 40

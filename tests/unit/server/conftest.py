@@ -1,0 +1,67 @@
+"""A server in this process, on the fake worker; and a Redis of our own."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from server.api.app import create_app
+from server.config import Settings
+from server.services import Services
+from tests.support.fake_engine import FakeEngine, fake_catalog
+from tests.support.live import free_port
+
+
+@pytest.fixture
+def engine() -> FakeEngine:
+    return FakeEngine()
+
+
+@pytest.fixture
+def serve(engine: FakeEngine) -> Iterator[Callable[..., TestClient]]:
+    """Makes a client of a running server with the given settings."""
+    clients: list[TestClient] = []
+
+    def start(catalog=None, **settings) -> TestClient:
+        chosen = Settings(**settings)
+        client = TestClient(create_app(chosen, Services(chosen, engine, catalog or fake_catalog())))
+        clients.append(client)
+        return client.__enter__()
+
+    yield start
+    for client in clients:
+        client.__exit__(None, None, None)
+
+
+@pytest.fixture
+def client(serve: Callable[..., TestClient]) -> TestClient:
+    return serve()
+
+
+@contextmanager
+def running_redis(folder: Path, port: int) -> Iterator[None]:
+    """`redis-server` on this port, empty at the start."""
+    program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        try:
+            for line in process.stdout or ():
+                if b"eady to accept connections" in line:
+                    break
+            yield
+        finally:
+            process.terminate()
+
+
+@pytest.fixture
+def redis(tmp_path: Path) -> Iterator[str]:
+    """The address of a Redis of our own."""
+    port = free_port()
+    with running_redis(tmp_path, port):
+        yield f"redis://127.0.0.1:{port}"

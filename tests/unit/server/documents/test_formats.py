@@ -1,0 +1,248 @@
+"""Every kind of file: what is translated, what stays, and that a file without a change comes back as it was."""
+
+from __future__ import annotations
+
+import io
+import re
+import zipfile
+
+import docx
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from lxml import etree
+
+from server.documents.formats import SUFFIXES, format_of
+from server.documents.service import translated_name
+from server.errors import InvalidRequest, UnsupportedMediaType
+from server.text.html_passages import parse
+from tests.support.document_files import TEXT, book, open_document, part, word_body, word_file
+
+SRT = (
+    "1\r\n00:00:01,000 --> 00:00:02,000\r\n<i>Hello there</i>\r\nTom & Jerry.\r\n\r\n"
+    "2\r\n00:00:03,000 --> 00:00:04,000\r\n- Yes.\r\n- {\\an8}No <b>way</b>!\r\n\r\n3\r\n00:00:05,000 --> 00:00:06,000\r\n12\r\n"
+)
+VTT = "WEBVTT\n\nSTYLE\n::cue {}\n\nfirst\n00:01.000 --> 00:02.000 align:start\n<v Bob>Hi &amp; <00:01.500>bye\n\nNOTE keep me\n"
+
+
+def change(name: str, data: bytes, how=str.upper) -> bytes:
+    """The file with its words changed, as the translator would change them."""
+    document = format_of(name).read(data, "de")
+    passages = [parse(text, document.format) for text in document.texts]
+    return document.write(["".join(passage.render(how(passage.text)) for passage in found) for found in passages])
+
+
+def unchanged(name: str, data: bytes) -> bytes:
+    document = format_of(name).read(data, "en")
+    return document.write(document.texts)
+
+
+@given(st.text(st.sampled_from("ab .\n\r\t<&é\u2028"), max_size=300))
+def test_text_files_lose_nothing(text):
+    data = text.encode()
+    assert unchanged("a.txt", data) == data
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_texts_keep_their_encoding(encoding):
+    data = "Héllo\r\n\r\nwörld\n".encode(encoding)
+    assert change("a.txt", data) == "HÉLLO\r\n\r\nWÖRLD\n".encode(encoding)
+
+
+def test_long_texts_are_cut_at_line_ends():
+    text = "".join(f"Line number {i} of a long file.\n" for i in range(1000))
+    document = format_of("a.txt").read(text.encode(), "de")
+    assert len(document.texts) > 5
+    assert document.write(document.texts) == text.encode()
+
+
+def test_pages_keep_markup_and_encoding_and_change_their_language():
+    data = '<html lang="en"><meta charset="latin-1"><p>Café <b class="x">más</b><!-- no --><script>a<b</script>'.encode(
+        "latin-1"
+    )
+    made = change("a.html", data).decode("latin-1")
+    assert made == '<html lang="de"><meta charset="latin-1"><p>CAFÉ <b class="x">MÁS</b><!-- no --><script>a<b</script>'
+    document = format_of("a.html").read(data, "de")
+    assert b"&#8364;" in document.write(["€" for _ in document.texts])
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "zip", "idna", "unicode_escape", "nonsense"])
+def test_only_encodings_of_pages_are_used(encoding):
+    data = f'<meta charset="{encoding}"><p>é'.encode()
+    assert change("a.html", data).decode() == f'<meta charset="{encoding}"><p>É'
+
+
+def test_subtitles_keep_everything_but_the_words():
+    assert change("a.srt", SRT.encode()).decode() == (
+        SRT.replace("Hello there", "HELLO THERE").replace("Tom & Jerry", "TOM & JERRY").replace("Yes", "YES")
+        .replace("No ", "NO ").replace("way", "WAY")
+    )  # fmt: skip
+    assert change("a.vtt", VTT.encode()).decode() == VTT.replace("Hi &amp; <00:01.500>bye", "HI &amp; BYE")
+
+
+def test_a_cue_keeps_its_number_of_lines():
+    document = format_of("a.srt").read(SRT.encode(), "de")
+    made = document.write(["one two three four five six", "Ja", "Nein"]).decode()
+    assert "one two three\r\nfour five six\r\n\r\n2" in made
+    assert "\r\n- Ja\r\n- {\\an8}Nein\r\n" in made
+
+
+@given(
+    st.lists(
+        st.sampled_from(["1\n", "00:01 --> 00:02\n", "word\n", "- <i>a\n", "\n", "x & y</i>\n", "  \n", "-->\n"]),
+        max_size=15,
+    )
+)
+def test_subtitles_without_a_change_are_the_same(lines):
+    text = "".join(lines)
+    made = unchanged("a.srt", text.encode()).decode()
+    assert made.split() == text.split()
+    assert made.count("\n") <= text.count("\n")
+
+
+def test_word_files_keep_formats_on_their_words():
+    document = docx.Document(io.BytesIO(change("a.docx", word_file())))
+    title, paragraph, tabbed = document.paragraphs
+    assert (title.text, title.style.name) == ("THE TITLE", "Heading 1")
+    assert [(run.text, run.bold, run.italic) for run in paragraph.runs] == [
+        ("HELLO ", None, None),
+        ("BOLD", True, None),
+        (" AND ", None, None),
+        ("SLANTED", None, True),
+        (" END.", None, None),
+    ]
+    assert tabbed.text == "LEFT\tRIGHT"
+    assert [cell.text for cell in document.tables[0].row_cells(0)] == ["A CELL", "42"]
+    assert document.sections[0].header.paragraphs[0].text == "ON EVERY PAGE"
+
+
+def test_word_runs_move_with_their_words():
+    data = word_body(
+        "<w:p><w:r><w:t>the </w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>red</w:t></w:r>"
+        '<w:r><w:t xml:space="preserve"> cat</w:t></w:r></w:p>'
+    )
+    document = format_of("a.docx").read(data, "fr")
+    [text] = document.texts
+    tag = re.search(r"<span \w+>", text)[0]
+    made = etree.fromstring(part(document.write([f"chat {tag}rouge</span k0>"]), "word/document.xml").encode())
+    runs = [("".join(run.itertext()), bool(run.findall(".//{*}b"))) for run in made.iter("{*}r")]
+    assert runs == [("chat ", False), ("rouge", True)]
+
+
+def test_word_fields_notes_links_and_text_boxes_stay_whole():
+    data = word_body(
+        '<w:p><w:bookmarkStart w:id="1" w:name="m"/><w:r><w:t>See page </w:t></w:r>'
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGEREF m</w:instrText></w:r>'
+        '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>seven</w:t></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
+        '<w:hyperlink w:anchor="m"><w:r><w:t>this link</w:t></w:r></w:hyperlink><w:bookmarkEnd w:id="1"/>'
+        '<w:r><w:footnoteReference w:id="2"/></w:r><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p>'
+        "</w:txbxContent></w:pict></w:r></w:p>"
+        "<w:p><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>alone</w:t></w:r></w:p></w:txbxContent></w:pict></w:r></w:p>"
+    )
+    before = etree.fromstring(part(data, "word/document.xml").encode())
+    after = etree.fromstring(part(change("a.docx", data), "word/document.xml").encode())
+    assert [element.tag for element in after.iter()].count("{*}p") == [element.tag for element in before.iter()].count(
+        "{*}p"
+    )
+    assert "".join(after.itertext()) == "SEE PAGE PAGEREF msevenTHIS LINKBOXEDALONE"
+    kinds = [element.get(element.keys()[0]) for element in after.iter("{*}fldChar")]
+    assert kinds == ["begin", "separate", "end"]
+    for tag in ("hyperlink", "footnoteReference", "bookmarkStart", "bookmarkEnd"):
+        assert len(list(after.iter("{*}" + tag))) == 1
+
+
+@pytest.mark.parametrize("name", ["a.docx", "a.odt"])
+def test_characters_that_xml_cannot_hold_do_not_break_a_file(name):
+    data = word_file() if name == "a.docx" else open_document("<text:p>Hello</text:p>")
+    document = format_of(name).read(data, "de")
+    made = document.write(["\x00\x1f\ufffe words &amp; <more" for _ in document.texts])
+    texts = part(made, "word/document.xml" if name == "a.docx" else "content.xml")
+    assert " words &amp; &lt;more" in texts
+
+
+def test_opendocument_keeps_spans_notes_and_breaks():
+    data = open_document(
+        '<text:h>Head</text:h><text:p>Say <text:span text:style-name="B">bold<text:s text:c="3"/>words</text:span> now<text:note>'
+        "<text:note-citation>1</text:note-citation><text:note-body><text:p>The note</text:p></text:note-body></text:note> fine."
+        "<text:line-break/>next</text:p><text:p/>"
+    )
+    made = etree.fromstring(part(change("a.odt", data), "content.xml").encode())
+    head, paragraph, empty = made[0][0]
+    assert (head.text, empty.text) == ("HEAD", None)
+    assert paragraph.text == "SAY "
+    assert [(child.tag.removeprefix("{" + TEXT + "}"), child.tail) for child in paragraph] == [
+        ("span", " NOW"),
+        ("note", " FINE."),
+        ("line-break", "NEXT"),
+    ]
+    assert paragraph[0].text == "BOLD WORDS"
+    assert "".join(paragraph[1].itertext()) == "1THE NOTE"
+
+
+def test_books_stay_books():
+    data = book()
+    made = change("a.epub", data)
+    with zipfile.ZipFile(io.BytesIO(made)) as after, zipfile.ZipFile(io.BytesIO(data)) as before:
+        assert [(e.filename, e.compress_type) for e in after.infolist()] == [
+            (e.filename, e.compress_type) for e in before.infolist()
+        ]
+        assert after.read("OEBPS/cover.png") == before.read("OEBPS/cover.png")
+    assert "<dc:title>MY BOOK</dc:title><dc:language>de</dc:language>" in part(made, "OEBPS/book.opf")
+    assert "<text>CHAPTER ONE</text>" in part(made, "OEBPS/toc.ncx")
+    page = part(made, "OEBPS/a page.xhtml")
+    assert 'xml:lang="de" lang="de"' in page
+    assert "<p>HELLO <b>MY</b>\nWORLD.</p><br/><p>A&#160;B</p>" in page
+    etree.fromstring(page.encode())
+
+
+@pytest.mark.parametrize("name", ["a.exe", "a", "", ".", "a.docx.zip"])
+def test_other_kinds_are_refused(name):
+    with pytest.raises(UnsupportedMediaType, match=r"\.epub"):
+        format_of(name)
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+@given(data=st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
+def test_rubbish_is_refused_or_read(suffix, data):
+    try:
+        document = format_of("a" + suffix).read(data, "de")
+    except InvalidRequest as error:
+        assert error.message.endswith(".")
+    else:
+        document.write(document.texts)
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"),
+    [
+        ("book.epub", "book.de.epub"),
+        ("../../etc/a.txt", "a.de.txt"),
+        ("C:\\x\\a b.txt", "a b.de.txt"),
+        (".txt", "translated.de.txt"),
+        ('a"\r\n.txt', "a.de.txt"),
+        ("x" * 500 + ".txt", "x" * 100 + ".de.txt"),
+    ],
+)
+def test_names(name, expected):
+    assert translated_name(name, "de") == expected
+
+
+def test_an_undefined_prefix_is_damage_whatever_comes_after():
+    """The library forgets the error at the warning about the next element's attribute."""
+    body = '<w:p><q:r/><w:r><w:t xml:space="nonsense">Hello</w:t></w:r></w:p>'
+    with pytest.raises(InvalidRequest, match="well-formed"):
+        format_of("a.docx").read(word_body(body), "de")
+
+
+@pytest.mark.parametrize("dash", "-–—")
+def test_a_dash_within_a_subtitle_never_begins_a_line(dash):
+    """There it would be another speaker's."""
+    data = f"1\n00:00:01,000 --> 00:00:02,000\nI do not know what to say\n{dash}ever {dash} again\n".encode()
+    once = unchanged("a.srt", data)
+    assert f"\n{dash} " not in once.decode()
+    assert unchanged("a.srt", once) == once
+
+
+def test_a_tag_that_never_ends_names_no_encoding():
+    with pytest.raises(InvalidRequest, match="UTF-8"):
+        format_of("a.html").read(b"<p>caf\xe9</p><meta charset=latin-1", "de")

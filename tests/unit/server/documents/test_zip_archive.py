@@ -1,0 +1,105 @@
+"""Hostile archives and XML: refused before they cost anything."""
+
+from __future__ import annotations
+
+import io
+import zipfile
+
+import pytest
+
+from server.documents import zip_archive as archive
+from server.documents.formats import format_of
+from server.documents.zip_archive import Archive
+from server.errors import AttentiveError, InvalidRequest, PayloadTooLarge
+from tests.support import document_files as make
+
+ENTITIES = '<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">{}]>'.format(
+    "".join(f'<!ENTITY {chr(98 + i)} "{("&" + chr(97 + i) + ";") * 10}">' for i in range(9))
+)
+
+
+def test_a_bomb_is_seen_by_its_sizes():
+    with pytest.raises(PayloadTooLarge):
+        Archive(make.archive({"word/document.xml": b" " * 30_000_000}))
+
+
+def test_the_bounds_on_entries_parts_and_the_whole(monkeypatch):
+    data = make.archive({"a": "x" * 100, "b": "y" * 100}, stored=("a", "b"))
+    monkeypatch.setattr(archive, "UNPACKED_BYTES", 150)
+    with pytest.raises(PayloadTooLarge):
+        Archive(data)
+    monkeypatch.setattr(archive, "UNPACKED_BYTES", 1000)
+    monkeypatch.setattr(archive, "ENTRIES_LIMIT", 1)
+    with pytest.raises(PayloadTooLarge):
+        Archive(data)
+    monkeypatch.setattr(archive, "ENTRIES_LIMIT", 10)
+    monkeypatch.setattr(archive, "PART_BYTES", 50)
+    with pytest.raises(PayloadTooLarge):
+        Archive(data).part("a")
+
+
+def test_a_size_that_lies_gains_nothing():
+    """The directory says 10 bytes; the entry holds a thousand."""
+    data = bytearray(make.archive({"word/document.xml": "x" * 1000}, stored=("word/document.xml",)))
+    directory = data.rindex(b"PK\x01\x02")
+    data[directory + 20 : directory + 28] = (10).to_bytes(4, "little") * 2
+    with pytest.raises(InvalidRequest):
+        Archive(bytes(data)).part("word/document.xml")
+
+
+@pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", b"PK\x05\x06" + bytes(18), b"x" * 1000])
+def test_what_is_no_archive(damage):
+    with pytest.raises(InvalidRequest):
+        format_of("a.docx").read(damage, "de")
+
+
+def test_encrypted_and_doubled_parts():
+    data = bytearray(make.archive({"a": "x"}))
+    data[data.rindex(b"PK\x01\x02") + 8] |= 1
+    with pytest.raises(InvalidRequest, match="encrypted"):
+        Archive(bytes(data))
+    target = io.BytesIO()
+    with zipfile.ZipFile(target, "w") as made, pytest.warns(UserWarning, match="Duplicate"):
+        made.writestr("a", "x")
+        made.writestr("a", "y")
+    with pytest.raises(InvalidRequest, match="same name"):
+        Archive(target.getvalue())
+
+
+@pytest.mark.parametrize(
+    "xml",
+    [
+        ENTITIES + "<w>&j;</w>",
+        '<!DOCTYPE x [<!ENTITY f SYSTEM "file:///etc/passwd">]><w>&f;</w>',
+        "<a>" * 5_000 + "</a>" * 5_000,
+        "<a",
+        "",
+        "\x00",
+    ],
+    ids=["billion laughs", "external entity", "deep", "broken", "empty", "nul"],
+)
+def test_hostile_xml(xml):
+    files = {
+        "a.docx": make.archive({"word/document.xml": xml}),
+        "a.odt": make.archive({"content.xml": xml}),
+        "a.epub": make.archive({"META-INF/container.xml": xml}),
+    }
+    for name, data in files.items():
+        with pytest.raises(InvalidRequest):
+            format_of(name).read(data, "de")
+
+
+def test_entities_of_a_book_are_never_expanded():
+    contents = make.CONTENTS.replace(
+        '"http://www.daisy.org/z3986/2005/ncx-2005-1.dtd">',
+        '"x" [<!ENTITY f SYSTEM "file:///etc/passwd">]>',
+    ).replace("Chapter one", "Chapter &f;")
+    data = make.archive(
+        {"META-INF/container.xml": make.CONTAINER, "OEBPS/book.opf": make.BOOK, "OEBPS/toc.ncx": contents}
+    )
+    try:
+        document = format_of("a.epub").read(data, "de")
+    except AttentiveError:
+        return
+    assert "root:" not in "".join(document.texts)
+    assert "root:" not in make.part(document.write(document.texts), "OEBPS/toc.ncx")

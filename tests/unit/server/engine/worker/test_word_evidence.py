@@ -1,0 +1,33 @@
+"""Both kinds of backend know the same about words."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from model.analysis.pair_alignment import WordedSentence
+from model.backends.torch.backend import TorchBackend
+from server.engine.worker.word_evidence import evidence
+from tests.support.cpu_models import native, needs_native, tiny
+
+FIRST = WordedSentence((9, 5, 6, 7, 3), ((1, 2), (2, 4)))
+SECOND = WordedSentence((8, 11, 12, 13, 3), ((1, 2), (2, 3), (3, 4)))
+
+
+@needs_native
+def test_the_native_engine_knows_what_torch_knows() -> None:
+    transformer = tiny()
+    expected = evidence(TorchBackend(transformer, 4), FIRST, SECOND)
+    found = evidence(native(transformer, "float32"), FIRST, SECOND)
+    for name in ("similarity", "forward", "backward"):
+        assert getattr(expected, name).shape == (2, 3)
+        np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-4)
+
+
+def test_a_dictionary_is_read_from_both_sides() -> None:
+    backend = TorchBackend(tiny(), 4)
+    there, back = evidence(backend, FIRST, SECOND), evidence(backend, SECOND, FIRST)
+    np.testing.assert_allclose(there.similarity, back.similarity.T, atol=1e-6)
+    np.testing.assert_allclose(there.forward, back.backward.T, atol=1e-6)
+    with pytest.raises(ValueError, match="outside"):
+        evidence(backend, FIRST, WordedSentence((8, 3), ((1, 4),)))

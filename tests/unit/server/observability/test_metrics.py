@@ -1,0 +1,36 @@
+"""Our histogram says what prometheus_client's own would say."""
+
+from __future__ import annotations
+
+import prometheus_client
+from hypothesis import given
+from hypothesis import strategies as st
+from prometheus_client import CollectorRegistry, generate_latest
+
+from server.observability.metrics import Histogram
+
+BUCKETS = (0.001, 0.5, 1.0, 10.0)
+values = st.lists(st.sampled_from(BUCKETS) | st.floats(0, 100), max_size=20)
+
+
+@given(values, st.dictionaries(st.sampled_from(["/a", "/b"]), values))
+def test_histograms_are_those_of_the_library(plain, labelled):
+    ours, theirs = CollectorRegistry(), CollectorRegistry()
+    one = Histogram("plain_seconds", "Help.", BUCKETS, ours)
+    other = prometheus_client.Histogram("plain_seconds", "Help.", buckets=BUCKETS, registry=theirs)
+    for value in plain:
+        one.observe(value)
+        other.observe(value)
+    one = Histogram("route_seconds", "Help.", BUCKETS, ours, "route")
+    other = prometheus_client.Histogram("route_seconds", "Help.", ("route",), buckets=BUCKETS, registry=theirs)
+    for route, found in labelled.items():
+        for value in found:
+            one.observe(value, route)
+            other.labels(route).observe(value)
+    assert numbers(ours) == numbers(theirs)
+
+
+def numbers(registry: CollectorRegistry) -> dict[str, float]:
+    """All series but the moments of birth, which ours do not tell."""
+    lines = [line.rpartition(" ") for line in generate_latest(registry).decode().splitlines()]
+    return {name: float(value) for name, _, value in lines if not name.startswith("#") and "_created" not in name}

@@ -1,0 +1,123 @@
+"""HTML in, HTML out: nothing lost, tags on their words."""
+
+from __future__ import annotations
+
+import html
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.text.html_passages import parse, scan
+from server.text.markup_projection import place
+
+TAGS = [
+    "<b>",
+    "</b>",
+    "<i class='x>y'>",
+    "</i>",
+    "<p>",
+    "</p>",
+    "<br/>",
+    '<img alt="a > b">',
+    "</a>",
+    '<a href="?a=1&b=2">',
+]
+ODD = [
+    "<!-- no --",
+    "-->",
+    "<!-- c -->",
+    "<script>",
+    "</script>",
+    "if (a<b) {}",
+    "<code>",
+    "</code>",
+    "<",
+    ">",
+    "'",
+    '"',
+]
+MORE = [
+    "<!DOCTYPE html>",
+    "<p translate=no>",
+    "<span class='a notranslate'>",
+    "</span>",
+    "</",
+    "<3",
+    "&amp;",
+    "&nbsp;",
+    "&",
+]
+WORDS = ["one ", "two", " three.", " Four!\n", "  ", "\n\n", "äöü", "😀"]
+documents = st.lists(st.sampled_from(TAGS + ODD + MORE + WORDS), max_size=30).map("".join)
+
+
+@given(documents | st.text("<>!-/'\" abp=", max_size=60))
+def test_scanning_loses_nothing(document):
+    assert "".join(token if isinstance(token, str) else token.raw for token in scan(document)) == document
+
+
+@given(documents)
+def test_an_unchanged_passage_keeps_everything_in_place(document):
+    rendered = "".join(passage.render(passage.text) for passage in parse(document, "html"))
+    assert html.unescape(rendered) == html.unescape(document)
+
+
+spans = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(lambda pair: (min(pair), max(pair)))
+
+
+@given(documents, st.text("xyz .", max_size=20), st.lists(st.tuples(spans, spans), max_size=6))
+def test_every_mark_is_placed_once_and_nested_whatever_the_links(document, target, links):
+    for passage in parse(document, "html"):
+        named = [replace(mark, opening=f"<{i}>", closing=f"</{i}>") for i, mark in enumerate(passage.marks)]
+        placed = place(named, passage.text, target, links, str)
+        assert re.sub(r"</?\d+>", "", placed) == target
+        assert sorted(re.findall(r"<\d+>", placed)) == sorted(mark.opening for mark in named)
+        stack = []
+        for close, number in re.findall(r"<(/?)(\d+)>", placed):
+            assert not close or stack.pop() == number
+            stack += [] if close else [number]
+        assert stack == []
+
+
+@pytest.mark.parametrize(
+    ("document", "target", "links", "expected"),
+    [
+        (
+            "the <b>red</b> cat",
+            "le chat rouge",
+            [((0, 3), (0, 2)), ((4, 7), (8, 13)), ((8, 11), (3, 7))],
+            "le chat <b>rouge</b>",
+        ),
+        ("<p>all <i>of it</i></p>", "tout", [], "<p><i>tout</i></p>"),
+        ("a <code>x < y</code> b", "b a", [((0, 1), (2, 3)), ((3, 4), (0, 1))], "b a<code>x < y</code>"),
+        ("<b>whole</b>", "ganz & gar", [], "<b>ganz &amp; gar</b>"),
+        (
+            "<b>one <i>two</i></b> x",
+            "y TWO one",
+            [((4, 7), (2, 5)), ((0, 3), (6, 9)), ((8, 9), (0, 1))],
+            "y <b><i>TWO</i> one</b>",
+        ),
+    ],
+)
+def test_tags_follow_their_words(document, target, links, expected):
+    passages = parse(document, "html")
+    [translated] = [passage for passage in passages if passage.text.strip()]
+    assert "".join(p.render(target, links) if p is translated else p.render(p.text) for p in passages) == expected
+
+
+def test_scripts_comments_and_marked_elements_are_no_text():
+    document = "<script>var a = 'b';</script><!-- c --><style>p {}</style><div translate='no'>keep</div><p>say</p>"
+    assert "".join(passage.text for passage in parse(document, "html")) == "say"
+
+
+@pytest.mark.parametrize(
+    "piece", ["<", "<a ", "<a '\">", "<!--", "<script>", "<b>", "</b>", "<b>x</b> ", "<b><i>", "&", "<a href='"]
+)
+def test_long_hostile_documents_come_back(piece):
+    document = piece * (40_000 // len(piece))
+    passages = parse(document, "html")
+    rendered = "".join(passage.render(passage.text.upper()) for passage in passages)
+    assert len(html.unescape(rendered)) == len(html.unescape(document))

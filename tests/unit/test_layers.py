@@ -1,0 +1,75 @@
+"""Who may import whom, where import-linter's contracts (pyproject.toml) do not reach: single owners of a library."""
+
+from __future__ import annotations
+
+import ast
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+MODULES = sorted((*ROOT.glob("model/**/*.py"), *ROOT.glob("server/**/*.py")))
+
+OWNERS = {
+    "prometheus_client": ["server/observability/metrics.py"],
+    "fastapi": ["server/api/"],
+    "starlette": ["server/api/"],
+    "opentelemetry": ["server/observability/telemetry.py"],
+}
+"""Library -> the files and folders that may import it."""
+
+API_SIDE = [
+    "server.api.app", "server.cli.serve", "server.services", "server.translation.translator", "server.engine.client.supervisor",
+]
+
+
+def imported(path: Path) -> Iterator[str]:
+    """Names of all modules that a file imports, inside functions too."""
+    for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+            yield node.module
+
+
+@pytest.mark.parametrize("library", OWNERS)
+def test_a_library_has_one_owner(library: str) -> None:
+    strangers = [
+        path.relative_to(ROOT).as_posix()
+        for path in MODULES
+        if any(name.split(".")[0] == library for name in imported(path))
+        and not path.relative_to(ROOT).as_posix().startswith(tuple(OWNERS[library]))
+    ]
+    assert strangers == []
+
+
+def test_only_settings_read_the_environment() -> None:
+    readers = [
+        path.relative_to(ROOT).as_posix()
+        for path in MODULES
+        if path.is_relative_to(ROOT / "server")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"} and isinstance(node.ctx, ast.Load)
+    ]
+    assert set(readers) <= {"server/config.py"}
+
+
+def test_the_api_process_imports_no_torch() -> None:
+    program = f"import sys, {', '.join(API_SIDE)}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", program], cwd=ROOT, check=False).returncode == 0
+
+
+def test_nothing_is_named_utils() -> None:
+    assert [path for path in MODULES if path.stem in {"utils", "helpers", "common", "misc"}] == []
+
+
+def test_import_contracts_hold() -> None:
+    command = Path(sys.executable).with_name("lint-imports")
+    if not command.exists():
+        command = Path(shutil.which("lint-imports") or pytest.fail("lint-imports is part of the extra `dev`"))
+    run = subprocess.run([command], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stdout[-3000:]

@@ -1,0 +1,79 @@
+"""The wheel holds every package and every file that is read at run time; the pins and the ranges agree."""
+
+from __future__ import annotations
+
+import ast
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+from pathlib import Path
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PACKAGE_DATA = PROJECT["tool"]["setuptools"]["package-data"]
+
+
+def pins() -> dict[str, str]:
+    lines = (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines()
+    pairs = (line.split("==") for line in lines if line and not line.startswith("#"))
+    return {canonicalize_name(name): version for name, version in pairs}
+
+
+def requirements() -> list[Requirement]:
+    extras = PROJECT["project"]["optional-dependencies"].values()
+    texts = [*PROJECT["project"]["dependencies"], *(text for extra in extras for text in extra)]
+    return [Requirement(text) for text in texts if not text.startswith(PROJECT["project"]["name"])]
+
+
+def test_every_file_that_is_not_python_is_package_data() -> None:
+    ignored = {".py", ".pyc", ".so", ".o", ".md"}
+    everything = (path for top in ("model", "server") for path in (ROOT / top).rglob("*"))
+    files = [path for path in everything if path.is_file() and path.suffix not in ignored]
+    listed = {
+        path
+        for package, patterns in PACKAGE_DATA.items()
+        for pattern in patterns
+        for path in (ROOT / package.replace(".", "/")).glob(pattern)
+    }
+    assert [path.relative_to(ROOT).as_posix() for path in files if path not in listed] == []
+
+
+@pytest.mark.parametrize("requirement", requirements(), ids=str)
+def test_every_requirement_is_pinned_within_its_range(requirement: Requirement) -> None:
+    pinned = pins().get(canonicalize_name(requirement.name))
+    assert pinned is not None
+    assert requirement.specifier.contains(pinned, prereleases=True)
+
+
+def imported_distributions(*folders: str) -> set[str]:
+    """Distributions behind all imports in these folders; one that is not installed goes by its module name."""
+    modules: set[str] = set()
+    for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(node, ast.Import):
+                modules |= {alias.name.split(".")[0] for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
+                modules.add(node.module.split(".")[0])
+    beside = {path.stem for folder in folders for path in (ROOT / folder).rglob("*.py")}
+    ours = {"model", "server", "benchmarks", "tests"}
+    foreign = modules - sys.stdlib_module_names - beside - ours - {"triton"}  # torch's builds for GPUs bring triton
+    providers = packages_distributions()
+    return {canonicalize_name(providers.get(module, [module])[0]) for module in foreign}
+
+
+def declared(*extras: str) -> set[str]:
+    texts = [text for extra in extras for text in PROJECT["project"]["optional-dependencies"][extra]]
+    texts += PROJECT["project"]["dependencies"]
+    return {canonicalize_name(Requirement(text).name) for text in texts}
+
+
+def test_everything_the_server_imports_is_declared() -> None:
+    assert imported_distributions("model", "server") <= declared("train", "redis", "otel", "export", "bench")
+
+
+def test_everything_the_tests_and_benchmarks_import_is_declared() -> None:
+    assert imported_distributions("tests", "benchmarks") <= declared(*PROJECT["project"]["optional-dependencies"])
