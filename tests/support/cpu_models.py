@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import torch
 
-from model.backends.cpu.backend import NativeBackend
+from model.backends.cpu.backend import CpuBackend
 from model.backends.cpu.build import build
-from model.backends.cpu.engine import NativeEngine, Precision
-from model.backends.cpu.isa import NativeUnavailable
+from model.backends.cpu.engine import CpuEngine, Precision
+from model.backends.cpu.isa import CpuBackendUnavailable
 from model.backends.cpu.tensors import position_table
 from model.backends.cpu.weights import unsupported
 from model.backends.torch.backend import TorchBackend
@@ -24,10 +24,10 @@ from model.transformer import Transformer
 
 try:
     LIBRARY, REASON = build(), ""
-except NativeUnavailable as unavailable:
+except CpuBackendUnavailable as unavailable:
     LIBRARY, REASON = None, str(unavailable)
 
-needs_native = pytest.mark.skipif(LIBRARY is None, reason=REASON)
+needs_cpu_backend = pytest.mark.skipif(LIBRARY is None, reason=REASON)
 PRECISIONS: tuple[Precision, ...] = ("float32", "int8")
 
 SHAPE = {"d_model": 64, "heads": 2, "d_ff": 96, "encoder_layers": 2, "decoder_layers": 2, "max_length": 64}
@@ -56,16 +56,16 @@ def tiny(**changes: Any) -> Transformer:
     return transformer
 
 
-def native(transformer: Transformer, precision: Precision, *, slots: int = 16, threads: int = 1) -> NativeBackend:
+def cpu_backend(transformer: Transformer, precision: Precision, *, slots: int = 16, threads: int = 1) -> CpuBackend:
     """The transformer's weights on the native engine."""
     assert LIBRARY is not None
     assert unsupported(transformer.config) is None
     tensors = {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
     positions = position_table(transformer.config, tensors)
-    engine = NativeEngine(
+    engine = CpuEngine(
         LIBRARY, transformer.config, tensors, positions, slots=slots, threads=threads, precision=precision
     )
-    return NativeBackend(engine)
+    return CpuBackend(engine)
 
 
 def eager(transformer: Transformer, precision: Precision, *, slots: int = 16) -> TorchBackend:
@@ -100,9 +100,9 @@ def check_200_alone_together_and_shuffled(precision: Precision) -> None:
     sources = sentences(config, random.integers(1, 40, size=200).tolist())
     bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
     options = DecodingOptions(max_length=12)
-    together = translate(native(transformer, precision, slots=64, threads=2), sources, options, **bounds)
+    together = translate(cpu_backend(transformer, precision, slots=64, threads=2), sources, options, **bounds)
     order = random.permutation(200).tolist()
-    shuffled = translate(native(transformer, precision, slots=48), [sources[i] for i in order], options, **bounds)
-    alone = native(transformer, precision, slots=1)
+    shuffled = translate(cpu_backend(transformer, precision, slots=48), [sources[i] for i in order], options, **bounds)
+    alone = cpu_backend(transformer, precision, slots=1)
     assert together == [translate(alone, [source], options, **bounds)[0] for source in sources]
     assert [together[i] for i in order] == shuffled

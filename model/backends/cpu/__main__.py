@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import get_args
 
 from model.backends.cpu.build import SOURCES, build_ahead
-from model.backends.cpu.isa import Isa, NativeUnavailable
+from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 
 
 def main() -> int:
@@ -21,7 +21,7 @@ def main() -> int:
     try:
         for library in build_ahead(arguments.folder, arguments.isa):
             sys.stdout.write(f"{library}\n")
-    except NativeUnavailable as unavailable:
+    except CpuBackendUnavailable as unavailable:
         sys.stderr.write(f"{unavailable}\n")
         return 1
     return 0

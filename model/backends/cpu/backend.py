@@ -10,8 +10,8 @@ import numpy as np
 from model.analysis.pair_alignment import WordedSentence, WordReading, check_words
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadMask, check_pair
 from model.backends.cpu.attention_capture import Watch
-from model.backends.cpu.engine import NativeEngine, Precision
-from model.backends.cpu.isa import NativeUnavailable
+from model.backends.cpu.engine import CpuEngine, Precision
+from model.backends.cpu.isa import CpuBackendUnavailable
 from model.backends.cpu.tensors import SafetensorFiles, position_table, weight_files
 from model.backends.cpu.weights import unsupported
 from model.model_folder import FolderError, ModelFolder
@@ -20,26 +20,26 @@ from model.search.base import StepOutput
 
 def open_backend(
     folder: ModelFolder, library: Path, *, slots: int, threads: int, precision: Precision
-) -> NativeBackend:  # fmt: skip
-    """The backend of a model folder, straight from its safetensors. Raises NativeUnavailable for shapes the engine lacks,
+) -> CpuBackend:  # fmt: skip
+    """The backend of a model folder, straight from its safetensors. Raises CpuBackendUnavailable for shapes the engine lacks,
     FolderError for broken weights."""
     if reason := unsupported(folder.model):
-        raise NativeUnavailable(reason)
+        raise CpuBackendUnavailable(reason)
     tensors = SafetensorFiles(weight_files(folder.path))
     try:
-        engine = NativeEngine(
+        engine = CpuEngine(
             library, folder.model, tensors, position_table(folder.model, tensors), slots=slots, threads=threads,
             precision=precision,
         )  # fmt: skip
     except ValueError as error:
         raise FolderError(str(error)) from None
-    return NativeBackend(engine)
+    return CpuBackend(engine)
 
 
-class NativeBackend:
+class CpuBackend:
     """Rows of the engine as searches drive them."""
 
-    def __init__(self, engine: NativeEngine) -> None:
+    def __init__(self, engine: CpuEngine) -> None:
         self.engine, self.slots, self.end = engine, engine.slots, engine.config.eos_id
 
     def prefill(

@@ -40,7 +40,7 @@ _SIGNATURES = {
 }
 
 
-class NativeError(RuntimeError):
+class CpuBackendError(RuntimeError):
     """The engine refused a call or ran out of memory; nothing was changed in the slots' history."""
 
 

@@ -10,7 +10,14 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from model.backends.cpu.isa import INSTRUCTION_SETS, InstructionSet, Isa, NativeUnavailable, available, check_platform
+from model.backends.cpu.isa import (
+    INSTRUCTION_SETS,
+    CpuBackendUnavailable,
+    InstructionSet,
+    Isa,
+    available,
+    check_platform,
+)
 
 SOURCES = Path(__file__).parent / "csrc"
 COMPILERS = ("g++", "c++", "clang++")
@@ -41,32 +48,32 @@ def find(folder: Path | None = None, isa: Isa = "auto") -> Path | None:
     the sources (ahead of time) or in the cache folder. None where it was not, or where the processor lacks them."""
     try:
         return _find(folder, available(isa)[0])
-    except NativeUnavailable:
+    except CpuBackendUnavailable:
         return None
 
 
 def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
     """Compiles into `folder` unless that was done before; takes some seconds of one core. A compiler that does not know the
-    best instruction set, or no compiler, leaves the next best. Raises NativeUnavailable."""
-    refusal: NativeUnavailable | None = None
+    best instruction set, or no compiler, leaves the next best. Raises CpuBackendUnavailable."""
+    refusal: CpuBackendUnavailable | None = None
     for instructions in available(isa):
         try:
             return _find(folder, instructions) or _compile(folder or default_folder(), instructions)
-        except NativeUnavailable as unavailable:
+        except CpuBackendUnavailable as unavailable:
             refusal = refusal or unavailable
-    raise refusal or NativeUnavailable("The native engine has no instruction set for this processor.")
+    raise refusal or CpuBackendUnavailable("The native engine has no instruction set for this processor.")
 
 
 def build_ahead(folder: Path, isa: Isa = "auto") -> list[Path]:
     """Compiles for one instruction set, or for all of them ("auto"), whatever this processor has: an image runs on others.
-    Raises NativeUnavailable where not even one compiles."""
+    Raises CpuBackendUnavailable where not even one compiles."""
     check_platform()
-    built, refusal = [], NativeUnavailable("There is nothing to compile.")
+    built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
     for instructions in INSTRUCTION_SETS:
         if isa in ("auto", instructions.name):
             try:
                 built.append(_find(folder, instructions) or _compile(folder, instructions))
-            except NativeUnavailable as unavailable:
+            except CpuBackendUnavailable as unavailable:
                 refusal = unavailable
     if not built:
         raise refusal
@@ -85,7 +92,7 @@ def _find(folder: Path | None, instructions: InstructionSet) -> Path | None:
 def _compile(target: Path, instructions: InstructionSet) -> Path:
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
-        raise NativeUnavailable("The native engine needs a C++ compiler (g++) or a library that was built ahead of time.")
+        raise CpuBackendUnavailable("The native engine needs a C++ compiler (g++) or a library that was built ahead of time.")
     try:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target) as scratch:
@@ -94,7 +101,7 @@ def _compile(target: Path, instructions: InstructionSet) -> Path:
             path = target / library_name(instructions)
             library.replace(path)  # atomic: another process sees the whole library or none
     except OSError as error:
-        raise NativeUnavailable(f"The native engine could not be written to {target}: {error.strerror}.") from None
+        raise CpuBackendUnavailable(f"The native engine could not be written to {target}: {error.strerror}.") from None
     return path
 
 
@@ -106,7 +113,7 @@ def _run(compiler: str, instructions: InstructionSet, library: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise NativeUnavailable(f"Compiling the native engine took longer than {TIMEOUT_SECONDS} seconds.") from None
+        raise CpuBackendUnavailable(f"Compiling the native engine took longer than {TIMEOUT_SECONDS} seconds.") from None
     if done.returncode:
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
-        raise NativeUnavailable(f"The native engine did not compile: {first.strip()[:200]}")
+        raise CpuBackendUnavailable(f"The native engine did not compile: {first.strip()[:200]}")

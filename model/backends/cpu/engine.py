@@ -12,8 +12,8 @@ import numpy as np
 from model.analysis.types import HeadMask, check_head
 from model.backends.cpu import bindings as library
 from model.backends.cpu.attention_capture import Watch
-from model.backends.cpu.bindings import Float32, Int32, NativeError, UInt8, address
-from model.backends.cpu.isa import Isa, NativeUnavailable
+from model.backends.cpu.bindings import CpuBackendError, Float32, Int32, UInt8, address
+from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.cpu.weights import Tensors, linears, unsupported, vectors
 from model.calibration import for_int8
 from model.config import ModelConfig
@@ -38,11 +38,11 @@ class Choices(NamedTuple):
         return address(self.ids), address(self.scores), address(self.forced)
 
 
-class NativeEngine:
+class CpuEngine:
     """One model in one precision with its own threads and slots. Calls are serialised; each releases the interpreter lock.
 
     `tensors` are the Transformer's parameters by name, float32; `positions` is the table (max_length, d_model) that is added
-    to embeddings. Raises NativeUnavailable for a shape that the engine does not have.
+    to embeddings. Raises CpuBackendUnavailable for a shape that the engine does not have.
     """
 
     def __init__(
@@ -50,7 +50,7 @@ class NativeEngine:
         precision: Precision,
     ) -> None:  # fmt: skip
         if reason := unsupported(config):
-            raise NativeUnavailable(reason)
+            raise CpuBackendUnavailable(reason)
         if slots < 1 or not 1 <= threads <= MAX_THREADS:
             raise ValueError(f"slots must be at least 1 and threads between 1 and {MAX_THREADS}.")
         self.config, self.slots, self.precision = config, slots, precision
@@ -67,7 +67,7 @@ class NativeEngine:
         reals = np.array([config.norm_epsilon, scale], dtype=np.float32)
         self._handle = self._library.attentive_create(address(shape), address(reals))
         if not self._handle:
-            raise NativeError(self._library.attentive_error().decode())
+            raise CpuBackendError(self._library.attentive_error().decode())
         self._load(tensors, positions)
 
     @property
@@ -253,9 +253,9 @@ class NativeEngine:
 
     def _call(self, name: str, *arguments: object) -> None:
         if self._handle is None:
-            raise NativeError("The engine is closed.")
+            raise CpuBackendError("The engine is closed.")
         if getattr(self._library, f"attentive_{name}")(self._handle, *arguments):
-            raise NativeError(self._library.attentive_error().decode())
+            raise CpuBackendError(self._library.attentive_error().decode())
 
 
 def _int32(values: Sequence[int] | Sequence[Sequence[int]]) -> Int32:

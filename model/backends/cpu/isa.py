@@ -12,7 +12,7 @@ Isa = Literal["auto", "avx512", "avxvnni", "avx2"]
 _CPU_INFO = Path("/proc/cpuinfo")
 
 
-class NativeUnavailable(RuntimeError):
+class CpuBackendUnavailable(RuntimeError):
     """The engine cannot run here; the message is one sentence that says why."""
 
 
@@ -39,14 +39,14 @@ INSTRUCTION_SETS = (
 
 
 def check_platform() -> None:
-    """Raises NativeUnavailable unless this is Linux on x86-64."""
+    """Raises CpuBackendUnavailable unless this is Linux on x86-64."""
     system, machine = platform.system(), platform.machine()
     if system != "Linux" or machine != "x86_64":
-        raise NativeUnavailable(f"The native engine needs Linux on x86-64; on {system} {machine} PyTorch decodes, slower.")
+        raise CpuBackendUnavailable(f"The native engine needs Linux on x86-64; on {system} {machine} PyTorch decodes, slower.")
 
 
 def available(isa: Isa = "auto") -> list[InstructionSet]:
-    """What this processor runs, the fastest first: all of it, or the one that is asked for. Raises NativeUnavailable where
+    """What this processor runs, the fastest first: all of it, or the one that is asked for. Raises CpuBackendUnavailable where
     that is nothing."""
     check_platform()
     lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
@@ -55,10 +55,10 @@ def available(isa: Isa = "auto") -> list[InstructionSet]:
     found = [each for each in wanted if flags.issuperset(each.cpu_flags)]
     if not found:
         missing = [flag for flag in wanted[-1].cpu_flags if flag not in flags]
-        raise NativeUnavailable(f"The native engine needs a processor with {', '.join(missing)}; here PyTorch decodes.")
+        raise CpuBackendUnavailable(f"The native engine needs a processor with {', '.join(missing)}; here PyTorch decodes.")
     return found
 
 
 def check_cpu(isa: Isa = "auto") -> None:
-    """Raises NativeUnavailable unless the engine runs here, on any instruction set or the one that is asked for."""
+    """Raises CpuBackendUnavailable unless the engine runs here, on any instruction set or the one that is asked for."""
     available(isa)

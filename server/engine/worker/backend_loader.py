@@ -16,10 +16,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from model.analysis.types import AttentionMaps
-from model.backends.cpu.backend import NativeBackend, open_backend
+from model.backends.cpu.backend import CpuBackend, open_backend
 from model.backends.cpu.build import find
 from model.backends.cpu.engine import Precision
-from model.backends.cpu.isa import Isa, NativeUnavailable, check_cpu
+from model.backends.cpu.isa import CpuBackendUnavailable, Isa, check_cpu
 from model.backends.cpu.tensors import SafetensorFiles, weight_files
 from model.model_folder import ModelFolder, read_folder
 from server.engine.ipc.messages import AttentionJob
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from model.backends.torch.backend import TorchBackend
     from model.transformer import Transformer
 
-    Backend = NativeBackend | TorchBackend
+    Backend = CpuBackend | TorchBackend
 
 CPU_SLOTS, GPU_SLOTS = 64, 256
 _GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
@@ -91,7 +91,7 @@ def _cpu_dtype(isa: Isa) -> str:
     """int8 where the processor multiplies it fast; elsewhere float32 is faster and exact."""
     try:
         check_cpu(isa)
-    except NativeUnavailable:
+    except CpuBackendUnavailable:
         return "float32"
     return "int8"
 
@@ -118,7 +118,7 @@ def open_model(path: str, place: Place, options: WorkerOptions) -> Served:
     if library is not None:
         try:
             return open_native(folder, library, place)
-        except NativeUnavailable as unavailable:
+        except CpuBackendUnavailable as unavailable:
             reason = str(unavailable)
     elif reason is None:
         reason = COMPILING
@@ -135,13 +135,13 @@ def why_not_native(place: Place, options: WorkerOptions) -> str | None:
         return f"The native engine computes in int8 or float32, not in {place.dtype}."
     try:
         check_cpu(options.isa)
-    except NativeUnavailable as unavailable:
+    except CpuBackendUnavailable as unavailable:
         return str(unavailable)
     return None
 
 
 def open_native(folder: ModelFolder, library: Path, place: Place) -> Served:
-    """A model on the native engine. Raises NativeUnavailable for shapes it does not have, FolderError."""
+    """A model on the native engine. Raises CpuBackendUnavailable for shapes it does not have, FolderError."""
     begun = time.monotonic()
     precision: Precision = "int8" if place.dtype == "int8" else "float32"
     backend = open_backend(folder, library, slots=place.slots, threads=place.threads, precision=precision)
@@ -150,7 +150,7 @@ def open_native(folder: ModelFolder, library: Path, place: Place) -> Served:
 
 def look_inside(backend: Backend, job: AttentionJob) -> AttentionMaps:
     """Attention of a pair, from what decodes. Raises ValueError for what the model cannot read."""
-    if isinstance(backend, NativeBackend):
+    if isinstance(backend, CpuBackend):
         return backend.attention_maps(job.source, job.target, job.masked_heads, job.vectors_of)
     from model.backends.torch.attention_maps import attention_maps
 
@@ -159,7 +159,7 @@ def look_inside(backend: Backend, job: AttentionJob) -> AttentionMaps:
 
 def release(served: Served) -> None:
     """Give back what a backend holds beyond Python's memory."""
-    if isinstance(served.backend, NativeBackend):
+    if isinstance(served.backend, CpuBackend):
         served.backend.close()
 
 

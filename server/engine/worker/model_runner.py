@@ -13,9 +13,9 @@ from queue import SimpleQueue
 import numpy as np
 
 from model.analysis.types import HeadVectors
-from model.backends.cpu.backend import NativeBackend
+from model.backends.cpu.backend import CpuBackend
 from model.backends.cpu.build import build
-from model.backends.cpu.isa import NativeUnavailable
+from model.backends.cpu.isa import CpuBackendUnavailable
 from model.config import ModelConfig
 from model.model_folder import FolderError
 from model.search.base import Backend, Search, StepOutput, bursts, launches, new_search
@@ -294,7 +294,7 @@ class DeviceRunner:
         with self._one_build:
             try:
                 better = open_native(served.folder, build(isa=self._options.isa), self._place)
-            except (NativeUnavailable, FolderError, OSError) as reason:
+            except (CpuBackendUnavailable, FolderError, OSError) as reason:
                 text = str(reason)
                 self._outcomes.put(lambda: self._stay(served, text))
                 return
@@ -317,7 +317,7 @@ class DeviceRunner:
         details = {"threads": str(place.threads), "slots": str(place.slots)}
         for model, served in current.items():
             details[f"engine of {model}"] = served.engine
-            if isinstance(served.backend, NativeBackend):
+            if isinstance(served.backend, CpuBackend):
                 details["isa"] = served.backend.engine.isa
             if served.reason is not None:
                 details["reason"] = served.reason

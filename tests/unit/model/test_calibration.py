@@ -14,7 +14,7 @@ from model.backends.cpu.tensors import position_table
 from model.calibration import for_int8
 from model.quantization import quantize
 from model.transformer import DecoderLayer, Transformer
-from tests.support.cpu_models import VARIANTS, native, needs_native, sentences, tiny
+from tests.support.cpu_models import VARIANTS, cpu_backend, needs_cpu_backend, sentences, tiny
 
 
 def tensors_of(transformer: Transformer) -> dict[str, Any]:
@@ -72,10 +72,10 @@ def test_the_constant_is_not_rounded(variant: str, monkeypatch: pytest.MonkeyPat
     assert (calibrated - exact).square().mean() < 0.1 * (plain - exact).square().mean()
 
 
-@needs_native
+@needs_cpu_backend
 def test_both_engines_use_the_same_biases() -> None:
     transformer = with_a_large_constant()
-    small, engine = quantize(transformer), native(transformer, "int8")
+    small, engine = quantize(transformer), cpu_backend(transformer, "int8")
     source = sentences(transformer.config, (9,))
     engine.prefill(source, [0])
     output = engine.step([0], [2], 200, [-1])

@@ -12,7 +12,7 @@ from benchmarks.engine import __main__ as engine
 from benchmarks.engine.contestants import Spec
 from benchmarks.engine.isolated import ContestantFailed, Isolated
 from benchmarks.engine.random_model import random_sources, write_random_model
-from model.backends.cpu.isa import NativeUnavailable, check_cpu
+from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
 
 
 def usable() -> list[str]:
@@ -20,7 +20,7 @@ def usable() -> list[str]:
     kinds = ["attentive-torch:float32", "ctranslate2:float32", "huggingface:float32"]
     try:
         check_cpu()
-    except NativeUnavailable:
+    except CpuBackendUnavailable:
         return kinds
     return ["attentive-native:float32", *kinds]
 
@@ -60,7 +60,7 @@ def test_an_engine_that_cannot_load_says_why(weights: Path, tmp_path: Path) -> N
 def test_all_engines_keep_to_an_instruction_set(weights: Path, development: Path, tmp_path: Path) -> None:
     try:
         check_cpu("avx2")
-    except NativeUnavailable as unavailable:
+    except CpuBackendUnavailable as unavailable:
         pytest.skip(str(unavailable))
     output, before = tmp_path / "engine.json", dict(os.environ)
     command = ["--model", str(weights), "--data", str(development), "--sets", "small", "--batches", "2", "--beams", "1"]

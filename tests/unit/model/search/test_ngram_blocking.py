@@ -10,7 +10,7 @@ import pytest
 from model.search.base import Backend, translate
 from model.search.ngram_blocking import banned, ends_in_loop, longest_loop
 from model.search.options import DecodingOptions, Hypothesis
-from tests.support.cpu_models import PRECISIONS, eager, native, needs_native, sentences, tiny
+from tests.support.cpu_models import PRECISIONS, cpu_backend, eager, needs_cpu_backend, sentences, tiny
 from tests.support.random_models import decode, random_ids, random_model
 
 
@@ -108,7 +108,7 @@ def run(backend: Backend, sources: list[list[int]], options: DecodingOptions, co
     return [listed[0].tokens for listed in found]
 
 
-@needs_native
+@needs_cpu_backend
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("beam", [1, 3])
 def test_neighbours_and_bursts_change_nothing(precision: Any, beam: int) -> None:
@@ -118,10 +118,10 @@ def test_neighbours_and_bursts_change_nothing(precision: Any, beam: int) -> None
     for options in (
         DecodingOptions(beam_size=beam, loop_guard=True), DecodingOptions(beam_size=beam, no_repeat_ngram_size=2),
     ):  # fmt: skip
-        together = run(native(transformer, precision, slots=16), sources, options, config)
-        backend = native(transformer, precision, slots=beam)
+        together = run(cpu_backend(transformer, precision, slots=16), sources, options, config)
+        backend = cpu_backend(transformer, precision, slots=beam)
         assert [run(backend, [source], options, config)[0] for source in sources] == together
-        plain = run(native(transformer, precision), sources, dataclasses.replace(options, loop_guard=False), config)
+        plain = run(cpu_backend(transformer, precision), sources, dataclasses.replace(options, loop_guard=False), config)
         if options.loop_guard:
             assert any(longest_loop(tokens) for tokens in plain)
         if precision == "float32":

@@ -7,19 +7,19 @@ import pytest
 
 from model.analysis.types import Head, HeadMask
 from model.backends.cpu.attention_capture import Watch
-from model.backends.cpu.backend import NativeBackend
-from model.backends.cpu.bindings import NativeError
+from model.backends.cpu.backend import CpuBackend
+from model.backends.cpu.bindings import CpuBackendError
 from model.backends.cpu.engine import Precision
 from model.backends.torch.attention_maps import attention_maps
 from model.search.base import translate
 from model.search.options import DecodingOptions
-from tests.support.cpu_models import PRECISIONS, VARIANTS, eager, native, needs_native, sentences, tiny
+from tests.support.cpu_models import PRECISIONS, VARIANTS, cpu_backend, eager, needs_cpu_backend, sentences, tiny
 
-pytestmark = needs_native
+pytestmark = needs_cpu_backend
 
 
 def decoded(
-    backend: NativeBackend, source: list[int], target: list[int], slot: int, masked: HeadMask = ()
+    backend: CpuBackend, source: list[int], target: list[int], slot: int, masked: HeadMask = ()
 ) -> tuple[Watch, list[float]]:
     """Attention weights and scores of the target, collected step by step from an incremental decode."""
     config = backend.engine.config
@@ -36,7 +36,7 @@ def decoded(
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_maps_are_those_of_the_incremental_decode(variant: str, precision: Precision) -> None:
     transformer = tiny(**VARIANTS[variant])
-    backend = native(transformer, precision)
+    backend = cpu_backend(transformer, precision)
     config = transformer.config
     for length, written in ((17, 33), (1, 0), (64, 15), (50, 63)):
         [source] = sentences(config, (length,))
@@ -54,7 +54,7 @@ def test_maps_are_those_of_the_incremental_decode(variant: str, precision: Preci
 def test_maps_are_those_of_the_translation_that_was_served(precision: Precision, beam_size: int) -> None:
     transformer = tiny()
     config = transformer.config
-    backend = native(transformer, precision)
+    backend = cpu_backend(transformer, precision)
     sources = sentences(config, (12, 30, 5))
     options = DecodingOptions(beam_size=beam_size, max_length=20)
     bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
@@ -73,7 +73,7 @@ def test_maps_are_those_of_the_translation_that_was_served(precision: Precision,
 def test_maps_are_those_of_torch(variant: str, precision: Precision, tolerance: float) -> None:
     """int8: torch keeps keys and values in float32, the engine in int8."""
     transformer = tiny(**VARIANTS[variant])
-    backend = native(transformer, precision)
+    backend = cpu_backend(transformer, precision)
     config = transformer.config
     [source], [target] = sentences(config, (21,)), sentences(config.replace(source_vocab_size=None), (30,))
     for head in (None, ("cross", 0, 0), ("decoder", config.decoder_layers - 1, 0), ("encoder", 0, config.heads - 1)):
@@ -94,7 +94,7 @@ def test_maps_are_those_of_torch(variant: str, precision: Precision, tolerance: 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("int8", 0.02)])
 def test_maps_with_heads_switched_off_are_those_of_decoding_without_them(precision: Precision, tolerance: float) -> None:
     transformer = tiny(heads=4)
-    backend, other = native(transformer, precision), eager(transformer, precision).transformer
+    backend, other = cpu_backend(transformer, precision), eager(transformer, precision).transformer
     [source], [target] = sentences(transformer.config, (23,)), sentences(transformer.config, (30,))
     plain = backend.attention_maps(source, target)
     for masked in ((("cross", 1, 2),), (("decoder", 0, 0), ("decoder", 1, 3)), (("encoder", 1, 1), ("cross", 0, 0))):
@@ -112,7 +112,7 @@ def test_maps_with_heads_switched_off_are_those_of_decoding_without_them(precisi
 @pytest.mark.parametrize("head", [("cross", 1, 1), ("encoder", 1, 0), ("decoder", 0, 1)])
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_the_vectors_of_a_head_give_its_weights(precision: Precision, head: Head) -> None:
-    backend = native(tiny(), precision)
+    backend = cpu_backend(tiny(), precision)
     [source], [target] = sentences(backend.engine.config, (19,)), sentences(backend.engine.config, (18,))
     maps = backend.attention_maps(source, target, (), head)
     assert maps.vectors is not None
@@ -128,9 +128,9 @@ def test_the_vectors_of_a_head_give_its_weights(precision: Precision, head: Head
 def test_a_look_depends_on_no_thread_and_disturbs_nobody(precision: Precision) -> None:
     transformer = tiny(vocab_size=333)
     [source], [target] = sentences(transformer.config, (33,)), sentences(transformer.config, (40,))
-    alone = native(transformer, precision)
+    alone = cpu_backend(transformer, precision)
     expected, rest = alone.attention_maps(source, target), decoded(alone, source, target, slot=0)[1]
-    busy = native(transformer, precision, threads=3)
+    busy = cpu_backend(transformer, precision, threads=3)
     busy.prefill([source, target], [0, 15])
     for place, token in enumerate([2, *target]):
         found = busy.attention_maps(source, target)
@@ -144,7 +144,7 @@ def test_a_look_depends_on_no_thread_and_disturbs_nobody(precision: Precision) -
 
 def test_what_cannot_be_looked_at_is_refused() -> None:
     transformer = tiny()
-    backend = native(transformer, "int8")
+    backend = cpu_backend(transformer, "int8")
     for source, target in (([], [5]), ([200], [5]), ([-1], [5]), ([5], [200]), ([5], [5] * 64), ([5] * 65, [5])):
         with pytest.raises(ValueError, match=r"The (source|target)"):
             backend.attention_maps(source, target)
@@ -159,15 +159,15 @@ def test_what_cannot_be_looked_at_is_refused() -> None:
         engine.look([5], [2], 1, [3], Watch(config, 2, 1))
     with pytest.raises(ValueError, match="another shape"):
         engine.look([5], [2], 1, [3], Watch(config.replace(heads=4), 1, 1))
-    with pytest.raises(NativeError, match="vocabulary"):
+    with pytest.raises(CpuBackendError, match="vocabulary"):
         engine.look([200], [2], 1, [3], Watch(config, 1, 1))
-    with pytest.raises(NativeError, match="vocabulary"):
+    with pytest.raises(CpuBackendError, match="vocabulary"):
         engine.look([5], [-2], 1, [3], Watch(config, 1, 1))
-    with pytest.raises(NativeError, match="outside the model's"):
+    with pytest.raises(CpuBackendError, match="outside the model's"):
         engine.look([5], [2] * 65, 1, [3] * 65, Watch(config, 1, 65))
     backend.prefill([[5, 6]], [0])
     for watch in (Watch(config, 3, 4), Watch(config, 2, 0)):
-        with pytest.raises(NativeError, match="watched step"):
+        with pytest.raises(CpuBackendError, match="watched step"):
             engine.step([0], [2], 1, [-1], watch)
     backend.free([0])
     assert engine.pages_used == 0

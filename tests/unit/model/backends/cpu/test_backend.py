@@ -10,24 +10,24 @@ import torch
 from safetensors.torch import save_file
 
 from model.backends.cpu.backend import open_backend
-from model.backends.cpu.bindings import NativeError
+from model.backends.cpu.bindings import CpuBackendError
 from model.backends.cpu.engine import Precision
-from model.backends.cpu.isa import NativeUnavailable
+from model.backends.cpu.isa import CpuBackendUnavailable
 from model.backends.cpu.tensors import SafetensorFiles, position_table, weight_files
 from model.backends.cpu.weights import unsupported
 from model.checkpoint import save_model
 from model.config import ModelConfig
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
-from tests.support.cpu_models import LIBRARY, PRECISIONS, decode, eager, native, needs_native, sentences, tiny
+from tests.support.cpu_models import LIBRARY, PRECISIONS, cpu_backend, decode, eager, needs_cpu_backend, sentences, tiny
 
 
-@needs_native
+@needs_cpu_backend
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_rows_with_heads_switched_off_decode_among_the_others(precision: Precision) -> None:
     transformer = tiny()
     sources = sentences(transformer.config, (7, 12, 9))
     masks = ((), (("cross", 1, 0), ("encoder", 0, 1), ("decoder", 0, 1)), ())
-    backend, reference = native(transformer, precision, threads=2), eager(transformer, precision)
+    backend, reference = cpu_backend(transformer, precision, threads=2), eager(transformer, precision)
     for each in (backend, reference):
         each.prefill(sources, [2, 0, 1], masks)
     for _ in range(3):
@@ -46,55 +46,55 @@ def test_rows_with_heads_switched_off_decode_among_the_others(precision: Precisi
     assert backend.engine.pages_used == 0
 
 
-@needs_native
+@needs_cpu_backend
 def test_heads_that_are_not_there_and_masks_of_other_rows_are_refused() -> None:
-    backend = native(tiny(), "int8")
+    backend = cpu_backend(tiny(), "int8")
     for masks in ([(("cross", 0, 2),)], [(("encoder", -1, 0),)], [(("cross", 0, 0),), ()]):
         with pytest.raises(ValueError, match=r"no \w+ head|masks for"):
             backend.prefill([[5]], [0], masks)
     assert backend.engine.pages_used == 0
 
 
-@needs_native
+@needs_cpu_backend
 def test_bad_calls_are_refused_before_they_reach_memory() -> None:
     transformer = tiny()
-    engine = native(transformer, "int8", slots=2).engine
+    engine = cpu_backend(transformer, "int8", slots=2).engine
     good = [5, 6, 7]
     starts = (([good], [2]), ([good], [-1]), ([[]], [0]), ([[5] * 65], [0]), ([good, good], [0]), ([good, good], [1, 1]))
     for sources, slots in starts:
         with pytest.raises(ValueError, match=r"[Ss]lot|source"):
             engine.prefill(sources, slots)
     for token in (200, -1):
-        with pytest.raises(NativeError, match="vocabulary"):
+        with pytest.raises(CpuBackendError, match="vocabulary"):
             engine.prefill([[token]], [0])
     with pytest.raises(ValueError, match="32-bit"):
         engine.prefill([[2**40]], [0])
-    with pytest.raises(NativeError, match="no sentence"):
+    with pytest.raises(CpuBackendError, match="no sentence"):
         engine.step([0], [2], 1, [-1])
     engine.prefill([good], [0])
     steps = (([0], [2], 0, [-1]), ([0], [2], 201, [-1]), ([0], [2, 3], 1, [-1]), ([0], [2], 1, [200]), ([3], [2], 1, [-1]))
     for arguments in steps:
         with pytest.raises(ValueError, match=r"candidates|equally|vocabulary|Slots"):
             engine.step(*arguments)
-    with pytest.raises(NativeError, match="vocabulary"):
+    with pytest.raises(CpuBackendError, match="vocabulary"):
         engine.step([0], [200], 1, [-1])
-    with pytest.raises(NativeError, match="twice"):
+    with pytest.raises(CpuBackendError, match="twice"):
         engine.step([0, 0], [2, 2], 1, [-1, -1])
     with pytest.raises(ValueError, match="distinct"):
         engine.reorder([1, 1], [0, 0])
     for _ in range(64):
         engine.step([0], [5], 1, [-1])
-    with pytest.raises(NativeError, match="full"):
+    with pytest.raises(CpuBackendError, match="full"):
         engine.step([0], [5], 1, [-1])
     engine.close()
-    with pytest.raises(NativeError, match="closed"):
+    with pytest.raises(CpuBackendError, match="closed"):
         engine.free([0])
 
 
-@needs_native
+@needs_cpu_backend
 def test_keys_and_values_grow_by_need_and_are_used_again() -> None:
     transformer = tiny()
-    backend = native(transformer, "int8")
+    backend = cpu_backend(transformer, "int8")
     assert backend.engine.bytes[1] == 0
     source, target = sentences(transformer.config, (40, 20))
     decode(backend, [source], [0], [target])
@@ -129,7 +129,7 @@ def _folder(path: Path, config: ModelConfig) -> ModelFolder:
     )  # fmt: skip
 
 
-@needs_native
+@needs_cpu_backend
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
 def test_a_folder_opens_without_torch_as_it_does_with_it(tmp_path: Path, dtype: torch.dtype) -> None:
     assert LIBRARY is not None
@@ -139,12 +139,12 @@ def test_a_folder_opens_without_torch_as_it_does_with_it(tmp_path: Path, dtype: 
     opened = open_backend(folder, LIBRARY, slots=16, threads=1, precision="float32")
     sources, targets = sentences(transformer.config, (9, 4)), sentences(transformer.config, (5, 5))
     ours = decode(opened, sources, [0, 1], targets)
-    theirs = decode(native(transformer, "float32"), sources, [0, 1], targets)
+    theirs = decode(cpu_backend(transformer, "float32"), sources, [0, 1], targets)
     assert all(np.array_equal(our.scores, their.scores) for our, their in zip(ours, theirs, strict=True))
     opened.close()
 
 
-@needs_native
+@needs_cpu_backend
 def test_broken_folders_are_named(tmp_path: Path) -> None:
     assert LIBRARY is not None
     transformer = tiny()
@@ -154,13 +154,13 @@ def test_broken_folders_are_named(tmp_path: Path) -> None:
     save_file({"embedding.weight": torch.zeros(200, 64)}, tmp_path / "model.safetensors")
     with pytest.raises(FolderError, match="lack the tensor"):
         open_backend(folder, LIBRARY, slots=1, threads=1, precision="int8")
-    with pytest.raises(NativeUnavailable, match="alibi"):
+    with pytest.raises(CpuBackendUnavailable, match="alibi"):
         alibi = _folder(tmp_path, transformer.config.replace(positions="alibi"))
         open_backend(alibi, LIBRARY, slots=1, threads=1, precision="int8")
     state = {name: tensor.clone() for name, tensor in transformer.state_dict().items()}
     state["encoder.0.feed_forward.inner.weight"] = torch.zeros(96, 32)
     save_file(state, tmp_path / "model.safetensors")
-    with pytest.raises((FolderError, NativeError), match="shape"):
+    with pytest.raises((FolderError, CpuBackendError), match="shape"):
         open_backend(folder, LIBRARY, slots=1, threads=1, precision="int8")
     for content in (b"", b"\xff" * 64, (20).to_bytes(8, "little") + b'{"a": {"dtype": 1}}'):
         (tmp_path / "model.safetensors").write_bytes(content)

@@ -12,8 +12,8 @@ from model.backends.cpu import build as module
 from model.backends.cpu import isa as processor
 from model.backends.cpu.__main__ import main
 from model.backends.cpu.build import build, build_ahead, find, library_name
-from model.backends.cpu.isa import INSTRUCTION_SETS, NativeUnavailable, available, check_cpu
-from tests.support.cpu_models import LIBRARY, needs_native
+from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, available, check_cpu
+from tests.support.cpu_models import LIBRARY, needs_cpu_backend
 
 BEST, _, LEAST = INSTRUCTION_SETS
 FLAGS = "flags\t\t: fpu {}\n"
@@ -78,11 +78,11 @@ def test_the_best_instruction_set_comes_first(cpu: Path, flags: str, names: list
 
 def test_a_processor_without_the_instructions_is_refused(cpu: Path, sources: Path) -> None:
     cpu.write_text(FLAGS.format("sse4_2 avx"))
-    with pytest.raises(NativeUnavailable, match=r"needs a processor with avx2, fma; here PyTorch decodes"):
+    with pytest.raises(CpuBackendUnavailable, match=r"needs a processor with avx2, fma; here PyTorch decodes"):
         check_cpu()
     cpu.write_text(FLAGS.format("avx2 fma"))
     check_cpu()
-    with pytest.raises(NativeUnavailable, match="avx512f"):
+    with pytest.raises(CpuBackendUnavailable, match="avx512f"):
         build(isa="avx512")
     assert find(isa="avx512") is None
 
@@ -94,7 +94,7 @@ def test_another_machine_is_told_that_pytorch_decodes(
     monkeypatch.setattr(processor.platform, "system", lambda: system)
     monkeypatch.setattr(processor.platform, "machine", lambda: machine)
     sentence = f"needs Linux on x86-64; on {system} {machine} PyTorch decodes"
-    with pytest.raises(NativeUnavailable, match=sentence):
+    with pytest.raises(CpuBackendUnavailable, match=sentence):
         check_cpu()
     assert find() is None
     monkeypatch.setattr(sys, "argv", ["model.backends.cpu", "build"])
@@ -120,30 +120,30 @@ def test_ahead_of_time_all_that_compile_are_built_whatever_runs_here(
     cpu.write_text(FLAGS.format(" ".join(BEST.cpu_flags)))
     monkeypatch.setattr(module, "COMPILERS", ())
     assert build(target).name == library_name(BEST)
-    with pytest.raises(NativeUnavailable, match="compiler"):
+    with pytest.raises(CpuBackendUnavailable, match="compiler"):
         build_ahead(target, "avxvnni")
 
 
 def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "COMPILERS", ("no-such-compiler",))
-    with pytest.raises(NativeUnavailable, match="compiler"):
+    with pytest.raises(CpuBackendUnavailable, match="compiler"):
         build(tmp_path)
 
 
 def test_sources_that_do_not_compile_leave_nothing_behind(cpu: Path, sources: Path, tmp_path: Path) -> None:
     (sources / "engine.cpp").write_text("this is not C++")
-    with pytest.raises(NativeUnavailable):
+    with pytest.raises(CpuBackendUnavailable):
         build(tmp_path / "target", "avx2")
     assert not any((tmp_path / "target").glob("*"))
 
 
 def test_a_folder_that_cannot_be_written_is_named(cpu: Path, sources: Path, compiler: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(NativeUnavailable, match="could not be written"):
+    with pytest.raises(CpuBackendUnavailable, match="could not be written"):
         build(tmp_path / "file" / "below")
 
 
-@needs_native
+@needs_cpu_backend
 def test_what_was_built_is_found_and_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COMPILERS", ())
     assert build() == LIBRARY

@@ -12,15 +12,15 @@ from tests.support.cpu_models import (
     PRECISIONS,
     VARIANTS,
     check_200_alone_together_and_shuffled,
+    cpu_backend,
     decode,
     eager,
-    native,
-    needs_native,
+    needs_cpu_backend,
     sentences,
     tiny,
 )
 
-pytestmark = needs_native
+pytestmark = needs_cpu_backend
 
 TOLERANCE = {"float32": 1e-4, "int8": 0.2}
 """int8: torch keeps keys and values in float32, the engine in int8, and a rounding may tip either way."""
@@ -32,7 +32,7 @@ def test_it_agrees_with_torch_for_every_shape(variant: str, precision: Precision
     transformer = tiny(**VARIANTS[variant])
     config = transformer.config
     sources, targets = sentences(config, (3, 17, 40, 1)), sentences(config.replace(source_vocab_size=None), (20,) * 4)
-    ours = decode(native(transformer, precision), sources, [5, 0, 3, 7], targets)
+    ours = decode(cpu_backend(transformer, precision), sources, [5, 0, 3, 7], targets)
     theirs = decode(eager(transformer, precision), sources, [5, 0, 3, 7], targets, candidates=config.vocab_size)
     for our, their in zip(ours, theirs, strict=True):
         everything = np.empty_like(their.scores)
@@ -47,10 +47,10 @@ def test_a_row_depends_on_no_neighbour_slot_or_thread(precision: Precision, thre
     transformer = tiny(vocab_size=333)
     sources = sentences(transformer.config, (9, 1, 33, 16, 17, 40, 5, 2, 64, 12, 30, 8, 7))
     targets = sentences(transformer.config, (35,) * len(sources))
-    alone = native(transformer, precision)
+    alone = cpu_backend(transformer, precision)
     expected = [decode(alone, [source], [0], [target]) for source, target in zip(sources, targets, strict=True)]
     order = np.random.default_rng(1).permutation(len(sources)).tolist()
-    together = native(transformer, precision, threads=threads)
+    together = cpu_backend(transformer, precision, threads=threads)
     slots = np.random.default_rng(2).permutation(16)[: len(sources)].tolist()
     outputs = decode(together, [sources[i] for i in order], slots, [targets[i] for i in order])
     for step, output in enumerate(outputs):
@@ -69,7 +69,7 @@ def test_rows_may_join_and_leave_at_any_step(precision: Precision) -> None:
     transformer = tiny()
     first, second = sentences(transformer.config, (20, 11))
     target = sentences(transformer.config, (30,))[0]
-    backend = native(transformer, precision)
+    backend = cpu_backend(transformer, precision)
     expected = decode(backend, [second], [4], [target])
     backend.prefill([first], [1])
     backend.step([1], [2], 1, [-1])
@@ -87,7 +87,7 @@ def test_beams_are_those_of_torch(precision: Precision, threads: int) -> None:
     config = transformer.config
     options = DecodingOptions(beam_size=4, hypotheses=4, max_length=40)
     bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
-    backend = native(transformer, precision, threads=threads)
+    backend = cpu_backend(transformer, precision, threads=threads)
     ours = translate(backend, sources, options, **bounds)
     theirs = translate(eager(transformer, precision), sources, options, **bounds)
     assert backend.engine.pages_used == 0
@@ -101,7 +101,7 @@ def test_beams_are_those_of_torch(precision: Precision, threads: int) -> None:
 def test_a_beam_continues_bit_for_bit_from_what_it_came_from(precision: Precision) -> None:
     transformer = tiny()
     source, target = sentences(transformer.config, (20, 40))
-    backend = native(transformer, precision)
+    backend = cpu_backend(transformer, precision)
     expected = decode(backend, [source], [0], [target])
     random = np.random.default_rng(5)
     backend.prefill([source], [0])
@@ -127,7 +127,7 @@ def test_a_burst_is_its_steps(precision: Precision) -> None:
     transformer.embedding.weight.data[3] *= 3  # so that some rows end
     sources = sentences(transformer.config, tuple(range(2, 14)))
     slots = list(range(12))
-    backend = native(transformer, precision)
+    backend = cpu_backend(transformer, precision)
     backend.prefill(sources, slots)
     tokens, stepped = [2] * 12, []
     for _ in range(9):
@@ -153,7 +153,7 @@ def test_greedy_search_on_bursts_is_greedy_search_on_steps(length: int) -> None:
     sources = sentences(config, (5, 30, 18, 2, 9))
     bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
     options = DecodingOptions(max_length=length)
-    ours = translate(native(transformer, "float32", slots=3), sources, options, **bounds)
+    ours = translate(cpu_backend(transformer, "float32", slots=3), sources, options, **bounds)
     theirs = translate(eager(transformer, "float32", slots=3), sources, options, **bounds)
     assert [found[0].tokens for found in ours] == [found[0].tokens for found in theirs]
     assert [found[0].finish_reason for found in ours] == [found[0].finish_reason for found in theirs]
@@ -162,11 +162,11 @@ def test_greedy_search_on_bursts_is_greedy_search_on_steps(length: int) -> None:
 def test_forced_tokens_come_first_with_their_own_score() -> None:
     transformer = tiny()
     sources = sentences(transformer.config, (5, 6))
-    for backend in (native(transformer, "float32"), eager(transformer, "float32")):
+    for backend in (cpu_backend(transformer, "float32"), eager(transformer, "float32")):
         backend.prefill(sources, [0, 1])
         output = backend.step([0, 1], [2, 2], 3, [150, -1])
         assert output.ids[0, 0] == 150
-        everything = native(transformer, "float32")
+        everything = cpu_backend(transformer, "float32")
         everything.prefill(sources, [0, 1])
         free = everything.step([0, 1], [2, 2], 200, [-1, -1])
         assert abs(free.scores[0][free.ids[0] == 150] - output.scores[0, 0]) < 1e-4
@@ -176,7 +176,7 @@ def test_forced_tokens_come_first_with_their_own_score() -> None:
 
 def test_log_probabilities_sum_to_one_and_are_ordered() -> None:
     transformer = tiny(vocab_size=67)
-    backend = native(transformer, "int8")
+    backend = cpu_backend(transformer, "int8")
     backend.prefill(sentences(transformer.config, (4,)), [0])
     output = backend.step([0], [2], 67, [-1])
     assert sorted(output.ids[0].tolist()) == list(range(67))
@@ -188,6 +188,6 @@ def test_equal_logits_are_ordered_by_id() -> None:
     transformer = tiny(tied_embeddings=False, vocab_size=150)
     transformer.projection.weight.data.zero_()
     for threads in (1, 3):
-        backend = native(transformer, "float32", threads=threads)
+        backend = cpu_backend(transformer, "float32", threads=threads)
         backend.prefill(sentences(transformer.config, (4,)), [0])
         assert backend.step([0], [2], 9, [-1]).ids[0].tolist() == list(range(9))

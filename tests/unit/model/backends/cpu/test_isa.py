@@ -9,15 +9,15 @@ import pytest
 
 from model.backends.cpu.build import build
 from model.backends.cpu.engine import Precision
-from model.backends.cpu.isa import INSTRUCTION_SETS, Isa, NativeUnavailable
-from tests.support import cpu_models as native_models
+from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, Isa
+from tests.support import cpu_models
 from tests.support.cpu_models import (
     PRECISIONS,
     VARIANTS,
     check_200_alone_together_and_shuffled,
+    cpu_backend,
     decode,
     eager,
-    native,
     sentences,
     tiny,
 )
@@ -30,9 +30,9 @@ def use(monkeypatch: pytest.MonkeyPatch, isa: Isa) -> None:
     """Native backends of this test run on `isa`; the test is skipped where the processor or the compiler lacks it."""
     try:
         library: Path = build(isa=isa)
-    except NativeUnavailable as unavailable:
+    except CpuBackendUnavailable as unavailable:
         pytest.skip(str(unavailable))
-    monkeypatch.setattr(native_models, "LIBRARY", library)
+    monkeypatch.setattr(cpu_models, "LIBRARY", library)
 
 
 @pytest.mark.parametrize("isa", OTHERS)
@@ -48,7 +48,7 @@ def test_instruction_sets_agree_bit_for_bit(
     outputs = []
     for each in (LEAST, isa):
         use(monkeypatch, each)
-        backend = native(transformer, precision)
+        backend = cpu_backend(transformer, precision)
         assert backend.engine.isa == each
         outputs.append(decode(backend, sources, slots, targets))
     for ours, theirs in zip(*outputs, strict=True):
@@ -65,7 +65,7 @@ def test_a_look_inside_is_the_same_on_every_instruction_set(
     looks = []
     for each in (LEAST, isa):
         use(monkeypatch, each)
-        looks.append(native(tiny(), precision).attention_maps(source, target, (("cross", 1, 0),)))
+        looks.append(cpu_backend(tiny(), precision).attention_maps(source, target, (("cross", 1, 0),)))
     for part in ("encoder", "decoder", "cross", "token_scores", "candidate_ids", "candidate_scores"):
         ours, theirs = (getattr(look, part) for look in looks)
         assert np.array_equal(ours, theirs)
@@ -76,7 +76,7 @@ def test_avx2_agrees_with_torch(monkeypatch: pytest.MonkeyPatch, precision: Prec
     use(monkeypatch, LEAST)
     transformer = tiny()
     sources, targets = sentences(transformer.config, (3, 17, 40, 1)), sentences(transformer.config, (20,) * 4)
-    ours = decode(native(transformer, precision), sources, [5, 0, 3, 7], targets)
+    ours = decode(cpu_backend(transformer, precision), sources, [5, 0, 3, 7], targets)
     theirs = decode(eager(transformer, precision), sources, [5, 0, 3, 7], targets)
     tolerance = 1e-4 if precision == "float32" else 0.2  # as in test_native.py
     for our, their in zip(ours, theirs, strict=True):
@@ -91,7 +91,7 @@ def test_integer_sums_are_exact_where_bytes_would_saturate(monkeypatch: pytest.M
         layer.feed_forward.inner.bias.data.fill_(1.0)
     use(monkeypatch, LEAST)
     source, target = sentences(transformer.config, (9, 6))
-    ours = decode(native(transformer, "int8"), [source], [0], [target])
+    ours = decode(cpu_backend(transformer, "int8"), [source], [0], [target])
     theirs = decode(eager(transformer, "int8"), [source], [0], [target])
     for our, their in zip(ours, theirs, strict=True):
         assert np.abs(our.scores - their.scores).max() < 0.2

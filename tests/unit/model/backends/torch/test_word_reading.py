@@ -10,28 +10,28 @@ from model.analysis.pair_alignment import WordedSentence
 from model.backends.torch.backend import pad_ids
 from model.backends.torch.word_reading import read_words
 from model.quantization import quantize
-from tests.support.cpu_models import PRECISIONS, VARIANTS, native, needs_native, tiny
+from tests.support.cpu_models import PRECISIONS, VARIANTS, cpu_backend, needs_cpu_backend, tiny
 
 SENTENCE = WordedSentence((9, 5, 6, 7, 8, 3), ((1, 2), (2, 5)))
 WANTED = (11, 60, 11, 5)
 
 
-@needs_native
+@needs_cpu_backend
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_the_native_engine_reads_as_torch_does(variant: str, precision: str) -> None:
     transformer = tiny(**VARIANTS[variant])
-    backend = native(transformer, precision, threads=2)
+    backend = cpu_backend(transformer, precision, threads=2)
     same = transformer if precision == "float32" else quantize(transformer)
     expected, found = read_words(same, SENTENCE, WANTED), backend.read_words(SENTENCE, WANTED)
     np.testing.assert_allclose(found.states, expected.states, atol=1e-4)
     np.testing.assert_allclose(found.beginnings, expected.beginnings, atol=1e-4 if precision == "float32" else 0.2)
 
 
-@needs_native
+@needs_cpu_backend
 def test_reading_words_changes_no_slot_and_keeps_no_memory() -> None:
     transformer = tiny()
-    read, undisturbed = native(transformer, "int8"), native(transformer, "int8")
+    read, undisturbed = cpu_backend(transformer, "int8"), cpu_backend(transformer, "int8")
     steps = []
     for backend in (read, undisturbed):
         backend.prefill([(5, 6, 3)], [0])

@@ -15,7 +15,7 @@ import torch
 
 from model.backends.cpu import isa as processor
 from model.backends.cpu.build import build, find
-from model.backends.cpu.isa import Isa, NativeUnavailable
+from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
 from model.config import ModelConfig
@@ -69,7 +69,7 @@ class Script(Pipes):
 def library() -> Path:
     try:
         return build()
-    except NativeUnavailable as unavailable:
+    except CpuBackendUnavailable as unavailable:
         pytest.skip(str(unavailable))
 
 
@@ -144,7 +144,7 @@ def test_where_it_cannot_be_compiled_it_stays_and_says_why(tmp_path: Path, monke
     folder = save(tmp_path / "tiny")
 
     def refuse(isa: Isa) -> Path:
-        raise NativeUnavailable("There is no compiler.")
+        raise CpuBackendUnavailable("There is no compiler.")
 
     monkeypatch.setattr(engines, "find", lambda isa: None)
     monkeypatch.setattr(engines, "check_cpu", lambda isa: None)
@@ -196,7 +196,7 @@ def test_the_instruction_set_that_was_asked_for_decodes(tmp_path: Path) -> None:
     options = dataclasses.replace(OPTIONS, isa="avx2")
     try:
         build(isa="avx2")
-    except NativeUnavailable as unavailable:
+    except CpuBackendUnavailable as unavailable:
         pytest.skip(str(unavailable))
     device = DeviceRunner(options, 0)
     device.load("tiny", str(folder.path))
@@ -224,7 +224,7 @@ def test_threads_keep_to_the_quota_of_a_container(tmp_path: Path) -> None:
 
 def test_int8_is_chosen_only_where_it_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(isa: Isa) -> None:
-        raise NativeUnavailable("Too old.")
+        raise CpuBackendUnavailable("Too old.")
 
     for check, dtype in ((lambda isa: None, "int8"), (refuse, "float32")):
         monkeypatch.setattr(engines, "check_cpu", check)

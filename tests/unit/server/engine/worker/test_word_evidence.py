@@ -8,17 +8,17 @@ import pytest
 from model.analysis.pair_alignment import WordedSentence
 from model.backends.torch.backend import TorchBackend
 from server.engine.worker.word_evidence import evidence
-from tests.support.cpu_models import native, needs_native, tiny
+from tests.support.cpu_models import cpu_backend, needs_cpu_backend, tiny
 
 FIRST = WordedSentence((9, 5, 6, 7, 3), ((1, 2), (2, 4)))
 SECOND = WordedSentence((8, 11, 12, 13, 3), ((1, 2), (2, 3), (3, 4)))
 
 
-@needs_native
+@needs_cpu_backend
 def test_the_native_engine_knows_what_torch_knows() -> None:
     transformer = tiny()
     expected = evidence(TorchBackend(transformer, 4), FIRST, SECOND)
-    found = evidence(native(transformer, "float32"), FIRST, SECOND)
+    found = evidence(cpu_backend(transformer, "float32"), FIRST, SECOND)
     for name in ("similarity", "forward", "backward"):
         assert getattr(expected, name).shape == (2, 3)
         np.testing.assert_allclose(getattr(found, name), getattr(expected, name), atol=1e-4)
