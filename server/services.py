@@ -13,6 +13,7 @@ from server.config import Settings
 from server.documents.jobs import FileJobs
 from server.documents.service import Documents
 from server.documents.store import FileStore
+from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
 from server.engine.client.supervisor import Supervisor, WorkerOptions
 from server.errors import SettingsError
 from server.history.memory import History
@@ -23,9 +24,7 @@ from server.inspection.inspector import Inspector
 from server.observability.metrics import Metrics, StateCollector
 from server.text.language_id import Detector
 from server.translation.catalog import Catalog, ServedModel
-from server.translation.markup_alignment import ALIGNMENTS_AT_ONCE
 from server.translation.model_discovery import find_models
-from server.translation.model_pool import ModelPool
 from server.translation.translator import Translator
 from server.version import server_version
 
@@ -55,16 +54,15 @@ class Services:
         if catalog is None:
             models, self.model_errors = find_models(settings.weights)
             catalog = Catalog(models)
-        self.engine = engine or Supervisor(worker_options(settings), self.metrics.step)
+        supervisor = engine or Supervisor(worker_options(settings), self.metrics.step)
+        self.engine = EngineClient(supervisor, self.metrics, settings.model_bytes)
         self.history = make_history(settings)
-        self.pool = ModelPool(self.engine, settings.model_bytes)
         self.translator = Translator(
-            self.pool,
+            self.engine,
             catalog,
             Detector(catalog.sources),
             Admission(settings.queue_tokens, settings.queue_seconds),
             self.history,
-            self.metrics,
         )
         store = FileStore(settings.file_keep_seconds, settings.file_keep_bytes)
         self.documents = Documents(self.translator, store, settings.file_characters, settings.file_jobs)
@@ -125,7 +123,7 @@ class Services:
                 known = before.get(model.name)
                 if known is not None and known.key == model.key:
                     chosen[model.name] = known
-                elif error := (await self.pool.load(model)).error:
+                elif error := (await self.engine.load(model)).error:
                     errors[model.name] = error
                     if known is not None:
                         chosen[model.name] = known
@@ -141,12 +139,12 @@ class Services:
             await self.translator.released(old)
             for model in old.models:
                 if catalog.model(model.key) is None:
-                    await self.pool.unload(model.key)
+                    await self.engine.unload(model.key)
             return changes(before, chosen, errors)
 
     async def _load(self) -> None:
         _, errors = await asyncio.gather(
-            asyncio.to_thread(self.translator.detector.load), self.pool.preload(self.translator.catalog.models)
+            asyncio.to_thread(self.translator.detector.load), self.engine.preload(self.translator.catalog.models)
         )
         self.model_errors |= errors
 
@@ -155,7 +153,7 @@ class Services:
         return {
             "queue_tokens": admission.accepted,
             "queue_requests": admission.requests,
-            "requests_shared_total": self.translator.decoder.flights.shared,
+            "requests_shared_total": self.engine.shared,
             "history_hits_total": history.hits if history else 0,
             "history_misses_total": history.misses if history else 0,
             "history_errors_total": history.errors if history else 0,

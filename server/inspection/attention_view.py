@@ -20,7 +20,6 @@ from model.analysis.attention_alignment import (
     words,
 )
 from model.analysis.head_statistics import HeadFigures, Rollout, head_figures, rollout
-from server.engine.ipc.messages import Maps
 from server.errors import InvalidRequest
 from server.inspection.inspector import Look, Token
 
@@ -82,19 +81,15 @@ class Alignment:
 def views(look: Look, options: ViewOptions, found: Words) -> list[MapView]:
     """The maps asked for; `found` are the words of the look. Raises InvalidRequest for a layer or head that the model
     does not have."""
-    raw = {kind: weights(look.attended.maps, kind) for kind in KINDS}
+    raw = {kind: weights(look, kind) for kind in KINDS}
     rolled = rollout(raw["encoder"], raw["decoder"], raw["cross"]) if options.rollout else None
     return [_view(look, kind, raw[kind], rolled, found, options) for kind in options.kinds]
 
 
-def weights(maps: Maps, kind: Kind) -> Weights:
-    """One kind of map as an array: cross (L, H, T, S), encoder (L, H, S, S), decoder (L, H, T, T)."""
-    data, shape = {
-        "cross": (maps.cross, maps.cross_shape),
-        "encoder": (maps.encoder, maps.encoder_shape),
-        "decoder": (maps.decoder, maps.decoder_shape),
-    }[kind]
-    return np.frombuffer(data, dtype=np.float32).reshape(shape)
+def weights(look: Look, kind: Kind) -> Weights:
+    """Returns one kind of map: cross (L, H, T, S), encoder (L, H, S, S), decoder (L, H, T, T)."""
+    maps = look.attended.maps
+    return {"cross": maps.cross, "encoder": maps.encoder, "decoder": maps.decoder}[kind]
 
 
 def words_of(look: Look) -> Words:
@@ -109,7 +104,7 @@ def words_of(look: Look) -> Words:
 def alignment(look: Look, found: Words) -> Alignment:
     """Word alignment between the words of the look: from all evidence if the look asked for it, else by the heads that
     the model folder names."""
-    cross = weights(look.attended.maps, "cross")
+    cross = look.attended.maps.cross
     choice = AlignmentChoice.load(look.leg.model.folder, cross.shape[0])
     soft = alignment_map(cross, choice)
     combined = _combined(look, soft, found)
@@ -134,7 +129,7 @@ def _combined(look: Look, soft: Weights, found: Words) -> dict[tuple[int, int], 
 
 def figures(look: Look, kinds: Sequence[Kind] = KINDS) -> dict[Kind, list[list[HeadFigures]]]:
     """Entropy, diagonality and role of every head, [layer][head] for each kind."""
-    return {kind: head_figures(weights(look.attended.maps, kind), own=kind != "cross") for kind in kinds}
+    return {kind: head_figures(weights(look, kind), own=kind != "cross") for kind in kinds}
 
 
 def _view(look: Look, kind: Kind, raw: Weights, rolled: Rollout | None, found: Words, options: ViewOptions) -> MapView:

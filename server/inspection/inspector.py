@@ -6,12 +6,11 @@ import dataclasses
 from dataclasses import dataclass
 
 from server.access.admission import Admission
-from server.engine.client.supervisor import WorkerFailure
-from server.engine.ipc.messages import Attended
+from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
 from server.history.memory import Pair, Record
 from server.translation.catalog import Leg
-from server.translation.translator import Translator, explained, recorded, time_limit
+from server.translation.translator import Translator, recorded, time_limit
 from server.translation.types import TranslationRequest
 from server.translation.word_pairs import Pairing, pairing
 
@@ -31,7 +30,8 @@ class Token:
 class Look:
     """One sentence with its maps. `target` ends with the end of sentence, whose query is the last row; `decoder_input`
     is what the decoder read, so the keys of the decoder's self-attention: the start, then the target without its last
-    piece. `candidates` are the likeliest pieces at every place with their log-probabilities."""
+    piece. `scores` are the log-probabilities of the pieces of `target`. `candidates` are the likeliest pieces at every place
+    with their log-probabilities."""
 
     id: str | None
     sentence: int
@@ -45,7 +45,8 @@ class Look:
     target: tuple[Token, ...]
     decoder_input: tuple[Token, ...]
     candidates: tuple[tuple[tuple[str, float], ...], ...]
-    attended: Attended
+    scores: tuple[float, ...]
+    attended: AttentionResult
     pairing: Pairing | None = None
     """The words that `attended.evidence` is about."""
 
@@ -182,24 +183,20 @@ class Inspector:
         paired = pairing(case.leg, pair.source_text, model.tokenizer.decode(pair.target)) if options.align else None
         async with time_limit(deadline):
             with self.admission.admit(1, deadline):
-                try:
-                    async with self.translator.pool.holding(model):
-                        attended = await self.translator.engine.attend(
-                            model.key,
-                            pair.source,
-                            pair.target,
-                            options.masked,
-                            vectors_of=options.vectors_of,
-                            words=None if paired is None else paired.question,
-                        )
-                except WorkerFailure as failure:
-                    raise explained(failure) from failure
+                attended = await self.translator.engine.attend(
+                    model,
+                    pair.source,
+                    pair.target,
+                    masked_heads=options.masked,
+                    vectors_of=options.vectors_of,
+                    words=None if paired is None else paired.question,
+                )
         return described(case, attended, paired)
 
 
-def described(case: _Case, attended: Attended, paired: Pairing | None) -> Look:
+def described(case: _Case, attended: AttentionResult, paired: Pairing | None) -> Look:
     """Maps with the pieces they are about."""
-    tokenizer, pair = case.leg.model.tokenizer, case.pair
+    tokenizer, pair, maps = case.leg.model.tokenizer, case.pair, attended.maps
     encoding = tokenizer.encode(pair.source_text, case.leg.target)
     decoding = tokenizer.decode_pieces(pair.target)
     target = tuple(Token(piece, *span) for piece, span in zip(decoding.pieces, decoding.offsets, strict=True))
@@ -216,7 +213,11 @@ def described(case: _Case, attended: Attended, paired: Pairing | None) -> Look:
         source=tuple(Token(piece, *span) for piece, span in zip(encoding.pieces, encoding.offsets, strict=True)),
         target=(*target, end),
         decoder_input=(Token("<s>", 0, 0), *target),
-        candidates=tuple(tuple((tokenizer.piece(token), score) for token, score in row) for row in attended.candidates),
+        candidates=tuple(
+            tuple((tokenizer.piece(token), score) for token, score in zip(ids, scores, strict=True))
+            for ids, scores in zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
+        ),
+        scores=tuple(maps.token_scores.tolist()),
         attended=attended,
         pairing=paired,
     )

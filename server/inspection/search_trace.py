@@ -6,13 +6,12 @@ import dataclasses
 from dataclasses import dataclass
 
 from model.search.options import Hypothesis
-from server.engine.client.supervisor import WorkerFailure
-from server.engine.ipc.messages import Translated
+from server.engine.ipc.messages import TranslationResult
 from server.errors import InvalidRequest
 from server.inspection.inspector import Inspector
 from server.translation.catalog import AUTO, Leg
 from server.translation.preprocessing import plan
-from server.translation.translator import explained, time_limit
+from server.translation.translator import time_limit
 from server.translation.types import TranslationRequest
 
 
@@ -25,7 +24,7 @@ class Traced:
     sentences: int
     source_text: str
     source: tuple[int, ...]
-    answer: Translated
+    answer: TranslationResult
 
     def text(self, hypothesis: Hypothesis) -> str:
         return self.leg.model.tokenizer.decode(hypothesis.tokens)
@@ -64,11 +63,5 @@ async def trace(inspector: Inspector, request: TranslationRequest, sentence: int
     options = dataclasses.replace(request.options, trace=True, hypotheses=request.options.beam_size)
     async with time_limit(request.deadline):
         with inspector.admission.admit(1, request.deadline):
-            try:
-                async with translator.pool.holding(route[0].model):
-                    answer = await translator.engine.submit(
-                        route[0].model.key, segment.ids, options, client=request.client
-                    )
-            except WorkerFailure as failure:
-                raise explained(failure) from failure
+            answer = await translator.engine.trace(route[0].model, segment.ids, options, client=request.client)
     return Traced(route[0], sentence, len(segments), segment.text, segment.ids, answer)

@@ -12,7 +12,7 @@ from prometheus_client.registry import Collector
 from prometheus_client.utils import floatToGoString
 
 from server.engine.client.supervisor import WorkerStatus
-from server.engine.ipc.messages import StepStats, Translated
+from server.engine.ipc.messages import StepStats, TranslationResult
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
@@ -148,7 +148,7 @@ class Metrics:
     def failed(self, kind: str) -> None:
         self._failed.labels(kind).inc()
 
-    def translated(self, source_tokens: int, answer: Translated, seconds: float) -> None:
+    def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None:
         """One sentence that the worker translated, `seconds` after it was sent."""
         best = answer.hypotheses[0]
         self._ended[best.finish_reason].inc()

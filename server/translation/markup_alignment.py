@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import re
 from collections.abc import Sequence
 
-import numpy as np
-
 from model.analysis.attention_alignment import AlignmentChoice, Weights, alignment_map, words
-from server.engine.client.supervisor import Supervisor, WorkerFailure
+from server.engine.client.engine_client import EngineClient
+from server.errors import AttentiveError
 from server.text.markup_projection import Link
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
@@ -20,17 +18,13 @@ from server.translation.word_pairs import pairing
 
 log = logging.getLogger(__name__)
 WORD = re.compile(r"\w+")
-ALIGNMENTS_AT_ONCE = 4
-"""Looks that wait in the workers for the sake of markup, besides those that callers ask for."""
 
 
 class Aligner:
-    """Asks the workers, a few at a time, so that no look is refused: a translation must not depend on how busy it
-    is."""
+    """Links the words of a translation to those of its source, from the attention of the model that translated."""
 
-    def __init__(self, engine: Supervisor) -> None:
+    def __init__(self, engine: EngineClient) -> None:
         self.engine = engine
-        self._turn = asyncio.Semaphore(ALIGNMENTS_AT_ONCE)
 
     async def links(self, plan: Plan, sentences: Sequence[Sentence], boundaries: Sequence[int]) -> list[Link]:
         """Links between a passage and the translation that `Plan.join` makes of it, for the best hypotheses.
@@ -57,14 +51,12 @@ class Aligner:
         decoding = leg.model.tokenizer.decode_pieces(tokens)
         paired = pairing(leg, read, decoding.text)
         try:
-            async with self._turn:
-                question = None if paired is None else paired.question
-                attended = await self.engine.attend(leg.model.key, ids, tokens, words=question)
-        except WorkerFailure as failure:
-            log.warning("no alignment: %s", failure.message)
+            attended = await self.engine.align(leg.model, ids, tokens, None if paired is None else paired.question)
+        except AttentiveError as error:
+            log.warning("no alignment: %s", error.message)
             return proportional(read, decoding.text)
         encoding = leg.model.tokenizer.encode(read, leg.target)
-        maps = np.frombuffer(attended.maps.cross, dtype=np.float32).reshape(attended.maps.cross_shape)  # (L, H, T, S)
+        maps = attended.maps.cross  # (L, H, T, S)
         soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, maps.shape[0]))  # (T, S)
         found: list[Link] = []
         if paired is not None and attended.evidence is not None:

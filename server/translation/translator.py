@@ -13,20 +13,18 @@ from types import TracebackType
 from typing import Any, TypeVar
 
 from server.access.admission import Admission
-from server.engine.client.supervisor import WorkerFailure
-from server.engine.ipc.messages import Translated
-from server.errors import AttentiveError, DeadlineExceeded, InvalidRequest, Overloaded, TranslationFailed, Unavailable
+from server.engine.client.engine_client import EngineClient
+from server.engine.client.single_flight import Waiter
+from server.engine.ipc.messages import TranslationResult
+from server.errors import DeadlineExceeded, InvalidRequest
 from server.history.memory import History, Pair, Record, ServedLeg, new_id
-from server.observability.metrics import Metrics
 from server.text.html_passages import Passage, parse
 from server.text.language_id import Detected, Detector
 from server.text.markup_projection import Link
 from server.text.segmentation import Split
 from server.translation.catalog import AUTO, Catalog, Leg
-from server.translation.model_pool import ModelPool
 from server.translation.preprocessing import Plan, plan
-from server.translation.sentence_translator import SentenceDecoder, copied
-from server.translation.single_flight import Seat
+from server.translation.sentence_translator import SentenceTranslator, copied
 from server.translation.types import Sentence, TranslatedLeg, Translation, TranslationRequest
 
 DOCUMENT_SENTENCES = 16
@@ -70,21 +68,18 @@ class Translator:
 
     def __init__(
         self,
-        pool: ModelPool,
+        engine: EngineClient,
         catalog: Catalog,
         detector: Detector,
         admission: Admission,
         history: History | None,
-        metrics: Metrics,
     ) -> None:
-        self.pool = pool
-        self.engine = pool.engine
+        self.engine = engine
         self.catalog = catalog
         self.detector = detector
         self.admission = admission
         self.history = history
-        self.metrics = metrics
-        self.decoder = SentenceDecoder(pool.engine, metrics)
+        self.sentences = SentenceTranslator(engine)
         self._users: Counter[Catalog] = Counter()
         self._released: dict[Catalog, asyncio.Event] = {}
 
@@ -170,11 +165,11 @@ class Translator:
             # Alternatives are those of the last leg: an alternative in the pivot language would need a leg of its own.
             step = request if last else first_best(request)
             told = listener if last else None
-            async with self.pool.holding(leg.model):
+            async with self.engine.holding(leg.model):
                 sentences = await self._sentences(plans, step, priority, prepared.number, told)
                 known = [
-                    await self._links(*parts) if parts[0].marks else ()
-                    for parts in zip(passages, plans, sentences, strict=True)
+                    await self.sentences.aligner.links(part, found, passage.boundaries) if passage.marks else ()
+                    for passage, part, found in zip(passages, plans, sentences, strict=True)
                 ]
             text, *others = joined(passages, plans, sentences, known, step.options.hypotheses)
             alternatives = tuple(dict.fromkeys(other for other in others if other != text))
@@ -189,39 +184,33 @@ class Translator:
         self, plans: Sequence[Plan], request: TranslationRequest, priority: int, number: int, listener: Listener | None
     ) -> list[list[Sentence]]:
         """The sentences of each plan. All go to the worker at once; they are awaited, and told about, in order."""
-        seats: list[Seat[Translated] | None] = []
+        waiters: list[Waiter[TranslationResult] | None] = []
         try:
             for plan in plans:
                 for segment in plan.segments:
-                    told = self._progress(listener, number, len(seats), plan)
-                    seat = self.decoder.seat(segment, plan.leg, request, priority, told) if segment.ids else None
-                    seats.append(seat)
+                    told = self._progress(listener, number, len(waiters), plan)
+                    waiter = self.sentences.send(segment, plan.leg, request, priority, told) if segment.ids else None
+                    waiters.append(waiter)
             done: list[list[Sentence]] = []
             position = 0
             for plan in plans:
                 done.append([])
                 for segment in plan.segments:
-                    seat = seats[position]
-                    if seat is None:
+                    waiter = waiters[position]
+                    if waiter is None:
                         sentence = copied(segment)
                     else:
-                        answer = await seat.result()
-                        sentence = await self.decoder.sentence(segment, plan.leg, answer, request, priority)
+                        answer = await waiter.result()
+                        sentence = await self.sentences.sentence(segment, plan.leg, answer, request, priority)
                     done[-1].append(sentence)
                     if listener is not None:
                         listener.on_sentence(number, position, sentence)
                     position += 1
             return done
-        except WorkerFailure as failure:
-            raise explained(failure) from failure
         finally:
-            for seat in seats:
-                if seat is not None:
-                    seat.leave()
-
-    async def _links(self, passage: Passage, plan: Plan, sentences: Sequence[Sentence]) -> list[Link]:
-        """Which words became which, for a passage that has markup within it."""
-        return await self.decoder.aligner.links(plan, sentences, passage.boundaries)
+            for waiter in waiters:
+                if waiter is not None:
+                    waiter.leave()
 
     def _progress(
         self, listener: Listener | None, number: int, position: int, plan: Plan
@@ -320,18 +309,3 @@ def recorded(translation: Translation) -> Record:
         for leg in translation.legs
     )
     return Record(translation.id, time.time(), legs)
-
-
-def explained(failure: WorkerFailure) -> AttentiveError:
-    """A worker's failure as the caller's error."""
-    match failure.kind:
-        case "invalid":
-            return InvalidRequest(failure.message)
-        case "deadline":
-            return DeadlineExceeded(failure.message)
-        case "overloaded":
-            return Overloaded(failure.message, reason="looks")
-        case "cancelled" | "unknown_model" | "unavailable" | "out_of_memory":
-            return Unavailable(failure.message)
-        case _:
-            return TranslationFailed(failure.message)

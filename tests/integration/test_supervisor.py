@@ -17,7 +17,7 @@ import pytest
 
 from model.search.options import DecodingOptions
 from server.engine.client.supervisor import Supervisor, WorkerFailure
-from server.engine.ipc.messages import StepStats, Translated
+from server.engine.ipc.messages import StepStats, TranslationResult
 from server.engine.ipc.options import WorkerOptions
 from tests.support.fake_worker import COMMAND, CRASH, HANG, KILL, RAISE, REFUSED, expected
 
@@ -57,13 +57,13 @@ def sources(number: int, seed: int = 1) -> list[tuple[int, ...]]:
     return [tuple(rng.randrange(1000) for _ in range(rng.randint(1, 30))) for _ in range(number)]
 
 
-def check(texts: list[tuple[int, ...]], answers: list[Translated | BaseException]) -> None:
+def check(texts: list[tuple[int, ...]], answers: list[TranslationResult | BaseException]) -> None:
     for text, answer in zip(texts, answers, strict=True):
-        assert isinstance(answer, Translated), answer
+        assert isinstance(answer, TranslationResult), answer
         assert answer.hypotheses[0].tokens == expected(text)
 
 
-async def kind_of(future: asyncio.Future[Translated]) -> str:
+async def kind_of(future: asyncio.Future[TranslationResult]) -> str:
     with pytest.raises(WorkerFailure) as caught:
         await future
     return caught.value.kind

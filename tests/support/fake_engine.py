@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import threading
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -11,10 +10,11 @@ from pathlib import Path
 import numpy as np
 
 from model.analysis.pair_alignment import WordedSentence, WordEvidence
+from model.analysis.types import AttentionMaps
 from model.search.options import DecodingOptions, Hypothesis
 from model.tokenizer import Decoding, Encoding
 from server.engine.client.supervisor import WorkerFailure, WorkerStatus
-from server.engine.ipc.messages import Attended, Maps, ModelLoaded, Timings, Translated
+from server.engine.ipc.messages import AttentionResult, ModelLoaded, Timings, TranslationResult
 from server.translation.catalog import Catalog, ServedModel
 
 EOS = 3
@@ -98,7 +98,7 @@ class FakeEngine:
         client: str = "",
         timeout: float | None = None,
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
-    ) -> asyncio.Future[Translated]:
+    ) -> asyncio.Future[TranslationResult]:
         ids = tuple(source)
         self.submitted.append((model, ids, options, priority, client))
         return self._future(self._translate(ids, options, on_progress))
@@ -112,7 +112,7 @@ class FakeEngine:
         timeout: float | None = None,
         vectors_of: tuple[str, int, int] | None = None,
         words: tuple[WordedSentence, WordedSentence] | None = None,
-    ) -> asyncio.Future[Attended]:
+    ) -> asyncio.Future[AttentionResult]:
         pair = (tuple(source), tuple(target))
         self.attended.append((*pair, masked_heads))
         return self._future(self._attend(*pair, words))
@@ -128,7 +128,7 @@ class FakeEngine:
     def _count(self, task: asyncio.Future) -> None:
         self.cancelled += task.cancelled()
 
-    async def _translate(self, ids, options, on_progress) -> Translated:
+    async def _translate(self, ids, options, on_progress) -> TranslationResult:
         characters = [i for i in ids if i >= FIRST]
         if failure := self.failures.get(FakeTokenizer().decode(characters)):
             raise failure
@@ -139,7 +139,7 @@ class FakeEngine:
         if self.gate is not None:
             await asyncio.to_thread(self.gate.wait, 20)
         await asyncio.sleep(self.delay)
-        return Translated(
+        return TranslationResult(
             id=0,
             hypotheses=tuple(self._hypothesis(tokens, k, options.max_length) for k in range(options.hypotheses)),
             timings=Timings(queue=0.001, encode=0.002, decode=0.003, first_token=0.004),
@@ -156,7 +156,7 @@ class FakeEngine:
         source: tuple[int, ...],
         target: tuple[int, ...],
         words: tuple[WordedSentence, WordedSentence] | None,
-    ) -> Attended:
+    ) -> AttentionResult:
         """Two layers of two heads. Each map's rows are uniform; cross-attention of the last layer looks at the mirrored
         place."""
         await asyncio.sleep(self.delay)
@@ -170,12 +170,17 @@ class FakeEngine:
             maps["cross"][:, :, t, max(0, columns - 2 - t) if t < rows - 1 else columns - 1] = 1.0
         maps["decoder"] = np.tril(maps["decoder"])
         maps["decoder"] /= maps["decoder"].sum(axis=-1, keepdims=True)
-        flat = {name: maps[name].tobytes() for name in shapes} | {
-            f"{name}_shape": shape for name, shape in shapes.items()
-        }
-        scores = tuple(-0.1 for _ in range(rows))
-        likeliest = tuple(((token, -0.1),) for token in (*target, FIRST))
-        return Attended(0, Maps(**flat), scores, likeliest, math.pi / 1000, evidence=words and mirrored(*words))
+        likeliest = np.array([[token] for token in (*target, FIRST)])
+        return AttentionResult(
+            0,
+            AttentionMaps(
+                **maps,
+                token_scores=np.full(rows, -0.1),
+                candidate_ids=likeliest,
+                candidate_scores=np.full((rows, 1), -0.1),
+            ),
+            words and mirrored(*words),
+        )
 
 
 def mirrored(first: WordedSentence, second: WordedSentence) -> WordEvidence:

@@ -10,12 +10,14 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+import numpy as np
+
+from model.analysis.types import AttentionMaps
 from model.search.options import Hypothesis
 from server.engine.ipc.messages import (
-    Attended,
     AttentionJob,
+    AttentionResult,
     FailureKind,
-    Maps,
     ModelLoaded,
     TranslateJob,
     WorkerReady,
@@ -108,9 +110,9 @@ class FakeRunner:
     def release(self, lane: int, sequence: Sequence) -> None:
         self._made.pop(sequence.id, None)
 
-    def attend(self, look: Look) -> Attended:
+    def attend(self, look: Look) -> AttentionResult:
         self._misbehave(look.job.source[-1])
-        return Attended(look.id, Maps(b"", (0, 0, 0, 0), b"", (0, 0, 0, 0), b"", (0, 0, 0, 0)), (), (), 0.0)
+        return AttentionResult(look.id, AttentionMaps(*[np.zeros((1, 1))] * 6))
 
     def blame(self, error: Exception) -> FailureKind | None:
         return None if isinstance(error, AssertionError) else "internal"

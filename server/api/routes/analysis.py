@@ -120,7 +120,7 @@ async def model(request: Request) -> Response:
 
 def scored(look: Look) -> dict[str, Any]:
     """One translation with the natural log-probability of each piece and of their sum."""
-    scores = look.attended.token_scores
+    scores = look.scores
     total = math.fsum(scores)
     return side(look.target_text, look.target) | {
         "scores": scores,

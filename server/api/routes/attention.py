@@ -25,7 +25,6 @@ from server.api.openapi import documented_query
 from server.api.routes.pages import page
 from server.api.routes.translate import check_texts
 from server.api.schemas import OptionalInt, Schema
-from server.engine.ipc.messages import Vectors
 from server.errors import InvalidRequest
 from server.inspection import heatmap as pictures
 from server.inspection.attention_view import KINDS, MapView, ViewOptions, Words, alignment, figures, views, words_of
@@ -197,7 +196,7 @@ def etag(asked: AttentionParameters, format: Format, found: Look) -> str:
     """Changes whenever the answer does: the weights, the texts, and how they are to be shown."""
     digest = hashlib.sha256(repr((asked, format, found.source_text, found.target_text)).encode("utf-8", "replace"))
     for part in (found.attended.maps.cross, found.attended.maps.encoder, found.attended.maps.decoder):
-        digest.update(part)
+        digest.update(part.data)
     return f'"{digest.hexdigest()[:32]}"'
 
 
@@ -240,7 +239,7 @@ def answer(asked: AttentionParameters, found: Look) -> dict[str, Any]:
         "level": asked.level,
         "source": side(found.source_text, found.source) | {"words": words.source},
         "target": side(found.target_text, found.target)
-        | {"words": words.target, "scores": found.attended.token_scores, "candidates": found.candidates},
+        | {"words": words.target, "scores": found.scores, "candidates": found.candidates},
         "decoder_input": {"pieces": [token.piece for token in found.decoder_input], "words": words.decoder_input},
         "alignment": dataclasses.asdict(aligned.choice)
         | {"method": aligned.method, "links": aligned.links, "coverage": aligned.coverage},
@@ -251,16 +250,9 @@ def answer(asked: AttentionParameters, found: Look) -> dict[str, Any]:
     }
     if asked.figures:
         body["figures"] = figures(found, kinds)
-    if found.attended.vectors is not None:
-        body["vectors"] = unpacked(found.attended.vectors)
+    if (vectors := found.attended.maps.vectors) is not None:
+        body["vectors"] = {"query": vectors.query, "key": vectors.key, "value": vectors.value}
     return body
-
-
-def unpacked(vectors: Vectors) -> dict[str, NDArray[np.float32]]:
-    """Queries (T, D), keys (S, D) and values (S, D) of one head."""
-    shapes = {"query": vectors.query_shape, "key": vectors.key_shape, "value": vectors.key_shape}
-    data = {"query": vectors.query, "key": vectors.key, "value": vectors.value}
-    return {name: np.frombuffer(data[name], dtype=np.float32).reshape(shape) for name, shape in shapes.items()}
 
 
 def side(text: str, tokens: tuple[Token, ...]) -> dict[str, Any]:
@@ -287,5 +279,5 @@ def archive(found: Look, maps: list[MapView]) -> bytes:
     arrays: dict[str, Any] = {view.kind: view.weights for view in maps}
     for view in maps:
         arrays |= {f"{view.kind}_queries": np.array(view.queries), f"{view.kind}_keys": np.array(view.keys)}
-    np.savez(stream, allow_pickle=False, scores=np.array(found.attended.token_scores, dtype=np.float32), **arrays)
+    np.savez(stream, allow_pickle=False, scores=np.array(found.scores, dtype=np.float32), **arrays)
     return stream.getvalue()

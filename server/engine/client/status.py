@@ -1,19 +1,35 @@
-"""What the API side sees of the workers: their state, and why a job failed. No torch."""
+"""The state of the workers as the API process sees it, and why a job failed. No torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 
 from server.engine.ipc.messages import FailureKind
+from server.errors import AttentiveError, DeadlineExceeded, InvalidRequest, Overloaded, TranslationFailed, Unavailable
 
 
 class WorkerFailure(Exception):
-    """A job that was accepted could not be done. `kind` says why, `message` is one sentence for the caller."""
+    """An accepted job failed. `kind` is the reason, `message` one sentence for the caller."""
 
     def __init__(self, kind: FailureKind, message: str) -> None:
         super().__init__(message)
         self.kind = kind
         self.message = message
+
+
+def server_error(failure: WorkerFailure) -> AttentiveError:
+    """Returns the error of `server.errors` for a worker's failure."""
+    match failure.kind:
+        case "invalid":
+            return InvalidRequest(failure.message)
+        case "deadline":
+            return DeadlineExceeded(failure.message)
+        case "overloaded":
+            return Overloaded(failure.message, reason="looks")
+        case "cancelled" | "unknown_model" | "unavailable" | "out_of_memory":
+            return Unavailable(failure.message)
+        case _:
+            return TranslationFailed(failure.message)
 
 
 @dataclass(frozen=True, slots=True)

@@ -25,16 +25,16 @@ from server.engine.client.status import DeviceStatus, WorkerFailure, WorkerStatu
 from server.engine.client.worker_handle import COMMAND, Death, Device
 from server.engine.ipc.messages import (
     Answer,
-    Attended,
     AttentionJob,
+    AttentionResult,
     Cancel,
     Failed,
     FailureKind,
     ModelLoaded,
     Progress,
     StepStats,
-    Translated,
     TranslateJob,
+    TranslationResult,
 )
 from server.engine.ipc.options import WorkerOptions
 
@@ -186,7 +186,7 @@ class Supervisor:
         client: str = "",
         timeout: float | None = None,
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
-    ) -> asyncio.Future[Translated]:
+    ) -> asyncio.Future[TranslationResult]:
         """Translate one sentence of ids. `priority` 0 interactive, 1 document; `timeout` in seconds from now;
         `on_progress` gets the tokens so far. The future raises WorkerFailure."""
         job = TranslateJob(
@@ -203,7 +203,7 @@ class Supervisor:
         timeout: float | None = None,
         vectors_of: tuple[str, int, int] | None = None,
         words: tuple[WordedSentence, WordedSentence] | None = None,
-    ) -> asyncio.Future[Attended]:
+    ) -> asyncio.Future[AttentionResult]:
         """Attention maps of a given pair; if asked with the vectors of one head, and with how well the `words` of both
         sides fit. The future raises WorkerFailure."""
         job = AttentionJob(

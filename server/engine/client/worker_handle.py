@@ -16,8 +16,8 @@ from server.engine.client.crash_history import Job
 from server.engine.client.worker_subprocess import Child
 from server.engine.ipc.messages import (
     Answer,
-    Attended,
     AttentionJob,
+    AttentionResult,
     Drain,
     Failed,
     LoadModel,
@@ -27,8 +27,8 @@ from server.engine.ipc.messages import (
     Started,
     StepStats,
     ToWorker,
-    Translated,
     TranslateJob,
+    TranslationResult,
     UnloadModel,
     WorkerReady,
 )
@@ -179,7 +179,7 @@ class Device:
 
     def _on_message(self, message: Any) -> None:
         match message:
-            case Translated(id=id) | Attended(id=id) | Failed(id=id):
+            case TranslationResult(id=id) | AttentionResult(id=id) | Failed(id=id):
                 self.owed.pop(id, None)
                 self._started.discard(id)
                 self.failures = 0

@@ -1,10 +1,10 @@
 """Messages between the API process and a worker process: plain picklable dataclasses, token ids only, no torch.
 
     API -> worker: LoadModel, UnloadModel, TranslateJob, AttentionJob, Cancel, Drain
-    worker -> API: WorkerReady, ModelLoaded, ModelUnloaded, Started, Progress, Translated, Attended, Failed, StepStats,
-                   Drained
+    worker -> API: WorkerReady, ModelLoaded, ModelUnloaded, Started, Progress, TranslationResult, AttentionResult, Failed,
+                   StepStats, Drained
 
-Every job that was sent is answered by exactly one of Translated, Attended, Failed. Times are seconds; every interval
+Every job is answered by exactly one of TranslationResult, AttentionResult, Failed. Times are in seconds; every interval
 is measured with one monotonic clock in one process.
 """
 
@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from model.analysis.pair_alignment import WordedSentence, WordEvidence
+from model.analysis.types import AttentionMaps
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
 FailureKind = Literal[
@@ -135,7 +136,7 @@ class Progress:
 
 
 @dataclass(frozen=True, slots=True)
-class Translated:
+class TranslationResult:
     id: int
     hypotheses: tuple[Hypothesis, ...]
     """Best first."""
@@ -145,40 +146,11 @@ class Translated:
 
 
 @dataclass(frozen=True, slots=True)
-class Maps:
-    """Attention weights as float32 bytes in C order with their shape: (L, H, T, S), (L, H, S, S), (L, H, T, T)."""
-
-    cross: bytes
-    cross_shape: tuple[int, int, int, int]
-    encoder: bytes
-    encoder_shape: tuple[int, int, int, int]
-    decoder: bytes
-    decoder_shape: tuple[int, int, int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Vectors:
-    """Queries (T, D), keys (S, D) and values (S, D) of one head as float32 bytes in C order with their shapes."""
-
-    query: bytes
-    query_shape: tuple[int, int]
-    key: bytes
-    value: bytes
-    key_shape: tuple[int, int]
-
-
-@dataclass(frozen=True, slots=True)
-class Attended:
-    """`token_scores` are the natural log-probabilities of target tokens then end of sentence; row t of the maps is the
-    query that produced target token t (row T-1 produced the end of sentence), so T = len(target) + 1.
-    `candidates[t]` lists the likeliest tokens (id, log-probability) at that place, best first."""
+class AttentionResult:
+    """The answer to an AttentionJob. Arrays are sent as NumPy arrays. `evidence` is set where the job has `words`."""
 
     id: int
-    maps: Maps
-    token_scores: tuple[float, ...]
-    candidates: tuple[tuple[tuple[int, float], ...], ...]
-    seconds: float
-    vectors: Vectors | None = None
+    maps: AttentionMaps
     evidence: WordEvidence | None = None
 
 
@@ -220,5 +192,5 @@ class Drained:
 
 
 ToWorker = LoadModel | UnloadModel | TranslateJob | AttentionJob | Cancel | Drain
-Answer = Translated | Attended | Failed
+Answer = TranslationResult | AttentionResult | Failed
 FromWorker = WorkerReady | ModelLoaded | ModelUnloaded | Started | Progress | Answer | StepStats | Drained

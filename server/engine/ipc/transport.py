@@ -15,7 +15,7 @@ from operator import attrgetter
 from typing import Any
 
 from model.search.options import DecodingOptions, Hypothesis
-from server.engine.ipc.messages import Cancel, Started, StepStats, Timings, Translated, TranslateJob
+from server.engine.ipc.messages import Cancel, Started, StepStats, Timings, TranslateJob, TranslationResult
 
 _HEADER = 8
 _READ = 1 << 20
@@ -35,7 +35,7 @@ def _quick(kind: type[Any], make: Callable[..., Any]) -> None:
 
 _OPTION_NAMES = tuple(field.name for field in dataclasses.fields(DecodingOptions))
 _quick(DecodingOptions, _options)
-for _kind in (TranslateJob, Cancel, Started, StepStats, Translated, Timings, Hypothesis):
+for _kind in (TranslateJob, Cancel, Started, StepStats, TranslationResult, Timings, Hypothesis):
     _quick(_kind, _kind)
 
 

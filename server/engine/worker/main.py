@@ -31,8 +31,8 @@ from server.engine.ipc.messages import (
     Started,
     Timings,
     ToWorker,
-    Translated,
     TranslateJob,
+    TranslationResult,
     UnloadModel,
     WorkerReady,
 )
@@ -198,7 +198,7 @@ class Worker:
                 decode=ended - sequence.encoded,
                 first_token=sequence.first_token - sequence.arrived,
             )
-            self._answer(Translated(sequence.id, done.hypotheses, timings, sequence.steps, done.trace))
+            self._answer(TranslationResult(sequence.id, done.hypotheses, timings, sequence.steps, done.trace))
 
     def _attend(self, look: Look) -> None:
         begun = time.monotonic()

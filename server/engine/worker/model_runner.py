@@ -10,9 +10,6 @@ import traceback
 from collections.abc import Callable
 from queue import SimpleQueue
 
-import numpy as np
-
-from model.analysis.types import HeadVectors
 from model.backends.cpu.backend import CpuBackend
 from model.backends.cpu.build import build
 from model.backends.cpu.isa import CpuBackendUnavailable
@@ -20,13 +17,11 @@ from model.config import ModelConfig
 from model.model_folder import FolderError
 from model.search.base import Backend, Search, StepOutput, bursts, launches, new_search
 from server.engine.ipc.messages import (
-    Attended,
     AttentionJob,
+    AttentionResult,
     FailureKind,
-    Maps,
     ModelLoaded,
     TranslateJob,
-    Vectors,
     WorkerReady,
 )
 from server.engine.ipc.options import WorkerOptions
@@ -227,26 +222,11 @@ class DeviceRunner:
             self._arriving[lane].remove(sequence)
         self._served[lane].backend.free(sequence.slots)
 
-    def attend(self, look: Look) -> Attended:
+    def attend(self, look: Look) -> AttentionResult:
         """One teacher-forced pass on the engine that decodes: its maps are those of the decode."""
-        maps = look_inside(self._served[look.lane].backend, look.job)
-        candidates = zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
-        return Attended(
-            look.id,
-            Maps(
-                cross=maps.cross.tobytes(),
-                cross_shape=_shape(maps.cross),
-                encoder=maps.encoder.tobytes(),
-                encoder_shape=_shape(maps.encoder),
-                decoder=maps.decoder.tobytes(),
-                decoder_shape=_shape(maps.decoder),
-            ),
-            tuple(maps.token_scores.tolist()),
-            tuple(tuple(zip(ids, scores, strict=True)) for ids, scores in candidates),
-            0.0,
-            None if maps.vectors is None else _packed(maps.vectors),
-            None if look.job.words is None else evidence(self._served[look.lane].backend, *look.job.words),
-        )
+        backend, words = self._served[look.lane].backend, look.job.words
+        maps = look_inside(backend, look.job)
+        return AttentionResult(look.id, maps, None if words is None else evidence(backend, *words))
 
     def blame(self, error: Exception) -> FailureKind | None:
         """What kind of failure this is; None where the device is broken and only a new process helps."""
@@ -349,15 +329,3 @@ def _unknown_head(config: ModelConfig, masked: tuple[tuple[str, int, int], ...])
         if not (0 <= layer < layers.get(kind, 0) and 0 <= head < config.heads):
             return f"There is no {kind} head {head} in layer {layer}."
     return None
-
-
-def _packed(vectors: HeadVectors) -> Vectors:
-    (queries, width), keys = vectors.query.shape, vectors.key.shape[0]
-    return Vectors(
-        vectors.query.tobytes(), (queries, width), vectors.key.tobytes(), vectors.value.tobytes(), (keys, width)
-    )
-
-
-def _shape(maps: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> tuple[int, int, int, int]:
-    layers, heads, queries, keys = maps.shape
-    return layers, heads, queries, keys

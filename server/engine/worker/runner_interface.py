@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from model.search.options import Hypothesis, TraceStep
-from server.engine.ipc.messages import Attended, AttentionJob, FailureKind, ModelLoaded, TranslateJob, WorkerReady
+from server.engine.ipc.messages import (
+    AttentionJob,
+    AttentionResult,
+    FailureKind,
+    ModelLoaded,
+    TranslateJob,
+    WorkerReady,
+)
 from server.engine.worker.sequence import Look, Sequence
 
 
@@ -54,5 +61,5 @@ class Runner(Protocol):
     def step(self, lane: int, sequences: list[Sequence]) -> Stepped: ...
     def progress(self, sequence: Sequence) -> tuple[int, ...]: ...
     def release(self, lane: int, sequence: Sequence) -> None: ...
-    def attend(self, look: Look) -> Attended: ...
+    def attend(self, look: Look) -> AttentionResult: ...
     def blame(self, error: Exception) -> FailureKind | None: ...

@@ -11,8 +11,8 @@ from contextlib import ExitStack
 import pytest
 
 from server.access.admission import Admission
+from server.engine.client.single_flight import SingleFlight
 from server.errors import Overloaded
-from server.translation.single_flight import SingleFlight
 
 
 class Clock:

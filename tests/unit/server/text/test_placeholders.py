@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from model.tokenizer import Encoding
+from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE
 from server.text.placeholders import (
     NAME,
     in_capitals,
@@ -21,7 +22,6 @@ from server.text.placeholders import (
     unspeakable,
 )
 from server.text.unicode_scripts import ADDRESS, has_letters, is_translatable, may_hold_address
-from server.translation.markup_alignment import ALIGNMENTS_AT_ONCE
 
 SOLID = ["A4", "notes.txt", "https://example.org/a?b=c#d", "me@example.org", "😀", "👩‍👩‍👧", "🇩🇪", "www.example.org", "→"]
 parts = st.lists(st.sampled_from([*SOLID, "word", "two words", ".", ",", " ", "  ", "(", ")", "!"]), max_size=12)

@@ -9,11 +9,11 @@ import pytest
 
 from server import services as services_module
 from server.config import Settings
+from server.engine.client.model_pool import ModelPool
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import Unavailable, UnsupportedLanguage
 from server.services import Services
 from server.translation.catalog import Catalog, ServedModel
-from server.translation.model_pool import ModelPool
 from server.translation.types import TranslationRequest
 from tests.support.fake_engine import FakeEngine, fake_model
 

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import dataclasses
+
+import numpy as np
 import pytest
 
+from model.analysis.pair_alignment import WordEvidence
+from model.analysis.types import AttentionMaps, HeadVectors
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from server.engine.ipc.messages import (
-    Attended,
     AttentionJob,
+    AttentionResult,
     Cancel,
     Drain,
     Failed,
     LoadModel,
-    Maps,
     ModelLoaded,
     Progress,
     Started,
     StepStats,
     Timings,
-    Translated,
     TranslateJob,
+    TranslationResult,
     WorkerReady,
 )
 from server.engine.ipc.transport import Unpacker, pack
@@ -39,8 +43,7 @@ MESSAGES = [
     Started((1,)),
     Started((1, 2)),
     Progress(1, (4,)),
-    Translated(1, (BEST, BEST), Timings(0.1, 0.2, 0.3, 0.4), 3, (STEP,)),
-    Attended(3, Maps(b"c", (1, 1, 1, 1), b"e", (1, 1, 1, 1), b"d", (1, 1, 1, 1)), (-1.0,), (((4, -0.5),),), 0.25),
+    TranslationResult(1, (BEST, BEST), Timings(0.1, 0.2, 0.3, 0.4), 3, (STEP,)),
     Failed(2, "invalid", "No."),
     StepStats(1, 2, 3, 4, 5, 0.5, 6, 7, 8, 0.25, 9, ((1, 0.125),), 1, 0.5),
 ]
@@ -53,3 +56,24 @@ def test_messages_come_out_as_they_went_in(size: int) -> None:
     received = [message for at in range(0, len(sent), size) for message in unpacker.feed(sent[at : at + size])]
     assert received == MESSAGES
     assert [type(message) for message in received] == [type(message) for message in MESSAGES]
+
+
+def test_arrays_keep_type_shape_and_values() -> None:
+    rng = np.random.default_rng(0)
+    maps = AttentionMaps(
+        cross=rng.random((2, 4, 3, 5), dtype=np.float32),
+        encoder=rng.random((2, 4, 5, 5), dtype=np.float32),
+        decoder=rng.random((2, 4, 3, 3), dtype=np.float32),
+        token_scores=rng.random(3, dtype=np.float32),
+        candidate_ids=rng.integers(0, 9, (3, 8)),
+        candidate_scores=rng.random((3, 8), dtype=np.float32),
+        vectors=HeadVectors(*(rng.random((rows, 6), dtype=np.float32) for rows in (3, 5, 5))),
+    )
+    evidence = WordEvidence(*(rng.random((2, 3), dtype=np.float32) for _ in range(3)))
+    [received] = Unpacker().feed(pack([AttentionResult(7, maps, evidence)]))
+    assert received.id == 7
+    for sent, got in ((maps, received.maps), (maps.vectors, received.maps.vectors), (evidence, received.evidence)):
+        for field in dataclasses.fields(sent):
+            expected, found = getattr(sent, field.name), getattr(got, field.name)
+            if isinstance(expected, np.ndarray):
+                assert found.dtype == expected.dtype and np.array_equal(found, expected)

@@ -23,7 +23,14 @@ from model.model_folder import ModelFolder, TokenizerFiles
 from model.search.base import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
-from server.engine.ipc.messages import AttentionJob, LoadModel, ModelLoaded, Translated, TranslateJob, WorkerReady
+from server.engine.ipc.messages import (
+    AttentionJob,
+    LoadModel,
+    ModelLoaded,
+    TranslateJob,
+    TranslationResult,
+    WorkerReady,
+)
 from server.engine.ipc.options import WorkerOptions
 from server.engine.ipc.transport import Pipes
 from server.engine.worker import backend_loader as engines
@@ -87,7 +94,7 @@ def test_a_running_batch_moves_to_the_native_engine_and_loses_nobody(
     asked: list[LoadModel] = []
 
     def say(heard: list[Any]) -> list[Any] | None:
-        answers = [message for message in heard if isinstance(message, Translated)]
+        answers = [message for message in heard if isinstance(message, TranslationResult)]
         ready = [message.engine for message in heard if isinstance(message, WorkerReady)]
         if not asked:
             asked.append(LoadModel("tiny", str(folder.path)))
@@ -106,7 +113,7 @@ def test_a_running_batch_moves_to_the_native_engine_and_loses_nobody(
     loads = [message for message in script.heard if isinstance(message, ModelLoaded)]
     assert len(loads) == 1 and loads[0].error is None
     expected = translate(TorchBackend(load_model(folder), 4), texts, options, start=2, end=3, max_length=48)
-    answers = {message.id: message.hypotheses[0].tokens for message in script.heard if isinstance(message, Translated)}
+    answers = {message.id: message.hypotheses[0].tokens for message in script.heard if isinstance(message, TranslationResult)}
     assert answers == {id: found[0].tokens for id, found in enumerate(expected)}
 
 

@@ -1,5 +1,4 @@
-"""Which models are in the workers' memory: loaded when they are needed, and the longest unused go when memory is
-short."""
+"""Loads models into the workers when they are needed, and unloads the least recently used where memory is short."""
 
 from __future__ import annotations
 
@@ -8,19 +7,33 @@ import logging
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
+from pathlib import Path
 from types import TracebackType
+from typing import Protocol
 
 from server.engine.client.supervisor import Supervisor
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import Unavailable
-from server.translation.catalog import ServedModel
 
 log = logging.getLogger(__name__)
 
 
+class EngineModel(Protocol):
+    """What the workers need of a model: `key` names this content of `folder`, `bytes` is the size of its weight files."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def key(self) -> str: ...
+    @property
+    def folder(self) -> Path: ...
+    @property
+    def bytes(self) -> int: ...
+
+
 @dataclass(slots=True, eq=False)
 class _State:
-    model: ServedModel
+    model: EngineModel
     loading: asyncio.Future[ModelLoaded]
     users: int = 0
     used: float = 0.0
@@ -30,8 +43,9 @@ class _State:
         return self.loading.done() and not self.loading.cancelled() and self.loading.result().error is None
 
 
-class Holding:
-    """`async with`: the model stays loaded in the block."""
+class ModelHold:
+    """`async with`: loads the model if needed, and keeps it loaded while the block runs. Raises Unavailable where it
+    cannot be loaded."""
 
     __slots__ = ("_state",)
 
@@ -63,8 +77,8 @@ class Holding:
 class ModelPool:
     """Loads and unloads models on one supervisor; belongs to its event loop.
 
-    `limit` bounds the models in memory by the size of their weight files in bytes (0: no bound). It gives way where
-    models in use at the same time are larger than that: a request waits for a load, never for another request.
+    `limit` bounds the models in memory by the size of their weight files in bytes (0: no bound). Models that are in use
+    at the same time may exceed it: a request waits for a load, never for another request.
     """
 
     def __init__(self, engine: Supervisor, limit: int = 0) -> None:
@@ -77,19 +91,18 @@ class ModelPool:
         """Size of the models that are loaded or being loaded."""
         return sum(state.model.bytes for state in self._states.values())
 
-    def holding(self, model: ServedModel) -> Holding:
-        """Keeps a model loaded while the block runs; loads it first where needed. Raises Unavailable where it cannot
-        be."""
-        return Holding(self._states.get(model.key) or self._begin(model))
+    def holding(self, model: EngineModel) -> ModelHold:
+        """`async with`: the model is loaded, and stays loaded while the block runs."""
+        return ModelHold(self._states.get(model.key) or self._begin(model))
 
-    async def load(self, model: ServedModel) -> ModelLoaded:
-        """Loads a model where it is not loaded; the answer's `error` says why it cannot be."""
+    async def load(self, model: EngineModel) -> ModelLoaded:
+        """Loads a model that is not loaded; `error` of the answer is set where it cannot be loaded."""
         state = self._states.get(model.key) or self._begin(model)
         return await asyncio.shield(state.loading)
 
-    async def preload(self, models: Iterable[ServedModel]) -> dict[str, str]:
-        """Loads as many models as the limit allows, in order, the first in any case. Returns errors by model name."""
-        chosen: list[ServedModel] = []
+    async def preload(self, models: Iterable[EngineModel]) -> dict[str, str]:
+        """Loads as many models as the limit allows, in order, at least the first. Returns errors by model name."""
+        chosen: list[EngineModel] = []
         for model in models:
             if (
                 not chosen
@@ -105,11 +118,11 @@ class ModelPool:
         if self._states.pop(key, None) is not None:
             await self.engine.unload(key)
 
-    def _begin(self, model: ServedModel) -> _State:
+    def _begin(self, model: EngineModel) -> _State:
         state = self._states[model.key] = _State(model, asyncio.ensure_future(self._load(model)), used=time.monotonic())
         return state
 
-    async def _load(self, model: ServedModel) -> ModelLoaded:
+    async def _load(self, model: EngineModel) -> ModelLoaded:
         await self._make_room()
         answer = await self.engine.load(model.key, model.folder)
         if answer.error:

@@ -1,0 +1,158 @@
+"""The one way from the API process to the workers: translate, trace, attend, align. Raises the errors of `server.errors`."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
+
+from model.analysis.pair_alignment import WordedSentence
+from model.search.options import DecodingOptions
+from server.engine.client.model_pool import EngineModel, ModelHold, ModelPool
+from server.engine.client.single_flight import SingleFlight, Waiter
+from server.engine.client.status import WorkerFailure, WorkerStatus, server_error
+from server.engine.client.supervisor import Supervisor
+from server.engine.ipc.messages import AttentionResult, ModelLoaded, TranslationResult
+
+ALIGNMENTS_AT_ONCE = 4
+"""Alignment requests that may wait in the workers at the same time, in addition to callers' attention requests."""
+
+Head = tuple[str, int, int]
+
+
+class TranslationObserver(Protocol):
+    """Receives the outcome of every sentence that was sent to a worker. `seconds` is the time from sending to the answer,
+    `kind` that of a WorkerFailure."""
+
+    def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None: ...
+    def failed(self, kind: str) -> None: ...
+    def cancelled(self) -> None: ...
+
+
+class EngineClient:
+    """Sends sentences to the workers of one supervisor, with their model loaded.
+
+    `model_bytes` bounds the loaded models by the size of their weight files (0: no bound). Belongs to one event loop.
+    Every method that computes raises InvalidRequest, Overloaded, Unavailable, DeadlineExceeded or TranslationFailed
+    where a worker fails, and Unavailable where the model cannot be loaded.
+    """
+
+    def __init__(self, supervisor: Supervisor, observer: TranslationObserver, model_bytes: int = 0) -> None:
+        self._supervisor = supervisor
+        self._observer = observer
+        self._pool = ModelPool(supervisor, model_bytes)
+        self._in_flight: SingleFlight[TranslationResult] = SingleFlight()
+        self._alignments = asyncio.Semaphore(ALIGNMENTS_AT_ONCE)
+
+    async def start(self) -> None:
+        """Starts the workers; returns before they are ready."""
+        await self._supervisor.start()
+
+    async def stop(self, grace_seconds: float) -> None:
+        """Lets accepted jobs finish for at most `grace_seconds`, then ends the workers."""
+        await self._supervisor.stop(grace_seconds)
+
+    def status(self) -> WorkerStatus:
+        """The state of the workers now."""
+        return self._supervisor.status()
+
+    @property
+    def shared(self) -> int:
+        """Translations that were answered by an identical one that was already in flight."""
+        return self._in_flight.shared
+
+    # -- models --------------------------------------------------------------------------------------------------------
+
+    def holding(self, model: EngineModel) -> ModelHold:
+        """`async with`: the model is loaded, and stays loaded while the block runs."""
+        return self._pool.holding(model)
+
+    async def load(self, model: EngineModel) -> ModelLoaded:
+        """Loads a model that is not loaded; `error` of the answer is set where it cannot be loaded."""
+        return await self._pool.load(model)
+
+    async def preload(self, models: Iterable[EngineModel]) -> dict[str, str]:
+        """Loads as many models as the bound allows, at least the first. Returns errors by model name."""
+        return await self._pool.preload(models)
+
+    async def unload(self, key: str) -> None:
+        """Unloads a model that is no longer served."""
+        await self._pool.unload(key)
+
+    # -- work ----------------------------------------------------------------------------------------------------------
+
+    def translate(
+        self,
+        model: EngineModel,
+        source: Sequence[int],
+        options: DecodingOptions,
+        *,
+        priority: int = 0,
+        client: str = "",
+        on_progress: Callable[[tuple[int, ...]], None] | None = None,
+    ) -> Waiter[TranslationResult]:
+        """Sends one sentence of token ids to a worker at once; an identical one that is in flight is shared. The caller
+        holds the model, awaits the waiter's result and in any case leaves it. `priority` is 0 for interactive requests
+        and 1 for documents; `on_progress` receives the tokens so far, and such a sentence is not shared."""
+
+        def start() -> asyncio.Future[TranslationResult]:
+            started = time.monotonic()
+            future = self._supervisor.submit(
+                model.key, source, options, priority=priority, client=client, on_progress=on_progress
+            )
+            future.add_done_callback(lambda done: self._report(done, len(source), time.monotonic() - started))
+            return future
+
+        private = object() if on_progress else None
+        return self._in_flight.join((model.key, source, options, priority, private), start)
+
+    async def trace(
+        self, model: EngineModel, source: Sequence[int], options: DecodingOptions, *, client: str = ""
+    ) -> TranslationResult:
+        """Translates one sentence for inspection: it is neither shared nor reported to the observer."""
+        try:
+            async with self._pool.holding(model):
+                return await self._supervisor.submit(model.key, source, options, client=client)
+        except WorkerFailure as failure:
+            raise server_error(failure) from failure
+
+    async def attend(
+        self,
+        model: EngineModel,
+        source: Sequence[int],
+        target: Sequence[int],
+        *,
+        masked_heads: tuple[Head, ...] = (),
+        vectors_of: Head | None = None,
+        words: tuple[WordedSentence, WordedSentence] | None = None,
+    ) -> AttentionResult:
+        """Runs one teacher-forced pass over a pair. `vectors_of` also requests the queries, keys and values of a head;
+        `words` also requests evidence which words of source and target belong together."""
+        try:
+            async with self._pool.holding(model):
+                return await self._supervisor.attend(
+                    model.key, source, target, masked_heads, vectors_of=vectors_of, words=words
+                )
+        except WorkerFailure as failure:
+            raise server_error(failure) from failure
+
+    async def align(
+        self,
+        model: EngineModel,
+        source: Sequence[int],
+        target: Sequence[int],
+        words: tuple[WordedSentence, WordedSentence] | None,
+    ) -> AttentionResult:
+        """Runs the pass of `attend` for the translator. At most ALIGNMENTS_AT_ONCE run at the same time and further ones
+        wait, so none is rejected as overload: a translation does not depend on the load."""
+        async with self._alignments:
+            return await self.attend(model, source, target, words=words)
+
+    def _report(self, done: asyncio.Future[TranslationResult], tokens: int, seconds: float) -> None:
+        if done.cancelled():
+            self._observer.cancelled()
+        elif (error := done.exception()) is not None:
+            self._observer.failed(error.kind if isinstance(error, WorkerFailure) else "internal")
+        else:
+            self._observer.translated(tokens, done.result(), seconds)
