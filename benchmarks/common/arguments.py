@@ -1,4 +1,4 @@
-"""Command-line options that several benchmarks share. Imports nothing heavy: some of them measure memory."""
+"""Command-line options shared by several benchmarks. Imports only the standard library, because some measure memory."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from pathlib import Path
 
 
 def add_model_options(parser: argparse.ArgumentParser) -> None:
-    """Either a model folder, or a preset with random weights and the size of its vocabulary."""
+    """Adds the options for a model folder or for a preset with random weights."""
     system = parser.add_mutually_exclusive_group(required=True)
     system.add_argument("--model", type=Path, help="a model folder")
-    system.add_argument("--random", metavar="PRESET", help="random weights of this shape instead: base, big, small")
-    parser.add_argument("--vocabulary", type=int, default=32_000, help="pieces of the random model")
+    system.add_argument("--random", metavar="PRESET", help="random weights of this shape: base, big, small")
+    parser.add_argument("--vocabulary", type=int, default=32_000, help="vocabulary size of the random model")

@@ -1,4 +1,4 @@
-"""Development sets as they lie on disk: `SET.en-XX.tsv`, one `english TAB other` pair a line, read in both directions."""
+"""Reads development sets: files `SET.en-XX.tsv` with one `english TAB other` pair per line, used in both directions."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class DevelopmentSet:
 
     @property
     def direction(self) -> str:
-        """For example `en-de`."""
+        """The language pair, for example `en-de`."""
         return f"{self.source}-{self.target}"
 
 
 def read_sets(folder: Path, names: Sequence[str] = (), limit: int | None = None) -> list[DevelopmentSet]:
-    """The sets in `folder` in both directions, those in `names` (all when empty), the first `limit` pairs of each.
+    """Returns the sets in `folder` in both directions: those in `names` (all if empty), the first `limit` pairs of each.
 
-    Raises ValueError when a name has no file, or a line is not two columns.
+    Raises ValueError if a name has no file or a line does not have two columns.
     """
     found: list[DevelopmentSet] = []
     for path in sorted(folder.glob("*.tsv")):
@@ -47,7 +47,7 @@ def read_sets(folder: Path, names: Sequence[str] = (), limit: int | None = None)
 
 
 def choose(sets: Iterable[DevelopmentSet], directions: Iterable[str]) -> list[DevelopmentSet]:
-    """The sets whose direction (`en-de`) is among `directions`."""
+    """Returns the sets whose direction (`en-de`) is in `directions`."""
     wanted = set(directions)
     return [item for item in sets if item.direction in wanted]
 

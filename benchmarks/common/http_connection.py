@@ -1,4 +1,4 @@
-"""A lean HTTP/1.1 connection for load: the generator shares the machine with the server, so it must cost next to nothing."""
+"""A minimal HTTP/1.1 connection for load generators, which share the machine with the server and must use little CPU."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MAX_HEAD_BYTES = 65_536
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a plain HTTP server listens. `prefix` is put before every path."""
+    """Address of an HTTP server. `prefix` is prepended to every path."""
 
     host: str
     port: int
@@ -20,7 +20,7 @@ class Address:
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Raises ValueError unless `url` is http://HOST[:PORT][/PREFIX]."""
+        """Parses `http://HOST[:PORT][/PREFIX]`. Raises ValueError for anything else."""
         parts = urlsplit(url)
         if parts.scheme != "http" or not parts.hostname:
             raise ValueError(f"{url!r} is not an http:// address.")
@@ -28,19 +28,19 @@ class Address:
 
 
 class Connection:
-    """One kept-alive connection, opened when first needed and again after a failure."""
+    """One keep-alive connection, opened on first use and reopened after a failure."""
 
     def __init__(self, address: Address) -> None:
         self._address = address
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """Send JSON; returns status and body. Raises OSError, EOFError or ValueError when no answer can be read."""
+        """Sends JSON and returns the status and the body. Raises OSError, EOFError or ValueError if no answer can be read."""
         status, _, answer = await self.exchange("POST", path, body)
         return status, answer
 
     async def exchange(self, method: str, path: str, body: bytes = b"") -> tuple[int, dict[bytes, bytes], bytes]:
-        """Send JSON; returns status, headers (names in small letters) and body. Raises what `post` raises."""
+        """Sends JSON and returns status, headers (lower-case names) and body. Raises the same errors as `post`."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(
                 self._address.host, self._address.port, limit=_MAX_HEAD_BYTES
@@ -62,17 +62,17 @@ class Connection:
             self.close()
         return status, headers, answer
 
-    async def stray(self, patience: float) -> bytes:
-        """Bytes that come without having been asked for within `patience` seconds; there should be none."""
+    async def unexpected_bytes(self, timeout: float) -> bytes:
+        """Returns bytes that arrive within `timeout` seconds although no request is in flight; there should be none."""
         if self._streams is None:
             return b""
         try:
-            return await asyncio.wait_for(self._streams[0].read(_MAX_HEAD_BYTES), patience)
+            return await asyncio.wait_for(self._streams[0].read(_MAX_HEAD_BYTES), timeout)
         except (TimeoutError, OSError):
             return b""
 
     def close(self) -> None:
-        """Hang up."""
+        """Closes the connection."""
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None

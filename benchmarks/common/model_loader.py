@@ -1,4 +1,4 @@
-"""Opens a model folder for measuring: the native engine or plain torch, behind the interface that searches drive."""
+"""Loads a model folder on the CPU backend (`native`) or on torch, behind the interface that the search uses."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def open_model(
     path: Path, *, engine: Engine = "torch", precision: str = "float32", device: str = "cpu", slots: int, threads: int,
     isa: Isa = "auto",
 ) -> OpenModel:  # fmt: skip
-    """Load the folder at `path`; `isa` is the native engine's instruction set. Raises ValueError for a precision that the
-    engine does not have."""
+    """Loads the folder at `path`; `isa` is the instruction set of the CPU backend. Raises ValueError for a precision that
+    the engine does not support."""
     folder = read_folder(path)
     if engine == "native":
         backend = _native(folder, precision, slots, threads, isa)
@@ -47,27 +47,27 @@ def open_model(
 
 def _native(folder: ModelFolder, precision: str, slots: int, threads: int, isa: Isa) -> Backend:
     if precision not in ("float32", "int8"):
-        raise ValueError(f"The native engine has float32 and int8, not {precision}.")
+        raise ValueError(f"The CPU backend supports float32 and int8, not {precision}.")
     wanted: Precision = "int8" if precision == "int8" else "float32"
     return open_backend(folder, build(isa=isa), slots=slots, threads=threads, precision=wanted)
 
 
 def _torch(folder: ModelFolder, precision: str, device: str, slots: int, threads: int) -> Backend:
-    # Imported here: a process that runs the native engine does without torch, and its memory is measured.
+    # Imported here, because the memory of processes that run without torch is measured.
     import torch
 
     from model.backends.torch.backend import TorchBackend
     from model.checkpoint import load_model
 
     if precision not in ("float32", "bfloat16", "float16"):
-        raise ValueError(f"The torch engine has float32, bfloat16 and float16; {precision} needs the native engine.")
+        raise ValueError(f"The torch backend supports float32, bfloat16 and float16; {precision} needs the CPU backend.")
     torch.set_num_threads(threads)
     transformer = load_model(folder, dtype=getattr(torch, precision), device=device)
     if device.startswith("cuda"):
         from server.engine.worker.backend_loader import gpu_backend
 
         backend, name, reason = gpu_backend(transformer, slots)
-        # A figure of one path must not pass for the other's.
+        # The backend is printed, so that results of the two paths cannot be confused.
         print(f"Decoding on {device}: {name}. {reason or ''}".rstrip(), file=sys.stderr)
         return backend
     return TorchBackend(transformer, slots)

@@ -1,4 +1,4 @@
-"""What every benchmark writes beside its figures: machine, versions, date, commit; and plain text tables."""
+"""Writes results with machine, versions, date and commit, and formats plain text tables."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _LIBRARIES = ("attentive-server", "torch", "ctranslate2", "transformers", "sacre
 
 
 def environment() -> dict[str, Any]:
-    """The machine and the software that a result belongs to."""
+    """Returns the machine and the software versions of a result."""
     versions: dict[str, str | None] = {}
     for library in _LIBRARIES:
         try:
@@ -34,7 +34,7 @@ def environment() -> dict[str, Any]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """A Markdown table, columns padded: text to the left, numbers to the right. Floats get one decimal."""
+    """Returns a Markdown table with padded columns: text left-aligned, numbers right-aligned, floats with one decimal."""
     cells = [[f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
     right = [bool(rows) and isinstance(rows[0][column], int | float) for column in range(len(header))]
     widths = [max(len(row[column]) for row in [list(header), *cells]) for column in range(len(header))]
@@ -47,7 +47,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
 
 
 def write(path: Path, results: dict[str, Any]) -> None:
-    """Write the results with their environment as JSON."""
+    """Writes the results with their environment as JSON."""
     path.parent.mkdir(parents=True, exist_ok=True)
     text = json.dumps({"environment": environment(), **results}, indent=2, ensure_ascii=False)
     path.write_text(text + "\n", encoding="utf-8")

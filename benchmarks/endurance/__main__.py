@@ -1,12 +1,11 @@
-"""Overload, killed workers and a stop under load, each against a server that this program starts.
+"""Endurance runs against a server that this program starts: overload, killed workers, and a stop under load.
 
     python -m benchmarks.endurance overload --weights weights --seconds 600
     python -m benchmarks.endurance kills --clients 32 --seconds 180 --every 20
     python -m benchmarks.endurance drain --clients 64 --sentences 20
 
-Every answer is compared with the one that the same text got before, one by one, with nothing beside it. What follows
-`--` goes to the server. Exits with 1 where anything was lost, wrong, repeated or miscounted; how long things take is
-told and never judged.
+Every answer is compared with the one that the same text got before on an idle server. Arguments after `--` are flags of
+the server. The exit status is 1 if any answer was lost, wrong, repeated or miscounted. Times are reported, not judged.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ from benchmarks.endurance.texts import documents, made_texts, read_texts
 
 _NONE = ("failures", "wrong", "repeated ids", "stray answers", "lost", "metrics minus clients", "exit status",
          "refusals counted minus 429s")  # fmt: skip
-"""Figures that have to be zero or empty."""
+"""Figures that must be zero or empty."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         texts = read_texts(options.texts, options.number) if options.texts else made_texts(options.number)
@@ -47,7 +46,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         report.write(options.json, {"benchmark": f"endurance {options.what}", "server": options.server, **result})
     broken = [name for name in _NONE if result.get(name)]
     if broken:
-        print("Not as it should be: " + ", ".join(broken), file=sys.stderr)
+        print("Not zero or empty: " + ", ".join(broken), file=sys.stderr)
     return 1 if broken else 0
 
 
@@ -57,21 +56,21 @@ async def _run(options: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
         flags = ["--grace-seconds", str(options.grace), *flags]
     with tempfile.TemporaryDirectory(prefix="endurance-") as folder:
         async with serving(flags, Path(folder)) as served:
-            questions = await references(served.address, texts, options.source, options.target)
+            requests = await references(served.address, texts, options.source, options.target)
             shape = {"sentences per request": options.sentences, "texts": len(texts)}
             match options.what:
                 case "overload":
                     found = await overload(
-                        served, questions, options.sentences, options.clients, options.seconds, options.factor,
+                        served, requests, options.sentences, options.clients, options.seconds, options.factor,
                         options.patient,
                     )  # fmt: skip
                 case "kills":
                     found = await kills(
-                        served, questions, options.sentences, options.clients, options.seconds, options.every,
+                        served, requests, options.sentences, options.clients, options.seconds, options.every,
                         options.requests,
                     )  # fmt: skip
                 case _:
-                    found = await drain(served, questions, options.clients, options.seconds, options.grace)
+                    found = await drain(served, requests, options.clients, options.seconds, options.grace)
             return {**shape, **found}
 
 
@@ -84,24 +83,24 @@ def _parser() -> argparse.ArgumentParser:
     common.add_argument("--source", default="en")
     common.add_argument("--target", default="de")
     common.add_argument("--texts", type=Path, help="file with one text a line (default: sentences made here)")
-    common.add_argument("--number", type=int, default=500, help="texts to ask for, again and again")
-    common.add_argument("--sentences", type=int, default=1, help="texts put together in one request")
+    common.add_argument("--number", type=int, default=500, help="number of different texts to send")
+    common.add_argument("--sentences", type=int, default=1, help="texts joined into one request")
     common.add_argument("--json", type=Path, help="write the result here")
     common.add_argument("server", nargs="*", help="flags for `attentive serve`, after --")
     what = parser.add_subparsers(dest="what", required=True)
-    load = what.add_parser("overload", parents=[common], help="more requests than the server can take")
-    load.add_argument("--clients", type=int, default=16, help="clients that measure what the server can take")
+    load = what.add_parser("overload", parents=[common], help="more requests than the capacity of the server")
+    load.add_argument("--clients", type=int, default=16, help="clients that measure the capacity")
     load.add_argument("--seconds", type=float, default=600.0)
-    load.add_argument("--factor", type=float, default=2.0, help="times the capacity")
-    load.add_argument("--patient", type=float, default=0.5, help="share of refused clients who come back when told to")
+    load.add_argument("--factor", type=float, default=2.0, help="load as a multiple of the capacity")
+    load.add_argument("--patient", type=float, default=0.5, help="share of rejected clients that retry after Retry-After")
     kill = what.add_parser("kills", parents=[common], help="kill -9 of the worker under load")
     kill.add_argument("--clients", type=int, default=32)
     kill.add_argument("--seconds", type=float, default=180.0)
     kill.add_argument("--every", type=float, default=20.0, help="seconds between kills")
-    kill.add_argument("--requests", type=int, default=0, help="end when each client has sent so many")
+    kill.add_argument("--requests", type=int, default=0, help="stop when each client has sent this many requests (0: no bound)")
     stop = what.add_parser("drain", parents=[common], help="SIGTERM under load")
     stop.add_argument("--clients", type=int, default=64)
-    stop.add_argument("--seconds", type=float, default=5.0, help="of load before the signal")
+    stop.add_argument("--seconds", type=float, default=5.0, help="seconds of load before the signal")
     stop.add_argument("--grace", type=float, default=30.0, help="--grace-seconds of the server")
     return parser
 

@@ -1,4 +1,4 @@
-"""What every client does: ask, and compare the answer with the one that the same text got when nothing else ran."""
+"""Clients of the endurance runs. Each compares an answer with the one that the same text got while nothing else ran."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _ROUTE = 'attentive_http_requests_total{{method="POST",route="/translate",status
 
 
 @dataclass(frozen=True, slots=True)
-class Question:
-    """One request: its body, and the translation that it must get."""
+class CheckedRequest:
+    """Body of a request and the expected translation."""
 
     body: bytes
     expected: str
@@ -27,8 +27,8 @@ class Question:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """How an attempt ended: its status as text, or what went wrong with the connection. Seconds; `retry_after` is that
-    of a 429."""
+    """Result of one attempt: the HTTP status as text, or the kind of connection failure; the duration in seconds; and the
+    Retry-After of a 429 in seconds."""
 
     status: str
     seconds: float
@@ -36,16 +36,16 @@ class Outcome:
 
 
 @dataclass(slots=True)
-class Ledger:
-    """Everything that the clients saw."""
+class AttemptStats:
+    """Counts of everything that the clients received."""
 
     statuses: Counter[str] = field(default_factory=Counter)
     wrong: int = 0
     """Answers that differ from the reference."""
     stray: int = 0
-    """Connections on which more came than was asked for."""
+    """Connections that received bytes beyond the expected answers."""
     seconds: array[float] = field(default_factory=lambda: array("d"))
-    """How long each 200 took, in the order of their arrival."""
+    """Duration of each 200, in order of arrival."""
     ids: set[str] = field(default_factory=set)
 
     @property
@@ -54,48 +54,49 @@ class Ledger:
 
     @property
     def repeated_ids(self) -> int:
-        """Answers that bore the id of another one."""
+        """Number of answers whose id another answer already had."""
         return self.answers - len(self.ids)
 
     def failures(self) -> dict[str, int]:
-        """Attempts that ended neither in a translation nor in a 429, by kind."""
+        """Returns the attempts that ended neither in a translation nor in a 429, by kind."""
         return {kind: number for kind, number in self.statuses.items() if kind not in ("200", "429")}
 
     def latency(self, share: float, since: int = 0) -> float:
-        """Quantile of the seconds of answers, nearest rank, leaving out the first `since`."""
+        """Returns the quantile `share` of the durations (nearest rank) without the first `since` answers."""
         times = sorted(self.seconds[since:])
         return times[min(len(times) - 1, int(share * len(times)))] if times else 0.0
 
     def differences(self, before: Counter[str], after: Counter[str]) -> dict[str, float]:
-        """How far the server's counts of POST /translate are from the clients', by status; empty where they agree."""
+        """Returns the server's counts of POST /translate minus the clients', by status; empty when all agree."""
         kinds = {kind for kind in self.statuses if kind.isdigit()} | {"200", "429", "499", "500", "503", "504"}
         found = {kind: growth(before, after, _ROUTE.format(kind)) - self.statuses[kind] for kind in sorted(kinds)}
         return {kind: difference for kind, difference in found.items() if difference}
 
 
-class Asker:
-    """Asks over any of its connections; belongs to one event loop. `patience` in seconds: later is a hang."""
+class CheckingClient:
+    """Sends requests over a pool of connections and checks the answers. Belongs to one event loop. An answer that takes
+    longer than `timeout` seconds counts as a hang."""
 
-    def __init__(self, address: Address, ledger: Ledger, patience: float) -> None:
-        self.ledger = ledger
-        self._address, self._patience = address, patience
+    def __init__(self, address: Address, stats: AttemptStats, timeout: float) -> None:
+        self.stats = stats
+        self._address, self._timeout = address, timeout
         self._idle: list[tuple[float, Connection]] = []
-        self.waiting: dict[int, float] = {}
-        """When each question under way was sent, by a number of its own."""
+        self.in_flight: dict[int, float] = {}
+        """Send time of each request in flight, by its number."""
         self._numbers = count()
 
-    async def ask(self, question: Question) -> Outcome:
-        """One attempt, entered in the ledger."""
+    async def send(self, request: CheckedRequest) -> Outcome:
+        """Sends one request and counts the outcome."""
         connection = self._connection()
         began, number = time.monotonic(), next(self._numbers)
-        self.waiting[number] = began
+        self.in_flight[number] = began
         retry_after = 0
         try:
-            async with asyncio.timeout(self._patience):
-                code, headers, body = await connection.exchange("POST", "/translate", question.body)
+            async with asyncio.timeout(self._timeout):
+                code, headers, body = await connection.exchange("POST", "/translate", request.body)
             status, retry_after = str(code), int(headers.get(b"retry-after", b"0"))
             if code == 200:
-                self._check(question, json.loads(body))
+                self._check(request, json.loads(body))
             self._idle.append((time.monotonic(), connection))
         except TimeoutError:
             status = "hang"
@@ -104,22 +105,22 @@ class Asker:
         except OSError as error:
             status = type(error).__name__
         seconds = time.monotonic() - began
-        del self.waiting[number]
-        self.ledger.statuses[status] += 1
+        del self.in_flight[number]
+        self.stats.statuses[status] += 1
         if status == "200":
-            self.ledger.seconds.append(seconds)
+            self.stats.seconds.append(seconds)
         return Outcome(status, seconds, retry_after)
 
     async def close(self) -> None:
-        """Hang up, after a look whether anything came that nobody asked for."""
-        for stray in await asyncio.gather(*(connection.stray(0.2) for _, connection in self._idle)):
-            self.ledger.stray += bool(stray)
+        """Closes all connections and counts those that received unexpected bytes."""
+        for stray in await asyncio.gather(*(connection.unexpected_bytes(0.2) for _, connection in self._idle)):
+            self.stats.stray += bool(stray)
         for _, connection in self._idle:
             connection.close()
         self._idle = []
 
     def _connection(self) -> Connection:
-        """One that was used lately, as servers hang up on idle ones; or a new one."""
+        """Returns a recently used connection, because servers close idle ones, or a new one."""
         while self._idle:
             used, connection = self._idle.pop()
             if time.monotonic() - used < _IDLE_SECONDS:
@@ -127,51 +128,51 @@ class Asker:
             connection.close()
         return Connection(self._address)
 
-    def _check(self, question: Question, answer: dict[str, str]) -> None:
-        self.ledger.wrong += answer["translatedText"] != question.expected
-        self.ledger.ids.add(answer["id"])
+    def _check(self, request: CheckedRequest, answer: dict[str, str]) -> None:
+        self.stats.wrong += answer["translatedText"] != request.expected
+        self.stats.ids.add(answer["id"])
 
 
-async def references(address: Address, texts: Sequence[str], source: str, target: str) -> list[Question]:
-    """Each text with its translation, asked for one by one with nothing beside it. Raises RuntimeError for any status
-    but 200."""
+async def references(address: Address, texts: Sequence[str], source: str, target: str) -> list[CheckedRequest]:
+    """Returns each text with its translation, requested one at a time on an idle server. Raises RuntimeError for any
+    status except 200."""
     connection = Connection(address)
-    questions: list[Question] = []
+    requests: list[CheckedRequest] = []
     for text in texts:
         body = json.dumps({"q": text, "source": source, "target": target}).encode()
         status, _, answer = await connection.exchange("POST", "/translate", body)
         if status != 200:
             raise RuntimeError(f"The server answered {status} to a reference.")
-        questions.append(Question(body, json.loads(answer)["translatedText"]))
+        requests.append(CheckedRequest(body, json.loads(answer)["translatedText"]))
     connection.close()
-    return questions
+    return requests
 
 
-def distinct(questions: Sequence[Question]) -> Iterator[Question]:
-    """The questions again and again, no two of them alike, so that the server cannot answer two by one computation:
-    they differ in a length penalty that says nothing to a greedy search."""
+def distinct(requests: Sequence[CheckedRequest]) -> Iterator[CheckedRequest]:
+    """Yields the requests in an endless cycle, each with a different length penalty. Greedy search ignores the penalty, and
+    the server cannot merge two requests into one computation."""
     for number in count():
-        question = questions[number % len(questions)]
+        request = requests[number % len(requests)]
         penalty = f"{0.6 + 1e-7 * number:.7f}"
-        yield Question(question.body[:-1] + f', "length_penalty": {penalty}}}'.encode(), question.expected)
+        yield CheckedRequest(request.body[:-1] + f', "length_penalty": {penalty}}}'.encode(), request.expected)
 
 
-async def closed_loop(asker: Asker, questions: Iterator[Question], clients: int, seconds: float) -> float:
-    """`clients` clients that each ask the next question when they have the answer to the last; returns answers per
-    second. Raises RuntimeError where an answer is not 200."""
+async def closed_loop(client_pool: CheckingClient, requests: Iterator[CheckedRequest], clients: int, seconds: float) -> float:
+    """Runs `clients` clients, each of which sends its next request after the answer to the last one. Returns answers per
+    second. Raises RuntimeError for any status except 200."""
     began = time.monotonic()
-    before = asker.ledger.answers
+    before = client_pool.stats.answers
 
     async def client() -> None:
         while time.monotonic() < began + seconds:
-            outcome = await asker.ask(next(questions))
+            outcome = await client_pool.send(next(requests))
             if outcome.status != "200":
                 raise RuntimeError(f"The server answered {outcome.status} while its capacity was measured.")
 
     await asyncio.gather(*(client() for _ in range(clients)))
-    return (asker.ledger.answers - before) / (time.monotonic() - began)
+    return (client_pool.stats.answers - before) / (time.monotonic() - began)
 
 
 def growth(before: Counter[str], after: Counter[str], prefix: str) -> float:
-    """By how much the samples grew whose name begins so."""
+    """Returns the total growth of the samples whose name starts with `prefix`."""
     return sum(value - before[name] for name, value in after.items() if name.startswith(prefix))

@@ -1,4 +1,4 @@
-"""kill -9 of the worker, again and again, while clients ask: nobody may notice but by the time it takes."""
+"""Repeated kill -9 of the worker under load: every request is still answered correctly, only later."""
 
 from __future__ import annotations
 
@@ -10,54 +10,54 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from benchmarks.endurance.client import Asker, Ledger, Question, distinct, growth
+from benchmarks.endurance.client import AttemptStats, CheckedRequest, CheckingClient, distinct, growth
 from benchmarks.endurance.server import Served
 
 
 async def kills(
-    served: Served, questions: list[Question], sentences: int, clients: int, seconds: float, every: float,
-    requests: int,
+    served: Served, requests: list[CheckedRequest], sentences: int, clients: int, seconds: float, every: float,
+    requests_per_client: int,
 ) -> dict[str, Any]:
-    """`clients` clients for `seconds`, or until each has sent `requests` (0: no such bound), and a kill each `every`
-    seconds while they are there. A question has so many `sentences`."""
-    ledger, killed = Ledger(), list[int]()
-    asker = Asker(served.address, ledger, 110.0)
+    """Runs `clients` clients for `seconds`, or until each has sent `requests_per_client` requests (0: no bound), and kills
+    the worker every `every` seconds. Each request has `sentences` sentences."""
+    stats, killed = AttemptStats(), list[int]()
+    client = CheckingClient(served.address, stats, 110.0)
     before = await served.metrics()
-    supply = distinct(questions)
+    supply = distinct(requests)
     began = time.monotonic()
-    killing = asyncio.create_task(_kill(served, asker, every, killed))
-    await asyncio.gather(*(_client(asker, supply, began + seconds, requests) for _ in range(clients)))
+    killing = asyncio.create_task(_kill(served, client, every, killed))
+    await asyncio.gather(*(_client(client, supply, began + seconds, requests_per_client) for _ in range(clients)))
     elapsed = time.monotonic() - began
     killing.cancel()
     await asyncio.gather(killing, return_exceptions=True)
-    await asker.close()
+    await client.close()
     await served.until_ready()
     after = await served.metrics()
     return {
         "clients": clients, "seconds": round(elapsed, 1), "kills": len(killed), "in flight at each kill": killed,
         "restarts": growth(before, after, "attentive_worker_restarts_total"),
-        "answers": ledger.answers, "answers/s": round(ledger.answers / elapsed, 1), "statuses": dict(ledger.statuses),
-        "failures": ledger.failures(), "wrong": ledger.wrong, "repeated ids": ledger.repeated_ids,
-        "stray answers": ledger.stray, "p50 ms": 1000 * ledger.latency(0.5), "p99 ms": 1000 * ledger.latency(0.99),
-        "slowest ms": 1000 * ledger.latency(1.0), "metrics minus clients": ledger.differences(before, after),
+        "answers": stats.answers, "answers/s": round(stats.answers / elapsed, 1), "statuses": dict(stats.statuses),
+        "failures": stats.failures(), "wrong": stats.wrong, "repeated ids": stats.repeated_ids,
+        "stray answers": stats.stray, "p50 ms": 1000 * stats.latency(0.5), "p99 ms": 1000 * stats.latency(0.99),
+        "slowest ms": 1000 * stats.latency(1.0), "metrics minus clients": stats.differences(before, after),
         "sentences translated twice or in vain": growth(before, after, "attentive_request_success_total")
-        - sentences * ledger.answers,
+        - sentences * stats.answers,
     }  # fmt: skip
 
 
-async def _client(asker: Asker, supply: Iterator[Question], end: float, requests: int) -> None:
+async def _client(client: CheckingClient, supply: Iterator[CheckedRequest], end: float, requests_per_client: int) -> None:
     sent = 0
-    while time.monotonic() < end and (not requests or sent < requests):
-        await asker.ask(next(supply))
+    while time.monotonic() < end and (not requests_per_client or sent < requests_per_client):
+        await client.send(next(supply))
         sent += 1
 
 
-async def _kill(served: Served, asker: Asker, every: float, killed: list[int]) -> None:
-    """Strikes while the worker has something to do; notes how many requests were under way."""
+async def _kill(served: Served, client: CheckingClient, every: float, killed: list[int]) -> None:
+    """Kills the worker every `every` seconds and records how many requests were in flight."""
     while True:
         await asyncio.sleep(every)
         worker = await served.worker()
         if worker is not None:
-            killed.append(len(asker.waiting))
+            killed.append(len(client.in_flight))
             with contextlib.suppress(ProcessLookupError):
                 os.kill(worker, signal.SIGKILL)

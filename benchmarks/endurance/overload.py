@@ -1,4 +1,4 @@
-"""Twice as many requests as the server can take: who gets in, how long it takes, who is told to come back and does."""
+"""Load at twice the capacity of the server: accepted and rejected requests, latency, retries after Retry-After."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
-from benchmarks.endurance.client import Asker, Ledger, Question, closed_loop, distinct, growth
+from benchmarks.endurance.client import AttemptStats, CheckedRequest, CheckingClient, closed_loop, distinct, growth
 from benchmarks.endurance.server import Served, resident_megabytes
 
 _SAMPLE_SECONDS = 2.0
 _SETTLED = 0.2
-"""The first share of the run, in which memory and queue still fill; slopes and the later p99 leave it out."""
+"""Share of the run in which memory and queue still fill up. Slopes and the later p99 exclude it."""
 
 
 @dataclass(slots=True)
-class Returns:
-    """Clients who were refused and came back when they were told to, by the number of their return."""
+class Retries:
+    """Retries of rejected clients after the stated Retry-After, by the number of the retry."""
 
-    came: Counter[int] = field(default_factory=Counter)
-    got_in: Counter[int] = field(default_factory=Counter)
-    told: Counter[int] = field(default_factory=Counter)
-    """Seconds of Retry-After, of every 429."""
+    sent: Counter[int] = field(default_factory=Counter)
+    accepted: Counter[int] = field(default_factory=Counter)
+    retry_after: Counter[int] = field(default_factory=Counter)
+    """Retry-After of every 429, in seconds."""
 
-    def share(self) -> float | None:
-        """Share that got in at the first return."""
-        return self.got_in[1] / self.came[1] if self.came[1] else None
+    def first_accepted_share(self) -> float | None:
+        """Returns the share of first retries that were accepted, or None without retries."""
+        return self.accepted[1] / self.sent[1] if self.sent[1] else None
 
 
 @dataclass(slots=True)
@@ -42,7 +42,7 @@ class Memory:
     worker: list[float] = field(default_factory=list)
 
     def summary(self) -> dict[str, float]:
-        """Slopes in MB per minute over the settled part of the run, and where they began and ended."""
+        """Returns the slopes in MB per minute over the settled part of the run, and the first, settled and last values."""
         first = int(_SETTLED * len(self.times))
         found = {}
         for name, values in (("API", self.api), ("worker", self.worker)):
@@ -52,21 +52,21 @@ class Memory:
 
 
 class Overload:
-    """Open-loop load: attempts come when they come, whether or not others were answered. A client that returns takes the
-    place of a new one, so that returns are part of the load and do not add to it."""
+    """Open-loop load: requests are sent at random times, independent of answers. A retry replaces a new request, so that
+    retries are part of the load and do not add to it."""
 
-    def __init__(self, asker: Asker, questions: Iterator[Question], patient: float, seed: int = 1) -> None:
-        self._asker, self._questions = asker, questions
-        self._patient = patient
+    def __init__(self, client: CheckingClient, requests: Iterator[CheckedRequest], retry_share: float, seed: int = 1) -> None:
+        self._client, self._requests = client, requests
+        self._retry_share = retry_share
         self._rng = random.Random(seed)
-        self._due: list[tuple[float, int, Question, int]] = []
-        self.returns = Returns()
+        self._due: list[tuple[float, int, CheckedRequest, int]] = []
+        self.retries = Retries()
         self.sent = 0
         self.latest = 0.0
-        """Seconds by which the load generator was behind at worst."""
+        """Largest delay of the load generator in seconds."""
 
     async def run(self, rate: float, seconds: float) -> None:
-        """`rate` attempts a second, at random moments; returns when all are answered."""
+        """Sends `rate` requests per second at random times and returns when all are answered."""
         began = moment = time.monotonic()
         attempts: set[asyncio.Task[None]] = set()
         while moment < began + seconds:
@@ -81,71 +81,72 @@ class Overload:
             self.sent += 1
         await asyncio.gather(*attempts)
 
-    def _next(self) -> tuple[Question, int]:
-        """Who is told to come back now comes first."""
+    def _next(self) -> tuple[CheckedRequest, int]:
+        """Returns the next request and its retry number; due retries come before new requests."""
         if self._due and self._due[0][0] <= time.monotonic():
-            _, _, question, tries = heapq.heappop(self._due)
-            return question, tries
-        return next(self._questions), 0
+            _, _, request, tries = heapq.heappop(self._due)
+            return request, tries
+        return next(self._requests), 0
 
-    async def _attempt(self, question: Question, tries: int) -> None:
-        outcome = await self._asker.ask(question)
+    async def _attempt(self, request: CheckedRequest, tries: int) -> None:
+        outcome = await self._client.send(request)
         if tries:
-            self.returns.came[tries] += 1
-            self.returns.got_in[tries] += outcome.status == "200"
+            self.retries.sent[tries] += 1
+            self.retries.accepted[tries] += outcome.status == "200"
         if outcome.status == "429":
-            self.returns.told[outcome.retry_after] += 1
-            if tries or self._rng.random() < self._patient:
+            self.retries.retry_after[outcome.retry_after] += 1
+            if tries or self._rng.random() < self._retry_share:
                 due = time.monotonic() + outcome.retry_after
-                heapq.heappush(self._due, (due, self.sent, question, tries + 1))
+                heapq.heappush(self._due, (due, self.sent, request, tries + 1))
 
 
 async def overload(
-    served: Served, questions: list[Question], sentences: int, clients: int, seconds: float, factor: float,
-    patient: float,
+    served: Served, requests: list[CheckedRequest], sentences: int, clients: int, seconds: float, factor: float,
+    retry_share: float,
 ) -> dict[str, Any]:
-    """Measure what the server can take, then send `factor` times that for `seconds`. A question has so many `sentences`."""
-    supply = distinct(questions)
-    first = Ledger()
-    warming = Asker(served.address, first, 60.0)
-    await closed_loop(warming, supply, clients, 2.0)
-    capacity = await closed_loop(warming, supply, clients, min(20.0, max(3.0, seconds / 10)))
-    await warming.close()
-    ledger, memory = Ledger(), Memory()
+    """Measures the capacity of the server, then sends `factor` times that load for `seconds`. Each request has `sentences`
+    sentences."""
+    supply = distinct(requests)
+    warm_up = AttemptStats()
+    warm_client = CheckingClient(served.address, warm_up, 60.0)
+    await closed_loop(warm_client, supply, clients, 2.0)
+    capacity = await closed_loop(warm_client, supply, clients, min(20.0, max(3.0, seconds / 10)))
+    await warm_client.close()
+    stats, memory = AttemptStats(), Memory()
     before = await served.metrics()
-    asker = Asker(served.address, ledger, 110.0)
-    load = Overload(asker, supply, patient)
-    watching = asyncio.create_task(_watch(served, memory))
+    client = CheckingClient(served.address, stats, 110.0)
+    load = Overload(client, supply, retry_share)
+    memory_task = asyncio.create_task(_record_memory(served, memory))
     began = time.monotonic()
     await load.run(factor * capacity, seconds)
     elapsed = time.monotonic() - began
-    watching.cancel()
+    memory_task.cancel()
     after = await served.metrics()
-    await asker.close()
-    settled = int(_SETTLED * ledger.answers)
+    await client.close()
+    settled = int(_SETTLED * stats.answers)
     return {
         "capacity, answers/s": round(capacity, 1), "clients of the capacity": clients,
-        "attempts/s": round(load.sent / seconds, 1), "seconds": round(elapsed, 1), "patient": patient,
-        "attempts": load.sent, "statuses": dict(ledger.statuses), "failures": ledger.failures(),
-        "answers/s": round(ledger.answers / elapsed, 1), "wrong": ledger.wrong, "repeated ids": ledger.repeated_ids,
-        "stray answers": ledger.stray, "generator behind, s": round(load.latest, 2),
-        "accepted p50 ms": 1000 * ledger.latency(0.5, settled), "accepted p99 ms": 1000 * ledger.latency(0.99, settled),
-        "accepted p99 ms of the first fifth": 1000 * _first(ledger, settled).latency(0.99),
-        "accepted slowest ms": 1000 * ledger.latency(1.0),
-        "first returns": load.returns.came[1], "share in at the first return": load.returns.share(),
-        "returns": dict(sorted(load.returns.came.items())), "in, by return": dict(sorted(load.returns.got_in.items())),
-        "Retry-After of the 429s": dict(sorted(load.returns.told.items())),
-        "metrics minus clients": ledger.differences(before, after),
+        "attempts/s": round(load.sent / seconds, 1), "seconds": round(elapsed, 1), "patient": retry_share,
+        "attempts": load.sent, "statuses": dict(stats.statuses), "failures": stats.failures(),
+        "answers/s": round(stats.answers / elapsed, 1), "wrong": stats.wrong, "repeated ids": stats.repeated_ids,
+        "stray answers": stats.stray, "generator behind, s": round(load.latest, 2),
+        "accepted p50 ms": 1000 * stats.latency(0.5, settled), "accepted p99 ms": 1000 * stats.latency(0.99, settled),
+        "accepted p99 ms of the first fifth": 1000 * _first(stats, settled).latency(0.99),
+        "accepted slowest ms": 1000 * stats.latency(1.0),
+        "first returns": load.retries.sent[1], "share in at the first return": load.retries.first_accepted_share(),
+        "returns": dict(sorted(load.retries.sent.items())), "in, by return": dict(sorted(load.retries.accepted.items())),
+        "Retry-After of the 429s": dict(sorted(load.retries.retry_after.items())),
+        "metrics minus clients": stats.differences(before, after),
         "refusals counted minus 429s": growth(before, after, "attentive_requests_rejected_total")
-        - ledger.statuses["429"],
+        - stats.statuses["429"],
         "sentences translated twice or in vain": growth(before, after, "attentive_request_success_total")
-        - sentences * ledger.answers,
+        - sentences * stats.answers,
         "shared computations": growth(before, after, "attentive_requests_shared_total"),
         "memory": memory.summary(),
     }  # fmt: skip
 
 
-async def _watch(served: Served, memory: Memory) -> None:
+async def _record_memory(served: Served, memory: Memory) -> None:
     worker = await served.worker()
     while True:
         api, model = resident_megabytes(served.process.pid), resident_megabytes(worker)
@@ -156,12 +157,12 @@ async def _watch(served: Served, memory: Memory) -> None:
         await asyncio.sleep(_SAMPLE_SECONDS)
 
 
-def _first(ledger: Ledger, answers: int) -> Ledger:
-    return Ledger(seconds=ledger.seconds[:answers])
+def _first(stats: AttemptStats, answers: int) -> AttemptStats:
+    return AttemptStats(seconds=stats.seconds[:answers])
 
 
 def slope(times: list[float], values: list[float]) -> float:
-    """Least-squares slope of values over times; 0 for fewer than two."""
+    """Returns the least-squares slope of the values over the times; 0 for fewer than two."""
     if len(times) < 2:
         return 0.0
     mean_time, mean_value = sum(times) / len(times), sum(values) / len(values)

@@ -1,4 +1,4 @@
-"""The server under test: `attentive serve` in processes of its own, seen from outside."""
+"""Starts `attentive serve` as a separate process and reads its state over HTTP, its log and /proc."""
 
 from __future__ import annotations
 
@@ -33,22 +33,22 @@ class Served:
     log: Path
 
     async def ready(self) -> dict[str, Any]:
-        """What GET /ready says. Raises OSError, EOFError or ValueError where nobody answers."""
+        """Returns the body of GET /ready. Raises OSError, EOFError or ValueError if there is no answer."""
         return dict(json.loads((await self._get("/ready"))[1]))
 
     async def until_ready(self) -> None:
-        """Returns once it translates with the engine that it will keep: another may round differently. Raises
-        RuntimeError where it ends before."""
+        """Waits until the server is ready and the CPU backend is compiled, because torch rounds differently. Raises
+        RuntimeError if the server exits first."""
         while self.process.poll() is None:
-            with contextlib.suppress(OSError, EOFError):  # its address is known before it listens
-                said = await self.ready()
-                if said["status"] == "ready" and "is being compiled" not in str(said["details"]):
+            with contextlib.suppress(OSError, EOFError):  # the address is logged before the socket accepts connections
+                state = await self.ready()
+                if state["status"] == "ready" and "is being compiled" not in str(state["details"]):
                     return
             await asyncio.sleep(0.1)
         raise RuntimeError("The server ended before it was ready.")
 
     async def metrics(self) -> Counter[str]:
-        """The samples of GET /metrics by name and labels, as `name` or `name{label="value"}`."""
+        """Returns the samples of GET /metrics, keyed by `name` or `name{label="value"}`."""
         _, body = await self._get("/metrics")
         samples: Counter[str] = Counter()
         for line in body.decode().splitlines():
@@ -58,13 +58,13 @@ class Served:
         return samples
 
     async def worker(self) -> int | None:
-        """Process id of the first worker, None while it is not up."""
+        """Returns the process id of the first worker, or None while it is down."""
         workers = (await self.ready())["workers"]
         return workers[0]["pid"] if workers and workers[0]["up"] else None
 
-    def said(self, words: str) -> int:
-        """How often words stand in its log."""
-        return self.log.read_text(encoding="utf-8", errors="replace").count(words)
+    def log_count(self, text: str) -> int:
+        """Returns how often `text` occurs in the log."""
+        return self.log.read_text(encoding="utf-8", errors="replace").count(text)
 
     async def _get(self, path: str) -> tuple[int, bytes]:
         connection = Connection(self.address)
@@ -77,15 +77,16 @@ class Served:
 
 @asynccontextmanager
 async def serving(arguments: Sequence[str], folder: Path) -> AsyncIterator[Served]:
-    """A server with these flags on a free port, ready; its log and its data go to `folder`. It is ended with SIGTERM.
+    """Starts a server with these flags on a free port and waits until it is ready. Its log and data go to `folder`; it is
+    stopped with SIGTERM.
 
-    Raises RuntimeError where it does not become ready.
+    Raises RuntimeError if it does not become ready.
     """
     log = folder / "server.log"
     command = [sys.executable, "-m", "server", "serve", "--port", "0", "--data", str(folder / "data"), *arguments]
     environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTENTIVE_")}
     with log.open("wb") as stream:
-        process = subprocess.Popen(command, stderr=stream, env=environment)  # noqa: ASYNC220  it takes a moment
+        process = subprocess.Popen(command, stderr=stream, env=environment)  # noqa: ASYNC220  starting a process takes a few milliseconds
     try:
         while not (found := _listening(log)):
             if process.poll() is not None:
@@ -104,9 +105,9 @@ async def serving(arguments: Sequence[str], folder: Path) -> AsyncIterator[Serve
             raise
 
 
-async def ended(process: subprocess.Popen[bytes], patience: float) -> int:
-    """Its exit status, once it has ended. Raises TimeoutError."""
-    deadline = time.monotonic() + patience
+async def ended(process: subprocess.Popen[bytes], timeout: float) -> int:
+    """Waits for the process and returns its exit status. Raises TimeoutError after `timeout` seconds."""
+    deadline = time.monotonic() + timeout
     while (code := process.poll()) is None:
         if time.monotonic() > deadline:
             raise TimeoutError("The server did not end.")
@@ -115,7 +116,7 @@ async def ended(process: subprocess.Popen[bytes], patience: float) -> int:
 
 
 def resident_megabytes(pid: int | None) -> float | None:
-    """Resident memory of a process, None where it is gone."""
+    """Returns the resident memory of a process, or None if it has ended."""
     try:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     except OSError:
@@ -125,11 +126,11 @@ def resident_megabytes(pid: int | None) -> float | None:
 
 
 def _listening(log: Path) -> Address | None:
-    """Where it listens, once its log says so."""
+    """Returns the address from the log, or None while it is missing."""
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
         if '"listening"' in line:
-            said = json.loads(line)
-            return Address(said["host"], said["port"], "")
+            entry = json.loads(line)
+            return Address(entry["host"], entry["port"], "")
     return None
 
 

@@ -1,4 +1,4 @@
-"""What the clients ask for: sentences of a file, or some made here; none twice, so that no answer can stand for another."""
+"""Texts that the clients send: lines of a file or generated sentences, all different."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _WHEN = ("today", "every morning", "since Monday", "until the evening", "when it
 
 
 def made_texts(count: int, seed: int = 1) -> list[str]:
-    """`count` different English sentences of about ten words, at most 5,000."""
+    """Returns `count` (at most 5,000) different English sentences of about ten words."""
     rng = random.Random(seed)
     parts = (_WHO, _DOES, _WHERE, _WHEN)
     found: dict[str, None] = {}
@@ -22,7 +22,7 @@ def made_texts(count: int, seed: int = 1) -> list[str]:
 
 
 def read_texts(path: Path, count: int) -> list[str]:
-    """The first `count` different lines of a file that are not empty. Raises ValueError where there are fewer than two."""
+    """Returns the first `count` different non-empty lines of a file. Raises ValueError for fewer than two."""
     lines = path.read_text(encoding="utf-8").splitlines()
     texts = list(dict.fromkeys(line.strip() for line in lines if line.strip()))[:count]
     if len(texts) < 2:
@@ -31,5 +31,5 @@ def read_texts(path: Path, count: int) -> list[str]:
 
 
 def documents(texts: list[str], sentences: int) -> list[str]:
-    """Texts of so many sentences each, one a line; each begins with another sentence."""
+    """Returns texts of `sentences` sentences, one per line; each text starts with a different sentence."""
     return ["\n".join(texts[(at + i) % len(texts)] for i in range(sentences)) for at in range(len(texts))]

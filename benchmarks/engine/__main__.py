@@ -1,12 +1,12 @@
-"""Us, CTranslate2 and Hugging Face on the same weights in one run: speed, BLEU and memory at several batch sizes.
+"""Compares this engine, CTranslate2 and Hugging Face on the same weights: speed, BLEU and memory by batch size.
 
     python -m benchmarks.engine --model weights/NAME --data DATA/dev --direction en-de --threads 2 --json engine.json
     python -m benchmarks.engine --random base --vocabulary 32000 --batches 32 64 --threads 2
 
-Every engine sits in a process of its own. For each batch size and search they take turns, A B C A B C, on the same
-sentences; medians are compared. With --device cuda the same is measured on a GPU, ours as the server's worker runs it, and
-then how near a decode step comes to the limit of the memory's bandwidth (decode_limit) and how many targets depend on
-their neighbours (independence).
+Every engine runs in a separate process. For each batch size and search the engines take turns (A B C A B C) on the same
+sentences, and the medians are compared. With --device cuda the same is measured on a GPU, with the backend that the server's
+worker uses. The GPU run also reports the decode step relative to the memory bandwidth (decode_limit) and the number of
+targets that depend on the other sentences of the batch (independence).
 """
 
 from __future__ import annotations
@@ -28,15 +28,15 @@ from tqdm import tqdm
 from benchmarks.common import report
 from benchmarks.common.arguments import add_model_options
 from benchmarks.common.development_sets import choose, read_sets
-from benchmarks.engine.contestants import Clock, Ids, Kind, Spec
-from benchmarks.engine.isolated import ContestantFailed, Isolated, Run
+from benchmarks.engine.adapters import Clock, Ids, Kind, Spec
+from benchmarks.engine.isolated import EngineFailed, EngineProcess, Run
 from model.backends.cpu.isa import Isa
 from model.model_folder import ModelFolder, read_folder
 from model.training.loop.evaluate import score
 
 _HEADER = ("search", "batch", "engine", "sentences/s", "tokens/s", "ratio", "same", "BLEU")
 _SETTLE_SECONDS = 0.3
-"""Between two turns: threads of the last engine stop spinning."""
+"""Pause between two turns, in which the threads of the last engine stop spinning."""
 _CPU = (
     "attentive-native:int8", "ctranslate2:int8", "ctranslate2-workers:int8",
     "attentive-native:float32", "ctranslate2:float32", "ctranslate2-workers:float32", "huggingface:float32",
@@ -49,8 +49,8 @@ _HUGGINGFACE_BATCHES = {"cpu": (1, 32, 64), "cuda": (1, 256)}
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What is translated. A target has at most `limit` tokens, the same for every engine; with random weights, which have no
-    `references` and no `decode`, it has exactly so many."""
+    """The sentences of a run. A target has at most `limit` tokens. With random weights, which have no `references` and no
+    `decode`, it has exactly `limit` tokens."""
 
     folder: ModelFolder
     sources: list[Ids]
@@ -61,12 +61,12 @@ class Work:
 
     @property
     def fixed(self) -> bool:
-        """Whether all targets have the same length."""
+        """True if all targets have the same length."""
         return self.references is None
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     options.batches = options.batches or _BATCHES[options.device]
     options.huggingface_batches = options.huggingface_batches or _HUGGINGFACE_BATCHES[options.device]
@@ -94,11 +94,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(specs: Sequence[Spec], work: Work, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """All engines at every batch size and search, in turns. `ratio` is our speed over theirs at the same precision, `same`
-    the share of targets that equal ours."""
+    """Measures all engines in turns at every batch size and search. `ratio` is the speed of this engine divided by theirs at
+    the same precision; `same` is the share of targets that equal this engine's."""
     rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
-        engines = [stack.enter_context(Isolated(spec)) for spec in specs]
+        engines = [stack.enter_context(EngineProcess(spec)) for spec in specs]
         cells = [(beam, batch) for beam in options.beams for batch in options.batches]
         with tqdm(total=len(cells) * len(engines) * (options.rounds + 1), unit="run", disable=None) as bar:
             for beam, batch in cells:
@@ -109,7 +109,7 @@ def measure(specs: Sequence[Spec], work: Work, options: argparse.Namespace) -> l
                 for turn in range(options.rounds + 1):
                     for engine in taking:
                         time.sleep(_SETTLE_SECONDS)
-                        # The first turn warms up: caches, allocators, and what each engine compiles or packs.
+                        # The first turn warms up caches, allocators and compiled code.
                         part = sources if turn else sources[: max(batch, 4)]
                         run = engine.translate(part, batch, beam, work.limit)
                         if turn:
@@ -120,10 +120,10 @@ def measure(specs: Sequence[Spec], work: Work, options: argparse.Namespace) -> l
 
 
 def measure_memory(specs: Sequence[Spec], work: Work, batch: int = 64) -> list[dict[str, Any]]:
-    """Peak memory of each engine in a fresh process that translates `batch` sentences at a time, greedily."""
+    """Returns the peak memory of each engine in a new process that translates `batch` sentences at a time, greedily."""
     found = []
     for spec in specs:
-        with Isolated(spec) as engine:
+        with EngineProcess(spec) as engine:
             loaded = engine.peak_bytes()
             engine.translate(work.sources[: 2 * batch], batch, 1, work.limit)
             found.append({"engine": spec.name, "batch": batch, "peak_bytes": engine.peak_bytes(), "loaded": loaded})
@@ -131,8 +131,8 @@ def measure_memory(specs: Sequence[Spec], work: Work, batch: int = 64) -> list[d
 
 
 def _device_figures(work: Work, options: argparse.Namespace) -> dict[str, Any]:
-    """Print and return what bounds a decode step, and how many targets depend on their neighbours."""
-    # Imported here: processes of the engines import this module, and torch must not weigh on those that do without it.
+    """Prints and returns the limit of a decode step and the number of targets that depend on other sentences."""
+    # Imported here: the engine processes import this module, and some of them must not import torch.
     from benchmarks.common.model_loader import open_model
     from benchmarks.engine import decode_limit, independence
 
@@ -154,7 +154,7 @@ def _device_figures(work: Work, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _rows(
-    engines: Sequence[Isolated], runs: dict[str, list[Run]], work: Work, sources: Sequence[Ids], batch: int, beam: int
+    engines: Sequence[EngineProcess], runs: dict[str, list[Run]], work: Work, sources: Sequence[Ids], batch: int, beam: int
 ) -> list[dict[str, Any]]:
     seconds = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
     rows = []
@@ -182,7 +182,7 @@ def _ours(spec: Spec) -> bool:
 
 
 def _left_out(spec: Spec, batch: int, beam: int, options: argparse.Namespace) -> bool:
-    """Hugging Face is slow: it is measured where it was asked for only."""
+    """Returns True for Hugging Face outside the batch sizes in --huggingface-batches, because it is slow."""
     return spec.kind == "huggingface" and (batch not in options.huggingface_batches or beam > 1)
 
 
@@ -204,7 +204,7 @@ def _real_work(options: argparse.Namespace) -> Work:
 
 
 def _random_work(options: argparse.Namespace, scratch: Path) -> Work:
-    # Imported here: processes of the engines import this module, and torch must not weigh on those that do without it.
+    # Imported here: the engine processes import this module, and some of them must not import torch.
     from benchmarks.engine.random_model import random_sources, write_random_model
 
     folder = write_random_model(scratch / "random", options.random, options.vocabulary)
@@ -214,7 +214,7 @@ def _random_work(options: argparse.Namespace, scratch: Path) -> Work:
 
 
 def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> list[Spec]:
-    """What to measure; exports the folder for the peers that take part."""
+    """Returns the engines to measure and exports the folder for the peers among them."""
     specs = []
     rows = max(64, max(options.batches) * max(options.beams))
     for text in options.engines or (_CPU if options.device == "cpu" else _CUDA):
@@ -247,30 +247,30 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--data", type=Path, help="folder with SET.en-XX.tsv files")
     parser.add_argument("--sets", nargs="+", default=["newstest2013"], help="names of sets")
     parser.add_argument("--direction", default="en-de")
-    parser.add_argument("--sentences", type=int, default=2000, help="at most so many sentences")
-    parser.add_argument("--longest", type=int, default=200, help="longest source in tokens; longer ones are left out")
+    parser.add_argument("--sentences", type=int, default=2000, help="maximum number of sentences")
+    parser.add_argument("--longest", type=int, default=200, help="maximum source length in tokens; longer sentences are skipped")
     parser.add_argument("--batches", type=int, nargs="+", help=f"sentences decoded together (default: {_BATCHES})")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4], help="1 is greedy")
-    parser.add_argument("--batches-per-run", type=int, default=6, help="a run translates so many batches ...")
-    parser.add_argument("--least", type=int, default=32, help="... and at least so many sentences")
-    parser.add_argument("--rounds", type=int, default=3, help="turns of each engine that count; one more warms up")
+    parser.add_argument("--batches-per-run", type=int, default=6, help="batches per run ...")
+    parser.add_argument("--least", type=int, default=32, help="... but at least this many sentences")
+    parser.add_argument("--rounds", type=int, default=3, help="counted turns of each engine, after one warm-up turn")
     parser.add_argument("--engines", nargs="+", metavar="KIND:PRECISION", help=f"default: {' '.join(_CPU)}")
     parser.add_argument("--huggingface-batches", type=int, nargs="+", help=f"greedy only (default: {_HUGGINGFACE_BATCHES})")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
-    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set that all keep to, on a CPU")
+    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of all engines, on a CPU")
     parser.add_argument(
         "--clock", choices=get_args(Clock), default="wall",
-        help="processor counts processor time, for one thread on a core that others use too",
+        help="processor: processor time, for one thread on a core that other programs also use",
     )  # fmt: skip
-    parser.add_argument("--device-figures", action="store_true", help="also on a CPU what is always measured on a GPU")
+    parser.add_argument("--device-figures", action="store_true", help="measure the GPU figures on a CPU too")
     parser.add_argument("--independence", type=int, default=500, help="sentences compared alone and in batches (GPU)")
     parser.add_argument("--memory", action="store_true", help="also measure peak memory at batch 64")
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 
 
-__all__ = ["ContestantFailed", "main", "measure", "measure_memory"]
+__all__ = ["EngineFailed", "main", "measure", "measure_memory"]
 
 if __name__ == "__main__":
     sys.exit(main())

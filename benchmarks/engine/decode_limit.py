@@ -1,11 +1,11 @@
-"""How near a decode step comes to its limit: the time it takes to read the weights and the live keys and values once.
+"""Compares a decode step with its lower bound: the time to read the weights and the used keys and values once.
 
     python -m benchmarks.engine.decode_limit --random base --vocabulary 32000 --device cuda --slots 256
     python -m benchmarks.engine.decode_limit --model weights/NAME --device cuda
 
-The limit is those bytes over the bandwidth of a large copy on the same device, bytes read and written counted. A step is
-measured as it runs in the server, from a captured graph where there is one, and once more as the host sees it: tokens
-sent, chosen tokens fetched.
+The lower bound is the number of these bytes divided by the bandwidth of a large copy on the same device (bytes read plus
+bytes written). A step is measured as the server runs it, from a captured CUDA graph if there is one. A second measurement
+includes the host: it sends the tokens and fetches the chosen ones.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ from model.model_folder import ModelFolder, read_folder
 
 Result = TypeVar("Result")
 _COPY_BYTES = {"cuda": 2 << 30, "cpu": 64 << 20}
-_HEADER = ("slots", "source", "step us", "as the host sees it us", "MB read", "copy GB/s", "limit us", "step / limit", "engine")
+_HEADER = ("slots", "source", "step us", "with host us", "MB read", "copy GB/s", "limit us", "step / limit", "engine")
 
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One measurement. Times in seconds per step, bandwidth in bytes a second (read and written)."""
+    """One measurement: times in seconds per step, bandwidth in bytes per second (read and written)."""
 
     slots: int
     source_length: int
     mean_length: float
     step: float
-    seen_by_host: float
+    with_host: float
     weight_bytes: int
     cache_bytes: int
     bandwidth: float
@@ -55,16 +55,16 @@ class Limit:
         return (self.weight_bytes + self.cache_bytes) / self.bandwidth
 
     def row(self) -> tuple[object, ...]:
-        """The cells of `_HEADER`."""
+        """Returns the cells of `_HEADER`."""
         read = (self.weight_bytes + self.cache_bytes) / 1e6
         return (
-            self.slots, self.source_length, 1e6 * self.step, 1e6 * self.seen_by_host, read, self.bandwidth / 1e9,
+            self.slots, self.source_length, 1e6 * self.step, 1e6 * self.with_host, read, self.bandwidth / 1e9,
             1e6 * self.limit, f"{self.step / self.limit:.2f}", self.engine,
         )  # fmt: skip
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         with tempfile.TemporaryDirectory() as scratch:
@@ -85,10 +85,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def measure(
     folder: ModelFolder, device: str, precision: str, slots: Sequence[int], length: int = 32, steps: int = 32
 ) -> list[Limit]:
-    """Greedy steps of each number of slots over sources of `length` tokens, `steps` of them from the first on."""
-    place = torch.device(device)
+    """Measures the first `steps` greedy steps for each number of slots, with sources of `length` tokens."""
+    torch_device = torch.device(device)
     transformer = load_model(folder, dtype=getattr(torch, precision), device=device)
-    bandwidth = copy_bandwidth(place)
+    bandwidth = copy_bandwidth(torch_device)
     found = []
     for count in slots:
         backend, engine = _backend(transformer, count)
@@ -104,18 +104,18 @@ def measure(
 
 
 def describe(found: Sequence[Limit]) -> str:
-    """The table, and what the figures mean."""
-    note = f"Steps 1 to {2 * found[0].mean_length - 1:.0f} of sentences that begin together."
+    """Returns the table with a note on the measured steps."""
+    note = f"Steps 1 to {2 * found[0].mean_length - 1:.0f} of sentences that start together."
     return report.table(_HEADER, [one.row() for one in found]) + f"\n{note}"
 
 
 def to_json(limit: Limit) -> dict[str, Any]:
-    """Every field and the limit."""
+    """Returns every field and the limit."""
     return {**asdict(limit), "limit": limit.limit}
 
 
 def copy_bandwidth(device: torch.device) -> float:
-    """Bytes a second, read and written, of the median of ten large copies."""
+    """Returns the median bandwidth of ten large copies in bytes per second (read and written)."""
     source = torch.ones(_COPY_BYTES[device.type] // 4, device=device)
     target = torch.empty_like(source)
     seconds = [_timed(partial(target.copy_, source), device)[0] for _ in range(13)][3:]
@@ -123,18 +123,19 @@ def copy_bandwidth(device: torch.device) -> float:
 
 
 def step_weights(config: ModelConfig) -> int:
-    """Weights that a decode step reads: the decoder without the keys and values of the source, and the projection."""
+    """Returns the number of weights that a decode step reads: the decoder without the cross-attention key and value
+    projections, and the output projection."""
     layer = 6 * config.d_model**2 + 2 * config.d_model * config.d_ff
     return config.decoder_layers * layer + config.d_model * config.vocab_size
 
 
 def cached(config: ModelConfig, slots: int, positions: float) -> float:
-    """Values that `slots` rows hold for so many positions of history and source together."""
+    """Returns the number of cached values of `slots` rows for `positions` target and source positions together."""
     return slots * positions * 2 * config.decoder_layers * config.d_model
 
 
 def _backend(transformer: Any, slots: int) -> tuple[GraphedBackend, str]:
-    """The server's backend where there is a GPU, the same steps kernel by kernel elsewhere."""
+    """Returns the backend of the server on a GPU; on a CPU, the same steps without a captured graph."""
     if not next(transformer.parameters()).is_cuda:
         return GraphedBackend(transformer, slots, capture=False), "eager"
     from server.engine.worker.backend_loader import gpu_backend
@@ -146,7 +147,7 @@ def _backend(transformer: Any, slots: int) -> tuple[GraphedBackend, str]:
 
 
 def _time_steps(backend: GraphedBackend, sources: Sequence[Sequence[int]], steps: int) -> tuple[float, float]:
-    """Seconds per step on the device, and with everything that the host does around bursts of four."""
+    """Returns the seconds per step on the device, and including the host with four steps per launch."""
     slots = list(range(len(sources)))
     tokens = [backend.transformer.config.decoder_start_id] * len(sources)
     alone: list[float] = []
@@ -168,7 +169,7 @@ def _time_steps(backend: GraphedBackend, sources: Sequence[Sequence[int]], steps
 
 
 def _timed(action: Callable[[], Result], device: torch.device) -> tuple[float, Result]:
-    """Seconds that the device takes, by its own clock where it has one, and what the action returned."""
+    """Returns the duration in seconds, measured by CUDA events on a GPU, and the result of the action."""
     if device.type == "cpu":
         begun = time.perf_counter()
         result = action()

@@ -1,4 +1,4 @@
-"""A translation does not depend on its neighbours: the same sentences alone, in batches and shuffled, must give the same ids.
+"""Checks that a translation does not depend on the batch: the same sentences alone, in batches and shuffled give the same ids.
 
     python -m benchmarks.engine.independence --model weights/NAME --data DATA/dev --direction en-de --precision int8 float32
 """
@@ -26,7 +26,7 @@ HEADER = ("engine", "precision", "search", "sentences", "differ in batches", "di
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line. The status is 1 where a target differs."""
+    """Runs the command line. The exit status is 1 if any target differs."""
     options = _parser().parse_args(arguments)
     rows = []
     try:
@@ -55,8 +55,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def compare(opened: OpenModel, sources: Sequence[Ids], beam: int, longest: int | None = None) -> tuple[int, int]:
-    """How many targets (of at most `longest` tokens) differ from those found alone: in batches in order, and in batches
-    in another order."""
+    """Counts the targets (of at most `longest` tokens) that differ from those of single sentences: in batches in the given
+    order, and in batches in a shuffled order."""
     options = DecodingOptions(beam_size=beam, max_length=longest)
     alone = [_targets(opened, [source], options)[0] for source in tqdm(sources, desc=f"alone, beam {beam}", disable=None)]
     batched = _targets(opened, sources, options)
@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--precision", nargs="+", default=["int8", "float32"])
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of the native engine")
+    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of the CPU backend")
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 

@@ -1,4 +1,4 @@
-"""A contestant in a process of its own, so that its threads and its memory are its own."""
+"""Runs one engine in a separate process, so that its threads and memory are measured separately."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from benchmarks.engine.contestants import Ids, Spec, build
+from benchmarks.engine.adapters import Ids, Spec, build
 from model.backends.cpu.isa import Isa
 
 _STARTUP_SECONDS = 300.0
@@ -23,37 +23,36 @@ _LIMITS: dict[Isa, dict[str, str]] = {
     "avxvnni": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2_VNNI", "ATEN_CPU_CAPABILITY": "avx2"},
     "avx2": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
 }
-"""What keeps CTranslate2, oneDNN, which does its products, and torch to an instruction set. CTranslate2's own variable alone
-leaves oneDNN free to use everything that the processor has."""
+"""Environment variables that limit CTranslate2, oneDNN (which computes its matrix products) and torch to an instruction set.
+CT2_FORCE_CPU_ISA alone does not limit oneDNN."""
 
 
-class ContestantFailed(RuntimeError):
-    """The process of a contestant could not do what it was asked for; the message is its error."""
+class EngineFailed(RuntimeError):
+    """The process of an engine failed. The message is its error."""
 
 
 @dataclass(frozen=True, slots=True)
 class Run:
-    """One timed call: best targets in the order of the sources, seconds inside the process by the clock of its Spec."""
+    """Result of one timed call: best targets in the order of the sources, and seconds measured inside the process."""
 
     targets: list[tuple[int, ...]]
     seconds: float
 
 
-class Isolated:
-    """Starts the process and waits until the weights are loaded."""
+class EngineProcess:
+    """A process with one engine. The constructor waits until the weights are loaded."""
 
     def __init__(self, spec: Spec) -> None:
         self.spec = spec
         context = multiprocessing.get_context("spawn")
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(spec, other), daemon=True)
-        # Read when the libraries are first imported, so set before the process starts. Waiting threads must not spin:
-        # the next one to be measured needs the cores.
+        # The libraries read these variables when they are first imported.
         os.environ.update(OMP_NUM_THREADS=str(spec.threads), MKL_NUM_THREADS=str(spec.threads))
         with _environment(_LIMITS[spec.isa]):
             self._process.start()
         other.close()
-        self._ask(None)
+        self._request(None)
 
     def __enter__(self) -> Self:
         return self
@@ -66,27 +65,27 @@ class Isolated:
         self._process.kill()
 
     def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> Run:
-        """See Contestant.translate. Raises ContestantFailed."""
-        targets, seconds = self._ask((list(sources), batch, beam, limit))
+        """Calls EngineAdapter.translate in the process. Raises EngineFailed."""
+        targets, seconds = self._request((list(sources), batch, beam, limit))
         return Run(targets, seconds)
 
     def peak_bytes(self) -> int:
-        """Most memory that the process ever held in RAM: weights, libraries and all."""
+        """Returns the peak resident memory of the process (VmHWM) in bytes."""
         status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
         line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
         return int(line.split()[1]) * 1024
 
-    def _ask(self, request: Any) -> Any:
+    def _request(self, request: Any) -> Any:
         if request is not None:
             self._pipe.send(request)
         elif not self._pipe.poll(_STARTUP_SECONDS):
-            raise ContestantFailed(f"{self.spec.name} did not load within {_STARTUP_SECONDS:.0f} s.")
+            raise EngineFailed(f"{self.spec.name} did not load within {_STARTUP_SECONDS:.0f} s.")
         try:
             error, answer = self._pipe.recv()
         except EOFError:
-            raise ContestantFailed(f"{self.spec.name} died.") from None
+            raise EngineFailed(f"{self.spec.name} died.") from None
         if error is not None:
-            raise ContestantFailed(f"{self.spec.name}: {error}")
+            raise EngineFailed(f"{self.spec.name}: {error}")
         return answer
 
 
@@ -105,17 +104,17 @@ def _environment(variables: Mapping[str, str]) -> Iterator[None]:
 
 
 def _serve(spec: Spec, pipe: Connection) -> None:
-    """The process: load, then answer requests until the other side hangs up."""
+    """Main function of the process: loads the engine and answers requests until the pipe is closed."""
     clock = time.process_time if spec.clock == "processor" else time.perf_counter
     try:
-        contestant = build(spec)
+        adapter = build(spec)
         pipe.send((None, None))
         while True:
             request = pipe.recv()
             began = clock()
-            targets = contestant.translate(*request)
+            targets = adapter.translate(*request)
             pipe.send((None, (targets, clock() - began)))
     except EOFError:
         return
-    except Exception as error:  # noqa: BLE001 - whatever it was, the other side is told
+    except Exception as error:  # noqa: BLE001 - every error is sent to the parent process
         pipe.send((f"{type(error).__name__}: {error}", None))

@@ -1,5 +1,5 @@
-"""Where the time of our engine goes: encoding, decode steps, the search in Python; and how far the products are from the
-processor's limit. Where Linux `perf` is installed, also the share of each kind of function.
+"""Measures the time of encoding, decode steps and the search in Python, and compares the matrix products with the limit of
+the processor. With Linux `perf`, also reports the share of each kind of function.
 
     python -m benchmarks.engine.profile --random base --vocabulary 32000 --batch 64 --threads 2
 """
@@ -35,15 +35,15 @@ _KINDS = (
     ("attention", r"attend|write_position|softmax"),
     ("quantising rows, activation", r"quantize|relu|swish|gelu"),
     ("norms, residuals, embeddings", r"norm|add\b|embed|Linear::row"),
-    ("choice of tokens", r"Choice|choose|top"),
+    ("top-k selection", r"Choice|choose|top"),
     ("waiting for the other thread", r"Team|futex|pause|pthread_cond"),
-    ("other of the engine", r"attentive::"),
+    ("other functions of the CPU backend", r"attentive::"),
 )
-"""Functions of the native engine by what they are for; what fits none runs in Python, numpy or the kernel."""
+"""Functions of the CPU backend by purpose. All others belong to Python, numpy or the kernel."""
 
 
-class Timed:
-    """A backend that adds up the seconds of each call."""
+class TimedBackend:
+    """Backend wrapper that adds up the seconds of each method."""
 
     def __init__(self, opened: OpenModel) -> None:
         self._backend, self.slots = opened.backend, opened.backend.slots
@@ -75,17 +75,17 @@ class Timed:
 
 
 def step_products(config: ModelConfig) -> int:
-    """Multiplications of one decode step and row in the linears (attention left out)."""
+    """Returns the multiplications per row of one decode step in the linear layers (without attention)."""
     d, layers = config.d_model, config.decoder_layers
     return layers * (4 * d * d + 2 * d * d + 2 * d * config.d_ff) + d * config.vocab_size
 
 
 def measure(opened: OpenModel, options: argparse.Namespace) -> dict[str, Any]:
-    """Time per part over `options.repeats` passes, and the parts' sampled shares."""
+    """Measures the time per part over `options.repeats` passes, and the sampled shares of functions."""
     config = opened.config
     sources = random_sources(config.vocab_size, options.batch, options.tokens, config.eos_id)
     decoding = DecodingOptions(beam_size=options.beam, max_length=options.tokens)
-    timed = Timed(opened)
+    timed = TimedBackend(opened)
 
     def run() -> None:
         translate(
@@ -119,7 +119,7 @@ def measure(opened: OpenModel, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def peak_products(precision: str, threads: int, size: int = 2048) -> float:
-    """Multiplications per second of torch's own matrix product at this precision: what this machine is known to do."""
+    """Returns the multiplications per second of torch's matrix product at this precision, as a reference for the machine."""
     import torch
 
     torch.set_num_threads(threads)
@@ -138,7 +138,7 @@ def peak_products(precision: str, threads: int, size: int = 2048) -> float:
 
 
 def _sampled(work: Callable[[], None]) -> dict[str, float] | None:
-    """Do the work; shares of samples by kind of function, None where perf is missing or may not sample."""
+    """Runs the work and returns the shares of samples by kind of function, or None if perf is missing or not permitted."""
     perf = shutil.which("perf")
     if perf is None:
         work()
@@ -158,7 +158,7 @@ def _sampled(work: Callable[[], None]) -> dict[str, float] | None:
 
 
 def by_kind(text: str) -> dict[str, float]:
-    """Shares (0 to 1) by kind of function from the text of `perf report -F overhead,sym`."""
+    """Parses the output of `perf report -F overhead,sym` into shares (0 to 1) by kind of function."""
     shares: dict[str, float] = defaultdict(float)
     for line in text.splitlines():
         if found := re.match(r"\s*([0-9.]+)%\s+\[(.)\]\s+(.*)", line):
@@ -168,7 +168,7 @@ def by_kind(text: str) -> dict[str, float]:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     with tempfile.TemporaryDirectory() as scratch:
         path = options.model
@@ -183,7 +183,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(f"{found['rows per step']:.0f} rows a step, {found['step_ms']:.2f} ms a step, {found['tokens/s']:.0f} tokens/s")
     print(report.table(("part", "% of time"), [(name, 100 * share) for name, share in found["parts"].items()]))
     rate = found["step_products_per_second"]
-    print(f"Linears of a step: {rate / 1e9:.0f} G products/s; torch's large product: {limit / 1e9:.0f} G/s.")
+    print(f"Linear layers of a step: {rate / 1e9:.0f} G products/s; torch's large product: {limit / 1e9:.0f} G/s.")
     if found["shares"]:
         print(report.table(("functions", "% of samples"), [(n, 100 * share) for n, share in found["shares"].items()]))
     if options.json:
@@ -203,7 +203,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--tokens", type=int, default=32, help="source and target length")
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of the native engine")
+    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of the CPU backend")
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 

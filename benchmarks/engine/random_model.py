@@ -1,4 +1,4 @@
-"""A model folder with random weights of any preset, for measuring speed before there is a trained model of that shape."""
+"""Writes a model folder with random weights of any preset, for speed measurements without a trained model."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from model.model_folder import ModelFolder, TokenizerFiles, read_folder
 from model.transformer import Transformer
 
 _NEVER = -1e4
-"""Bias of the end of sentence: no target ends before its length is reached, so that every engine does the same work."""
+"""Bias of the end of sentence. No target ends before the length limit, so that every engine does the same work."""
 
 
 def write_random_model(path: Path, preset: str, vocabulary: int, seed: int = 1) -> ModelFolder:
-    """Write a folder with `preset`'s shape and `vocabulary` pieces to `path`; half-and-half positions, as Marian has them."""
+    """Writes a folder with the shape of `preset` and `vocabulary` pieces to `path`, with Marian's sinusoidal positions."""
     path.mkdir(parents=True)
     _write_tokenizer(path)
     pieces = ["<pad>", "<unk>", "<s>", "</s>", *(f"p{i}" for i in range(4, vocabulary))]
@@ -39,7 +39,7 @@ def write_random_model(path: Path, preset: str, vocabulary: int, seed: int = 1) 
 
 
 def random_sources(vocabulary: int, count: int, length: int, end: int, seed: int = 1) -> list[tuple[int, ...]]:
-    """`count` sources of `length` random ids, the end of sentence last."""
+    """Returns `count` sources of `length` random ids that end with `end`."""
     draw = random.Random(seed)
     return [(*(draw.randrange(4, vocabulary) for _ in range(length - 1)), end) for _ in range(count)]
 

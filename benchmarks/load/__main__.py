@@ -1,4 +1,4 @@
-"""HTTP load at 1 to 128 clients against one LibreTranslate-dialect server, or two in turn: throughput, latency, errors.
+"""HTTP load of 1 to 128 clients on one LibreTranslate-compatible server, or on two in turn: throughput, latency, errors.
 
     python -m benchmarks.load http://127.0.0.1:8000 http://127.0.0.1:5000 --names attentive peer --data DATA/dev \\
         --sets tatoeba-dev --direction en-de --clients 1 8 32 64 128 --seconds 5 --picture load.svg --json load.json
@@ -29,26 +29,26 @@ from model.training.loop.evaluate import score
 
 _HEADER = ("system", "clients", "sentences/s", "p50 ms", "p95 ms", "p99 ms", "requests", "errors", "BLEU")
 _TIMES = ("front us", "workers us", "front %")
-"""Processor time of a request in the process that listens and in those it started, and the first one's share of both."""
+"""Processor time per request in the listening process and in its child processes, and the share of the listening process."""
 
 
 @dataclass(slots=True)
 class System:
-    """A server under load with its own place in the pool of requests."""
+    """A server under load with its own iterator over the requests."""
 
     name: str
     address: Address
     pool: Iterator[Job]
     processes: Server | None = None
-    """Where the processor time of the server is to be measured."""
+    """Processes of the server, or None if processor time is not measured."""
 
     def spent(self) -> Spent:
-        """Processor time until now."""
+        """Returns the processor time used so far."""
         return Spent(0.0, 0.0) if self.processes is None else self.processes.spent()
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         sets = choose(read_sets(options.data, options.sets), [options.direction])
@@ -85,7 +85,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 async def _measure(
     systems: list[System], options: argparse.Namespace, scored: tuple[Sequence[str], str] | None
 ) -> list[dict[str, Any]]:
-    """Every number of clients on every system, the systems in turn: A B A B."""
+    """Measures every number of clients on every system, in turns (A B A B)."""
     rows: list[dict[str, Any]] = []
     total = len(options.clients) * len(systems) * options.rounds
     with tqdm(total=total, unit="round", disable=None) as bar:
@@ -109,14 +109,14 @@ async def _measure(
 
 
 def _times(spent: Spent, requests: int) -> dict[str, float]:
-    """Processor time of all rounds over all requests, microseconds, and the share of the process that listens."""
+    """Returns the processor time per request in microseconds and the share of the listening process in percent."""
     per_request = 1e6 / max(1, requests)
     front, workers = spent.front * per_request, spent.workers * per_request
     return dict(zip(_TIMES, (front, workers, 100 * spent.share), strict=True))
 
 
 def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[str], str] | None) -> dict[str, Any]:
-    """Medians over the rounds; errors are summed."""
+    """Returns one row of the table: medians over the rounds and the sum of errors."""
     answers = [answer for item in rounds for answer in item.answers]
     done = {answer.job.text: answer.translation for answer in answers if answer.translation is not None}
     bleu: float | str = "-"
@@ -138,23 +138,23 @@ def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[st
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("urls", nargs="+", metavar="URL", help="one server, or two that are measured in turn")
-    parser.add_argument("--names", nargs="+", default=[], help="what to call them")
+    parser.add_argument("urls", nargs="+", metavar="URL", help="one server, or several that are measured in turn")
+    parser.add_argument("--names", nargs="+", default=[], help="names of the servers in the results")
     parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
     parser.add_argument("--sets", nargs="+", default=[], help="names of sets (default: all in the folder)")
     parser.add_argument("--direction", default="en-de")
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 64, 128])
-    parser.add_argument("--seconds", type=float, default=5.0, help="of one round")
+    parser.add_argument("--seconds", type=float, default=5.0, help="seconds of one round")
     parser.add_argument("--rounds", type=int, default=2, help="rounds per number of clients and server")
     parser.add_argument("--document", type=int, metavar="N", help="send texts of N sentences instead of one")
-    parser.add_argument("--beam-size", type=int, help="ask for this beam (a field of ours; the peer knows it too)")
+    parser.add_argument("--beam-size", type=int, help="beam_size of each request (a field of this server and of peer_server)")
     parser.add_argument(
         "--fields", type=json.loads, default={}, metavar="JSON",
-        help='more fields of each request; random weights need {"max_length": 32, "loop_guard": false}',
+        help='more fields of each request; use {"max_length": 32, "loop_guard": false} with random weights',
     )  # fmt: skip
     parser.add_argument(
         "--processor-time", action="store_true",
-        help="also the processor time per request of the process that listens and of those it started (same machine)",
+        help="also measure the processor time per request (server on the same machine)",
     )  # fmt: skip
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds after which a request counts as failed")
     parser.add_argument("--picture", type=Path, help="draw the result: .svg or .png")

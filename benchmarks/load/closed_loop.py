@@ -1,4 +1,4 @@
-"""Closed-loop load: each client sends its next request when the answer to its last one is there."""
+"""Closed-loop load: each client sends its next request after the answer to its last one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from benchmarks.common.http_connection import Address, Connection
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One request: its body, the number of sentences in it, and which text of the pool it is."""
+    """One request: its body, its number of sentences, and the index of its text."""
 
     body: bytes
     sentences: int
@@ -23,7 +23,7 @@ class Job:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """How one request ended. `translation` is None when it failed; `error` then says how. Times are seconds."""
+    """Result of one request. After a failure `translation` is None and `error` is the reason. Times are in seconds."""
 
     job: Job
     seconds: float
@@ -33,23 +33,23 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """All answers of one round and the time from its first request to its last answer, seconds."""
+    """All answers of one round, and the seconds from its first request to its last answer."""
 
     answers: tuple[Answer, ...]
     seconds: float
 
     @property
     def sentences_per_second(self) -> float:
-        """Sentences answered correctly in time."""
+        """Successfully translated sentences per second."""
         return sum(a.job.sentences for a in self.answers if a.error is None) / self.seconds
 
     @property
     def errors(self) -> int:
-        """Requests that were not answered with a translation."""
+        """Number of requests that were not answered with a translation."""
         return sum(answer.error is not None for answer in self.answers)
 
     def latency(self, share: float) -> float:
-        """Quantile of the latencies of all answers in seconds, nearest rank; 0 when there are none."""
+        """Returns the quantile `share` of all latencies in seconds (nearest rank), or 0 without answers."""
         times = sorted(answer.seconds for answer in self.answers)
         return times[min(len(times) - 1, int(share * len(times)))] if times else 0.0
 
@@ -62,8 +62,8 @@ def jobs(
     beam_size: int | None,
     more: Mapping[str, object] | None = None,
 ) -> Iterator[Job]:
-    """Requests over the texts, in order and again from the start, so that no two clients send the same text at once.
-    `more` are further fields of each."""
+    """Yields requests over the texts in an endless cycle, so that no two clients send the same text at the same time. `more`
+    contains further fields of each request."""
     bodies: list[Job] = []
     for number, text in enumerate(texts):
         fields: dict[str, object] = {"q": text, "source": source, "target": target, "format": "text"}
@@ -74,16 +74,16 @@ def jobs(
 
 
 def documents(sentences: Sequence[str], length: int, paragraph: int = 5) -> list[str]:
-    """Texts of `length` sentences each, `paragraph` sentences to a line."""
+    """Returns texts of `length` sentences, with `paragraph` sentences per line."""
     whole = [sentences[at : at + length] for at in range(0, len(sentences) - length + 1, length)]
     return [
         "\n".join(" ".join(lines[at : at + paragraph]) for at in range(0, length, paragraph)) for lines in whole
     ]
 
 
-async def run(address: Address, pool: Iterator[Job], clients: int, seconds: float, patience: float) -> Round:
-    """`clients` clients for `seconds`. Requests in flight at the end are awaited and counted, and so is their time; an answer
-    that takes longer than `patience` seconds is an error."""
+async def run(address: Address, pool: Iterator[Job], clients: int, seconds: float, timeout: float) -> Round:
+    """Runs `clients` clients for `seconds`. Requests in flight at the end are awaited and counted, including their time. An
+    answer that takes longer than `timeout` seconds is an error."""
     answers: list[Answer] = []
     began = time.perf_counter()
     deadline = began + seconds
@@ -91,23 +91,23 @@ async def run(address: Address, pool: Iterator[Job], clients: int, seconds: floa
     async def client() -> None:
         connection = Connection(address)
         while time.perf_counter() < deadline:
-            answers.append(await _ask(connection, next(pool), patience))
+            answers.append(await _send(connection, next(pool), timeout))
         connection.close()
 
     await asyncio.gather(*(client() for _ in range(clients)))
     return Round(tuple(answers), time.perf_counter() - began)
 
 
-async def _ask(connection: Connection, job: Job, patience: float) -> Answer:
+async def _send(connection: Connection, job: Job, timeout: float) -> Answer:
     began = time.perf_counter()
     translation, error = None, None
     try:
-        status, body = await asyncio.wait_for(connection.post("/translate", job.body), patience)
+        status, body = await asyncio.wait_for(connection.post("/translate", job.body), timeout)
         if status == 200:
             translation = str(json.loads(body)["translatedText"])
         else:
             error = str(status)
-            await asyncio.sleep(0.05)  # a client that was told to slow down, or failed, does not come back at once
+            await asyncio.sleep(0.05)  # a rejected client waits before its next request
     except TimeoutError:
         error = "timeout"
     except (OSError, EOFError, ValueError, KeyError, asyncio.LimitOverrunError) as problem:

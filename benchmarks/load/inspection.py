@@ -1,4 +1,4 @@
-"""What a look inside costs beside the translation it is about, on one server, one caller, requests in turn.
+"""Measures the time of attention requests compared with the translation: one server, one client, requests in turn.
 
     python -m benchmarks.load.inspection http://127.0.0.1:8000 --direction en-de --text "The cat sleeps." --rounds 200
 """
@@ -23,40 +23,40 @@ TEXT = (
     "Yesterday evening my sister told me that she wants to travel to the sea with her children this summer, "
     "because they have never seen a ship."
 )
-"""About thirty pieces in any vocabulary of a bilingual model."""
+"""A sentence of about thirty pieces."""
 _PICTURES = 10
 
 
-class Caller:
-    """One kept connection to one server."""
+class Client:
+    """One keep-alive connection to a server."""
 
     def __init__(self, url: str, direction: str) -> None:
         self._connection = Connection(Address.parse(url))
         self._source, self._target = direction.split("-", 1)
 
     async def translate(self, text: str) -> bytes:
-        """Greedy, as everybody else asks for it."""
-        asked = {"q": text, "source": self._source, "target": self._target, "beam_size": 1}
-        return await self._ask("POST", "/translate", json.dumps(asked).encode())
+        """Requests a greedy translation."""
+        request = {"q": text, "source": self._source, "target": self._target, "beam_size": 1}
+        return await self._request("POST", "/translate", json.dumps(request).encode())
 
-    async def look(self, id: str, **parameters: str) -> bytes:
-        """The attention of a translation that was served."""
-        return await self._ask("GET", f"/attention?{urlencode({'id': id, **parameters})}", b"")
+    async def attention(self, id: str, **parameters: str) -> bytes:
+        """Requests the attention of a served translation."""
+        return await self._request("GET", f"/attention?{urlencode({'id': id, **parameters})}", b"")
 
-    async def hang_up(self) -> None:
+    async def close(self) -> None:
         """Close the connection."""
         self._connection.close()
-        await asyncio.sleep(0)  # the loop closes it in its next turn
+        await asyncio.sleep(0)  # the event loop closes the transport in its next iteration
 
-    async def _ask(self, method: str, path: str, body: bytes) -> bytes:
+    async def _request(self, method: str, path: str, body: bytes) -> bytes:
         status, _, answer = await self._connection.exchange(method, path, body)
         if status != 200:
-            raise ValueError(f"{method} {path.split('?')[0]} was answered {status}: {answer[:200]!r}")
+            raise ValueError(f"{method} {path.split('?')[0]} returned status {status}: {answer[:200]!r}")
         return answer
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         rows, shape = asyncio.run(measure(options.url, options.direction, options.text, options.rounds))
@@ -66,39 +66,39 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(shape)
     print(report.table(list(rows[0]), [list(row.values()) for row in rows]))
     if options.json:
-        report.write(options.json, {"benchmark": "looking", "shape": shape, "rows": rows})
+        report.write(options.json, {"benchmark": "inspection", "shape": shape, "rows": rows})
     return 0
 
 
 async def measure(url: str, direction: str, text: str, rounds: int) -> tuple[list[dict[str, Any]], str]:
-    """Median milliseconds of every kind of request, each `rounds` times in turn, and what was looked at, in words."""
-    caller = Caller(url, direction)
+    """Returns the median milliseconds of every kind of request, each sent `rounds` times in turn, and the shapes as text."""
+    client = Client(url, direction)
     try:
-        return await _measure(caller, text, rounds)
+        return await _measure(client, text, rounds)
     finally:
-        await caller.hang_up()
+        await client.close()
 
 
-async def _measure(caller: Caller, text: str, rounds: int) -> tuple[list[dict[str, Any]], str]:
-    id = str(json.loads(await caller.translate(text))["id"])
-    found = json.loads(await caller.look(id, format="json"))
+async def _measure(client: Client, text: str, rounds: int) -> tuple[list[dict[str, Any]], str]:
+    id = str(json.loads(await client.translate(text))["id"])
+    found = json.loads(await client.attention(id, format="json"))
     requests: dict[str, Callable[[], Awaitable[bytes]]] = {
-        "translation, greedy": lambda: caller.translate(text),
-        "attention, JSON": lambda: caller.look(id, format="json"),
-        "attention, JSON of uint16": lambda: caller.look(id, format="json", numbers="uint16"),
-        "attention, PNG of a layer": lambda: caller.look(id, format="png", kind="cross", layer="0"),
-        "attention, PNG of one head": lambda: caller.look(id, format="png", kind="cross", layer="0", head="0"),
+        "translation, greedy": lambda: client.translate(text),
+        "attention, JSON": lambda: client.attention(id, format="json"),
+        "attention, JSON of uint16": lambda: client.attention(id, format="json", numbers="uint16"),
+        "attention, PNG of a layer": lambda: client.attention(id, format="png", kind="cross", layer="0"),
+        "attention, PNG of one head": lambda: client.attention(id, format="png", kind="cross", layer="0", head="0"),
     }
     times: dict[str, list[float]] = {name: [] for name in requests}
     sizes: dict[str, int] = {}
     for turn in range(rounds + 1):
-        for name, ask in requests.items():
+        for name, send in requests.items():
             if "PNG" in name and turn > _PICTURES:
                 continue
-            begun = time.perf_counter()
-            sizes[name] = len(await ask())
-            times[name].append(1000 * (time.perf_counter() - begun))
-    middle = {name: statistics.median(taken[1:]) for name, taken in times.items()}  # the first one warms up
+            began = time.perf_counter()
+            sizes[name] = len(await send())
+            times[name].append(1000 * (time.perf_counter() - began))
+    middle = {name: statistics.median(taken[1:]) for name, taken in times.items()}  # without the warm-up request
     base = middle["translation, greedy"]
     rows = [
         {"request": name, "ms": value, "translations": value / base, "kB": sizes[name] / 1000}

@@ -1,10 +1,10 @@
-"""A peer for load comparisons: CTranslate2 behind LibreTranslate's way of serving, with our weights and our tokenizer.
+"""A peer for load comparisons: CTranslate2 served as LibreTranslate does, with the weights and tokenizer of a model folder.
 
     python -m benchmarks.load.peer_server --model weights/NAME --port 5000 --threads 2
 
-LibreTranslate cannot load weights of ours, so this does what it does with its own: a few server threads (waitress has 4),
-each request handled alone in one of them, cut into sentences, all its sentences in one `translate_batch` of CTranslate2 in
-int8. No request is ever batched with another one's.
+LibreTranslate cannot load these weights, so this program imitates it: a few server threads (waitress has 4) handle one
+request each. A request is split into sentences, which are translated by one `translate_batch` call of CTranslate2 in int8.
+Requests are never batched together.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _BATCH = 32
 
 
 class Request(BaseModel):
-    """What POST /translate reads; other fields are ignored."""
+    """Body of POST /translate. Other fields are ignored."""
 
     q: str | list[str]
     source: str
@@ -44,17 +44,17 @@ class Peer:
     """A CTranslate2 translator with the tokenizer of a model folder."""
 
     def __init__(self, folder: ModelFolder, exported: Path, *, precision: str, threads: int) -> None:
-        # A worker of one thread for each core: with two threads on one sentence it was six times slower here.
+        # One worker with one thread per core: two threads on one sentence were six times slower on the test machine.
         self._translator = ctranslate2.Translator(
             str(exported), device="cpu", inter_threads=threads, intra_threads=1, compute_type=precision
         )
-        self._longest = min(256, folder.model.max_length)  # 256 is CTranslate2's own default
+        self._longest = min(256, folder.model.max_length)  # 256 is CTranslate2's default
         self._tokenizer = folder.load_tokenizer()
         self._source, target = folder_pieces(folder)
         self._ids = {piece: i for i, piece in enumerate(target)}
 
     def translate(self, text: str, source: str, target: str, beam_size: int) -> str:
-        """All sentences of one text as one batch; what lies between them is kept."""
+        """Translates all sentences of a text as one batch and keeps the separators."""
         spans = sentences(text, source)
         if not spans:
             return text
@@ -72,7 +72,7 @@ class Peer:
 
 
 def create_app(peer: Peer, workers: int) -> FastAPI:
-    """POST /translate on `workers` threads, as waitress would have them."""
+    """Returns an application with POST /translate on `workers` threads, as with waitress."""
 
     app = FastAPI()
     threads = ThreadPoolExecutor(workers)
@@ -92,7 +92,7 @@ def create_app(peer: Peer, workers: int) -> FastAPI:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.load.peer_server", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("--model", type=Path, required=True, help="a model folder")
     parser.add_argument("--precision", default="int8")
@@ -114,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def export(folder: ModelFolder, exported: Path, precision: str) -> None:
-    """The folder's weights as a CTranslate2 model."""
+    """Exports the weights of the folder as a CTranslate2 model."""
     from model.convert.ctranslate2.export import export_ctranslate2
 
     export_ctranslate2(folder, exported, quantization=None if precision == "float32" else precision)

@@ -1,4 +1,4 @@
-"""Pictures of results, as SVG or PNG by the name of the file."""
+"""Plots of results, as SVG or PNG depending on the file name."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _MARKERS = ("o", "s", "^", "D", "v")
 
 
 def draw_load(rows: Sequence[dict[str, Any]], sentences: int, path: Path) -> None:
-    """Sentences per second, and latency (p50 solid, p99 dashed), over the number of clients."""
+    """Plots sentences per second and latency (p50 solid, p99 dashed) over the number of clients."""
     figure = Figure(figsize=(10, 4), layout="constrained")
     speed, latency = figure.subplots(1, 2)
     for number, name in enumerate(dict.fromkeys(row["system"] for row in rows)):

@@ -1,4 +1,4 @@
-"""Processor time of a server on this machine, by its parts: the process that listens on a port, and those it started.
+"""Processor time of a server on this machine: of the process that listens on a port and of its child processes.
 
 Linux only: it reads /proc.
 """
@@ -17,7 +17,7 @@ _TICK = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 @dataclass(frozen=True, slots=True)
 class Spent:
-    """Seconds of processor time since the start: of the process that listens, and of all that it started and that run."""
+    """Seconds of processor time since the start: of the listening process and of its running child processes."""
 
     front: float
     workers: float
@@ -30,34 +30,35 @@ class Spent:
 
     @property
     def share(self) -> float:
-        """Of the listening process; 0 where nothing was spent."""
+        """Share of the listening process; 0 if no time was used."""
         total = self.front + self.workers
         return self.front / total if total else 0.0
 
 
 @dataclass(frozen=True, slots=True)
 class Server:
-    """Processes of a server; `front` listens."""
+    """Process ids of a server; `front` is the listening process."""
 
     front: int
     workers: tuple[int, ...]
 
     @classmethod
     def find(cls, port: int) -> Self:
-        """Whoever listens on a TCP port of this machine. Raises ValueError where nobody does that can be looked into."""
+        """Finds the process that listens on a TCP port of this machine. Raises ValueError if there is none or it is not
+        readable."""
         sockets = {f"socket:[{inode}]" for inode in _listening(port)}
         for process in _processes():
             if sockets & _open_files(process):
                 return cls(process, tuple(_descendants(process)))
-        raise ValueError(f"No process of this machine that can be looked into listens on port {port}.")
+        raise ValueError(f"No readable process of this machine listens on port {port}.")
 
     def spent(self) -> Spent:
-        """Until now."""
+        """Returns the processor time used so far."""
         return Spent(_seconds(self.front), sum(_seconds(worker) for worker in self.workers))
 
 
 def _listening(port: int) -> set[str]:
-    """Inodes of the sockets that listen on a port."""
+    """Returns the inodes of the sockets that listen on a port."""
     found: set[str] = set()
     for table in ("tcp", "tcp6"):
         for line in (_PROC / "net" / table).read_text(encoding="ascii").splitlines()[1:]:
@@ -72,12 +73,12 @@ def _processes() -> list[int]:
 
 
 def _open_files(process: int) -> set[str]:
-    """What the descriptors of a process point to; nothing where that may not be read."""
+    """Returns the targets of the file descriptors of a process; an empty set without permission."""
     found: set[str] = set()
     try:
         for descriptor in (_PROC / str(process) / "fd").iterdir():
             found.add(str(descriptor.readlink()))
-    except OSError:  # another user's process, or one that has just ended
+    except OSError:  # a process of another user, or one that has just ended
         return found
     return found
 
@@ -91,13 +92,13 @@ def _descendants(process: int) -> list[int]:
 
 
 def _seconds(process: int) -> float:
-    """User and system time of all threads of a process, those that ended included; 0 where it has ended itself."""
+    """Returns user plus system time of all threads of a process, including ended ones; 0 if the process has ended."""
     fields = _stat(process)
     return (int(fields[11]) + int(fields[12])) / _TICK if fields else 0.0
 
 
 def _stat(process: int) -> list[str]:
-    """/proc/PID/stat from the state on: [0] is the state, [1] the parent, [11] and [12] user and system ticks."""
+    """Returns the fields of /proc/PID/stat from the state on: [0] state, [1] parent, [11] user and [12] system ticks."""
     try:
         text = (_PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

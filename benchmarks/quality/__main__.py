@@ -1,4 +1,4 @@
-"""BLEU and chrF per direction and development set, of a model folder or of any server that speaks LibreTranslate's dialect.
+"""BLEU and chrF per direction and development set, of a model folder or of any LibreTranslate-compatible server.
 
     python -m benchmarks.quality --model weights/NAME --data DATA/dev --search greedy beam4 --precision float32 int8
     python -m benchmarks.quality --url http://127.0.0.1:5000 --data DATA/dev --sets flores-dev
@@ -26,11 +26,11 @@ from model.training.loop.evaluate import score, translate_texts
 
 _HEADER = ("set", "direction", "engine", "precision", "search", "sentences", "BLEU", "chrF", "sentences/s")
 Translated = tuple[Sequence[str], dict[str, int]]
-"""Translations in the order of the sources, and counts worth keeping beside the scores."""
+"""Translations in the order of the sources, and counts that are reported with the scores."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         sets = read_sets(options.data, options.sets, options.limit)
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure_folder(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) -> list[dict[str, Any]]:
-    """Scores of a model folder for each precision and search."""
+    """Returns the scores of a model folder for each precision and search."""
     rows: list[dict[str, Any]] = []
     for precision in options.precision:
         engine: Engine = "native" if precision == "int8" else options.engine
@@ -57,7 +57,7 @@ def measure_folder(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) 
         )  # fmt: skip
         for name in options.search or ["greedy"]:
             labels = {"system": opened.name, "engine": engine, "precision": precision, "search": name}
-            run = partial(_translate_here, opened, search_options(name))
+            run = partial(_translate_folder, opened, search_options(name))
             rows += [
                 _row(item, run, labels, options.show)
                 for item in choose(sets, options.directions or opened.directions)
@@ -66,19 +66,19 @@ def measure_folder(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) 
 
 
 def measure_server(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) -> list[dict[str, Any]]:
-    """Scores of a server, asked for lists of texts. A search is asked for only where one is given (a field of ours)."""
+    """Returns the scores of a server, which receives lists of texts. `beam_size` is sent only if a search is given."""
     rows: list[dict[str, Any]] = []
     with Client(options.url, api_key=options.api_key) as client:
         wanted = options.directions or client.directions()
         for name in options.search or ["default"]:
             fields = {} if name == "default" else {"beam_size": search_options(name).beam_size}
             labels = {"system": options.url, "engine": "HTTP", "precision": "server's", "search": name}
-            run = partial(_translate_there, client, fields, options.batch)
+            run = partial(_translate_server, client, fields, options.batch)
             rows += [_row(item, run, labels, options.show) for item in choose(sets, wanted)]
     return rows
 
 
-def _translate_here(opened: OpenModel, decoding: DecodingOptions, item: DevelopmentSet) -> Translated:
+def _translate_folder(opened: OpenModel, decoding: DecodingOptions, item: DevelopmentSet) -> Translated:
     with _bar(item) as bar:
 
         def advance(number: int) -> None:
@@ -90,7 +90,7 @@ def _translate_here(opened: OpenModel, decoding: DecodingOptions, item: Developm
     return found.texts, {"tokens": found.tokens, "cut": found.cut, "unfinished": found.unfinished}
 
 
-def _translate_there(client: Client, fields: dict[str, Any], batch: int, item: DevelopmentSet) -> Translated:
+def _translate_server(client: Client, fields: dict[str, Any], batch: int, item: DevelopmentSet) -> Translated:
     texts: list[str] = []
     with _bar(item) as bar:
         for at in range(0, len(item.sources), batch):
@@ -105,7 +105,7 @@ def _bar(item: DevelopmentSet) -> Any:
 
 
 def search_options(name: str) -> DecodingOptions:
-    """`greedy`, or `beamN` with the paper's length penalty."""
+    """Parses `greedy`, or `beamN` with the length penalty of the paper. Raises ValueError for other names."""
     if name == "greedy":
         return DecodingOptions()
     size = name.removeprefix("beam")
@@ -140,8 +140,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=int, help="the first N pairs of each set")
     parser.add_argument("--search", nargs="+", default=[], help="greedy, beam4, ...")
     parser.add_argument("--precision", nargs="+", default=["float32"], help="float32, int8 (model folders)")
-    parser.add_argument("--engine", choices=["torch", "native"], default="torch", help="for float32; int8 is native")
-    parser.add_argument("--device", default="cpu", help="of the torch engine")
+    parser.add_argument("--engine", choices=["torch", "native"], default="torch", help="backend for float32; int8 always uses native (the CPU backend)")
+    parser.add_argument("--device", default="cpu", help="device of the torch backend")
     parser.add_argument("--slots", type=int, default=64, help="rows decoded together")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=50, help="texts in one request to a server")

@@ -1,13 +1,13 @@
-r"""Alignment error rate of word alignments against gold: those that the server shows, and those of cross-attention.
+r"""Alignment error rate against gold alignments: of the alignments that the server shows and of every attention head.
 
     python -m benchmarks.quality.alignment --model weights/NAME --data DATA/alignments
     python -m benchmarks.quality.alignment --model weights/NAME --data DATA/alignments \
         --choose DATA/dev/tatoeba-dev.en-fr.tsv --write
 
-A set is measured if the model translates between its languages both ways. Every pair is aligned as the server does it
-(`model.pair_alignment`, "combined"), and force-scored in both directions for the attention of every head. Which heads and
-rows of cross-attention align best is chosen without gold alignments: those whose links agree most between the two directions
-of `--choose`. `--write` stores the choice in the model folder, where the server finds it.
+A set is measured if the model translates between its languages in both directions. Every pair is aligned as in the server
+(`model.analysis.pair_alignment`, "combined"), and force-scored in both directions for the attention of every head. The heads
+and rows of cross-attention that align best are chosen without gold alignments: their links agree most between the two
+directions of `--choose`. `--write` stores the choice in the model folder, from which the server reads it.
 """
 
 from __future__ import annotations
@@ -29,11 +29,11 @@ from model.analysis.attention_alignment import FILE, AlignmentChoice, AlignmentH
 from model.model_folder import ModelFolder, read_folder
 
 _HEADS = 3
-"""Heads that are chosen. Their mean agrees less than the best one may alone, but errs less."""
+"""Number of chosen heads. Their mean may agree less than the best head alone, but has a lower error rate."""
 
 
 def symmetrized(forward: Maps, backward: Maps, choice: AlignmentChoice, shape: tuple[int, int]) -> dict[str, Links]:
-    """Links (first, second) of one pair by every way of joining the two directions."""
+    """Returns the links (first, second) of one pair for every method of combining the two directions."""
     there = forward.links(choice)
     back = {(i, j) for j, i in backward.links(choice)}
     both = forward.soft(choice, shape) * backward.soft(choice, shape[::-1]).T
@@ -53,7 +53,7 @@ def symmetrized(forward: Maps, backward: Maps, choice: AlignmentChoice, shape: t
 
 
 def choose(pairs: Sequence[tuple[Maps, Maps]]) -> tuple[AlignmentChoice, float]:
-    """The heads whose links each agree most between the two directions, and their agreement together (F1 in percent)."""
+    """Returns the heads whose links agree most between the two directions, and their joint agreement (F1 in percent)."""
     layers, heads = pairs[0][0].cross.shape[:2]
     every = [AlignmentHead(*each) for each in product(range(layers), range(heads), (False, True))]
     ranked = sorted(every, key=lambda head: -agreement(pairs, AlignmentChoice((head,))))
@@ -62,7 +62,7 @@ def choose(pairs: Sequence[tuple[Maps, Maps]]) -> tuple[AlignmentChoice, float]:
 
 
 def agreement(pairs: Sequence[tuple[Maps, Maps]], choice: AlignmentChoice) -> float:
-    """How far the links of the two directions are the same: F1 in percent."""
+    """Returns the agreement of the links of the two directions (F1 in percent)."""
     common = total = 0
     for forward, backward in pairs:
         there, back = forward.links(choice), {(i, j) for j, i in backward.links(choice)}
@@ -72,13 +72,13 @@ def agreement(pairs: Sequence[tuple[Maps, Maps]], choice: AlignmentChoice) -> fl
 
 
 def both_ways(aligner: Aligner, first: Written, second: Written, languages: tuple[str, str]) -> tuple[Maps, Maps]:
-    """Maps of first to second and of second to first."""
+    """Returns the maps of both directions."""
     return aligner.maps(first, second, languages[1]), aligner.maps(second, first, languages[0])
 
 
 def measure(name: str, folder: ModelFolder, aligner: Aligner, data: Path, choice: AlignmentChoice) -> list[list[object]]:
-    """Rows of the table for one gold set: all evidence together, the chosen heads joined in every way, then every layer and
-    head by itself."""
+    """Returns the rows of the table for one gold set: the combined method, the chosen heads with every method of combining
+    directions, then every layer and head alone."""
     read, *languages = SETS[name]
     gold = read(data)
     sides = [(written(pair.first, languages[0]), written(pair.second, languages[1])) for pair in gold]
@@ -110,7 +110,7 @@ def _figures(found: Sequence[Links], sides: Sequence[tuple[Written, Written]], g
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         folder = read_folder(options.model)
@@ -153,8 +153,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.quality.alignment", description=(__doc__ or "").split("\n", 1)[0])
     parser.add_argument("--model", type=Path, required=True, help="model folder")
     parser.add_argument("--data", type=Path, required=True, help="folder of the gold alignments")
-    parser.add_argument("--choose", type=Path, help="SET.en-XX.tsv: pairs to choose layer and heads on")
-    parser.add_argument("--limit", type=int, default=300, help="pairs of --choose that are read (default %(default)s)")
+    parser.add_argument("--choose", type=Path, help="SET.en-XX.tsv: pairs for the choice of the heads")
+    parser.add_argument("--limit", type=int, default=300, help="number of pairs read from --choose (default %(default)s)")
     parser.add_argument("--write", action="store_true", help="store the choice in the model folder")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, help="write the figures as JSON")

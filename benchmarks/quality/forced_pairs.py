@@ -1,4 +1,4 @@
-"""Given pairs of sentences as a model sees them: its cross-attention when it writes one from the other, and their words."""
+"""Cross-attention and words of given sentence pairs: the model force-decodes one sentence from the other."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from model.model_folder import ModelFolder
 
 @dataclass(frozen=True, slots=True)
 class Maps:
-    """One direction of one pair: cross-attention (L, H, T, S) and the words of both sides; `numbers` says which word of the
-    written sentence each of them is (None for tags and ends)."""
+    """One direction of one pair: cross-attention (L, H, T, S) and the words of both sides. The `numbers` are the indices of
+    these words in the written sentence (None for tags and ends)."""
 
     cross: NDArray[np.float32]
     source: tuple[Word, ...]
@@ -26,7 +26,7 @@ class Maps:
     target_numbers: tuple[int | None, ...]
 
     def links(self, choice: AlignmentChoice) -> Links:
-        """(source word, target word): each target word's best source word."""
+        """Returns (source word, target word) links: the best source word of each target word."""
         found = target_to_source(alignment_map(self.cross, choice), self.source, self.target)
         return {
             (i, j)
@@ -35,7 +35,7 @@ class Maps:
         }
 
     def soft(self, choice: AlignmentChoice, shape: tuple[int, int]) -> NDArray[np.float32]:
-        """Weights between words, (source words, target words)."""
+        """Returns the attention weights between words, shape (source words, target words)."""
         by_word = to_words(alignment_map(self.cross, choice), self.target, self.source)
         soft = np.zeros(shape, dtype=np.float32)
         for t, j in enumerate(self.target_numbers):
@@ -46,7 +46,7 @@ class Maps:
 
 
 class Aligner:
-    """A model folder that is asked about pairs."""
+    """Aligns sentence pairs with the model of a folder."""
 
     def __init__(self, folder: ModelFolder, threads: int) -> None:
         import torch
@@ -58,30 +58,30 @@ class Aligner:
         self.tokenizer = folder.load_tokenizer()
 
     def maps(self, source: Written, target: Written, language: str) -> Maps:
-        """Attention of writing `target`, in that language. Raises ValueError for a pair that is longer than the model
-        reads."""
+        """Returns the attention of force-decoding `target` in `language`. Raises ValueError for a pair that is too long for
+        the model."""
         from model.backends.torch.attention_maps import attention_maps
 
         encoding = self.tokenizer.encode(source.text, language)
         ids = self.tokenizer.encode_target(target.text)
         decoding = self.tokenizer.decode_pieces(ids)
         spans = target.spans
-        if decoding.text != target.text:  # normalised characters: places are those of what the model wrote
+        if decoding.text != target.text:  # normalised characters: offsets refer to the text of the model
             spans = moved(spans, target.text, decoding.text)
         found = attention_maps(self.transformer, encoding.ids, ids)
         source_words = words(source.text, encoding.pieces, encoding.offsets, source.spans)
         target_words = words(decoding.text, decoding.pieces, decoding.offsets, spans)
         end = Word("</s>", len(decoding.text), len(decoding.text), (len(ids),))
         return Maps(
-            found.cross, source_words, (*target_words, end), places(source_words, source.spans),
-            (*places(target_words, spans), None),
+            found.cross, source_words, (*target_words, end), word_indices(source_words, source.spans),
+            (*word_indices(target_words, spans), None),
         )  # fmt: skip
 
     def combined(
         self, first: Written, second: Written, languages: tuple[str, str], attention: NDArray[np.float32]
     ) -> Links:
-        """(first word, second word), as the server aligns them; `attention` (first words, second words) is what writing
-        the second sentence attended to."""
+        """Returns (first word, second word) links as the server aligns them. `attention` (first words, second words) are the
+        weights from force-decoding the second sentence."""
         from model.backends.torch.word_reading import read_words
 
         one, one_numbers = self._worded(first, languages[1])
@@ -94,11 +94,11 @@ class Aligner:
         return {(one_numbers[i], other_numbers[j]) for i, j in found}
 
     def _worded(self, sentence: Written, language: str) -> tuple[WordedSentence, list[int]]:
-        """The words that have pieces, and which words of the sentence they are."""
+        """Returns the words that have pieces, and their indices in the sentence."""
         encoding = self.tokenizer.encode(sentence.text, language)
         found = words(sentence.text, encoding.pieces, encoding.offsets, sentence.spans)
         runs, numbers = [], []
-        for word, number in zip(found, places(found, sentence.spans), strict=True):
+        for word, number in zip(found, word_indices(found, sentence.spans), strict=True):
             if number is not None:
                 runs.append((word.pieces[0], word.pieces[-1] + 1))
                 numbers.append(number)
@@ -109,7 +109,7 @@ def _texts(sentence: Written, numbers: Sequence[int]) -> list[str]:
     return [sentence.text[slice(*sentence.spans[number])] for number in numbers]
 
 
-def places(found: Sequence[Word], spans: Sequence[tuple[int, int]]) -> tuple[int | None, ...]:
-    """Which of the words at `spans` each word is."""
+def word_indices(found: Sequence[Word], spans: Sequence[tuple[int, int]]) -> tuple[int | None, ...]:
+    """Returns the index in `spans` of each word, or None."""
     numbers = {span: number for number, span in reversed(list(enumerate(spans)))}
     return tuple(numbers.get((word.start, word.end)) if not word.special else None for word in found)

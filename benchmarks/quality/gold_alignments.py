@@ -1,4 +1,4 @@
-"""Gold word alignments: their files, the sentences as people write them, and the error rate."""
+"""Gold word alignments: file readers, detokenisation, and the alignment error rate."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FUSED = {
 
 @dataclass(frozen=True, slots=True)
 class GoldPair:
-    """Two tokenised sentences and their links (first, second), counted from 0; `possible` includes `sure`."""
+    """Two tokenised sentences and their links (first, second) with indices from 0; `possible` includes `sure`."""
 
     first: tuple[str, ...]
     second: tuple[str, ...]
@@ -37,8 +37,8 @@ class GoldPair:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A sentence as people write it. `spans` are the characters of its words, `tokens` the numbers of the tokens that each
-    word stands for: one, or two where French fuses them ("du" for "de le")."""
+    """A detokenised sentence. `spans` are the character ranges of its words; `tokens` are the indices of the tokens of each
+    word: one, or two for French contractions ("du" for "de le")."""
 
     text: str
     spans: tuple[tuple[int, int], ...]
@@ -46,13 +46,13 @@ class Written:
 
 
 def of_tokens(links: Iterable[Link], first: Written, second: Written) -> Links:
-    """Links between words as links between the tokens they stand for."""
+    """Converts links between words to links between tokens."""
     return {(i, j) for a, b in links for i in first.tokens[a] for j in second.tokens[b]}
 
 
 def written(tokens: Sequence[str], language: str) -> Written:
-    """Tokens as a sentence: no space before a comma, a capital first, and in French the elisions and fusions that the
-    gold's tokens undo ("le argent de les" is "l'argent des")."""
+    """Detokenises a sentence: no space before a comma, a capital at the start, and in French the elisions and contractions
+    that the gold tokens undo ("le argent de les" is "l'argent des")."""
     text, glued = "", True
     spans: list[tuple[int, int]] = []
     numbers: list[tuple[int, ...]] = []
@@ -71,7 +71,7 @@ def written(tokens: Sequence[str], language: str) -> Written:
 
 
 def moved(spans: Sequence[tuple[int, int]], before: str, after: str) -> tuple[tuple[int, int], ...]:
-    """Places of words in a text whose characters were normalised: each is looked for after the one before it."""
+    """Returns the spans of words in a text with normalised characters. Each word is searched after the previous one."""
     found: list[tuple[int, int]] = []
     at = 0
     for start, end in spans:
@@ -84,7 +84,7 @@ def moved(spans: Sequence[tuple[int, int]], before: str, after: str) -> tuple[tu
 
 
 def _french(tokens: Sequence[str], at: int) -> tuple[int, str, bool]:
-    """How many tokens from `at` are one word, that word, and whether it joins the next."""
+    """Returns the number of tokens from `at` that form one word, the word, and whether it is joined to the next."""
     token, after, third = (tokens[i] if i < len(tokens) else "" for i in (at, at + 1, at + 2))
     fused = _FUSED.get((token.lower(), after))
     if fused and not (after == "le" and _elides(after, third)):
@@ -97,7 +97,7 @@ def _elides(token: str, after: str) -> bool:
 
 
 def read_hansards(folder: Path) -> list[GoldPair]:
-    """`hansards.en-fr.txt` and `.gold`: links `i-j` sure and `ipj` possible, counted from 1."""
+    """Reads `hansards.en-fr.txt` and `.gold`: sure links `i-j` and possible links `ipj` with indices from 1."""
     pairs = []
     texts = (folder / "hansards.en-fr.txt").read_text(encoding="utf-8").splitlines()
     golds = (folder / "hansards.en-fr.gold").read_text(encoding="utf-8").splitlines()
@@ -113,7 +113,7 @@ def read_hansards(folder: Path) -> list[GoldPair]:
 
 
 def read_xl_wa(folder: Path) -> list[GoldPair]:
-    """`xl-wa-dev.en-es.tsv`: english TAB spanish TAB i-j ..., counted from 0, all sure."""
+    """Reads `xl-wa-dev.en-es.tsv`: english TAB spanish TAB i-j ..., sure links with indices from 0."""
     pairs = []
     for line in (folder / "xl-wa-dev.en-es.tsv").read_text(encoding="utf-8").splitlines():
         english, spanish, gold = line.split("\t")
@@ -126,7 +126,7 @@ SETS = {"hansards": (read_hansards, "en", "fr"), "xl-wa": (read_xl_wa, "en", "es
 
 
 def quality(found: Sequence[Links], gold: Sequence[GoldPair]) -> dict[str, float]:
-    """AER, precision against possible links and recall of sure ones, in percent (Och & Ney 2003)."""
+    """Returns AER, precision on possible links and recall of sure links, in percent (Och & Ney 2003)."""
     sure = sum(len(pair.sure) for pair in gold)
     links = sum(map(len, found))
     in_sure = sum(len(a & pair.sure) for a, pair in zip(found, gold, strict=True))

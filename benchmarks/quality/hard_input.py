@@ -1,8 +1,8 @@
-"""Input that is not a tidy sentence, and what has to hold of its translation whatever the model.
+"""Hard input, and rules for its translation that hold for every model.
 
-The invariants: a text comes back non-empty, with the line structure that it had, not many times longer, without a loop, in
-capitals if it was in capitals; addresses, emoji, words in foreign scripts and numbers are all there; and whatever a case
-names in `kept`.
+The rules: a translation is not empty, has the same line structure, is not many times longer, contains no loop, and is in
+capitals if the source is. It contains all addresses, emoji, words in foreign scripts and numbers of the source, and the
+strings in `kept`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from server.text.placeholders import foreign, in_capitals, solids
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One text from language `source` into language `target`; `kept` has to stand in the translation as it is."""
+    """One text in language `source` and its target language; the strings in `kept` must occur unchanged in the translation."""
 
     name: str
     source: str
@@ -104,8 +104,8 @@ CASES = (
 )
 
 
-def broken(case: Case, answer: str) -> list[str]:
-    """What does not hold of a translation, in words; nothing where all is well."""
+def broken_rules(case: Case, answer: str) -> list[str]:
+    """Returns the broken rules of a translation as phrases; an empty list if it keeps all."""
     text, found = case.text, []
     if text.strip() and not answer.strip():
         return ["empty"]

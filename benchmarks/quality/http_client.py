@@ -1,4 +1,4 @@
-"""The least of LibreTranslate's dialect that a measurement needs: which directions there are, and translate."""
+"""A client for LibreTranslate-compatible servers: available directions and translation."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Self
 
 import httpx
 
-_PATIENCE_SECONDS = 120.0
+_RETRY_SECONDS = 120.0
 
 
-class DialectError(RuntimeError):
-    """The server did not answer as LibreTranslate would; the message holds the status and its error."""
+class ServerError(RuntimeError):
+    """The answer was not the one that LibreTranslate gives. The message contains the status and the error."""
 
 
 class Client:
-    """A blocking client of one server. Waits and asks again when told to slow down (429)."""
+    """A blocking client of one server. After 429 it waits and retries."""
 
     def __init__(self, url: str, *, api_key: str | None = None, timeout: float = 300.0) -> None:
         self._http = httpx.Client(base_url=url.rstrip("/"), timeout=timeout)
@@ -32,16 +32,16 @@ class Client:
         self._http.close()
 
     def directions(self) -> tuple[str, ...]:
-        """All `source-target` that GET /languages lists."""
+        """Returns all directions of GET /languages as `source-target`."""
         languages = _body(self._http.get("/languages"))
         return tuple(f"{item['code']}-{target}" for item in languages for target in item["targets"])
 
     def translate(
         self, texts: Sequence[str], source: str, target: str, fields: dict[str, Any] | None = None
     ) -> list[str]:
-        """Translations of the texts in their order, asked for as one list. Raises DialectError."""
+        """Returns the translations of the texts in order, requested as one list. Raises ServerError."""
         body = {"q": list(texts), "source": source, "target": target, "format": "text", **self._key, **(fields or {})}
-        deadline = time.monotonic() + _PATIENCE_SECONDS
+        deadline = time.monotonic() + _RETRY_SECONDS
         while True:
             answer = self._http.post("/translate", json=body)
             if answer.status_code != 429 or time.monotonic() > deadline:
@@ -49,11 +49,11 @@ class Client:
             time.sleep(min(10.0, float(answer.headers.get("Retry-After", 1))))
         found = _body(answer)["translatedText"]
         if not isinstance(found, list) or len(found) != len(texts):
-            raise DialectError(f"{len(texts)} texts were sent and {found!r:.200} came back.")
+            raise ServerError(f"{len(texts)} texts were sent, and the answer was {found!r:.200}.")
         return [str(text) for text in found]
 
 
 def _body(answer: httpx.Response) -> Any:
     if answer.status_code != 200:
-        raise DialectError(f"{answer.request.url} answered {answer.status_code}: {answer.text[:300]}")
+        raise ServerError(f"{answer.request.url} answered {answer.status_code}: {answer.text[:300]}")
     return answer.json()

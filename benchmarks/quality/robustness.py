@@ -1,9 +1,9 @@
-"""Hard input through a server, as a Markdown table for a model's card: what went in, what came out, and what was lost.
+"""Sends hard input to a server and prints a Markdown table for a model card: source, translation, and broken rules.
 
     python -m benchmarks.quality.robustness http://127.0.0.1:8000
-    python -m benchmarks.quality.robustness http://127.0.0.1:8000 --broken  # only what breaks a rule; exit status 1 if any does
+    python -m benchmarks.quality.robustness http://127.0.0.1:8000 --broken  # only cases that break a rule; exit status 1 if any
 
-Any server that speaks LibreTranslate's dialect can be asked. Cases in directions that it does not serve are left out.
+The server must be compatible with LibreTranslate. Cases in directions that it does not serve are skipped.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from collections.abc import Sequence
 
 import httpx
 
-from benchmarks.quality.hard_input import CASES, broken
-from benchmarks.quality.http_client import Client, DialectError
+from benchmarks.quality.hard_input import CASES, broken_rules
+from benchmarks.quality.http_client import Client, ServerError
 
 _WIDTH = 90
-"""Characters of a text that the table shows."""
+"""Maximum characters of a text in the table."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     rows: list[str] = []
     failures = 0
@@ -33,12 +33,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
             cases = [case for case in CASES if f"{case.source}-{case.target}" in served]
             for case in cases:
                 [answer] = client.translate([case.text], case.source, case.target)
-                reasons = broken(case, answer)
+                reasons = broken_rules(case, answer)
                 failures += bool(reasons)
                 if reasons or not options.broken:
                     name = f"{case.name}, **{'; '.join(map(shown, reasons))}**" if reasons else case.name
                     rows.append(f"| {name} | {case.source}→{case.target} | {shown(case.text)} | {shown(answer)} |")
-    except (DialectError, httpx.HTTPError) as error:
+    except (ServerError, httpx.HTTPError) as error:
         print(error, file=sys.stderr)
         return 2
     print("\n".join(["| case | direction | source | translation |", "|---|---|---|---|", *rows]))
@@ -47,7 +47,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def shown(text: str) -> str:
-    """A text as one cell of a Markdown table: line ends and tabs visible, the middle of a long one left out."""
+    """Formats a text as a cell of a Markdown table: visible line ends and tabs, the middle of a long text omitted."""
     visible = text.replace("\r\n", "↵").replace("\n", "↵").replace("\t", "⇥")
     if len(visible) > _WIDTH:
         visible = f"{visible[: _WIDTH // 2]} … {visible[-_WIDTH // 3 :]}"
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.robustness", description=(__doc__ or "").split("\n")[0])
     parser.add_argument("url", help="a server that answers POST /translate")
     parser.add_argument("--api-key", help="key for the server")
-    parser.add_argument("--broken", action="store_true", help="show what breaks a rule only; exit with 1 if anything does")
+    parser.add_argument("--broken", action="store_true", help="print only cases that break a rule; exit status 1 if any")
     return parser
 
 

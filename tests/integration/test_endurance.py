@@ -1,4 +1,4 @@
-"""Endurance: what the clients count is what happened, and a server that keeps its word passes."""
+"""The endurance clients count every outcome correctly, and a correct server passes."""
 
 from __future__ import annotations
 
@@ -14,17 +14,18 @@ import pytest
 
 from benchmarks.common.http_connection import Address
 from benchmarks.endurance.__main__ import main
-from benchmarks.endurance.client import Asker, Ledger, Question, distinct
+from benchmarks.endurance.client import AttemptStats, CheckedRequest, CheckingClient, distinct
 from benchmarks.endurance.overload import Overload, slope
 from benchmarks.endurance.texts import documents, made_texts
 
 ANSWER = b'{"translatedText": "x", "id": "%d"}'
-QUESTION = Question(json.dumps({"q": "x"}).encode(), "x")
+REQUEST = CheckedRequest(json.dumps({"q": "x"}).encode(), "x")
 
 
 @asynccontextmanager
 async def server(*statuses: int) -> AsyncIterator[Address]:
-    """Answers with these statuses in turn, the last one for ever; 0 hangs up. Every answer has another id."""
+    """Answers with these statuses in order and then repeats the last one; 0 closes the connection. Every answer has a
+    different id."""
     turn = iter(statuses)
     count = iter(range(10**6))
 
@@ -47,65 +48,65 @@ async def server(*statuses: int) -> AsyncIterator[Address]:
         yield Address("127.0.0.1", listening.sockets[0].getsockname()[1], "")
 
 
-def asked(question: Question, *statuses: int) -> Ledger:
-    """What the ledger holds after one attempt for each status."""
-    ledger = Ledger()
+def sent(request: CheckedRequest, *statuses: int) -> AttemptStats:
+    """Returns the counts after one attempt for each status."""
+    stats = AttemptStats()
 
     async def body() -> None:
         async with server(*statuses) as address:
-            asker = Asker(address, ledger, 10.0)
+            client = CheckingClient(address, stats, 10.0)
             for _ in statuses:
-                await asker.ask(question)
-            await asker.close()
+                await client.send(request)
+            await client.close()
 
     asyncio.run(body())
-    return ledger
+    return stats
 
 
-def test_every_attempt_is_counted_as_what_it_was() -> None:
-    ledger = asked(QUESTION, 200, 429, 0, 500, 200)
-    assert ledger.statuses == {"200": 2, "429": 1, "closed": 1, "500": 1}
-    assert ledger.failures() == {"closed": 1, "500": 1}
-    assert (ledger.answers, ledger.wrong, ledger.repeated_ids, ledger.stray) == (2, 0, 0, 0)
+def test_every_attempt_is_counted_by_its_outcome() -> None:
+    stats = sent(REQUEST, 200, 429, 0, 500, 200)
+    assert stats.statuses == {"200": 2, "429": 1, "closed": 1, "500": 1}
+    assert stats.failures() == {"closed": 1, "500": 1}
+    assert (stats.answers, stats.wrong, stats.repeated_ids, stats.stray) == (2, 0, 0, 0)
 
 
-def test_a_wrong_answer_and_a_repeated_id_are_seen() -> None:
-    ledger = asked(Question(QUESTION.body, "y"), 200, 200)
-    assert ledger.wrong == 2
-    ledger.ids.pop()
-    assert ledger.repeated_ids == 1
+def test_wrong_answers_and_repeated_ids_are_counted() -> None:
+    stats = sent(CheckedRequest(REQUEST.body, "y"), 200, 200)
+    assert stats.wrong == 2
+    stats.ids.pop()
+    assert stats.repeated_ids == 1
 
 
-def test_the_server_s_counts_are_compared() -> None:
-    ledger = Ledger(statuses=Counter({"200": 5, "429": 2, "closed": 1}))
+def test_the_counts_of_the_server_are_compared() -> None:
+    stats = AttemptStats(statuses=Counter({"200": 5, "429": 2, "closed": 1}))
     name = 'attentive_http_requests_total{{method="POST",route="/translate",status="{}"}}'
     before, after = Counter({name.format(200): 3}), Counter({name.format(200): 8, name.format(429): 2})
-    assert ledger.differences(before, after) == {}
+    assert stats.differences(before, after) == {}
     after[name.format(500)] = 1
-    assert ledger.differences(before, after) == {"500": 1}
+    assert stats.differences(before, after) == {"500": 1}
 
 
-def test_clients_who_are_refused_come_back_when_they_are_told_to() -> None:
+def test_rejected_clients_retry_after_the_stated_time() -> None:
     async def body() -> Overload:
         async with server(429, 429, 200) as address:
-            asker = Asker(address, Ledger(), 10.0)
-            load = Overload(asker, distinct([QUESTION]), patient=1.0)
+            client = CheckingClient(address, AttemptStats(), 10.0)
+            load = Overload(client, distinct([REQUEST]), retry_share=1.0)
             await load.run(20.0, 2.0)
-            await asker.close()
+            await client.close()
             return load
 
-    returns = asyncio.run(body()).returns
-    assert (returns.told, returns.came, returns.share()) == (Counter({1: 2}), Counter({1: 2}), 1.0)
+    retries = asyncio.run(body()).retries
+    assert (retries.retry_after, retries.sent, retries.first_accepted_share()) == (Counter({1: 2}), Counter({1: 2}), 1.0)
 
 
-def test_no_two_questions_are_alike() -> None:
+def test_all_requests_are_different() -> None:
     texts = made_texts(50)
     assert len(set(texts)) == 50
     assert documents(["a", "b", "c"], 2) == ["a\nb", "b\nc", "c\na"]
-    asks = list(islice(distinct([QUESTION, Question(b'{"q": "z"}', "z")]), 1_000))
-    assert len({question.body for question in asks}) == 1_000
-    assert [question.expected for question in asks[:3]] == ["x", "z", "x"]
-    assert json.loads(asks[0].body)["q"] == "x"
+    requests = list(islice(distinct([REQUEST, CheckedRequest(b'{"q": "z"}', "z")]), 1_000))
+    assert len({request.body for request in requests}) == 1_000
+    assert [request.expected for request in requests[:3]] == ["x", "z", "x"]
+    assert json.loads(requests[0].body)["q"] == "x"
 
 
 def test_slope() -> None:

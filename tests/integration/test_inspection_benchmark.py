@@ -1,4 +1,4 @@
-"""What a look costs: every kind of request is made and answered, and set beside the translation."""
+"""The benchmark of attention requests measures every kind of request and compares it with the translation."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ def test_every_kind_of_request_is_measured(weights: Path, tmp_path: Path, capsys
     with live_server(weights.parent, tmp_path / "log") as server:
         url = server.url
         rows, shape = asyncio.run(measure(url, "en-de", "small house", 2))
-        assert main([url, "--text", "green garden", "--rounds", "1", "--json", str(tmp_path / "looking.json")]) == 0
+        assert main([url, "--text", "green garden", "--rounds", "1", "--json", str(tmp_path / "inspection.json")]) == 0
         assert main([url, "--direction", "en-xx", "--rounds", "1"]) == 2
     assert "tokens, maps {'cross': [1, 2," in shape
     assert [row["request"].split(",")[0] for row in rows] == ["translation"] + ["attention"] * 4
     assert all(row["ms"] > 0 and row["kB"] > 0 for row in rows) and rows[0]["translations"] == 1.0
-    assert json.loads((tmp_path / "looking.json").read_text())["benchmark"] == "looking"
-    assert "was answered 400" in capsys.readouterr().err
+    assert json.loads((tmp_path / "inspection.json").read_text())["benchmark"] == "inspection"
+    assert "returned status 400" in capsys.readouterr().err

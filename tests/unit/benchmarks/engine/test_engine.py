@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from benchmarks.engine import __main__ as engine
-from benchmarks.engine.contestants import Spec
-from benchmarks.engine.isolated import ContestantFailed, Isolated
+from benchmarks.engine.adapters import Spec
+from benchmarks.engine.isolated import EngineFailed, EngineProcess
 from benchmarks.engine.random_model import random_sources, write_random_model
 from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
 
@@ -44,7 +44,7 @@ def test_random_weights_write_as_many_tokens_as_asked(tmp_path: Path) -> None:
     sources = random_sources(500, 3, 6, folder.model.eos_id)
     assert all(len(source) == 6 and source[-1] == folder.model.eos_id for source in sources)
     spec = Spec("attentive-torch", "float32", folder.path, tmp_path, threads=1, rows=8)
-    with Isolated(spec) as isolated:
+    with EngineProcess(spec) as isolated:
         loaded = isolated.peak_bytes()
         run = isolated.translate(sources, 2, 2, 5)
         assert isolated.peak_bytes() >= loaded > 1_000_000
@@ -53,7 +53,7 @@ def test_random_weights_write_as_many_tokens_as_asked(tmp_path: Path) -> None:
 
 def test_an_engine_that_cannot_load_says_why(weights: Path, tmp_path: Path) -> None:
     spec = Spec("attentive-torch", "int3", weights, tmp_path, threads=1, rows=1)
-    with pytest.raises(ContestantFailed, match="int3 needs the native engine"), Isolated(spec):
+    with pytest.raises(EngineFailed, match="int3 needs the CPU backend"), EngineProcess(spec):
         pass
 
 

@@ -1,6 +1,6 @@
-"""The engines that are measured beside each other, on the same weights: token ids in, token ids out.
+"""Adapters for the compared engines, all with the same weights: token ids in, token ids out.
 
-A contestant is built in a process of its own; each imports what it needs and nothing else.
+Each adapter runs in a separate process and imports only its own library, because memory is measured.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from model.model_folder import read_folder
 Ids = Sequence[int]
 Kind = Literal["attentive-native", "attentive-torch", "ctranslate2", "ctranslate2-workers", "huggingface"]
 Clock = Literal["wall", "processor"]
-"""Seconds that pass, or seconds of processor time: with one thread the same where nobody else uses the core."""
+"""Elapsed seconds or seconds of processor time. With one thread on an otherwise idle core they are equal."""
 _CTRANSLATE2_TYPES = {"int8": "int8", "float32": "float32", "float16": "float16", "bfloat16": "bfloat16"}
 LENGTH_PENALTY = 1.0
-"""All three divide a hypothesis's log-probability by length to this power and stop at as many finished hypotheses as the beam
-is wide, which is CTranslate2's rule, so that beams rank alike and do the same work."""
+"""Exponent of the length by which all engines divide the log-probability of a hypothesis. All of them stop when as many
+hypotheses are finished as the beam is wide (CTranslate2's rule), so that all do the same work."""
 
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """What to build. `exports` holds the folder's CTranslate2 and Hugging Face exports, made beforehand."""
+    """Configuration of one engine. `exports` contains the CTranslate2 and Hugging Face exports of the folder."""
 
     kind: Kind
     precision: str
@@ -40,20 +40,20 @@ class Spec:
 
     @property
     def name(self) -> str:
-        """For example `ctranslate2 int8`."""
+        """Name and precision, for example `ctranslate2 int8`."""
         return f"{self.kind} {self.precision}"
 
 
-class Contestant(Protocol):
-    """One engine with weights loaded."""
+class EngineAdapter(Protocol):
+    """One engine with loaded weights."""
 
     def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
-        """Best target of each source (ids with tag and end), at most `batch` sources at a time. A target ends at the end of
-        sentence or `limit` tokens."""
+        """Returns the best target of each source (ids with language tag and end), at most `batch` sources at a time. A
+        target ends at the end of sentence or after `limit` tokens."""
 
 
-def build(spec: Spec) -> Contestant:
-    """Load the weights. Raises ValueError for an unknown kind."""
+def build(spec: Spec) -> EngineAdapter:
+    """Loads the weights. Raises ValueError for an unknown kind."""
     if spec.kind in ("attentive-native", "attentive-torch"):
         return Attentive(spec)
     if spec.kind in ("ctranslate2", "ctranslate2-workers"):
@@ -64,7 +64,7 @@ def build(spec: Spec) -> Contestant:
 
 
 class Attentive:
-    """Us: model.search on the native engine or on torch."""
+    """This project: model.search on the CPU backend or on torch."""
 
     def __init__(self, spec: Spec) -> None:
         from benchmarks.common.model_loader import open_model
@@ -79,7 +79,7 @@ class Attentive:
         from model.search.options import DecodingOptions
 
         config = self._opened.config
-        # A batch of fewer sentences than the engine has room for: only that many slots are used.
+        # The backend may have more slots than this batch needs; the search uses only these.
         self._opened.backend.slots = batch * beam
         options = DecodingOptions(
             beam_size=beam, normalization="average", length_penalty=LENGTH_PENALTY, early_stopping=True,
@@ -93,12 +93,12 @@ class Attentive:
 
 
 class CTranslate2:
-    """CTranslate2's Translator; it sorts by length and batches by itself. `ctranslate2` has all threads work on one batch
-    (intra_threads); `ctranslate2-workers` has a worker of one thread for each, which share a batch among them
-    (inter_threads): more throughput, and a single sentence gains nothing."""
+    """CTranslate2's Translator, which sorts by length and forms batches itself. `ctranslate2` uses all threads for one batch
+    (intra_threads). `ctranslate2-workers` uses one worker per thread, which divide a batch among themselves
+    (inter_threads): this has more throughput but does not speed up a single sentence."""
 
     def __init__(self, spec: Spec) -> None:
-        sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # its converters would import it; we need none
+        sys.modules.setdefault("torch", None)  # type: ignore[arg-type]  # its converters would import torch; they are not used
         import ctranslate2
 
         from model.convert.vocabulary import folder_pieces
@@ -114,7 +114,7 @@ class CTranslate2:
         self._ids = {piece: i for i, piece in enumerate(target)}
 
     def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
-        pieces = [[self._source[i] for i in ids[:-1]] for ids in sources]  # the end of sentence is added by the engine
+        pieces = [[self._source[i] for i in ids[:-1]] for ids in sources]  # CTranslate2 appends the end of sentence
         results = self._translator.translate_batch(
             pieces, max_batch_size=max(1, batch // self._workers), beam_size=beam, length_penalty=LENGTH_PENALTY,
             max_decoding_length=min(self._longest, limit),
