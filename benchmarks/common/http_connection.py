@@ -62,12 +62,12 @@ class Connection:
             self.close()
         return status, headers, answer
 
-    async def unexpected_bytes(self, timeout: float) -> bytes:
-        """Returns bytes that arrive within `timeout` seconds although no request is in flight; there should be none."""
+    async def unexpected_bytes(self, seconds: float) -> bytes:
+        """Returns bytes that arrive within `seconds` although no request is in flight; there should be none."""
         if self._streams is None:
             return b""
         try:
-            return await asyncio.wait_for(self._streams[0].read(_MAX_HEAD_BYTES), timeout)
+            return await asyncio.wait_for(self._streams[0].read(_MAX_HEAD_BYTES), seconds)
         except (TimeoutError, OSError):
             return b""
 

@@ -105,9 +105,9 @@ async def serving(arguments: Sequence[str], folder: Path) -> AsyncIterator[Serve
             raise
 
 
-async def ended(process: subprocess.Popen[bytes], timeout: float) -> int:
-    """Waits for the process and returns its exit status. Raises TimeoutError after `timeout` seconds."""
-    deadline = time.monotonic() + timeout
+async def ended(process: subprocess.Popen[bytes], seconds: float) -> int:
+    """Waits for the process and returns its exit status. Raises TimeoutError after `seconds`."""
+    deadline = time.monotonic() + seconds
     while (code := process.poll()) is None:
         if time.monotonic() > deadline:
             raise TimeoutError("The server did not end.")

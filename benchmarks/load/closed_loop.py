@@ -81,9 +81,9 @@ def documents(sentences: Sequence[str], length: int, paragraph: int = 5) -> list
     ]
 
 
-async def run(address: Address, pool: Iterator[Job], clients: int, seconds: float, timeout: float) -> Round:
+async def run(address: Address, pool: Iterator[Job], clients: int, seconds: float, timeout_seconds: float) -> Round:
     """Runs `clients` clients for `seconds`. Requests in flight at the end are awaited and counted, including their time. An
-    answer that takes longer than `timeout` seconds is an error."""
+    answer that takes longer than `timeout_seconds` is an error."""
     answers: list[Answer] = []
     began = time.perf_counter()
     deadline = began + seconds
@@ -91,18 +91,18 @@ async def run(address: Address, pool: Iterator[Job], clients: int, seconds: floa
     async def client() -> None:
         connection = Connection(address)
         while time.perf_counter() < deadline:
-            answers.append(await _send(connection, next(pool), timeout))
+            answers.append(await _send(connection, next(pool), timeout_seconds))
         connection.close()
 
     await asyncio.gather(*(client() for _ in range(clients)))
     return Round(tuple(answers), time.perf_counter() - began)
 
 
-async def _send(connection: Connection, job: Job, timeout: float) -> Answer:
+async def _send(connection: Connection, job: Job, timeout_seconds: float) -> Answer:
     began = time.perf_counter()
     translation, error = None, None
     try:
-        status, body = await asyncio.wait_for(connection.post("/translate", job.body), timeout)
+        status, body = await asyncio.wait_for(connection.post("/translate", job.body), timeout_seconds)
         if status == 200:
             translation = str(json.loads(body)["translatedText"])
         else:

@@ -140,7 +140,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=int, help="the first N pairs of each set")
     parser.add_argument("--search", nargs="+", default=[], help="greedy, beam4, ...")
     parser.add_argument("--precision", nargs="+", default=["float32"], help="float32, int8 (model folders)")
-    parser.add_argument("--engine", choices=["torch", "native"], default="torch", help="backend for float32; int8 always uses native (the CPU backend)")
+    parser.add_argument("--engine", choices=["torch", "native"], default="torch", help="for float32; int8 is always native")
     parser.add_argument("--device", default="cpu", help="device of the torch backend")
     parser.add_argument("--slots", type=int, default=64, help="rows decoded together")
     parser.add_argument("--threads", type=int, default=1)
