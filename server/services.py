@@ -11,7 +11,7 @@ from server.access.admission import Admission
 from server.access.authentication import Access
 from server.config import Settings
 from server.documents.jobs import FileJobs
-from server.documents.service import Documents
+from server.documents.service import DocumentTranslator
 from server.documents.store import FileStore
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
 from server.engine.client.supervisor import Supervisor, WorkerOptions
@@ -22,8 +22,8 @@ from server.history.sqlite import SQLiteStore
 from server.history.suggestions import Suggestions
 from server.inspection.inspector import Inspector
 from server.observability.metrics import Metrics, StateCollector
-from server.text.language_id import Detector
-from server.translation.catalog import Catalog, ServedModel
+from server.text.language_id import LanguageDetector
+from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.model_discovery import find_models
 from server.translation.translator import Translator
 from server.version import server_version
@@ -46,26 +46,26 @@ class Services:
     weights folder holds no model that can be used.
     """
 
-    def __init__(self, settings: Settings, engine: Supervisor | None = None, catalog: Catalog | None = None) -> None:
+    def __init__(self, settings: Settings, engine: Supervisor | None = None, catalog: ModelCatalog | None = None) -> None:
         self.settings = settings
         self.metrics = Metrics(server_version())
         self.access = Access(settings)
         self.model_errors: dict[str, str] = {}
         if catalog is None:
             models, self.model_errors = find_models(settings.weights)
-            catalog = Catalog(models)
+            catalog = ModelCatalog(models)
         supervisor = engine or Supervisor(worker_options(settings), self.metrics.step)
         self.engine = EngineClient(supervisor, self.metrics, settings.model_bytes)
         self.history = make_history(settings)
         self.translator = Translator(
             self.engine,
             catalog,
-            Detector(catalog.sources),
+            LanguageDetector(catalog.sources),
             Admission(settings.queue_tokens, settings.queue_seconds),
             self.history,
         )
         store = FileStore(settings.file_keep_seconds, settings.file_keep_bytes)
-        self.documents = Documents(self.translator, store, settings.file_characters, settings.file_jobs)
+        self.documents = DocumentTranslator(self.translator, store, settings.file_characters, settings.file_jobs)
         self.file_jobs = FileJobs(16 * settings.file_jobs, settings.file_keep_seconds + settings.file_timeout_seconds)
         self.suggestions = Suggestions(settings.data) if settings.suggestions and settings.data else None
         self.inspector = Inspector(self.translator, Admission(settings.attention_jobs), settings.attention_tokens)
@@ -129,9 +129,9 @@ class Services:
                         chosen[model.name] = known
                 else:
                     chosen[model.name] = model
-            catalog = Catalog(chosen.values())
+            catalog = ModelCatalog(chosen.values())
             if catalog.sources != old.sources:
-                detector = Detector(catalog.sources)
+                detector = LanguageDetector(catalog.sources)
                 await asyncio.to_thread(detector.load)
                 self.translator.detector = detector
             self.translator.catalog = catalog

@@ -29,8 +29,8 @@ from schemathesis.core.result import Err
 from tqdm import tqdm
 
 from server.api.compat.xml_tags import TagRules, mask
-from server.text.html_passages import parse, scan
-from server.text.segmentation import BREAKS, BULLET, CONTROLS, cut, sentences
+from server.text.html_passages import parse_passages, scan_markup
+from server.text.segmentation import BREAKS, BULLET, CONTROLS, split_long_sentence, split_sentences
 
 SLOW_SECONDS = 60.0
 SHOWN = 20
@@ -290,19 +290,19 @@ def changed(text: str, chance: random.Random) -> str:
 def losses(text: str, language: str, limit: int) -> Iterator[str]:
     """Names of the properties that this text breaks."""
     for split, breaks in (("all", BREAKS), ("punctuation", CONTROLS), ("none", CONTROLS)):
-        spans = sentences(text, language, split)  # type: ignore[arg-type]
+        spans = split_sentences(text, language, split)  # type: ignore[arg-type]
         starts, ends = [start for start, _ in spans] + [len(text)], [0] + [end for _, end in spans]
         between = [text[a:b] for a, b in zip(ends, starts, strict=True)]
         inside = [text[a:b] for a, b in spans]
         rejoined = "".join(part for pair in zip(between, [*inside, ""], strict=True) for part in pair)
         if rejoined.encode() != text.encode() or any(carries(separator, breaks) for separator in between):
             yield f"segmentation ({split})"
-    pieces = cut(text, range(len(text)), limit)
+    pieces = split_long_sentence(text, range(len(text)), limit)
     if "".join("".join(text[a:b].split()) for a, b in pieces) != "".join(text.split()):
         yield "cutting"
-    if "".join(token if isinstance(token, str) else token.raw for token in scan(text)).encode() != text.encode():
+    if "".join(token if isinstance(token, str) else token.raw for token in scan_markup(text)).encode() != text.encode():
         yield "scanning"
-    rendered = "".join(passage.render(passage.text) for passage in parse(text, "html"))
+    rendered = "".join(passage.render(passage.text) for passage in parse_passages(text, "html"))
     if html.unescape(rendered) != html.unescape(text):
         yield "markup"
     for xml in (True, False):

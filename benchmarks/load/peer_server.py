@@ -25,7 +25,7 @@ from pydantic import BaseModel
 
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import FolderError, ModelFolder, read_folder
-from server.text.segmentation import sentences
+from server.text.segmentation import split_sentences
 
 _BATCH = 32
 """LibreTranslate's max_batch_size."""
@@ -55,7 +55,7 @@ class Peer:
 
     def translate(self, text: str, source: str, target: str, beam_size: int) -> str:
         """Translates all sentences of a text as one batch and keeps the separators."""
-        spans = sentences(text, source)
+        spans = split_sentences(text, source)
         if not spans:
             return text
         rows = [self._tokenizer.encode(text[start:end], target).ids[:-1] for start, end in spans]

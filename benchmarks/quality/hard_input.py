@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 from model.search.ngram_blocking import longest_loop
 from server.text.numbers import lacks_numbers
-from server.text.placeholders import foreign, in_capitals, solids
+from server.text.placeholders import do_not_translate_spans, foreign_script_spans, is_all_caps
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,7 +113,7 @@ def broken_rules(case: Case, answer: str) -> list[str]:
         found.append("other lines or columns")
     if [not line.strip() for line in text.split("\n")] != [not line.strip() for line in answer.split("\n")]:
         found.append("lines empty or full that were not")
-    solid = [text[start:end] for start, end in [*solids(text), *foreign(text, case.source)]]
+    solid = [text[start:end] for start, end in [*do_not_translate_spans(text), *foreign_script_spans(text, case.source)]]
     found += [f"lost {part}" for part in (*case.kept, *solid) if answer.count(part) < text.count(part)]
     if lacks_numbers(text, answer):
         found.append("lost a number")
@@ -121,6 +121,6 @@ def broken_rules(case: Case, answer: str) -> list[str]:
         found.append(f"{len(answer)} characters from {len(text)}")
     if longest_loop([ord(c) for c in answer.lower()]) > max(20, 2 * longest_loop([ord(c) for c in text.lower()])):
         found.append("a loop")
-    if in_capitals(text) and any(word != word.upper() for word in re.findall(r"\w+", answer) if word not in text):
+    if is_all_caps(text) and any(word != word.upper() for word in re.findall(r"\w+", answer) if word not in text):
         found.append("not in capitals")
     return found

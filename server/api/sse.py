@@ -11,7 +11,7 @@ from starlette.responses import Response, StreamingResponse
 
 from server.api.errors import status_and_message
 from server.errors import AttentiveError
-from server.translation.translator import Listener, Translator
+from server.translation.translator import ProgressListener, Translator
 from server.translation.types import Sentence, Translation, TranslationRequest
 
 HEARTBEAT_SECONDS = 15.0
@@ -46,7 +46,7 @@ async def stream(
     return StreamingResponse(events(first, queue, work, finish), media_type="text/event-stream", headers=HEADERS)
 
 
-def listener(queue: Queue, tokens: bool) -> Listener:
+def listener(queue: Queue, tokens: bool) -> ProgressListener:
     """Writes what it is told into the queue."""
 
     def on_sentence(text: int, number: int, sentence: Sentence) -> None:
@@ -56,7 +56,7 @@ def listener(queue: Queue, tokens: bool) -> Listener:
     def on_tokens(text: int, number: int, target: str) -> None:
         queue.put_nowait(event("tokens", {"text": text, "sentence": number, "translatedText": target}))
 
-    return Listener(on_sentence, on_tokens if tokens else None)
+    return ProgressListener(on_sentence, on_tokens if tokens else None)
 
 
 async def events(

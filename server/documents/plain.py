@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 from server.documents.document import Document, gathered
 from server.errors import InvalidRequest
-from server.text.html_passages import parse
+from server.text.html_passages import parse_passages
 from server.text.segmentation import BREAKS
 
 MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -46,7 +46,7 @@ def page(data: bytes) -> Document:
     """HTML or XHTML, in the encoding that it names itself. What the encoding lacks is written as a reference."""
     found = CHARSET.search(data[:HEAD_BYTES])
     text, back = decoded(data, (found[1] or found[2]).decode() if found else "utf-8")
-    pieces = gathered(passage.render(passage.text) for passage in parse(text, "html"))
+    pieces = gathered(passage.render(passage.text) for passage in parse_passages(text, "html"))
     return Document(tuple(pieces), "html", lambda translations: back("".join(translations)))
 
 

@@ -14,9 +14,10 @@ from server.documents.document import Document
 from server.documents.formats import FileFormat, format_of
 from server.documents.store import FileStore
 from server.errors import InvalidRequest, Overloaded, TextTooLong
-from server.text.html_passages import scan
+from server.text.html_passages import scan_markup
 from server.translation.catalog import AUTO
-from server.translation.translator import Translator, time_limit
+from server.translation.time_limit import time_limit
+from server.translation.translator import Translator
 from server.translation.types import TranslationRequest
 
 BATCH_CHARACTERS = 10_000
@@ -26,7 +27,7 @@ SAMPLE_CHARACTERS = 2_000
 NAME_CHARACTERS = 100
 
 
-class Documents:
+class DocumentTranslator:
     """Translates files. At most `jobs` at the same time, each of at most `characters`."""
 
     def __init__(self, translator: Translator, store: FileStore, characters: int, jobs: int) -> None:
@@ -114,7 +115,7 @@ def sample(document: Document) -> str:
     """Words from the beginning, without markup."""
     words = ""
     for text in document.texts:
-        tokens = [text] if document.format == "text" else [token for token in scan(text) if isinstance(token, str)]
+        tokens = [text] if document.format == "text" else [token for token in scan_markup(text) if isinstance(token, str)]
         words += " ".join(map(html.unescape, tokens)) + "\n"
         if len(words) > SAMPLE_CHARACTERS:
             break

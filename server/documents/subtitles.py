@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from server.documents.document import Document, has_words
 from server.documents.plain import decoded
-from server.text.html_passages import escape, scan
+from server.text.html_passages import escape, scan_markup
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 MOMENT = re.compile(r"<\d[\d:.,]*>")
@@ -100,4 +100,4 @@ def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
 
 def retold(text: str, change: Callable[[str], str]) -> str:
     """The text with everything but its tags changed."""
-    return "".join(change(token) if isinstance(token, str) else token.raw for token in scan(text))
+    return "".join(change(token) if isinstance(token, str) else token.raw for token in scan_markup(text))

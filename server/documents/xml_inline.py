@@ -14,7 +14,7 @@ from typing import Any
 from lxml import etree
 
 from server.errors import InvalidRequest
-from server.text.html_passages import scan
+from server.text.html_passages import scan_markup
 
 Element = Any
 """An lxml element; the library has no types of its own."""
@@ -70,7 +70,7 @@ def rebuild(
 ) -> None:
     """Fills an emptied paragraph from translated HTML. `add_text(element, words)` writes words at an element's end."""
     stack = [parent]
-    for token in scan(translated):
+    for token in scan_markup(translated):
         if isinstance(token, str):
             add_text(stack[-1], UNPRINTABLE.sub("", html.unescape(token)))
         elif found := STAND_IN.fullmatch(token.raw):

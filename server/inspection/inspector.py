@@ -10,9 +10,11 @@ from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
 from server.history.memory import Pair, Record
 from server.translation.catalog import Leg
-from server.translation.translator import Translator, recorded, time_limit
+from server.translation.history_record import history_record
+from server.translation.time_limit import time_limit
+from server.translation.translator import Translator
 from server.translation.types import TranslationRequest
-from server.translation.word_pairs import Pairing, pairing
+from server.translation.word_pairs import SentencePair, sentence_pair
 
 HeadMask = tuple[str, int, int]
 
@@ -47,7 +49,7 @@ class Look:
     candidates: tuple[tuple[tuple[str, float], ...], ...]
     scores: tuple[float, ...]
     attended: AttentionResult
-    pairing: Pairing | None = None
+    pairing: SentencePair | None = None
     """The words that `attended.evidence` is about."""
 
 
@@ -112,7 +114,7 @@ class Inspector:
         """A text that is translated for the occasion, as /translate would."""
         [translation] = await self.translator.translate(request)
         kept = translation.id if self.translator.history is not None else None
-        return await self._look(recorded(translation), kept, sentence, leg, options, request.deadline)
+        return await self._look(history_record(translation), kept, sentence, leg, options, request.deadline)
 
     async def forced(
         self,
@@ -180,7 +182,7 @@ class Inspector:
                 f"A look inside takes at most {limit} tokens on either side; this sentence has {len(pair.source)} and "
                 f"{len(pair.target) + 1}."
             )
-        paired = pairing(case.leg, pair.source_text, model.tokenizer.decode(pair.target)) if options.align else None
+        paired = sentence_pair(case.leg, pair.source_text, model.tokenizer.decode(pair.target)) if options.align else None
         async with time_limit(deadline):
             with self.admission.admit(1, deadline):
                 attended = await self.translator.engine.attend(
@@ -194,7 +196,7 @@ class Inspector:
         return described(case, attended, paired)
 
 
-def described(case: _Case, attended: AttentionResult, paired: Pairing | None) -> Look:
+def described(case: _Case, attended: AttentionResult, paired: SentencePair | None) -> Look:
     """Maps with the pieces they are about."""
     tokenizer, pair, maps = case.leg.model.tokenizer, case.pair, attended.maps
     encoding = tokenizer.encode(pair.source_text, case.leg.target)

@@ -10,8 +10,8 @@ from server.engine.ipc.messages import TranslationResult
 from server.errors import InvalidRequest
 from server.inspection.inspector import Inspector
 from server.translation.catalog import AUTO, Leg
-from server.translation.preprocessing import plan
-from server.translation.translator import time_limit
+from server.translation.preprocessing import segment_text
+from server.translation.time_limit import time_limit
 from server.translation.types import TranslationRequest
 
 
@@ -50,7 +50,7 @@ async def trace(inspector: Inspector, request: TranslationRequest, sentence: int
     route = catalog.route(catalog.source(code), catalog.target(request.target))
     if len(route) != 1:
         raise InvalidRequest("A trace needs a model for exactly this direction.")
-    segments = plan(text, route[0]).segments
+    segments = segment_text(text, route[0]).segments
     if not 0 <= sentence < len(segments):
         raise InvalidRequest(
             f"sentence must be between 0 and {len(segments) - 1} for this text."

@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from server.text.markup_projection import Link, Mark, place
+from server.text.markup_projection import Link, Mark, place_marks
 
 INLINE = frozenset(
     [
@@ -105,10 +105,10 @@ class Passage:
         """The passage with its text replaced; `links` say which words of it came from which (see `place`)."""
         if not self.escaped:
             return self.before + translated
-        return self.before + place(self.marks, self.text, translated, links, escape)
+        return self.before + place_marks(self.marks, self.text, translated, links, escape)
 
 
-def parse(text: str, format: str) -> tuple[Passage, ...]:
+def parse_passages(text: str, format: str) -> tuple[Passage, ...]:
     """The passages of a document ("text" or "html"), in order; their renderings one after the other are the
     document."""
     return (Passage(text),) if format == "text" else tuple(_Builder().build(text))
@@ -119,7 +119,7 @@ def escape(text: str) -> str:
     return html.escape(text, quote=False).replace("\xa0", "&nbsp;")
 
 
-def scan(text: str) -> Iterator[str | Tag]:
+def scan_markup(text: str) -> Iterator[str | Tag]:
     """Text and markup in turn; together they are the input, character for character. Takes linear time."""
     position, broken = 0, 0
     while (start := text.find("<", position)) >= 0:
@@ -192,7 +192,7 @@ class _Builder:
     depth: int = 0
 
     def build(self, document: str) -> Iterator[Passage]:
-        for token in scan(document):
+        for token in scan_markup(document):
             if self.skipping:
                 self._skip(token)
             elif isinstance(token, str):

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 
-from lingua import IsoCode639_1, LanguageDetector, LanguageDetectorBuilder
+import lingua
 
 from server.text.unicode_scripts import has_letters
 
@@ -29,14 +29,14 @@ DETECTION_CHARACTERS = 1_000
 
 
 @dataclass(frozen=True, slots=True)
-class Detected:
+class DetectedLanguage:
     """A guess at the language of a text; `confidence` is a whole number from 0 to 100."""
 
     language: str
     confidence: int
 
 
-def resolve(code: str, served: Collection[str]) -> str | None:
+def resolve_language_code(code: str, served: Collection[str]) -> str | None:
     """The served code that a caller means, or None: the same code in any case, an alias of it, or the language without
     its region (de-AT -> de)."""
     if code in served:
@@ -55,46 +55,46 @@ def resolve(code: str, served: Collection[str]) -> str | None:
     return next((spellings[candidate] for candidate in candidates if candidate in spellings), None)
 
 
-class Detector:
+class LanguageDetector:
     """Detection among the languages that are served; the statistics are loaded by `load`, or at the first question."""
 
     def __init__(self, languages: Iterable[str]) -> None:
         self.languages = tuple(sorted(set(languages)))
         self._lock = threading.Lock()
-        self._detector: LanguageDetector | None = None
-        self._codes: dict[IsoCode639_1, str] = {}
+        self._detector: lingua.LanguageDetector | None = None
+        self._codes: dict[lingua.IsoCode639_1, str] = {}
 
     def load(self) -> None:
         """Reads the statistics: about 0.2 s per language. Safe to call from any thread, any number of times."""
         with self._lock:
             if self._detector is not None or self._codes:
                 return
-            codes: dict[IsoCode639_1, str] = {}
+            codes: dict[lingua.IsoCode639_1, str] = {}
             for language in self.languages:
                 if iso := iso_code(language):
                     codes.setdefault(iso, language)
                 else:
                     log.warning("language %s cannot be detected and is never the answer of auto", language)
             if len(codes) > 1:
-                builder = LanguageDetectorBuilder.from_iso_codes_639_1(*codes)
+                builder = lingua.LanguageDetectorBuilder.from_iso_codes_639_1(*codes)
                 self._detector = builder.with_preloaded_language_models().build()
             self._codes = codes
 
-    def detect(self, text: str) -> list[Detected]:
+    def detect(self, text: str) -> list[DetectedLanguage]:
         """Every served language with its confidence, best first. A text without letters gets 0 for all of them."""
         self.load()
         sample = text[:DETECTION_CHARACTERS]
         if self._detector is None:
-            return [Detected(language, 100 if has_letters(sample, language) else 0) for language in self.languages]
+            return [DetectedLanguage(language, 100 if has_letters(sample, language) else 0) for language in self.languages]
         found = [
-            Detected(self._codes[guess.language.iso_code_639_1], round(100 * guess.value))
+            DetectedLanguage(self._codes[guess.language.iso_code_639_1], round(100 * guess.value))
             for guess in self._detector.compute_language_confidence_values(sample)
         ]
         return sorted(found, key=lambda guess: (-guess.confidence, guess.language))
 
 
-def iso_code(language: str) -> IsoCode639_1 | None:
+def iso_code(language: str) -> lingua.IsoCode639_1 | None:
     """The code under which lingua knows a language, or None."""
     short = language.replace("_", "-").split("-")[0].lower()
     macro = {"no": "nb", "cmn": "zh", "fil": "tl"}.get(short, short)
-    return getattr(IsoCode639_1, macro.upper(), None)
+    return getattr(lingua.IsoCode639_1, macro.upper(), None)

@@ -29,7 +29,7 @@ class Mark:
     end_order: int
 
 
-def place(marks: Sequence[Mark], source: str, target: str, links: Sequence[Link], write: Callable[[str], str]) -> str:
+def place_marks(marks: Sequence[Mark], source: str, target: str, links: Sequence[Link], write: Callable[[str], str]) -> str:
     """The target with all marks of the source, each exactly once and properly nested, its text passed through `write`.
 
     `links` may overlap and may leave parts out; where none covers a mark, it keeps its place relative to the whole.

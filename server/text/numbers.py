@@ -26,12 +26,12 @@ _OFTEN_A_WORD = 12
 """Numbers up to this are often written as words."""
 
 
-def numbers(text: str) -> list[Span]:
+def find_numbers(text: str) -> list[Span]:
     """Where a text has numbers that stand for themselves."""
     return [found.span() for found in NUMBER.finditer(text)] if _DIGIT.search(text) else []
 
 
-def values(text: str) -> Counter[str]:
+def number_values(text: str) -> Counter[str]:
     """The numbers of a text, wherever they stand, as plain decimals: how often each is there."""
     joined = _GROUPS.sub(lambda found: re.sub(r"\D", "", found[0]), text)
     return Counter(_plain(found[0]) for found in _DIGITS.finditer(joined))
@@ -40,11 +40,11 @@ def values(text: str) -> Counter[str]:
 def lacks_numbers(source: str, target: str) -> bool:
     """Whether the target lacks a number of the source. One that is small may be a word, unless the target has a number
     that the source does not have."""
-    spans = numbers(source)
+    spans = find_numbers(source)
     if not spans:
         return False
-    given, found = values(source), values(target)
-    missing = (values("; ".join(source[start:end] for start, end in spans)) & given) - found
+    given, found = number_values(source), number_values(target)
+    missing = (number_values("; ".join(source[start:end] for start, end in spans)) & given) - found
     invented = found - given
     return any(invented or not (value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD) for value in missing)
 

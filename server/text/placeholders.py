@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from model.tokenizer import Encoding
-from server.text.markup_projection import Link, Mark, place
+from server.text.markup_projection import Link, Mark, place_marks
 from server.text.segmentation import Span
 from server.text.unicode_scripts import ADDRESS, may_hold_address, script_of, scripts_of
 
@@ -31,7 +31,7 @@ CLOSING = ".,;:!?)]}\"'»”’…"
 """Marks after an address that belong to the sentence."""
 
 
-def solids(text: str) -> list[Span]:
+def do_not_translate_spans(text: str) -> list[Span]:
     """Parts of a text that every translation of it has to hold as they are: addresses, emoji, names of files and things."""
     found = [] if text.isascii() else [found.span() for found in EMOJI.finditer(text)]
     for address in ADDRESS.finditer(text) if may_hold_address(text) else ():
@@ -39,7 +39,7 @@ def solids(text: str) -> list[Span]:
         found.append((start, start + len(address[0].rstrip(CLOSING))))
     if may_hold_name(text):
         found += [name.span() for name in NAME.finditer(text)]
-    return merged(found)
+    return merge_spans(found)
 
 
 def may_hold_name(text: str) -> bool:
@@ -47,7 +47,7 @@ def may_hold_name(text: str) -> bool:
     return "." in text[:-1] or DIGIT.search(text) is not None or any(len(word) >= 40 for word in text.split())
 
 
-def foreign(text: str, language: str) -> list[Span]:
+def foreign_script_spans(text: str, language: str) -> list[Span]:
     """Words in letters that the language is not written with."""
     scripts = scripts_of(language)
     return [
@@ -58,18 +58,18 @@ def foreign(text: str, language: str) -> list[Span]:
     ]
 
 
-def unspeakable(text: str, language: str, encoding: Encoding) -> list[Span]:
+def byte_fallback_spans(text: str, language: str, encoding: Encoding) -> list[Span]:
     """Emoji and foreign words that the vocabulary can only spell in bytes."""
     spelled = [
         offset for piece, offset in zip(encoding.pieces, encoding.offsets, strict=True) if piece.startswith("<0x")
     ]
     if not spelled:
         return []
-    candidates = merged([found.span() for found in EMOJI.finditer(text)] + foreign(text, language))
+    candidates = merge_spans([found.span() for found in EMOJI.finditer(text)] + foreign_script_spans(text, language))
     return [(start, end) for start, end in candidates if any(low < end and start < high for low, high in spelled)]
 
 
-def take_out(text: str, spans: Sequence[Span]) -> tuple[str, tuple[Mark, ...]]:
+def mask(text: str, spans: Sequence[Span]) -> tuple[str, tuple[Mark, ...]]:
     """The text without the spans, and each span, with the white space before it, as a mark at its place."""
     parts: list[str] = []
     marks: list[Mark] = []
@@ -86,24 +86,24 @@ def take_out(text: str, spans: Sequence[Span]) -> tuple[str, tuple[Mark, ...]]:
     return "".join(parts), tuple(marks)
 
 
-def put_back(
+def restore(
     marks: Sequence[Mark], read: str, target: str, links: Sequence[Link], write: Callable[[str], str] = str
 ) -> str:
     """The translation of `read`, passed through `write`, with every mark that was taken out of the text."""
-    return place(marks, read, target, links, write)
+    return place_marks(marks, read, target, links, write)
 
 
-def in_capitals(text: str) -> bool:
+def is_all_caps(text: str) -> bool:
     """Whether a text is a phrase in capitals, more than an abbreviation or two."""
     return text.isupper() and len(CAPITALS.findall(text)) >= 2 and sum(map(len, CAPITALS.findall(text))) >= 6
 
 
-def in_small_letters(text: str) -> str:
+def to_sentence_case(text: str) -> str:
     """A phrase in capitals as an ordinary sentence, as far as that can be told."""
     return re.sub(r"\bi\b", "I", text[:1] + text[1:].lower())
 
 
-def merged(spans: Sequence[Span]) -> list[Span]:
+def merge_spans(spans: Sequence[Span]) -> list[Span]:
     """The spans in order, overlapping ones as one."""
     result: list[Span] = []
     for start, end in sorted(spans):

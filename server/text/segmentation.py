@@ -32,7 +32,7 @@ CUTS = tuple(
 )
 
 
-def sentences(text: str, language: str, split: Split = "all") -> list[Span]:
+def split_sentences(text: str, language: str, split: Split = "all") -> list[Span]:
     """The sentences of a text, in order, without the white space around them.
 
     `language` guides the boundary rules (abbreviations); an unknown one gets general rules.
@@ -40,10 +40,10 @@ def sentences(text: str, language: str, split: Split = "all") -> list[Span]:
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
     breaks = BREAKS if split == "all" else CONTROLS
-    return [span for line in lines(text, breaks) for span in _sentences_of_line(text, line, language)]
+    return [span for line in split_lines(text, breaks) for span in _sentences_of_line(text, line, language)]
 
 
-def lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
+def split_lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
     """The lines and table cells of a text that are not blank, trimmed."""
     start = 0
     for found in breaks.finditer(text):
@@ -70,7 +70,7 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
         yield found.span()
 
 
-def cut(text: str, starts: Sequence[int], limit: int) -> list[Span]:
+def split_long_sentence(text: str, starts: Sequence[int], limit: int) -> list[Span]:
     """Cuts an over-long sentence into spans of at most `limit` tokens.
 
     `starts` holds the character at which each token starts, ascending. A cut falls in the last two thirds of what fits,

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from model.tokenizer import Tokenizer
 from server.errors import UnsupportedLanguage
-from server.text.language_id import resolve
+from server.text.language_id import resolve_language_code
 
 AUTO = "auto"
 
@@ -43,7 +43,7 @@ class Leg:
     target: str
 
 
-class Catalog:
+class ModelCatalog:
     """Languages, pairs and routes of a set of models. Where several serve a pair, the first by name does.
 
     A pair without a model goes over one language in between, English if it can.
@@ -65,17 +65,17 @@ class Catalog:
 
     def source(self, code: str) -> str:
         """The served source language that a caller's code means. Raises UnsupportedLanguage."""
-        if (language := resolve(code, self.sources)) is None:
+        if (language := resolve_language_code(code, self.sources)) is None:
             raise UnsupportedLanguage(
-                f"{shown(code)} is not supported as source language; served: {', '.join(self.sources)}."
+                f"{printable_code(code)} is not supported as source language; served: {', '.join(self.sources)}."
             )
         return language
 
     def target(self, code: str) -> str:
         """The served target language that a caller's code means. Raises UnsupportedLanguage."""
-        if (language := resolve(code, self.languages)) is None:
+        if (language := resolve_language_code(code, self.languages)) is None:
             raise UnsupportedLanguage(
-                f"{shown(code)} is not supported as target language; served: {', '.join(self.languages)}."
+                f"{printable_code(code)} is not supported as target language; served: {', '.join(self.languages)}."
             )
         return language
 
@@ -105,7 +105,7 @@ class Catalog:
         return tuple(sorted(near | far | {source}))
 
 
-def shown(code: str) -> str:
+def printable_code(code: str) -> str:
     """A caller's language code as an error message repeats it: short and printable."""
     printable = "".join(character for character in code[:20] if character.isprintable())
     return repr(printable)

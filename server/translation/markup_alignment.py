@@ -12,34 +12,34 @@ from server.errors import AttentiveError
 from server.text.markup_projection import Link
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
-from server.translation.preprocessing import Plan, Segment
+from server.translation.preprocessing import Segment, SegmentedText
 from server.translation.types import Sentence
-from server.translation.word_pairs import pairing
+from server.translation.word_pairs import sentence_pair
 
 log = logging.getLogger(__name__)
 WORD = re.compile(r"\w+")
 
 
-class Aligner:
+class WordAligner:
     """Links the words of a translation to those of its source, from the attention of the model that translated."""
 
     def __init__(self, engine: EngineClient) -> None:
         self.engine = engine
 
-    async def links(self, plan: Plan, sentences: Sequence[Sentence], boundaries: Sequence[int]) -> list[Link]:
+    async def links(self, segmented: SegmentedText, sentences: Sequence[Sentence], boundaries: Sequence[int]) -> list[Link]:
         """Links between a passage and the translation that `Plan.join` makes of it, for the best hypotheses.
 
         Only a sentence with a boundary of markup inside needs to know about its words; any other is linked as a whole.
         """
         found: list[Link] = []
         done, written = 0, 0
-        for segment, sentence in zip(plan.segments, sentences, strict=True):
+        for segment, sentence in zip(segmented.segments, sentences, strict=True):
             start, end = segment.span
             written += start - done  # the separator before it
             target = sentence.targets[0]
             if any(start < boundary < end for boundary in boundaries):
-                inner = await self._inner(plan.leg, segment, sentence)
-                found += [(shifted(source, start), shifted(goal, written)) for source, goal in inner]
+                inner = await self._inner(segmented.leg, segment, sentence)
+                found += [(shift_span(source, start), shift_span(goal, written)) for source, goal in inner]
             else:
                 found.append(((start, end), (written, written + len(target))))
             written += len(target)
@@ -49,12 +49,12 @@ class Aligner:
     async def within(self, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
         """Links between the words of one sentence as the model read and wrote it, in characters."""
         decoding = leg.model.tokenizer.decode_pieces(tokens)
-        paired = pairing(leg, read, decoding.text)
+        paired = sentence_pair(leg, read, decoding.text)
         try:
             attended = await self.engine.align(leg.model, ids, tokens, None if paired is None else paired.question)
         except AttentiveError as error:
             log.warning("no alignment: %s", error.message)
-            return proportional(read, decoding.text)
+            return links_by_position(read, decoding.text)
         encoding = leg.model.tokenizer.encode(read, leg.target)
         maps = attended.maps.cross  # (L, H, T, S)
         soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, maps.shape[0]))  # (T, S)
@@ -63,7 +63,7 @@ class Aligner:
             sources = words(read, encoding.pieces, encoding.offsets)
             targets = words(decoding.text, decoding.pieces, decoding.offsets)
             found = sorted(paired.links(attended.evidence, soft, sources, targets))
-        return found or by_attention(soft, encoding.offsets, decoding.offsets) or proportional(read, decoding.text)
+        return found or links_by_attention(soft, encoding.offsets, decoding.offsets) or links_by_position(read, decoding.text)
 
     async def _inner(self, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
         """Links between a segment and its translation as they stand in the texts."""
@@ -74,10 +74,10 @@ class Aligner:
         written = leg.model.tokenizer.decode(sentence.hypotheses[0].tokens)
         # Where something was taken out and put back, the model's characters are not those of the texts.
         same = len(sentence.read) == len(segment.text) and len(written) == len(target)
-        return found if same else proportional(segment.text, target)
+        return found if same else links_by_position(segment.text, target)
 
 
-def by_attention(soft: Weights, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:
+def links_by_attention(soft: Weights, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:
     """Each target piece linked to the source piece it attends to most, by attention (T, S)."""
     visible = [i for i, (start, end) in enumerate(sources) if end > start]
     if not visible:
@@ -90,12 +90,12 @@ def by_attention(soft: Weights, sources: Sequence[Span], targets: Sequence[Span]
     ]
 
 
-def proportional(source: str, target: str) -> list[Link]:
+def links_by_position(source: str, target: str) -> list[Link]:
     """Each target word linked to the source word at the same relative place."""
     words = [found.span() for found in WORD.finditer(source)]
     goals = [found.span() for found in WORD.finditer(target)]
     return [(words[i * len(words) // len(goals)], goal) for i, goal in enumerate(goals)] if words else []
 
 
-def shifted(span: Span, by: int) -> Span:
+def shift_span(span: Span, by: int) -> Span:
     return span[0] + by, span[1] + by

@@ -8,17 +8,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from server.text.markup_projection import Mark
-from server.text.numbers import lacks_numbers, numbers
+from server.text.numbers import find_numbers, lacks_numbers
 from server.text.placeholders import (
-    in_capitals,
-    in_small_letters,
-    merged,
-    put_back,
-    solids,
-    take_out,
-    unspeakable,
+    byte_fallback_spans,
+    do_not_translate_spans,
+    is_all_caps,
+    mask,
+    merge_spans,
+    restore,
+    to_sentence_case,
 )
-from server.text.segmentation import Span, Split, cut, sentences
+from server.text.segmentation import Span, Split, split_long_sentence, split_sentences
 from server.text.unicode_scripts import is_translatable
 from server.translation.catalog import Leg
 
@@ -42,7 +42,7 @@ class Segment:
 
 
 @dataclass(frozen=True, slots=True)
-class Plan:
+class SegmentedText:
     """All segments of a text in order; what lies between them is copied."""
 
     text: str
@@ -65,62 +65,62 @@ class Plan:
         return "".join(parts)
 
 
-def plan(text: str, leg: Leg, split: Split = "all") -> Plan:
+def segment_text(text: str, leg: Leg, split: Split = "all") -> SegmentedText:
     """Cuts a text into sentences that the leg's model can take and encodes them."""
     segments: list[Segment] = []
-    for start, end in sentences(text, leg.source, split):
+    for start, end in split_sentences(text, leg.source, split):
         segments += _segments(text, start, end, leg, leg.model.max_length)
-    return Plan(text, leg, tuple(segments))
+    return SegmentedText(text, leg, tuple(segments))
 
 
-def without(segment: Segment, spans: Sequence[Span], leg: Leg) -> Segment:
+def mask_spans(segment: Segment, spans: Sequence[Span], leg: Leg) -> Segment:
     """The segment with parts of what the model reads taken out; copied where nothing is left to translate."""
-    read, marks = take_out(segment.read, spans)
+    read, marks = mask(segment.read, spans)
     if not is_translatable(read, leg.source):
         return Segment(segment.span, segment.text)
     ids = leg.model.tokenizer.encode_ids(read, leg.target)
     return dataclasses.replace(segment, ids=ids, read=read, marks=marks)
 
 
-def retried(segment: Segment, target: str, leg: Leg) -> Segment | None:
+def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
     """The segment to translate instead if the target lacks an address, an emoji, a name or a number of it: without them.
     None if nothing is missing. What was taken out before stays out."""
     spans: list[Span] = []
     if not segment.marks:
-        solid = solids(segment.read)
+        solid = do_not_translate_spans(segment.read)
         spans = solid if any(segment.read[start:end] not in target for start, end in solid) else []
     read = segment.read
     if lacks_numbers(read, target):
         if segment.marks:
-            read = put_back(segment.marks, read, read, ())
-            spans = unspeakable(read, leg.source, leg.model.tokenizer.encode(read, leg.target))
-        spans = [*spans, *solids(read), *numbers(read)]
-    return without(dataclasses.replace(segment, read=read), merged(spans), leg) if spans else None
+            read = restore(segment.marks, read, read, ())
+            spans = byte_fallback_spans(read, leg.source, leg.model.tokenizer.encode(read, leg.target))
+        spans = [*spans, *do_not_translate_spans(read), *find_numbers(read)]
+    return mask_spans(dataclasses.replace(segment, read=read), merge_spans(spans), leg) if spans else None
 
 
 def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Segment]:
     content = text[start:end]
     if not is_translatable(content, leg.source):
         return [Segment((start, end), content)]
-    capitals = in_capitals(content)
-    read = LINE_ENDS.sub(" ", in_small_letters(content) if capitals else content)
+    capitals = is_all_caps(content)
+    read = LINE_ENDS.sub(" ", to_sentence_case(content) if capitals else content)
     tokenizer = leg.model.tokenizer
     ids = tokenizer.encode_ids(read, leg.target)
     if len(ids) <= leg.model.max_length:
         segment = Segment((start, end), content, ids, read, capitals)
         if not tokenizer.may_spell(ids):
             return [segment]
-        spans = unspeakable(read, leg.source, tokenizer.encode(read, leg.target))
+        spans = byte_fallback_spans(read, leg.source, tokenizer.encode(read, leg.target))
         if spans:  # then this is the only chance for the addresses as well
-            spans = merged([*spans, *solids(read)])
-        return [without(segment, spans, leg) if spans else segment]
+            spans = merge_spans([*spans, *do_not_translate_spans(read)])
+        return [mask_spans(segment, spans, leg) if spans else segment]
     encoding = tokenizer.encode(read, leg.target)
     # Tags and the end of sentence cover nothing; they count for every part, so the parts get that much less.
     starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
     room = limit - (len(encoding.ids) - len(starts))
     if room < 1 or end - start == 1:
         return [Segment((start, end), content)]
-    parts = cut(content, starts, room)
+    parts = split_long_sentence(content, starts, room)
     # A part by itself may take more tokens than within its sentence: then it is cut again, finer.
     finer = limit if len(parts) > 1 else limit // 2
     return [segment for first, last in parts for segment in _segments(text, start + first, start + last, leg, finer)]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from server.engine.client.engine_client import EngineClient
 from server.engine.client.single_flight import Waiter
 from server.engine.ipc.messages import TranslationResult
-from server.text.placeholders import put_back
+from server.text.placeholders import restore
 from server.translation.catalog import Leg
-from server.translation.markup_alignment import Aligner, proportional
-from server.translation.preprocessing import Segment, retried
+from server.translation.markup_alignment import WordAligner, links_by_position
+from server.translation.preprocessing import Segment, masked_retry
 from server.translation.types import Sentence, TranslationRequest
 
 _TRIES = 2
@@ -22,7 +22,7 @@ class SentenceTranslator:
 
     def __init__(self, engine: EngineClient) -> None:
         self.engine = engine
-        self.aligner = Aligner(engine)
+        self.aligner = WordAligner(engine)
 
     def send(
         self,
@@ -50,12 +50,12 @@ class SentenceTranslator:
         is made again without them, and they are put back."""
         best = leg.model.tokenizer.decode(answer.hypotheses[0].tokens)
         for _ in range(_TRIES):
-            again = retried(segment, best, leg)
+            again = masked_retry(segment, best, leg)
             if again is None:
                 break
             segment = again
             if not segment.ids:
-                return copied(segment)
+                return copied_sentence(segment)
             waiter = self.send(segment, leg, request, priority)
             try:
                 answer = await waiter.result()
@@ -63,7 +63,7 @@ class SentenceTranslator:
                 waiter.leave()
             best = leg.model.tokenizer.decode(answer.hypotheses[0].tokens)
         if not best.strip():  # better the source than nothing
-            return copied(segment)
+            return copied_sentence(segment)
         others = [leg.model.tokenizer.decode(hypothesis.tokens) for hypothesis in answer.hypotheses[1:]]
         targets = [await self._written(segment, leg, answer, rank, text) for rank, text in enumerate((best, *others))]
         return Sentence(
@@ -79,10 +79,10 @@ class SentenceTranslator:
         if inside and rank == 0:
             links = await self.aligner.within(leg, segment.read, segment.ids, answer.hypotheses[0].tokens)
         else:
-            links = proportional(segment.read, text)
-        return put_back(segment.marks, segment.read, text, links, write)
+            links = links_by_position(segment.read, text)
+        return restore(segment.marks, segment.read, text, links, write)
 
 
-def copied(segment: Segment) -> Sentence:
+def copied_sentence(segment: Segment) -> Sentence:
     """A segment that needs no model."""
     return Sentence(segment.span, segment.text, (), (segment.text,))

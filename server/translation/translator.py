@@ -5,26 +5,26 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import time
 from collections import Counter
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
-from types import TracebackType
 from typing import Any, TypeVar
 
 from server.access.admission import Admission
 from server.engine.client.engine_client import EngineClient
 from server.engine.client.single_flight import Waiter
 from server.engine.ipc.messages import TranslationResult
-from server.errors import DeadlineExceeded, InvalidRequest
-from server.history.memory import History, Pair, Record, ServedLeg, new_id
-from server.text.html_passages import Passage, parse
-from server.text.language_id import Detected, Detector
+from server.errors import InvalidRequest
+from server.history.memory import History, new_id
+from server.text.html_passages import Passage, parse_passages
+from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.markup_projection import Link
 from server.text.segmentation import Split
-from server.translation.catalog import AUTO, Catalog, Leg
-from server.translation.preprocessing import Plan, plan
-from server.translation.sentence_translator import SentenceTranslator, copied
+from server.translation.catalog import AUTO, Leg, ModelCatalog
+from server.translation.history_record import history_record
+from server.translation.preprocessing import SegmentedText, segment_text
+from server.translation.sentence_translator import SentenceTranslator, copied_sentence
+from server.translation.time_limit import time_limit
 from server.translation.types import Sentence, TranslatedLeg, Translation, TranslationRequest
 
 DOCUMENT_SENTENCES = 16
@@ -39,7 +39,7 @@ Outcome = TypeVar("Outcome")
 
 
 @dataclass(frozen=True, slots=True)
-class Listener:
+class ProgressListener:
     """Told about the parts of an answer as they come, in order: `on_sentence(text, number, sentence)`, counted from 0,
     and where it is set `on_tokens(text, number, target so far)`. Only the last leg of a route is told about."""
 
@@ -53,10 +53,10 @@ class _Prepared:
 
     number: int
     text: str
-    detected: Detected | None
+    detected: DetectedLanguage | None
     route: tuple[Leg, ...]
     passages: tuple[Passage, ...]
-    plans: tuple[Plan, ...]
+    plans: tuple[SegmentedText, ...]
 
 
 class Translator:
@@ -69,8 +69,8 @@ class Translator:
     def __init__(
         self,
         engine: EngineClient,
-        catalog: Catalog,
-        detector: Detector,
+        catalog: ModelCatalog,
+        detector: LanguageDetector,
         admission: Admission,
         history: History | None,
     ) -> None:
@@ -80,10 +80,10 @@ class Translator:
         self.admission = admission
         self.history = history
         self.sentences = SentenceTranslator(engine)
-        self._users: Counter[Catalog] = Counter()
-        self._released: dict[Catalog, asyncio.Event] = {}
+        self._users: Counter[ModelCatalog] = Counter()
+        self._released: dict[ModelCatalog, asyncio.Event] = {}
 
-    async def translate(self, request: TranslationRequest, listener: Listener | None = None) -> list[Translation]:
+    async def translate(self, request: TranslationRequest, listener: ProgressListener | None = None) -> list[Translation]:
         """One translation per text, in order. Cancelling the call cancels what only it was waiting for.
 
         Raises UnsupportedLanguage, Overloaded (before any work is done), DeadlineExceeded, Unavailable,
@@ -105,44 +105,44 @@ class Translator:
                 cost = request.options.beam_size * sum(part.tokens * legs for part, legs in plans)
                 priority = int(sum(len(part.segments) for part, _ in plans) > DOCUMENT_SENTENCES)
                 with self.admission.admit(cost, request.deadline, document=priority > 0, key=key):
-                    return await together([self._translate(text, request, priority, listener) for text in prepared])
+                    return await gather_or_cancel([self._translate(text, request, priority, listener) for text in prepared])
         finally:
             self._left(catalog)
 
-    def detect(self, text: str) -> list[Detected]:
+    def detect(self, text: str) -> list[DetectedLanguage]:
         """Languages that a text may be in, best first."""
         return self.detector.detect(text)
 
-    async def released(self, catalog: Catalog) -> None:
+    async def released(self, catalog: ModelCatalog) -> None:
         """Returns when no request uses a catalog any more that was replaced."""
         if self._users[catalog]:
             self._released[catalog] = asyncio.Event()
             await self._released[catalog].wait()
 
-    def _left(self, catalog: Catalog) -> None:
+    def _left(self, catalog: ModelCatalog) -> None:
         self._users[catalog] -= 1
         if not self._users[catalog]:
             del self._users[catalog]
             if event := self._released.pop(catalog, None):
                 event.set()
 
-    def _prepare(self, request: TranslationRequest, catalog: Catalog) -> list[_Prepared]:
+    def _prepare(self, request: TranslationRequest, catalog: ModelCatalog) -> list[_Prepared]:
         target = catalog.target(request.target)
         prepared = []
         for number, text in enumerate(request.texts):
             detected, source = self._source(text, request, catalog, target)
             route = catalog.route(source, target)
-            passages = parse(text, request.format) if route else ()
-            plans = tuple(plan(passage.text, route[0], splitting(request)) for passage in passages)
+            passages = parse_passages(text, request.format) if route else ()
+            plans = tuple(segment_text(passage.text, route[0], split_mode(request)) for passage in passages)
             prepared.append(_Prepared(number, text, detected, route, passages, plans))
         return prepared
 
     def _source(
-        self, text: str, request: TranslationRequest, catalog: Catalog, target: str
-    ) -> tuple[Detected | None, str]:
+        self, text: str, request: TranslationRequest, catalog: ModelCatalog, target: str
+    ) -> tuple[DetectedLanguage | None, str]:
         if request.source.strip().lower() != AUTO:
             return None, catalog.source(request.source)
-        plain = text if request.format == "text" else " ".join(passage.text for passage in parse(text, request.format))
+        plain = text if request.format == "text" else " ".join(passage.text for passage in parse_passages(text, request.format))
         guesses = self.detector.detect(plain)
         if not guesses:
             raise InvalidRequest("The language cannot be detected here; name it in source.")
@@ -151,7 +151,7 @@ class Translator:
         return guesses[0], catalog.source(guesses[0].language)
 
     async def _translate(
-        self, prepared: _Prepared, request: TranslationRequest, priority: int, listener: Listener | None
+        self, prepared: _Prepared, request: TranslationRequest, priority: int, listener: ProgressListener | None
     ) -> Translation:
         text = prepared.text
         alternatives: tuple[str, ...] = ()
@@ -160,10 +160,10 @@ class Translator:
         for i, leg in enumerate(prepared.route):
             last = i == len(prepared.route) - 1
             if i > 0:
-                passages = parse(text, request.format)
-                plans = tuple([plan(passage.text, leg, splitting(request)) for passage in passages])
+                passages = parse_passages(text, request.format)
+                plans = tuple([segment_text(passage.text, leg, split_mode(request)) for passage in passages])
             # Alternatives are those of the last leg: an alternative in the pivot language would need a leg of its own.
-            step = request if last else first_best(request)
+            step = request if last else without_alternatives(request)
             told = listener if last else None
             async with self.engine.holding(leg.model):
                 sentences = await self._sentences(plans, step, priority, prepared.number, told)
@@ -171,37 +171,42 @@ class Translator:
                     await self.sentences.aligner.links(part, found, passage.boundaries) if passage.marks else ()
                     for passage, part, found in zip(passages, plans, sentences, strict=True)
                 ]
-            text, *others = joined(passages, plans, sentences, known, step.options.hypotheses)
+            text, *others = join_translations(passages, plans, sentences, known, step.options.hypotheses)
             alternatives = tuple(dict.fromkeys(other for other in others if other != text))
             flat = tuple(sentence for passage in sentences for sentence in passage)
             legs.append(TranslatedLeg(leg.model.name, leg.model.key, leg.source, leg.target, text, flat))
         translation = Translation(new_id(), text, alternatives, prepared.detected, tuple(legs))
         if self.history is not None and request.remember:
-            self.history.record(recorded(translation))
+            self.history.record(history_record(translation))
         return translation
 
     async def _sentences(
-        self, plans: Sequence[Plan], request: TranslationRequest, priority: int, number: int, listener: Listener | None
+        self,
+        plans: Sequence[SegmentedText],
+        request: TranslationRequest,
+        priority: int,
+        number: int,
+        listener: ProgressListener | None,
     ) -> list[list[Sentence]]:
         """The sentences of each plan. All go to the worker at once; they are awaited, and told about, in order."""
         waiters: list[Waiter[TranslationResult] | None] = []
         try:
-            for plan in plans:
-                for segment in plan.segments:
-                    told = self._progress(listener, number, len(waiters), plan)
-                    waiter = self.sentences.send(segment, plan.leg, request, priority, told) if segment.ids else None
+            for segmented in plans:
+                for segment in segmented.segments:
+                    told = self._progress(listener, number, len(waiters), segmented)
+                    waiter = self.sentences.send(segment, segmented.leg, request, priority, told) if segment.ids else None
                     waiters.append(waiter)
             done: list[list[Sentence]] = []
             position = 0
-            for plan in plans:
+            for segmented in plans:
                 done.append([])
-                for segment in plan.segments:
+                for segment in segmented.segments:
                     waiter = waiters[position]
                     if waiter is None:
-                        sentence = copied(segment)
+                        sentence = copied_sentence(segment)
                     else:
                         answer = await waiter.result()
-                        sentence = await self.sentences.sentence(segment, plan.leg, answer, request, priority)
+                        sentence = await self.sentences.sentence(segment, segmented.leg, answer, request, priority)
                     done[-1].append(sentence)
                     if listener is not None:
                         listener.on_sentence(number, position, sentence)
@@ -213,40 +218,15 @@ class Translator:
                     waiter.leave()
 
     def _progress(
-        self, listener: Listener | None, number: int, position: int, plan: Plan
+        self, listener: ProgressListener | None, number: int, position: int, segmented: SegmentedText
     ) -> Callable[[tuple[int, ...]], None] | None:
         if listener is None or (tell := listener.on_tokens) is None:
             return None
-        tokenizer = plan.leg.model.tokenizer
+        tokenizer = segmented.leg.model.tokenizer
         return lambda tokens: tell(number, position, tokenizer.decode(tokens))
 
 
-def time_limit(deadline: float | None) -> TimeLimit:
-    """`async with`: cancels the block at a moment on the monotonic clock. Raises DeadlineExceeded there."""
-    return TimeLimit(asyncio.timeout(None if deadline is None else deadline - time.monotonic()))
-
-
-class TimeLimit:
-    """What `time_limit` returns."""
-
-    __slots__ = ("_timeout",)
-
-    def __init__(self, timeout: asyncio.Timeout) -> None:
-        self._timeout = timeout
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError as expired:
-            raise DeadlineExceeded("The time that this request allows has passed.") from expired
-
-
-async def together(coroutines: Sequence[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
+async def gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, Outcome]]) -> list[Outcome]:
     """All results in order. The first exception, or being cancelled, cancels the rest and waits for their end."""
     if len(coroutines) == 1:
         return [await coroutines[0]]
@@ -259,9 +239,9 @@ async def together(coroutines: Sequence[Coroutine[Any, Any, Outcome]]) -> list[O
         await asyncio.gather(*tasks, return_exceptions=True)
 
 
-def joined(
+def join_translations(
     passages: Sequence[Passage],
-    plans: Sequence[Plan],
+    plans: Sequence[SegmentedText],
     sentences: Sequence[Sequence[Sentence]],
     links: Sequence[Sequence[Link]],
     hypotheses: int,
@@ -280,32 +260,11 @@ def joined(
     return texts
 
 
-def first_best(request: TranslationRequest) -> TranslationRequest:
+def without_alternatives(request: TranslationRequest) -> TranslationRequest:
     """The same request without alternatives."""
     return dataclasses.replace(request, options=dataclasses.replace(request.options, hypotheses=1))
 
 
-def splitting(request: TranslationRequest) -> Split:
+def split_mode(request: TranslationRequest) -> Split:
     """Where the texts of a request are cut."""
     return request.split or ("punctuation" if request.format == "html" else "all")
-
-
-def recorded(translation: Translation) -> Record:
-    """A translation as the history keeps it."""
-    legs = tuple(
-        ServedLeg(
-            leg.key,
-            leg.source,
-            leg.target,
-            tuple(
-                Pair(
-                    sentence.read or sentence.source,
-                    sentence.ids,
-                    sentence.hypotheses[0].tokens if sentence.hypotheses else (),
-                )
-                for sentence in leg.sentences
-            ),
-        )
-        for leg in translation.legs
-    )
-    return Record(translation.id, time.time(), legs)

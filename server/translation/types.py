@@ -8,7 +8,7 @@ from typing import Literal
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import Timings
-from server.text.language_id import Detected
+from server.text.language_id import DetectedLanguage
 from server.text.segmentation import Span, Split
 
 Format = Literal["text", "html"]
@@ -75,7 +75,7 @@ class Translation:
     id: str
     text: str
     alternatives: tuple[str, ...]
-    detected: Detected | None
+    detected: DetectedLanguage | None
     legs: tuple[TranslatedLeg, ...]
 
     @property

@@ -28,7 +28,7 @@ class PairedSentence:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairing:
+class SentencePair:
     """Both sides of one sentence."""
 
     source: PairedSentence
@@ -61,13 +61,13 @@ def _shared(spans: Sequence[Span], found: Sequence[Word]) -> tuple[list[int], li
     return [places[word.start, word.end] for word in shared], shared
 
 
-def pairing(leg: Leg, source: str, target: str) -> Pairing | None:
+def sentence_pair(leg: Leg, source: str, target: str) -> SentencePair | None:
     """The words of a sentence and its translation. None where the model cannot be asked: it does not translate both ways
     with one vocabulary, or the target is longer than it reads."""
     model = leg.model
     if (leg.target, leg.source) not in model.pairs or not model.tokenizer.joint:
         return None
-    pair = Pairing(_paired(leg, source, leg.target), _paired(leg, target, leg.source))
+    pair = SentencePair(_paired(leg, source, leg.target), _paired(leg, target, leg.source))
     longest = max(len(side.worded.ids) for side in (pair.source, pair.target))
     return pair if longest <= model.max_length else None
 

@@ -12,7 +12,7 @@ from benchmarks.endurance.fuzz import LANGUAGES, SEEDS, losses
 from server.documents.document import Document
 from server.documents.formats import format_of
 from server.errors import AttentiveError
-from server.text.html_passages import parse
+from server.text.html_passages import parse_passages
 from tests.support import document_files as make
 from tests.unit.server.documents.test_formats import SRT, VTT
 from tests.unit.server.documents.test_mutations import BROKEN, WHOLE
@@ -53,7 +53,7 @@ def file(name: str, data: bytes, exact: bool = False) -> None:
     except AttentiveError as error:
         assert error.message.endswith(".")
         return
-    passages = [parse(text, document.format) for text in document.texts]
+    passages = [parse_passages(text, document.format) for text in document.texts]
     same = format.read(data, "de").write(document.texts)
     assert not exact or same == data
     assert words(format.read(same, "de")) == words(document)
@@ -63,7 +63,7 @@ def file(name: str, data: bytes, exact: bool = False) -> None:
 
 def words(document: Document) -> list[str]:
     """What is to be translated, without markup and however it is laid out."""
-    texts = (passage.text for text in document.texts for passage in parse(text, document.format))
+    texts = (passage.text for text in document.texts for passage in parse_passages(text, document.format))
     return [word for text in texts for word in text.split()]
 
 

@@ -17,7 +17,7 @@ from model.config import small
 from model.model_folder import ModelFolder, TokenizerFiles
 from server.config import Settings
 from server.services import Services
-from server.translation.catalog import Catalog
+from server.translation.catalog import ModelCatalog
 from server.translation.types import TranslationRequest
 from tests.integration.test_live_http import running
 from tests.support.fake_engine import FakeEngine, fake_catalog, fake_model
@@ -38,7 +38,7 @@ def test_generated_requests_meet_no_bug(tmp_path):
         tokenizer=TokenizerFiles(),
     )
     (tmp_path / "config.json").write_text(description.to_json())
-    catalog = Catalog([dataclasses.replace(fake_model(), folder=tmp_path)])
+    catalog = ModelCatalog([dataclasses.replace(fake_model(), folder=tmp_path)])
     with (
         running(FakeEngine(), catalog, timeout_seconds=5) as (url, _),
         httpx.Client(base_url=url, timeout=60) as client,

@@ -17,14 +17,14 @@ import pytest
 from server.cli.serve import Server, listener, server_config
 from server.config import Settings
 from server.services import Services
-from server.translation.catalog import Catalog
+from server.translation.catalog import ModelCatalog
 from tests.support.fake_engine import FakeEngine, fake_catalog
 
 BODY = {"q": "Hello world", "source": "en", "target": "de"}
 
 
 @contextmanager
-def running(engine: FakeEngine, catalog: Catalog | None = None, **settings) -> Iterator[tuple[str, Server]]:
+def running(engine: FakeEngine, catalog: ModelCatalog | None = None, **settings) -> Iterator[tuple[str, Server]]:
     """A server on a free port in a thread of its own."""
     chosen = Settings(port=0, **{"grace_seconds": 10, **settings})
     services = Services(chosen, engine, catalog or fake_catalog())

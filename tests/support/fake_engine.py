@@ -15,7 +15,7 @@ from model.search.options import DecodingOptions, Hypothesis
 from model.tokenizer import Decoding, Encoding
 from server.engine.client.supervisor import WorkerFailure, WorkerStatus
 from server.engine.ipc.messages import AttentionResult, ModelLoaded, Timings, TranslationResult
-from server.translation.catalog import Catalog, ServedModel
+from server.translation.catalog import ModelCatalog, ServedModel
 
 EOS = 3
 TAGS = {code: 10 + i for i, code in enumerate(["en", "de", "fr", "es", "it", "ru", "pt-BR", "zh-Hans", "zh-Hant"])}
@@ -201,5 +201,5 @@ def fake_model(name: str = "toy", pairs: Sequence[tuple[str, str]] | None = None
     return ServedModel(name, Path("weights") / name, tuple(pairs), "CC0-1.0", max_length, FakeTokenizer())
 
 
-def fake_catalog() -> Catalog:
-    return Catalog([fake_model()])
+def fake_catalog() -> ModelCatalog:
+    return ModelCatalog([fake_model()])

@@ -6,7 +6,7 @@ import re
 import secrets
 from dataclasses import dataclass, field
 
-from server.text.html_passages import Tag, scan
+from server.text.html_passages import Tag, scan_markup
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +45,7 @@ def mask(document: str, rules: TagRules) -> Masked:
     masked = Masked()
     parts: list[str] = []
     skipping, depth, skipped = "", 0, ""
-    for token in scan(document):
+    for token in scan_markup(document):
         raw = token if isinstance(token, str) else token.raw
         if skipping:
             skipped += raw

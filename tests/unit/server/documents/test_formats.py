@@ -15,7 +15,7 @@ from lxml import etree
 from server.documents.formats import SUFFIXES, format_of
 from server.documents.service import translated_name
 from server.errors import InvalidRequest, UnsupportedMediaType
-from server.text.html_passages import parse
+from server.text.html_passages import parse_passages
 from tests.support.document_files import TEXT, book, open_document, part, word_body, word_file
 
 SRT = (
@@ -28,7 +28,7 @@ VTT = "WEBVTT\n\nSTYLE\n::cue {}\n\nfirst\n00:01.000 --> 00:02.000 align:start\n
 def change(name: str, data: bytes, how=str.upper) -> bytes:
     """The file with its words changed, as the translator would change them."""
     document = format_of(name).read(data, "de")
-    passages = [parse(text, document.format) for text in document.texts]
+    passages = [parse_passages(text, document.format) for text in document.texts]
     return document.write(["".join(passage.render(how(passage.text)) for passage in found) for found in passages])
 
 

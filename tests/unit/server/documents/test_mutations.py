@@ -11,7 +11,7 @@ import pytest
 
 from server.documents.formats import format_of
 from server.errors import AttentiveError
-from server.text.html_passages import parse
+from server.text.html_passages import parse_passages
 from tests.support import document_files as make
 from tests.unit.server.documents.test_formats import SRT, VTT
 
@@ -95,7 +95,7 @@ def test_mutated_files(suffix):
             assert error.message.endswith(".")
             outcomes["refused"] += 1
             continue
-        texts = [parse(text, document.format) for text in document.texts]
+        texts = [parse_passages(text, document.format) for text in document.texts]
         made = document.write(["".join(passage.render(passage.text[::-1]) for passage in text) for text in texts])
         format_of("a" + suffix).read(made, "de")
         outcomes["translated"] += 1

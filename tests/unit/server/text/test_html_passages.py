@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.html_passages import parse, scan
-from server.text.markup_projection import place
+from server.text.html_passages import parse_passages, scan_markup
+from server.text.markup_projection import place_marks
 
 TAGS = [
     "<b>",
@@ -56,12 +56,12 @@ documents = st.lists(st.sampled_from(TAGS + ODD + MORE + WORDS), max_size=30).ma
 
 @given(documents | st.text("<>!-/'\" abp=", max_size=60))
 def test_scanning_loses_nothing(document):
-    assert "".join(token if isinstance(token, str) else token.raw for token in scan(document)) == document
+    assert "".join(token if isinstance(token, str) else token.raw for token in scan_markup(document)) == document
 
 
 @given(documents)
 def test_an_unchanged_passage_keeps_everything_in_place(document):
-    rendered = "".join(passage.render(passage.text) for passage in parse(document, "html"))
+    rendered = "".join(passage.render(passage.text) for passage in parse_passages(document, "html"))
     assert html.unescape(rendered) == html.unescape(document)
 
 
@@ -70,9 +70,9 @@ spans = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(lambda pair: (min(
 
 @given(documents, st.text("xyz .", max_size=20), st.lists(st.tuples(spans, spans), max_size=6))
 def test_every_mark_is_placed_once_and_nested_whatever_the_links(document, target, links):
-    for passage in parse(document, "html"):
+    for passage in parse_passages(document, "html"):
         named = [replace(mark, opening=f"<{i}>", closing=f"</{i}>") for i, mark in enumerate(passage.marks)]
-        placed = place(named, passage.text, target, links, str)
+        placed = place_marks(named, passage.text, target, links, str)
         assert re.sub(r"</?\d+>", "", placed) == target
         assert sorted(re.findall(r"<\d+>", placed)) == sorted(mark.opening for mark in named)
         stack = []
@@ -103,14 +103,14 @@ def test_every_mark_is_placed_once_and_nested_whatever_the_links(document, targe
     ],
 )
 def test_tags_follow_their_words(document, target, links, expected):
-    passages = parse(document, "html")
+    passages = parse_passages(document, "html")
     [translated] = [passage for passage in passages if passage.text.strip()]
     assert "".join(p.render(target, links) if p is translated else p.render(p.text) for p in passages) == expected
 
 
 def test_scripts_comments_and_marked_elements_are_no_text():
     document = "<script>var a = 'b';</script><!-- c --><style>p {}</style><div translate='no'>keep</div><p>say</p>"
-    assert "".join(passage.text for passage in parse(document, "html")) == "say"
+    assert "".join(passage.text for passage in parse_passages(document, "html")) == "say"
 
 
 @pytest.mark.parametrize(
@@ -118,6 +118,6 @@ def test_scripts_comments_and_marked_elements_are_no_text():
 )
 def test_long_hostile_documents_come_back(piece):
     document = piece * (40_000 // len(piece))
-    passages = parse(document, "html")
+    passages = parse_passages(document, "html")
     rendered = "".join(passage.render(passage.text.upper()) for passage in passages)
     assert len(html.unescape(rendered)) == len(html.unescape(document))

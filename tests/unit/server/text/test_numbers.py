@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.numbers import lacks_numbers, numbers, values
-from server.text.placeholders import put_back, take_out
+from server.text.numbers import find_numbers, lacks_numbers, number_values
+from server.text.placeholders import mask, restore
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,7 @@ from server.text.placeholders import put_back, take_out
     ],
 )
 def test_numbers_stand_for_themselves(text: str, expected: list[str]) -> None:
-    assert [text[start:end] for start, end in numbers(text)] == expected
+    assert [text[start:end] for start, end in find_numbers(text)] == expected
 
 
 @pytest.mark.parametrize(
@@ -50,19 +50,19 @@ def test_a_number_is_missed_unless_it_may_be_a_word(source: str, target: str, la
 @given(st.text("0123456789 .,:-/$%€\u00a0aé", max_size=40))
 def test_no_text_lacks_its_own_numbers(text: str) -> None:
     assert not lacks_numbers(text, text)
-    assert not any(value.startswith("0") and value != "0" for value in values(text))
+    assert not any(value.startswith("0") and value != "0" for value in number_values(text))
     without = list(text)
-    for start, end in numbers(text):
+    for start, end in find_numbers(text):
         without[start:end] = "x" * (end - start)
-    assert numbers("".join(without)) == []
+    assert find_numbers("".join(without)) == []
 
 
 @given(st.text("ab 12.,($", max_size=30), st.text("ab .", max_size=12))
 def test_numbers_that_are_put_back_do_not_grow_together(text: str, target: str) -> None:
-    read, marks = take_out(text, numbers(text))
-    given = values("; ".join(text[start:end] for start, end in numbers(text)))
-    assert put_back(marks, read, read, ()) == text
-    assert not given - values(put_back(marks, read, target, ()))
+    read, marks = mask(text, find_numbers(text))
+    given = number_values("; ".join(text[start:end] for start, end in find_numbers(text)))
+    assert restore(marks, read, read, ()) == text
+    assert not given - number_values(restore(marks, read, target, ()))
 
 
 @pytest.mark.parametrize(
@@ -70,5 +70,5 @@ def test_numbers_that_are_put_back_do_not_grow_together(text: str, target: str) 
 )
 def test_a_model_that_loses_numbers_loses_none_through_the_server(client, text: str) -> None:
     answer = client.post("/translate", json={"q": text, "source": "en", "target": "de"}).json()["translatedText"]
-    assert not values(text) - values(answer)
+    assert not number_values(text) - number_values(answer)
     assert sorted(answer) == sorted(text)  # the model of this server writes letters backwards: digits too, without help

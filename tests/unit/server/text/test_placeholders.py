@@ -12,14 +12,14 @@ from model.tokenizer import Encoding
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE
 from server.text.placeholders import (
     NAME,
-    in_capitals,
-    in_small_letters,
+    byte_fallback_spans,
+    do_not_translate_spans,
+    is_all_caps,
+    mask,
     may_hold_name,
-    merged,
-    put_back,
-    solids,
-    take_out,
-    unspeakable,
+    merge_spans,
+    restore,
+    to_sentence_case,
 )
 from server.text.unicode_scripts import ADDRESS, has_letters, is_translatable, may_hold_address
 
@@ -40,14 +40,14 @@ def test_the_quick_look_for_names_misses_none(text):
 
 @given(parts.map("".join) | st.text(max_size=60))
 def test_taking_out_and_putting_back_is_the_identity(text):
-    read, marks = take_out(text, solids(text))
-    assert put_back(marks, read, read, ()) == text
-    assert solids(read) == [] or not marks or len(read) < len(text)
+    read, marks = mask(text, do_not_translate_spans(text))
+    assert restore(marks, read, read, ()) == text
+    assert do_not_translate_spans(read) == [] or not marks or len(read) < len(text)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8))
 def test_merged_spans_are_in_order_and_apart(spans):
-    result = merged([(min(span), max(span)) for span in spans])
+    result = merge_spans([(min(span), max(span)) for span in spans])
     assert all(start < end for start, end in result)
     assert all(left[1] <= right[0] for left, right in pairwise(result))
 
@@ -69,13 +69,13 @@ def test_merged_spans_are_in_order_and_apart(spans):
     ],
 )
 def test_what_is_protected(text, expected):
-    assert [text[start:end] for start, end in solids(text)] == expected
+    assert [text[start:end] for start, end in do_not_translate_spans(text)] == expected
 
 
 def test_only_what_is_spelled_in_bytes_is_unspeakable():
     text = "I like 你好 and é"
     spelled = Encoding((1, 2, 3, 4), ("▁I▁like▁", "<0xE4>", "▁and▁", "<0xC3>"), ((0, 7), (7, 9), (9, 14), (14, 15)))
-    assert unspeakable(text, "en", spelled) == [(7, 9)]
+    assert byte_fallback_spans(text, "en", spelled) == [(7, 9)]
 
 
 @pytest.mark.parametrize(
@@ -90,11 +90,11 @@ def test_only_what_is_spelled_in_bytes_is_unspeakable():
     ],
 )
 def test_capitals(text, expected):
-    assert in_capitals(text) is expected
+    assert is_all_caps(text) is expected
 
 
 def test_small_letters():
-    assert in_small_letters("WHAT SHALL I DO?") == "What shall I do?"
+    assert to_sentence_case("WHAT SHALL I DO?") == "What shall I do?"
 
 
 @pytest.mark.parametrize("sentence", ["Look at {} now.", "{} is it", "is it {}", "a {} b {} c"])

@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.segmentation import BREAKS, cut, sentences
+from server.text.segmentation import BREAKS, split_long_sentence, split_sentences
 from server.text.unicode_scripts import is_translatable
 from server.translation.catalog import Leg
-from server.translation.preprocessing import plan
+from server.translation.preprocessing import segment_text
 from tests.support.fake_engine import fake_model
 
 LANGUAGES = ["en", "de", "fr", "es", "zh", "ja", "ru", "xx", "pt-BR"]
@@ -40,7 +40,7 @@ texts = st.text(max_size=200) | st.lists(text_pieces | st.text(max_size=3), max_
 @given(texts, st.sampled_from(LANGUAGES))
 def test_sentences_and_separators_are_the_text(text, language):
     done = 0
-    for start, end in sentences(text, language):
+    for start, end in split_sentences(text, language):
         assert done <= start < end
         assert not text[done:start].strip() or BREAKS.sub("", text[done:start]).strip() == ""
         assert text[start:end] == text[start:end].strip()
@@ -60,12 +60,12 @@ def test_sentences_and_separators_are_the_text(text, language):
     ],
 )
 def test_sentences_of_ordinary_texts(text, expected):
-    assert [text[start:end] for start, end in sentences(text, "en")] == expected
+    assert [text[start:end] for start, end in split_sentences(text, "en")] == expected
 
 
 @given(st.text(st.sampled_from("ab ,;."), min_size=1, max_size=200), st.integers(1, 20))
 def test_cutting_loses_nothing_and_respects_the_limit(text, limit):
-    spans = cut(text, range(len(text)), limit)
+    spans = split_long_sentence(text, range(len(text)), limit)
     assert all(0 < end - start <= limit for start, end in spans)
     assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
     assert spans == sorted(spans)
@@ -81,14 +81,14 @@ def test_cutting_loses_nothing_and_respects_the_limit(text, limit):
     ],
 )
 def test_a_cut_falls_at_the_best_mark(text, limit, first):
-    start, end = cut(text, range(len(text)), limit)[0]
+    start, end = split_long_sentence(text, range(len(text)), limit)[0]
     assert text[start:end] == first
 
 
 @given(texts, st.integers(4, 30))
 def test_a_plan_fits_the_model_and_joins_to_the_text(text, limit):
     leg = Leg(fake_model(max_length=limit), "en", "de")
-    made = plan(text, leg)
+    made = segment_text(text, leg)
     assert all(len(segment.ids) <= limit for segment in made.segments)
     assert made.join([segment.text for segment in made.segments]) == text
 

@@ -13,7 +13,7 @@ from server.engine.client.model_pool import ModelPool
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import Unavailable, UnsupportedLanguage
 from server.services import Services
-from server.translation.catalog import Catalog, ServedModel
+from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import TranslationRequest
 from tests.support.fake_engine import FakeEngine, fake_model
 
@@ -24,7 +24,7 @@ def sized(name: str, size: int, **changes) -> ServedModel:
 
 def test_routes_are_direct_or_go_over_english_first():
     pairs = [("de", "en"), ("en", "fr"), ("de", "es"), ("es", "fr"), ("fr", "it"), ("en", "de")]
-    catalog = Catalog([fake_model("b", pairs[:3]), fake_model("a", pairs[3:])])
+    catalog = ModelCatalog([fake_model("b", pairs[:3]), fake_model("a", pairs[3:])])
 
     def way(source: str, target: str) -> list[tuple[str, str, str]]:
         return [(leg.model.name, leg.source, leg.target) for leg in catalog.route(source, target)]
@@ -86,7 +86,7 @@ def test_models_change_while_requests_run(monkeypatch):
 
     async def scenario() -> None:
         engine = FakeEngine(delay=0.01)
-        services = Services(Settings(), engine, Catalog(folder))
+        services = Services(Settings(), engine, ModelCatalog(folder))
         monkeypatch.setattr(services_module, "find_models", lambda weights: (list(folder), {}))
         await services.start()
         await services.loaded()
@@ -121,7 +121,7 @@ def test_models_change_while_requests_run(monkeypatch):
 def test_a_replacement_that_cannot_be_loaded_changes_nothing(monkeypatch):
     async def scenario() -> None:
         engine = FakeEngine()
-        services = Services(Settings(), engine, Catalog([sized("one", 1, version="1")]))
+        services = Services(Settings(), engine, ModelCatalog([sized("one", 1, version="1")]))
         await services.start()
         await services.loaded()
 
@@ -151,5 +151,5 @@ def test_reloading_asks_for_the_admin_key(serve, monkeypatch):
 
 def test_what_a_replaced_model_said_cannot_be_looked_at(client, monkeypatch):
     id = client.post("/translate", json={"q": "Hello", "source": "en", "target": "de"}).json()["id"]
-    client.app.state.services.translator.catalog = Catalog([sized("toy", 1, version="2")])
+    client.app.state.services.translator.catalog = ModelCatalog([sized("toy", 1, version="2")])
     assert client.get("/attention", params={"id": id}).status_code == 410

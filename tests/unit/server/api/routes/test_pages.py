@@ -16,7 +16,7 @@ from model.model_folder import ModelFolder, TokenizerFiles
 from server.api.negotiation import preferred
 from server.inspection.attention_view import MapView
 from server.inspection.heatmap import picture
-from server.translation.catalog import Catalog
+from server.translation.catalog import ModelCatalog
 from server.web.assets import assets
 from tests.support.fake_engine import fake_model
 
@@ -191,7 +191,7 @@ def test_the_shape_of_the_model(serve, tmp_path: Path):
         tokenizer=TokenizerFiles(),
     )
     (tmp_path / "config.json").write_text(folder.to_json())
-    client = serve(Catalog([dataclasses.replace(fake_model(pairs=pairs), folder=tmp_path)]))
+    client = serve(ModelCatalog([dataclasses.replace(fake_model(pairs=pairs), folder=tmp_path)]))
     [leg] = client.get("/model", params={"source": "en", "target": "de"}).json()["legs"]
     assert leg["config"] == dataclasses.asdict(config) | {"head_dim": config.head_dim}
     assert client.get("/model", params={"source": "en", "target": "en"}).status_code == 404

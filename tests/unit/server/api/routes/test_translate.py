@@ -7,7 +7,7 @@ import json
 import pytest
 
 from server.engine.client.supervisor import WorkerFailure
-from server.translation.catalog import Catalog
+from server.translation.catalog import ModelCatalog
 from tests.support.fake_engine import fake_model
 
 HELLO = {"q": "Hello world", "source": "en", "target": "de"}
@@ -130,7 +130,7 @@ def test_a_pair_without_a_model_goes_through_a_pivot(client, engine):
 
 @pytest.mark.parametrize(("sent", "meant"), [("pb", "pt-BR"), ("PT_br", "pt-BR"), ("zh", "zh-Hans"), ("zt", "zh-Hant")])
 def test_language_aliases(serve, sent, meant):
-    client = serve(catalog=Catalog([fake_model(pairs=[("en", meant)])]))
+    client = serve(catalog=ModelCatalog([fake_model(pairs=[("en", meant)])]))
     assert ask(client, q="abc", target=sent).json()["translatedText"] == "cba"
 
 

@@ -1,0 +1,34 @@
+"""The time limit of a request as an asynchronous context manager."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from types import TracebackType
+
+from server.errors import DeadlineExceeded
+
+
+def time_limit(deadline: float | None) -> TimeLimit:
+    """`async with`: cancels the block at a moment on the monotonic clock. Raises DeadlineExceeded there."""
+    return TimeLimit(asyncio.timeout(None if deadline is None else deadline - time.monotonic()))
+
+
+class TimeLimit:
+    """What `time_limit` returns."""
+
+    __slots__ = ("_timeout",)
+
+    def __init__(self, timeout: asyncio.Timeout) -> None:
+        self._timeout = timeout
+
+    async def __aenter__(self) -> None:
+        await self._timeout.__aenter__()
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._timeout.__aexit__(kind, error, trace)
+        except TimeoutError as expired:
+            raise DeadlineExceeded("The time that this request allows has passed.") from expired
