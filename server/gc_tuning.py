@@ -9,7 +9,7 @@ YOUNG_LIMIT = 20_000
 holds some hundred objects, so that nearly all that a search looked at would be in use, again and again."""
 
 
-def settle() -> None:
+def tune_garbage_collector() -> None:
     """What is there now stays for good and is never looked at again; what comes is looked at less often.
 
     To be called once, when everything is imported. Nearly all garbage is freed without a search, as it has no cycles.

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import sqlite3
 from dataclasses import dataclass
 
 from server.access.admission import Admission
-from server.access.authentication import Access
+from server.access.authentication import Authenticator
+from server.access.rate_limits import RateLimiter
 from server.config import Settings
 from server.documents.jobs import FileJobs
 from server.documents.service import DocumentTranslator
 from server.documents.store import FileStore
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
 from server.engine.client.supervisor import Supervisor, WorkerOptions
-from server.errors import SettingsError
-from server.history.memory import History
-from server.history.persistent import Store, StoredHistory
-from server.history.sqlite import SQLiteStore
+from server.history.open_history import open_history
 from server.history.suggestions import Suggestions
 from server.inspection.inspector import Inspector
 from server.observability.metrics import Metrics, StateCollector
@@ -49,14 +46,15 @@ class Services:
     def __init__(self, settings: Settings, engine: Supervisor | None = None, catalog: ModelCatalog | None = None) -> None:
         self.settings = settings
         self.metrics = Metrics(server_version())
-        self.access = Access(settings)
+        self.authenticator = Authenticator(settings)
+        self.rate_limiter = RateLimiter(settings)
         self.model_errors: dict[str, str] = {}
         if catalog is None:
             models, self.model_errors = find_models(settings.weights)
             catalog = ModelCatalog(models)
-        supervisor = engine or Supervisor(worker_options(settings), self.metrics.step)
+        supervisor = engine or Supervisor(worker_options(settings), self.metrics.record_step)
         self.engine = EngineClient(supervisor, self.metrics, settings.model_bytes)
-        self.history = make_history(settings)
+        self.history = open_history(settings)
         self.translator = Translator(
             self.engine,
             catalog,
@@ -72,7 +70,7 @@ class Services:
         self.draining = False
         self._loading: asyncio.Task[None] | None = None
         self._reloading = asyncio.Lock()
-        self.metrics.watch(StateCollector(self.engine.status, self._counters))
+        self.metrics.register(StateCollector(self.engine.status, self._counters))
 
     async def start(self) -> None:
         """Starts the workers and loads the models behind everybody's back: HTTP answers at once, `readiness`
@@ -89,7 +87,7 @@ class Services:
         await self.engine.stop(self.settings.grace_seconds)
         self.file_jobs.close()
         self.documents.store.close()
-        self.access.close()
+        self.rate_limiter.close()
         if self.history is not None:
             await self.history.close()
 
@@ -170,40 +168,6 @@ def changes(
         "removed": sorted(set(before) - set(after)),
         "failed": sorted(errors),
     }
-
-
-def make_history(settings: Settings) -> History | None:
-    """The history that the settings ask for, or None where it is switched off. Raises SettingsError."""
-    if not settings.history:
-        return None
-    bounds = (settings.history_size, settings.history_bytes, settings.history_seconds)
-    store = redis_store(settings) if settings.history_storage else sqlite_store(settings)
-    return History(*bounds) if store is None else StoredHistory(store, *bounds)
-
-
-def sqlite_store(settings: Settings) -> Store | None:
-    """The history's place in the data folder, if there is one. Raises SettingsError where it cannot be opened."""
-    if settings.data is None:
-        return None
-    try:
-        return SQLiteStore(settings.data, settings.history_size, settings.history_seconds)
-    except (OSError, sqlite3.Error) as error:
-        raise SettingsError(
-            f"--data (ATTENTIVE_DATA): the history in {str(settings.data)!r} cannot be opened: {error}."
-        ) from None
-
-
-def redis_store(settings: Settings) -> Store:
-    """The history's place in Redis, which need not be there yet. Raises SettingsError."""
-    try:
-        from server.history.redis import RedisStore, connected
-
-        client = connected(settings.history_storage)
-    except (ImportError, ValueError):  # the message may hold a password
-        raise SettingsError(
-            "--history-storage must be redis://host:port, which needs the extra: attentive-server[redis]."
-        ) from None
-    return RedisStore(client, settings.history_size, settings.history_bytes, settings.history_seconds)
 
 
 def worker_options(settings: Settings) -> WorkerOptions:

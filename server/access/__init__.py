@@ -1,1 +1,1 @@
-"""Who may call and how often: API keys, rate limits and the bounded queue."""
+"""API keys, rate limits and the bounded queue."""

@@ -1,4 +1,4 @@
-"""Who was told to come back, and when: a Retry-After that is kept."""
+"""Reserves the times at which rejected requests were invited to retry, so that a Retry-After is reliable."""
 
 from __future__ import annotations
 
@@ -7,46 +7,52 @@ from collections import OrderedDict
 from collections.abc import Hashable
 
 LONGEST_SECONDS = 120
-"""Nobody is told to wait longer."""
-KEPT_SECONDS = 10.0
-"""How long a place is kept for somebody who is late."""
-EARLY_SECONDS = 0.1
-"""Clocks differ: who is early by so little is in time."""
-SIZE = 50_000
+"""Longest Retry-After."""
+HELD_SECONDS = 10.0
+"""How long a reservation outlasts its Retry-After."""
+TOLERANCE_SECONDS = 0.1
+"""A retry that is early by no more than this is accepted, because the clocks of client and server differ."""
+RESERVATIONS_LIMIT = 50_000
 
 
-class Promises:
-    """Promises by the key of a request. Times are seconds on the caller's clock. One turn after another: each is due
-    when the work promised before it can be done, so that not all come back at once."""
+class RetryReservations:
+    """Reservations by request key. All times are seconds on the caller's clock.
+
+    Each reservation is due when the work reserved before it can be done, so that rejected clients do not retry all at
+    once.
+    """
 
     def __init__(self) -> None:
-        self._given: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()  # key -> due, forgotten after
-        self._latest = 0.0
+        self._reservations: OrderedDict[Hashable, tuple[float, float]] = OrderedDict()  # key -> due, expires
+        self._latest_due = 0.0
 
     def __len__(self) -> int:
-        return len(self._given)
+        return len(self._reservations)
 
-    def due(self, key: Hashable, now: float) -> bool:
-        """Whether a place is kept for this request now."""
-        while self._given and next(iter(self._given.values()))[1] < now:
-            self._given.popitem(last=False)
-        given = self._given.get(key)
-        return given is not None and given[0] - EARLY_SECONDS <= now <= given[1]
+    def is_due(self, key: Hashable, now: float) -> bool:
+        """Whether the request holds a reservation for this time."""
+        while self._reservations and next(iter(self._reservations.values()))[1] < now:
+            self._reservations.popitem(last=False)
+        reservation = self._reservations.get(key)
+        return reservation is not None and reservation[0] - TOLERANCE_SECONDS <= now <= reservation[1]
 
-    def promise(self, key: Hashable, now: float, wait: float, work: float) -> int:
-        """Whole seconds after which `key` finds a place. `wait`: until there is room at all; `work`: what it will take.
-        Who asks again too early is told the rest of its time."""
-        given = self._given.pop(key, None)
-        if given is not None and now < given[0]:
-            due = given[0]
+    def reserve(self, key: Hashable, now: float, wait: float, work: float) -> int:
+        """Returns the whole seconds after which `key` will be admitted.
+
+        `wait` is the estimated time until there is any room, `work` the time that the request itself takes. A key that
+        already holds a later reservation keeps it.
+        """
+        reservation = self._reservations.pop(key, None)
+        if reservation is not None and now < reservation[0]:
+            due = reservation[0]
         else:
-            due = self._latest = min(now + LONGEST_SECONDS, max(now + wait, self._latest + work))
+            due = self._latest_due = min(now + LONGEST_SECONDS, max(now + wait, self._latest_due + work))
         seconds = max(1, math.ceil(due - now))
-        self._given[key] = (due, now + seconds + KEPT_SECONDS)
-        if len(self._given) > SIZE:
-            self._given.popitem(last=False)
+        self._reservations[key] = (due, now + seconds + HELD_SECONDS)
+        if len(self._reservations) > RESERVATIONS_LIMIT:
+            self._reservations.popitem(last=False)
         return seconds
 
-    def keep(self, key: Hashable) -> None:
-        """The request got in."""
-        self._given.pop(key, None)
+    def release(self, key: Hashable) -> None:
+        """Removes the reservation of a request that was admitted."""
+        self._reservations.pop(key, None)

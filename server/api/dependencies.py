@@ -33,7 +33,10 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     Overloaded or TextTooLong.
     """
     address = request.client.host if request.client else ""
-    return await services_of(request).access.enter(api_key or header_key(request), address, characters, requests)
+    services = services_of(request)
+    identified = services.authenticator.identify(api_key or header_key(request), address)
+    await services.rate_limiter.count(identified, requests, characters)
+    return identified.name
 
 
 async def counted(request: Request) -> None:

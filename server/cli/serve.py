@@ -13,12 +13,12 @@ from types import FrameType
 
 import uvicorn
 
-from server.access.authentication import trusted_hosts
+from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
 from server.config import Settings, add_flags
 from server.errors import SettingsError
-from server.gc_tuning import settle
-from server.observability.logging import configure
+from server.gc_tuning import tune_garbage_collector
+from server.observability.logging import configure_logging
 from server.services import Services
 
 NAME = "serve"
@@ -42,7 +42,7 @@ class Server(uvicorn.Server):
         """Begins to listen, and to reload the models at SIGHUP. The garbage collector is this process's own by now."""
         await super().startup(sockets)
         if threading.current_thread() is threading.main_thread():
-            settle()
+            tune_garbage_collector()
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
 
     def _reload(self) -> None:
@@ -69,7 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(arguments)
-    configure(settings.log_level, settings.log_format)
+    configure_logging(settings.log_level, settings.log_format)
     services = Services(settings)
     config = server_config(settings, services)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

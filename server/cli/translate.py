@@ -18,7 +18,7 @@ from tqdm import tqdm
 from model.search.options import DecodingOptions
 from server.config import MAX_INT, Settings, add_flags
 from server.errors import AttentiveError, InvalidRequest, Unavailable
-from server.observability.logging import configure
+from server.observability.logging import configure_logging
 from server.services import Services
 from server.translation.translator import Translator
 from server.translation.types import TranslationRequest
@@ -43,7 +43,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(arguments)
-    configure("warning" if arguments.log_level is None else settings.log_level, settings.log_format)
+    configure_logging("warning" if arguments.log_level is None else settings.log_level, settings.log_format)
     # Nobody asks for ids here, and the queue is bounded by the lines under way.
     services = Services(dataclasses.replace(settings, history=False, queue_tokens=MAX_INT))
     catalog = services.translator.catalog

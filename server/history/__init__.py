@@ -1,1 +1,1 @@
-"""What was served lately, in memory, in SQLite or in Redis."""
+"""Records of recent translations, in memory, in SQLite or in Redis."""

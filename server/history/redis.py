@@ -1,4 +1,4 @@
-"""The history in Redis, so that several servers share it: whichever of them is asked finds what any of them served."""
+"""The history in Redis, shared by several servers: each of them finds the translations of all."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ from redis import Redis, RedisError
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
-from server.history.memory import Record
-from server.history.persistent import dumped, loaded
+from server.history.records import TranslationRecord, deserialize, serialize
 
 PREFIX = "attentive:history:1:"
-"""Before every key; the number changes with the form of a record."""
+"""Prefix of every key. The number is the version of the record format."""
 INDEX = PREFIX + "index"
-"""A sorted set: when -> "id bytes" of every record."""
+"""A sorted set of "id bytes", one entry per record, scored by the time of writing in milliseconds."""
 BYTES = PREFIX + "bytes"
-"""The bytes of every record in the index."""
+"""The total bytes of the records in the index."""
 TIMEOUT_SECONDS = 1.0
 
-WRITE = """
+WRITE_SCRIPT = """
 local size, bytes, life, prefix = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -46,39 +45,39 @@ redis.call('SET', KEYS[2], held, 'PX', life)
 redis.call('PEXPIRE', KEYS[1], life)
 return held
 """
-"""Adds records and forgets what is too old or too much, in one step whoever else writes. The times are Redis' own, so that
-the servers' clocks need not agree."""
+"""Adds records and removes those beyond the bounds, in one atomic step. It uses the clock of Redis, so that the clocks of
+the servers need not agree."""
 
 
 class RedisStore:
-    """At most `size` records, `bytes_limit` bytes of them, each for `seconds`, of all servers together."""
+    """Stores at most `size` records and `bytes_limit` bytes, each record for `seconds`, over all servers together."""
 
     failures: tuple[type[Exception], ...] = (RedisError,)
 
     def __init__(self, client: Redis, size: int, bytes_limit: int, seconds: float) -> None:
         self._client = client
-        self._write = client.register_script(WRITE)
+        self._write = client.register_script(WRITE_SCRIPT)
         self._bounds = (size, bytes_limit, round(1000 * seconds))
 
-    def write(self, records: Sequence[Record]) -> None:
+    def write(self, records: Sequence[TranslationRecord]) -> None:
         arguments: list[Any] = [*self._bounds, PREFIX]
         for record in records:
-            arguments += [record.id, dumped(record)]
+            arguments += [record.id, serialize(record)]
         self._write(keys=[INDEX, BYTES], args=arguments)
 
-    def read(self, id: str) -> Record | None:
+    def read(self, id: str) -> TranslationRecord | None:
         data: Any = self._client.get(PREFIX + id)
-        return None if data is None else loaded(data)
+        return None if data is None else deserialize(data)
 
     def close(self) -> None:
         self._client.close()
 
 
-def connected(url: str) -> Redis:
-    """A client of the Redis at that address, which is not called yet. Raises ValueError for what is no address."""
+def connect(url: str) -> Redis:
+    """Returns a client that connects at its first command. Raises ValueError for an invalid address."""
     return Redis.from_url(
         url,
         socket_timeout=TIMEOUT_SECONDS,
         socket_connect_timeout=TIMEOUT_SECONDS,
-        retry=Retry(NoBackoff(), 1),  # once, for a connection that Redis closed while it was idle
+        retry=Retry(NoBackoff(), 1),  # one retry, for a connection that Redis closed while it was idle
     )

@@ -1,4 +1,4 @@
-"""The history on disk: SQLite in the data folder, so that ids survive a restart."""
+"""The history in SQLite, in a file of the data folder."""
 
 from __future__ import annotations
 
@@ -7,10 +7,9 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from server.history.memory import Record
-from server.history.persistent import dumped, loaded
+from server.history.records import TranslationRecord, deserialize, serialize
 
-FILE = "history.sqlite3"
+FILE_NAME = "history.sqlite3"
 LOCK_SECONDS = 2.0
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS translations (id TEXT PRIMARY KEY, created REAL NOT NULL, record BLOB NOT NULL) WITHOUT ROWID
@@ -18,7 +17,7 @@ CREATE TABLE IF NOT EXISTS translations (id TEXT PRIMARY KEY, created REAL NOT N
 
 
 class SQLiteStore:
-    """At most `size` records of at most `seconds` in a file of `folder`.
+    """Stores at most `size` records, each for `seconds`, in a file of `folder`.
 
     Raises OSError or sqlite3.Error where the file cannot be opened.
     """
@@ -30,9 +29,9 @@ class SQLiteStore:
         self._seconds = seconds
         self._wall = wall
         folder.mkdir(parents=True, exist_ok=True)
-        path = folder / FILE
+        path = folder / FILE_NAME
         path.touch(mode=0o600)
-        # Opened here, so that a start fails where it cannot be; used by one thread only, though by another one.
+        # Opened here, so that a failure stops the start. Used by one thread at a time, which is not this one.
         self._database = sqlite3.connect(path, timeout=LOCK_SECONDS, check_same_thread=False)
         self._database.execute("PRAGMA journal_mode=WAL")
         self._database.execute("PRAGMA synchronous=NORMAL")
@@ -40,12 +39,12 @@ class SQLiteStore:
         self._database.execute("CREATE INDEX IF NOT EXISTS by_age ON translations (created)")
         self._database.commit()
 
-    def write(self, records: Sequence[Record]) -> None:
-        """All of them in one transaction; then what is too old or too much goes."""
+    def write(self, records: Sequence[TranslationRecord]) -> None:
+        """Inserts the records and deletes those beyond the bounds, in one transaction."""
         with self._database:
             self._database.executemany(
                 "INSERT OR REPLACE INTO translations VALUES (?, ?, ?)",
-                [(record.id, record.created, dumped(record)) for record in records],
+                [(record.id, record.created, serialize(record)) for record in records],
             )
             self._database.execute("DELETE FROM translations WHERE created < ?", (self._wall() - self._seconds,))
             [(count,)] = self._database.execute("SELECT COUNT(*) FROM translations")
@@ -55,11 +54,11 @@ class SQLiteStore:
                     (count - self._size,),
                 )
 
-    def read(self, id: str) -> Record | None:
+    def read(self, id: str) -> TranslationRecord | None:
         row = self._database.execute(
             "SELECT record FROM translations WHERE id = ? AND created >= ?", (id, self._wall() - self._seconds)
         ).fetchone()
-        return loaded(row[0]) if row else None
+        return deserialize(row[0]) if row else None
 
     def close(self) -> None:
         self._database.close()

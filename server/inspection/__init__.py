@@ -1,1 +1,1 @@
-"""Attention of a served translation as numbers and pictures, and the steps of a search."""
+"""Attention maps of translations as numbers and pictures, and the steps of a search."""

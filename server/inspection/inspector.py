@@ -1,4 +1,4 @@
-"""A look inside: attention maps of a translation that was served, or of a given pair of texts."""
+"""Attention requests: the maps of a served translation, of a new one, or of a given pair of texts."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from server.access.admission import Admission
 from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
-from server.history.memory import Pair, Record
+from server.history.records import SentenceRecord, TranslationRecord
 from server.translation.catalog import Leg
 from server.translation.history_record import history_record
 from server.translation.time_limit import time_limit
@@ -16,12 +16,13 @@ from server.translation.translator import Translator
 from server.translation.types import TranslationRequest
 from server.translation.word_pairs import SentencePair, sentence_pair
 
-HeadMask = tuple[str, int, int]
+Head = tuple[str, int, int]
+"""Kind of attention, layer and head, such as ("cross", 0, 1)."""
 
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece as the model knows it, with its place in the sentence's text; special pieces have an empty place."""
+    """One piece and its character span in the text of the sentence. Special pieces have an empty span."""
 
     piece: str
     start: int
@@ -29,49 +30,12 @@ class Token:
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """One sentence with its maps. `target` ends with the end of sentence, whose query is the last row; `decoder_input`
-    is what the decoder read, so the keys of the decoder's self-attention: the start, then the target without its last
-    piece. `scores` are the log-probabilities of the pieces of `target`. `candidates` are the likeliest pieces at every place
-    with their log-probabilities."""
-
-    id: str | None
-    sentence: int
-    sentences: int
-    leg: Leg
-    leg_number: int
-    legs: int
-    source_text: str
-    target_text: str
-    source: tuple[Token, ...]
-    target: tuple[Token, ...]
-    decoder_input: tuple[Token, ...]
-    candidates: tuple[tuple[tuple[str, float], ...], ...]
-    scores: tuple[float, ...]
-    attended: AttentionResult
-    pairing: SentencePair | None = None
-    """The words that `attended.evidence` is about."""
-
-
-@dataclass(frozen=True, slots=True)
-class LookOptions:
-    """What one look is to do: heads that are switched off, the one whose vectors are wanted, and whether the model is also
-    asked, beside its attention, which words belong together."""
-
-    masked: tuple[HeadMask, ...] = ()
-    vectors_of: HeadMask | None = None
-    align: bool = False
-
-
-PLAIN = LookOptions()
-
-
-@dataclass(frozen=True, slots=True)
-class _Case:
-    """What one look is about; `sentence` and `leg_number` are counted from 0."""
+class InspectedSentence:
+    """The sentence pair that an attention request is about. `sentence` of `sentences` and `leg_number` of `legs` count
+    from 0. `id` is None for a pair that is not in the history."""
 
     leg: Leg
-    pair: Pair
+    pair: SentenceRecord
     id: str | None = None
     sentence: int = 0
     sentences: int = 1
@@ -79,71 +43,111 @@ class _Case:
     legs: int = 1
 
 
+@dataclass(frozen=True, slots=True)
+class InspectionOptions:
+    """Options of one attention request: heads to switch off, a head whose query, key and value vectors are returned, and
+    whether to collect evidence for the word alignment."""
+
+    masked_heads: tuple[Head, ...] = ()
+    vectors_of: Head | None = None
+    align: bool = False
+
+
+DEFAULT_OPTIONS = InspectionOptions()
+
+
+@dataclass(frozen=True, slots=True)
+class InspectionResult:
+    """One sentence with its attention maps.
+
+    `target` ends with the end-of-sentence piece, whose query is the last row of the maps. `decoder_input` holds the keys
+    of the decoder's self-attention: the start piece, then the target without its last piece. `scores` holds the
+    log-probability of each target piece, `candidates` the most probable pieces at every position with their
+    log-probabilities. `pairing` describes the words of `attention.evidence`, if the request asked for it.
+    """
+
+    subject: InspectedSentence
+    source_text: str
+    target_text: str
+    source: tuple[Token, ...]
+    target: tuple[Token, ...]
+    decoder_input: tuple[Token, ...]
+    candidates: tuple[tuple[tuple[str, float], ...], ...]
+    scores: tuple[float, ...]
+    attention: AttentionResult
+    pairing: SentencePair | None = None
+
+
 class Inspector:
-    """Answers attention requests through the translator's workers. Looks have a bound of their own (`admission` counts
-    jobs), so that they cannot starve translations; `token_limit` bounds source and target of one look."""
+    """Answers attention requests with the workers of the translator.
+
+    A request has two steps: `find`, `translate` or `given` returns the sentence, `attend` computes its maps. `admission`
+    counts attention requests apart from translations, so that they cannot block translations. `token_limit` bounds the
+    source and the target of one request, in tokens.
+    """
 
     def __init__(self, translator: Translator, admission: Admission, token_limit: int) -> None:
         self.translator = translator
         self.admission = admission
         self.token_limit = token_limit
 
-    async def served(
-        self,
-        id: str,
-        *,
-        sentence: int = 0,
-        leg: int = 0,
-        options: LookOptions = PLAIN,
-        deadline: float | None = None,
-    ) -> Look:
-        """A translation that was served. Raises UnknownTranslation, ExpiredTranslation, NotFound, InvalidRequest."""
+    async def find(self, id: str, *, sentence: int = 0, leg: int = 0) -> InspectedSentence:
+        """Returns a sentence of a served translation. Raises UnknownTranslation, ExpiredTranslation, NotFound,
+        InvalidRequest."""
         if self.translator.history is None:
             raise NotFound("This server keeps no history; ask with q, source and target instead of an id.")
-        record = await self.translator.history.find(id)
-        return await self._look(record, id, sentence, leg, options, deadline)
+        return self._select(await self.translator.history.find(id), id, sentence, leg)
 
-    async def fresh(
-        self,
-        request: TranslationRequest,
-        *,
-        sentence: int = 0,
-        leg: int = 0,
-        options: LookOptions = PLAIN,
-    ) -> Look:
-        """A text that is translated for the occasion, as /translate would."""
+    async def translate(self, request: TranslationRequest, *, sentence: int = 0, leg: int = 0) -> InspectedSentence:
+        """Translates the request's first text as `/translate` does and returns one of its sentences."""
         [translation] = await self.translator.translate(request)
-        kept = translation.id if self.translator.history is not None else None
-        return await self._look(history_record(translation), kept, sentence, leg, options, request.deadline)
+        id = translation.id if self.translator.history is not None else None
+        return self._select(history_record(translation), id, sentence, leg)
 
-    async def forced(
-        self,
-        text: str,
-        translation: str,
-        source: str,
-        target: str,
-        options: LookOptions = PLAIN,
-        deadline: float | None = None,
-    ) -> Look:
-        """A given translation of a text, each taken as one sentence. The direction needs a model of its own."""
+    def given(self, text: str, translation: str, source: str, target: str) -> InspectedSentence:
+        """Returns a pair of given texts, each taken as one sentence. Raises InvalidRequest where the direction needs two
+        models."""
         catalog = self.translator.catalog
         route = catalog.route(catalog.source(source), catalog.target(target))
         if len(route) != 1:
             raise InvalidRequest("A given translation needs a model for exactly this direction.")
         tokenizer = route[0].model.tokenizer
         text, translation = text.strip(), translation.strip()
-        pair = Pair(text, tokenizer.encode(text, route[0].target).ids, tokenizer.encode_target(translation))
-        return await self._attend(_Case(route[0], pair), options, deadline)
+        ids = tokenizer.encode(text, route[0].target).ids
+        return InspectedSentence(route[0], SentenceRecord(text, ids, tokenizer.encode_target(translation)))
 
-    async def _look(
+    async def attend(
         self,
-        record: Record,
-        id: str | None,
-        sentence: int,
-        leg: int,
-        options: LookOptions,
-        deadline: float | None,
-    ) -> Look:
+        subject: InspectedSentence,
+        options: InspectionOptions = DEFAULT_OPTIONS,
+        deadline: float | None = None,
+    ) -> InspectionResult:
+        """Runs the teacher-forced pass and returns the attention maps. `deadline` is on the monotonic clock.
+
+        Raises TextTooLong, Overloaded, DeadlineExceeded, and the errors of a failed job.
+        """
+        pair, model = subject.pair, subject.leg.model
+        limit = min(self.token_limit, model.max_length)
+        if max(len(pair.source), len(pair.target) + 1) > limit:
+            raise TextTooLong(
+                f"A look inside takes at most {limit} tokens on either side; this sentence has {len(pair.source)} and "
+                f"{len(pair.target) + 1}."
+            )
+        words = sentence_pair(subject.leg, pair.source_text, model.tokenizer.decode(pair.target)) if options.align else None
+        async with time_limit(deadline):
+            with self.admission.admit(1, deadline):
+                attention = await self.translator.engine.attend(
+                    model,
+                    pair.source,
+                    pair.target,
+                    masked_heads=options.masked_heads,
+                    vectors_of=options.vectors_of,
+                    words=None if words is None else words.question,
+                )
+        return with_pieces(subject, attention, words)
+
+    def _select(self, record: TranslationRecord, id: str | None, sentence: int, leg: int) -> InspectedSentence:
+        """Returns one sentence of a record. Raises InvalidRequest where the record has no such sentence to inspect."""
         if not record.legs:
             raise InvalidRequest(
                 "Source and target language are the same: the text was copied and nothing attended to it."
@@ -161,55 +165,27 @@ class Inspector:
         model = self.translator.catalog.model(served.model)
         if model is None:
             raise ExpiredTranslation("The model that made this translation is no longer served.")
-        # A target that filled the model to its last place has no row left for the end of sentence.
-        shown = dataclasses.replace(pair, target=pair.target[: model.max_length - 1])
-        case = _Case(
+        return InspectedSentence(
             Leg(model, served.source_language, served.target_language),
-            shown,
+            # A target of the model's full length has no row left for the end of sentence.
+            dataclasses.replace(pair, target=pair.target[: model.max_length - 1]),
             id,
             sentence,
             len(served.sentences),
             leg,
             len(record.legs),
         )
-        return await self._attend(case, options, deadline)
-
-    async def _attend(self, case: _Case, options: LookOptions, deadline: float | None) -> Look:
-        pair, model = case.pair, case.leg.model
-        limit = min(self.token_limit, model.max_length)
-        if max(len(pair.source), len(pair.target) + 1) > limit:
-            raise TextTooLong(
-                f"A look inside takes at most {limit} tokens on either side; this sentence has {len(pair.source)} and "
-                f"{len(pair.target) + 1}."
-            )
-        paired = sentence_pair(case.leg, pair.source_text, model.tokenizer.decode(pair.target)) if options.align else None
-        async with time_limit(deadline):
-            with self.admission.admit(1, deadline):
-                attended = await self.translator.engine.attend(
-                    model,
-                    pair.source,
-                    pair.target,
-                    masked_heads=options.masked,
-                    vectors_of=options.vectors_of,
-                    words=None if paired is None else paired.question,
-                )
-        return described(case, attended, paired)
 
 
-def described(case: _Case, attended: AttentionResult, paired: SentencePair | None) -> Look:
-    """Maps with the pieces they are about."""
-    tokenizer, pair, maps = case.leg.model.tokenizer, case.pair, attended.maps
-    encoding = tokenizer.encode(pair.source_text, case.leg.target)
+def with_pieces(subject: InspectedSentence, attention: AttentionResult, words: SentencePair | None) -> InspectionResult:
+    """Returns the maps together with the pieces of their rows and columns."""
+    tokenizer, pair, maps = subject.leg.model.tokenizer, subject.pair, attention.maps
+    encoding = tokenizer.encode(pair.source_text, subject.leg.target)
     decoding = tokenizer.decode_pieces(pair.target)
     target = tuple(Token(piece, *span) for piece, span in zip(decoding.pieces, decoding.offsets, strict=True))
     end = Token("</s>", len(decoding.text), len(decoding.text))
-    return Look(
-        id=case.id,
-        sentence=case.sentence,
-        sentences=case.sentences,
-        leg=case.leg,
-        leg_number=case.leg_number,
-        legs=case.legs,
+    return InspectionResult(
+        subject=subject,
         source_text=pair.source_text,
         target_text=decoding.text,
         source=tuple(Token(piece, *span) for piece, span in zip(encoding.pieces, encoding.offsets, strict=True)),
@@ -220,6 +196,6 @@ def described(case: _Case, attended: AttentionResult, paired: SentencePair | Non
             for ids, scores in zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)
         ),
         scores=tuple(maps.token_scores.tolist()),
-        attended=attended,
-        pairing=paired,
+        attention=attention,
+        pairing=words,
     )

@@ -160,7 +160,7 @@ class Metrics:
         self._seconds["time_to_first_token"].observe(answer.timings.first_token)
         self._seconds["request_latency"].observe(seconds)
 
-    def step(self, stats: StepStats) -> None:
+    def record_step(self, stats: StepStats) -> None:
         """What a worker did since it last told."""
         self._running.set(stats.running)
         self._waiting.set(stats.waiting)
@@ -171,7 +171,7 @@ class Metrics:
         if stats.prefill_padded_tokens:
             self._padding.observe(1 - stats.prefill_tokens / stats.prefill_padded_tokens)
 
-    def watch(self, collector: Collector) -> None:
+    def register(self, collector: Collector) -> None:
         """Adds what is only looked up when Prometheus asks."""
         self.registry.register(collector)
 

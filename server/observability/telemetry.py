@@ -40,7 +40,7 @@ class Telemetry:
         self._provider.add_span_processor(BatchSpanProcessor(exporter))
         self._tracer = self._provider.get_tracer("attentive", version)
 
-    def request(
+    def record_request(
         self, name: str, caller: Mapping[str, str], began: int, ended: int, attributes: Attributes, failed: bool
     ) -> None:
         """One answered request. Times are nanoseconds since the epoch; `caller` are the headers of the W3C trace

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import time
 
-from server.history.memory import Pair, Record, ServedLeg
+from server.history.records import LegRecord, SentenceRecord, TranslationRecord
 from server.translation.types import Translation
 
 
-def history_record(translation: Translation) -> Record:
+def history_record(translation: Translation) -> TranslationRecord:
     """A translation as the history keeps it."""
     legs = tuple(
-        ServedLeg(
+        LegRecord(
             leg.key,
             leg.source,
             leg.target,
             tuple(
-                Pair(
+                SentenceRecord(
                     sentence.read or sentence.source,
                     sentence.ids,
                     sentence.hypotheses[0].tokens if sentence.hypotheses else (),
@@ -26,4 +26,4 @@ def history_record(translation: Translation) -> Record:
         )
         for leg in translation.legs
     )
-    return Record(translation.id, time.time(), legs)
+    return TranslationRecord(translation.id, time.time(), legs)

@@ -15,7 +15,8 @@ from server.engine.client.engine_client import EngineClient
 from server.engine.client.single_flight import Waiter
 from server.engine.ipc.messages import TranslationResult
 from server.errors import InvalidRequest
-from server.history.memory import History, new_id
+from server.history.memory import History
+from server.history.records import new_id
 from server.text.html_passages import Passage, parse_passages
 from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.markup_projection import Link
@@ -177,7 +178,7 @@ class Translator:
             legs.append(TranslatedLeg(leg.model.name, leg.model.key, leg.source, leg.target, text, flat))
         translation = Translation(new_id(), text, alternatives, prepared.detected, tuple(legs))
         if self.history is not None and request.remember:
-            self.history.record(history_record(translation))
+            self.history.add(history_record(translation))
         return translation
 
     async def _sentences(

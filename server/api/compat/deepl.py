@@ -148,7 +148,9 @@ async def languages(request: Request) -> Response:
 async def usage(request: Request) -> Response:
     key = key_of(await parameters.raw(request)) or header_key(request)
     await enter(request, 0, key)
-    return json_response({"character_count": services_of(request).access.used(key), "character_limit": UNLIMITED})
+    services = services_of(request)
+    used = services.rate_limiter.characters_used(services.authenticator.identify(key, ""))
+    return json_response({"character_count": used, "character_limit": UNLIMITED})
 
 
 @router.get("/glossary-language-pairs", summary="Pairs that glossaries are possible for: none")

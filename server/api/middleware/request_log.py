@@ -10,7 +10,7 @@ import time
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import ErrorWriter
-from server.observability.logging import request_id, tell
+from server.observability.logging import log_event, request_id
 from server.observability.metrics import Metrics
 
 log = logging.getLogger("server.access")
@@ -86,7 +86,7 @@ class Observe:
             "seconds": round(seconds, 6),
             "request_id": identity,
         }
-        tell(log, logging.DEBUG if quiet else logging.INFO, "request", details)
+        log_event(log, logging.DEBUG if quiet else logging.INFO, "request", details)
 
 
 def identified(scope: Scope) -> str:

@@ -46,7 +46,7 @@ class Trace:
         attributes = {"http.request.method": scope["method"], "http.route": route, **answer}
         status = answer.get("http.response.status_code", 0)
         failed = isinstance(status, int) and status >= 500
-        self.telemetry.request(f"{scope['method']} {route}", caller, began, ended, attributes, failed)
+        self.telemetry.record_request(f"{scope['method']} {route}", caller, began, ended, attributes, failed)
 
 
 def told(start: Message) -> dict[str, str | int | float]:

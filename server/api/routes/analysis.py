@@ -22,8 +22,8 @@ from server.api.routes.attention import MASK_LIMIT, side
 from server.api.routes.translate import check_texts
 from server.api.schemas import Code, OptionalFloat, OptionalInt, Schema
 from server.errors import NotFound, TextTooLong, Unavailable
-from server.inspection.inspector import Look, LookOptions
-from server.inspection.search_trace import Traced, trace
+from server.inspection.inspector import InspectionOptions, InspectionResult
+from server.inspection.search_trace import SearchTrace, trace_search
 from server.translation.types import TranslationRequest
 
 router = APIRouter(tags=["look inside"], dependencies=[Depends(counted)])
@@ -70,13 +70,15 @@ async def score(request: Request) -> Response:
     check_texts((asked.q,), services.settings)
     check_texts(tuple(given), services.settings)
     deadline = parameters.deadline(request, services.settings.timeout_seconds)
-    options = LookOptions(masked=parameters.head_mask(asked.masked_heads))
-    looks = [
-        await services.inspector.forced(asked.q, text, asked.source, asked.target, options, deadline)
+    options = InspectionOptions(masked_heads=parameters.head_mask(asked.masked_heads))
+    results = [
+        await services.inspector.attend(
+            services.inspector.given(asked.q, text, asked.source, asked.target), options, deadline
+        )
         for text in given
     ]
-    scores = [scored(look) for look in looks]
-    body = {"model": looks[0].leg.model.name, "source": side(looks[0].source_text, looks[0].source)}
+    scores = [scored(result) for result in results]
+    body = {"model": results[0].subject.leg.model.name, "source": side(results[0].source_text, results[0].source)}
     return json_response(body | {"scores": scores if isinstance(asked.translation, list) else scores[0]})
 
 
@@ -100,7 +102,7 @@ async def traced(request: Request) -> Response:
         client=caller(request),
         deadline=deadline,
     )
-    return json_response(traced_answer(await trace(services.inspector, wanted, asked.sentence)))
+    return json_response(traced_answer(await trace_search(services.inspector, wanted, asked.sentence)))
 
 
 @router.get("/model", **documented_query("Shape of the model between two languages", ModelParameters))
@@ -118,20 +120,20 @@ async def model(request: Request) -> Response:
     return json_response({"legs": models})
 
 
-def scored(look: Look) -> dict[str, Any]:
+def scored(result: InspectionResult) -> dict[str, Any]:
     """One translation with the natural log-probability of each piece and of their sum."""
-    scores = look.scores
+    scores = result.scores
     total = math.fsum(scores)
-    return side(look.target_text, look.target) | {
+    return side(result.target_text, result.target) | {
         "scores": scores,
         "score": total,
         "average": total / len(scores),
         "perplexity": math.exp(min(700.0, -total / len(scores))),
-        "candidates": look.candidates,
+        "candidates": result.candidates,
     }
 
 
-def traced_answer(found: Traced) -> dict[str, Any]:
+def traced_answer(found: SearchTrace) -> dict[str, Any]:
     """The search step by step. Rows are numbered from 0 within a step; `parent` is a row of the step before."""
     tokenizer = found.leg.model.tokenizer
     encoding = tokenizer.encode(found.source_text, found.leg.target)
@@ -146,7 +148,7 @@ def traced_answer(found: Traced) -> dict[str, Any]:
     }
 
 
-def step_answer(found: Traced, step: TraceStep) -> dict[str, Any]:
+def step_answer(found: SearchTrace, step: TraceStep) -> dict[str, Any]:
     return {
         "rows": [[(found.piece(token), score) for token, score in row] for row in step.beams],
         "chosen": [
@@ -156,7 +158,7 @@ def step_answer(found: Traced, step: TraceStep) -> dict[str, Any]:
     }
 
 
-def hypothesis_answer(found: Traced, hypothesis: Hypothesis) -> dict[str, Any]:
+def hypothesis_answer(found: SearchTrace, hypothesis: Hypothesis) -> dict[str, Any]:
     return {
         "text": found.text(hypothesis),
         "pieces": [found.piece(token) for token in hypothesis.tokens],

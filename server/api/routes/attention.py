@@ -26,10 +26,19 @@ from server.api.routes.pages import page
 from server.api.routes.translate import check_texts
 from server.api.schemas import OptionalInt, Schema
 from server.errors import InvalidRequest
-from server.inspection import heatmap as pictures
-from server.inspection.attention_view import KINDS, MapView, ViewOptions, Words, alignment, figures, views, words_of
-from server.inspection.inspector import Look, LookOptions, Token
-from server.inspection.json_weights import fits, nested_lists
+from server.inspection.attention_view import (
+    KINDS,
+    MapView,
+    SentenceWords,
+    ViewOptions,
+    align_words,
+    head_statistics,
+    select_maps,
+    split_words,
+)
+from server.inspection.heatmap import render_heatmap
+from server.inspection.inspector import InspectedSentence, InspectionOptions, InspectionResult, Token
+from server.inspection.json_weights import in_unit_interval, nested_lists
 from server.translation.types import TranslationRequest
 from server.web import html_report as reports
 
@@ -117,7 +126,7 @@ async def attention(request: Request) -> Response:
         return page(request)
     asked = parameters.validated(AttentionParameters, query)
     format = asked.format or chosen_format(request.headers.get("accept", ""))
-    found = await look(asked, format, request)
+    found = await inspect(asked, format, request)
     tag = etag(asked, format, found)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept"}
     if tag in [given.strip() for given in request.headers.get("if-none-match", "").split(",")]:
@@ -131,34 +140,35 @@ def chosen_format(accept: str) -> Format:
     return next(format for format, kind in MEDIA.items() if kind.startswith(media))
 
 
-async def look(asked: AttentionParameters, format: Format, request: Request) -> Look:
+async def inspect(asked: AttentionParameters, format: Format, request: Request) -> InspectionResult:
     """The one sentence that the parameters point at, with its maps. Raises InvalidRequest where they point at
     nothing."""
     services = services_of(request)
     deadline = parameters.deadline(request, services.settings.timeout_seconds)
     masked = parameters.head_mask(asked.masked_heads)
     method = asked.alignment or ("combined" if format == "html" and not masked else "attention")
-    options = LookOptions(
-        masked=masked,
+    options = InspectionOptions(
+        masked_heads=masked,
         vectors_of=next(iter(parameters.head_mask(asked.vectors)), None),
         align=method == "combined" and format in ("json", "html"),
     )
+    subject = await subject_of(asked, masked, deadline, request)
+    return await services.inspector.attend(subject, options, deadline)
+
+
+async def subject_of(
+    asked: AttentionParameters, masked: tuple[tuple[str, int, int], ...], deadline: float | None, request: Request
+) -> InspectedSentence:
+    """Returns the sentence pair that the parameters select. Raises InvalidRequest where they select none."""
+    services = services_of(request)
     if asked.id is not None:
-        return await services.inspector.served(
-            asked.id,
-            sentence=asked.sentence,
-            leg=asked.leg,
-            options=options,
-            deadline=deadline,
-        )
+        return await services.inspector.find(asked.id, sentence=asked.sentence, leg=asked.leg)
     if asked.q is None or asked.source is None or asked.target is None:
         raise InvalidRequest("Give either id, or q with source and target.")
     check_texts((asked.q,), services.settings)
     if asked.translation is not None:
         check_texts((asked.translation,), services.settings)
-        return await services.inspector.forced(
-            asked.q, asked.translation, asked.source, asked.target, options, deadline
-        )
+        return services.inspector.given(asked.q, asked.translation, asked.source, asked.target)
     wanted = TranslationRequest(
         texts=(asked.q,),
         source=asked.source,
@@ -169,38 +179,36 @@ async def look(asked: AttentionParameters, format: Format, request: Request) -> 
         client=caller(request),
         deadline=deadline,
     )
-    return await services.inspector.fresh(
-        wanted, sentence=asked.sentence, leg=asked.leg, options=options
-    )
+    return await services.inspector.translate(wanted, sentence=asked.sentence, leg=asked.leg)
 
 
-async def written(asked: AttentionParameters, format: Format, found: Look, headers: dict[str, str]) -> Response:
+async def written(asked: AttentionParameters, format: Format, found: InspectionResult, headers: dict[str, str]) -> Response:
     """The answer in its format. Pictures and reports are made in a thread, so that nobody else waits for them."""
     match format:
         case "json":
             return json_response(answer(asked, found), headers=headers)
         case "npz":
-            body = await asyncio.to_thread(archive, found, shown(asked, found, words_of(found)))
+            body = await asyncio.to_thread(archive, found, shown(asked, found, split_words(found)))
         case "html":
             body = await asyncio.to_thread(reports.report, answer(report_parameters(asked), found))
             headers |= {"Content-Security-Policy": reports.policy()}
         case _:
             title = f"{found.source_text}  \u2192  {found.target_text}"
-            body = await asyncio.to_thread(pictures.picture, shown(asked, found, words_of(found)), format, title)
+            body = await asyncio.to_thread(render_heatmap, shown(asked, found, split_words(found)), format, title)
     name = f"attention.{format}"
     headers |= {"Content-Disposition": f'{"inline" if format in ("svg", "png") else "attachment"}; filename="{name}"'}
     return Response(body, 200, headers, MEDIA[format])
 
 
-def etag(asked: AttentionParameters, format: Format, found: Look) -> str:
+def etag(asked: AttentionParameters, format: Format, found: InspectionResult) -> str:
     """Changes whenever the answer does: the weights, the texts, and how they are to be shown."""
     digest = hashlib.sha256(repr((asked, format, found.source_text, found.target_text)).encode("utf-8", "replace"))
-    for part in (found.attended.maps.cross, found.attended.maps.encoder, found.attended.maps.decoder):
+    for part in (found.attention.maps.cross, found.attention.maps.encoder, found.attention.maps.decoder):
         digest.update(part.data)
     return f'"{digest.hexdigest()[:32]}"'
 
 
-def shown(asked: AttentionParameters, found: Look, words: Words) -> list[MapView]:
+def shown(asked: AttentionParameters, found: InspectionResult, words: SentenceWords) -> list[MapView]:
     """The maps asked for. Raises InvalidRequest where they are too many to write down."""
     options = ViewOptions(
         kinds=KINDS if asked.kind == "all" else (asked.kind,),
@@ -210,7 +218,7 @@ def shown(asked: AttentionParameters, found: Look, words: Words) -> list[MapView
         rollout=asked.rollout,
         normalize=asked.normalize,
     )
-    maps = views(found, options, words)
+    maps = select_maps(found, options, words)
     if (size := sum(view.weights.size for view in maps)) > WEIGHTS_LIMIT:
         raise InvalidRequest(f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head.")
     return maps
@@ -222,20 +230,20 @@ def report_parameters(asked: AttentionParameters) -> AttentionParameters:
     return AttentionParameters(**asked.model_dump(include=kept), figures=True, numbers="uint16")
 
 
-def answer(asked: AttentionParameters, found: Look) -> dict[str, Any]:
+def answer(asked: AttentionParameters, found: InspectionResult) -> dict[str, Any]:
     """The body of a 200. Maps are nested lists [layer][head][query][key], also where one layer or head was chosen."""
-    words = words_of(found)
+    words = split_words(found)
     maps = shown(asked, found, words)
     kinds = [view.kind for view in maps]
-    aligned = alignment(found, words)
+    aligned = align_words(found, words)
     body: dict[str, Any] = {
-        "id": found.id,
-        "model": found.leg.model.name,
-        "language": {"source": found.leg.source, "target": found.leg.target},
-        "sentence": found.sentence,
-        "sentences": found.sentences,
-        "leg": found.leg_number,
-        "legs": found.legs,
+        "id": found.subject.id,
+        "model": found.subject.leg.model.name,
+        "language": {"source": found.subject.leg.source, "target": found.subject.leg.target},
+        "sentence": found.subject.sentence,
+        "sentences": found.subject.sentences,
+        "leg": found.subject.leg_number,
+        "legs": found.subject.legs,
         "level": asked.level,
         "source": side(found.source_text, found.source) | {"words": words.source},
         "target": side(found.target_text, found.target)
@@ -249,8 +257,8 @@ def answer(asked: AttentionParameters, found: Look) -> dict[str, Any]:
         **{view.kind: numbers(view.weights, asked.numbers) for view in maps},
     }
     if asked.figures:
-        body["figures"] = figures(found, kinds)
-    if (vectors := found.attended.maps.vectors) is not None:
+        body["figures"] = head_statistics(found, kinds)
+    if (vectors := found.attention.maps.vectors) is not None:
         body["vectors"] = {"query": vectors.query, "key": vectors.key, "value": vectors.value}
     return body
 
@@ -268,12 +276,12 @@ def numbers(
     weights: NDArray[np.float32], form: Literal["lists", "float32", "uint16"]
 ) -> orjson.Fragment | NDArray[np.float32] | str:
     if form == "lists":  # what a broken model computes may be no number: null
-        return orjson.Fragment(nested_lists(weights)) if fits(weights) else weights
+        return orjson.Fragment(nested_lists(weights)) if in_unit_interval(weights) else weights
     packed = weights.astype("<f4") if form == "float32" else np.rint(weights * 65535).astype("<u2")
     return base64.b64encode(packed.tobytes()).decode("ascii")
 
 
-def archive(found: Look, maps: list[MapView]) -> bytes:
+def archive(found: InspectionResult, maps: list[MapView]) -> bytes:
     """An .npz of the maps with their labels; opens without pickle."""
     stream = io.BytesIO()
     arrays: dict[str, Any] = {view.kind: view.weights for view in maps}

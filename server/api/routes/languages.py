@@ -47,8 +47,8 @@ async def frontend_settings(request: Request) -> Response:
     body: dict[str, Any] = {
         "charLimit": settings.char_limit,
         "frontendTimeout": 1000,
-        "apiKeys": services.access.uses_keys,
-        "keyRequired": services.access.key_required,
+        "apiKeys": services.authenticator.uses_keys,
+        "keyRequired": services.authenticator.key_required,
         "suggestions": services.suggestions is not None,
         "filesTranslation": True,
         "supportedFilesFormat": SUFFIXES,

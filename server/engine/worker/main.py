@@ -42,7 +42,7 @@ from server.engine.worker.runner_interface import Runner
 from server.engine.worker.scheduler import Scheduler, Turn
 from server.engine.worker.sequence import Look, Sequence
 from server.engine.worker.step_stats import Ledger
-from server.gc_tuning import settle
+from server.gc_tuning import tune_garbage_collector
 
 _TELL_SECONDS = 0.1
 """Statistics and progress are told at most this often while work goes on."""
@@ -253,7 +253,7 @@ def serve(arguments: Items[str], start: Callable[[WorkerOptions, int], Runner]) 
     pipes = Pipes(int(read_fd), int(write_fd))
     options = WorkerOptions.from_json(text)
     runner = start(options, int(index))
-    settle()
+    tune_garbage_collector()
     Worker(pipes, runner, options).serve()
     return 0
 

@@ -7,12 +7,12 @@ import sys
 
 PROGRAM = """
 import gc, weakref
-from server.gc_tuning import settle
+from server.gc_tuning import tune_garbage_collector
 
 class Node:
     pass
 
-settle()
+tune_garbage_collector()
 assert gc.isenabled() and gc.get_freeze_count() > 1000
 node = Node()
 node.itself = node

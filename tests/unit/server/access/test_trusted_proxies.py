@@ -5,7 +5,7 @@ from __future__ import annotations
 import httpx
 import pytest
 
-from server.access.authentication import trusted_hosts
+from server.access.trusted_proxies import trusted_hosts
 from server.config import Settings
 from server.errors import SettingsError
 from tests.integration.test_live_http import running

@@ -14,16 +14,17 @@ from server.config import Settings
 from server.errors import ExpiredTranslation, SettingsError, Unavailable, UnknownTranslation
 from server.history import persistent as history_store
 from server.history import sqlite as history_sqlite
-from server.history.memory import History, Pair, Record, ServedLeg, birth, new_id
-from server.history.persistent import StoredHistory
+from server.history.memory import History
+from server.history.open_history import open_history
+from server.history.persistent import PersistentHistory
+from server.history.records import LegRecord, SentenceRecord, TranslationRecord, creation_time, new_id
 from server.history.sqlite import SQLiteStore
-from server.services import make_history
 from tests.integration.test_live_http import wait_for
 
 
-def record(text: str = "Hello", now: float | None = None) -> Record:
-    leg = ServedLeg("toy", "en", "de", (Pair(text, (1, 2, 3), (4, 5)),))
-    return Record(new_id(now), time.time(), (leg,))
+def record(text: str = "Hello", now: float | None = None) -> TranslationRecord:
+    leg = LegRecord("toy", "en", "de", (SentenceRecord(text, (1, 2, 3), (4, 5)),))
+    return TranslationRecord(new_id(now), time.time(), (leg,))
 
 
 class Clock:
@@ -34,14 +35,14 @@ class Clock:
         return self.now
 
 
-def find(history: History, id: str) -> Record:
+def find(history: History, id: str) -> TranslationRecord:
     return asyncio.run(history.find(id))
 
 
 def test_what_was_recorded_is_found():
     history = History(10, 1_000_000, 60)
     kept = record()
-    history.record(kept)
+    history.add(kept)
     assert find(history, kept.id) == kept
     assert (history.hits, history.misses) == (1, 0)
 
@@ -51,7 +52,7 @@ def test_it_is_bounded_by_number_size_and_age():
     history = History(3, 1_000_000, 60, clock=clock)
     kept = [record() for _ in range(5)]
     for one in kept:
-        history.record(one)
+        history.add(one)
     assert len(history) == 3
     with pytest.raises(ExpiredTranslation):
         find(history, kept[0].id)
@@ -62,7 +63,7 @@ def test_it_is_bounded_by_number_size_and_age():
     assert len(history) == 0
     small = History(100, 5_000, 60)
     for _ in range(50):
-        small.record(record("x" * 500))
+        small.add(record("x" * 500))
     assert 1 <= len(small) <= 4
 
 
@@ -70,7 +71,7 @@ def test_a_jump_of_the_wall_clock_expires_nothing():
     wall, clock = Clock(), Clock()
     history = History(10, 1_000_000, 60, wall, clock)
     kept = record()
-    history.record(kept)
+    history.add(kept)
     wall.now += 10_000_000
     assert find(history, kept.id) == kept
 
@@ -83,7 +84,7 @@ def test_what_is_no_id_is_unknown(id):
 
 @given(st.floats(0, 2**47 / 1000))
 def test_an_id_carries_its_birth(moment):
-    assert birth(new_id(moment)) == pytest.approx(moment, abs=0.002)
+    assert creation_time(new_id(moment)) == pytest.approx(moment, abs=0.002)
 
 
 def test_ids_are_distinct_and_sort_by_time():
@@ -92,15 +93,15 @@ def test_ids_are_distinct_and_sort_by_time():
     assert len({new_id(5) for _ in range(1_000)}) == 1_000
 
 
-def stored(folder, wall=time.time) -> StoredHistory:
-    return StoredHistory(SQLiteStore(folder, 10, 60, wall), 10, 1_000_000, 60, wall)
+def stored(folder, wall=time.time) -> PersistentHistory:
+    return PersistentHistory(SQLiteStore(folder, 10, 60, wall), 10, 1_000_000, 60, wall)
 
 
 def test_a_stored_history_survives_a_restart(tmp_path):
     kept = [record(f"Text {i} äöü") for i in range(20)]
     first = stored(tmp_path)
     for one in kept:
-        first.record(one)
+        first.add(one)
     asyncio.run(first.close())
     second = stored(tmp_path)
     assert find(second, kept[19].id) == kept[19]
@@ -114,7 +115,7 @@ def test_a_stored_history_forgets_by_age(tmp_path):
     wall.now = time.time()
     first = stored(tmp_path, wall)
     kept = record()
-    first.record(kept)
+    first.add(kept)
     asyncio.run(first.close())
     wall.now += 61
     second = stored(tmp_path, wall)
@@ -126,10 +127,10 @@ def test_a_stored_history_forgets_by_age(tmp_path):
 def test_a_locked_database_costs_no_translation(tmp_path, monkeypatch):
     monkeypatch.setattr(history_sqlite, "LOCK_SECONDS", 0.01)
     history = stored(tmp_path)
-    other = sqlite3.connect(tmp_path / history_sqlite.FILE)
+    other = sqlite3.connect(tmp_path / history_sqlite.FILE_NAME)
     other.execute("BEGIN EXCLUSIVE")
     kept = record()
-    history.record(kept)
+    history.add(kept)
     assert find(history, kept.id) == kept
     asyncio.run(history.close())
     other.close()
@@ -143,13 +144,13 @@ class BrokenStore:
 
     def __init__(self, failing: int) -> None:
         self.failing = failing
-        self.records: dict[str, Record] = {}
+        self.records: dict[str, TranslationRecord] = {}
 
     def write(self, records) -> None:
         self._fail()
         self.records |= {record.id: record for record in records}
 
-    def read(self, id: str) -> Record | None:
+    def read(self, id: str) -> TranslationRecord | None:
         self._fail()
         return self.records.get(id)
 
@@ -165,10 +166,10 @@ class BrokenStore:
 def test_what_a_store_did_not_take_is_written_when_it_comes_back(monkeypatch, caplog):
     monkeypatch.setattr(history_store, "RETRY_SECONDS", 0.01)
     store = BrokenStore(failing=3)
-    history = StoredHistory(store, 100, 1_000_000, 60)
+    history = PersistentHistory(store, 100, 1_000_000, 60)
     kept = [record(f"Secret {i}") for i in range(20)]
     for one in kept:
-        history.record(one)
+        history.add(one)
     wait_for(lambda: len(store.records) == 20)
     asyncio.run(history.close())
     assert history.errors == 3
@@ -177,9 +178,9 @@ def test_what_a_store_did_not_take_is_written_when_it_comes_back(monkeypatch, ca
 
 
 def test_what_waits_for_a_broken_store_is_bounded():
-    history = StoredHistory(BrokenStore(failing=10_000), 10_000, 20_000, 60)
+    history = PersistentHistory(BrokenStore(failing=10_000), 10_000, 20_000, 60)
     for _ in range(200):
-        history.record(record("x" * 1_000))
+        history.add(record("x" * 1_000))
     asyncio.run(history.close())
     waiting = sum(one.size for one in history._pending)
     assert 0 < waiting <= 20_000
@@ -188,7 +189,7 @@ def test_what_waits_for_a_broken_store_is_bounded():
 
 def test_a_store_that_cannot_be_asked_is_not_taken_for_one_that_forgot():
     store = BrokenStore(failing=1)
-    history = StoredHistory(store, 100, 1_000_000, 60)
+    history = PersistentHistory(store, 100, 1_000_000, 60)
     kept = record()
     store.records[kept.id] = kept
     for _ in range(2):  # the second time it is left alone
@@ -196,13 +197,13 @@ def test_a_store_that_cannot_be_asked_is_not_taken_for_one_that_forgot():
             find(history, kept.id)
     with pytest.raises(UnknownTranslation):
         find(history, "no id")
-    history._rest_until = 0.0
+    history._paused_until = 0.0
     assert find(history, kept.id) == kept
     asyncio.run(history.close())
 
 
 def test_a_broken_file_is_told_at_the_start(tmp_path):
-    (tmp_path / history_sqlite.FILE).write_bytes(b"this is no database" * 100)
+    (tmp_path / history_sqlite.FILE_NAME).write_bytes(b"this is no database" * 100)
     with pytest.raises(SettingsError, match="ATTENTIVE_DATA"):
-        make_history(Settings(data=tmp_path))
-    assert make_history(Settings(history=False, data=tmp_path)) is None
+        open_history(Settings(data=tmp_path))
+    assert open_history(Settings(history=False, data=tmp_path)) is None

@@ -13,10 +13,10 @@ import redis as redis_client
 
 from server.config import Settings
 from server.errors import ExpiredTranslation, SettingsError
-from server.history.memory import Record, new_id
-from server.history.persistent import StoredHistory, dumped
-from server.history.redis import BYTES, INDEX, PREFIX, RedisStore, connected
-from server.services import make_history
+from server.history.open_history import open_history
+from server.history.persistent import PersistentHistory
+from server.history.records import TranslationRecord, new_id, serialize
+from server.history.redis import BYTES, INDEX, PREFIX, RedisStore, connect
 from tests.integration.test_live_http import wait_for
 from tests.support.live import free_port
 from tests.unit.server.conftest import running_redis
@@ -31,11 +31,11 @@ def client(request) -> Iterator[redis_client.Redis]:
     if request.param == "imitated":
         yield fakeredis.FakeRedis()
     else:
-        with connected(request.getfixturevalue("redis")) as made:
+        with connect(request.getfixturevalue("redis")) as made:
             yield made
 
 
-def records(count: int, text: str = "Hello") -> list[Record]:
+def records(count: int, text: str = "Hello") -> list[TranslationRecord]:
     """Records whose ids differ in time, oldest first; none is longer than the last."""
     made = [record(f"{text} {i}", now=1_000_000 + i) for i in range(count)]
     return [dataclasses.replace(one, created=1_000_000.0) for one in made]
@@ -57,12 +57,12 @@ def test_it_is_bounded_by_number(client, at_once):
         store.write(made[i : i + at_once])
     assert [one.id for one in made if store.read(one.id)] == [one.id for one in made[20:]]
     assert client.zcard(INDEX) == 5
-    assert int(client.get(BYTES)) == sum(len(dumped(one)) for one in made[20:])
+    assert int(client.get(BYTES)) == sum(len(serialize(one)) for one in made[20:])
 
 
 def test_it_is_bounded_by_bytes(client):
     made = records(20, "x" * 500)
-    store = RedisStore(client, 1_000, 3 * len(dumped(made[-1])), 60)
+    store = RedisStore(client, 1_000, 3 * len(serialize(made[-1])), 60)
     for one in made:
         store.write([one])
     assert [one.id for one in made if store.read(one.id)] == [one.id for one in made[17:]]
@@ -85,7 +85,7 @@ def test_what_expired_counts_no_longer(client):
     time.sleep(0.05)
     patient.write([old, new])
     assert client.zcard(INDEX) == 2
-    assert int(client.get(BYTES)) == len(dumped(old)) + len(dumped(new))
+    assert int(client.get(BYTES)) == len(serialize(old)) + len(serialize(new))
 
 
 def test_writing_again_counts_once(client):
@@ -111,15 +111,15 @@ def test_servers_find_what_others_served(serve, redis):
 def test_an_outage_costs_no_translation_and_is_made_up_for(tmp_path):
     """Redis is not there at the start, comes, goes, and comes back: translations are recorded all the while."""
     port = free_port()
-    histories = [make_history(Settings(history_storage=f"redis://127.0.0.1:{port}")) for _ in range(2)]
-    first, second = (history for history in histories if isinstance(history, StoredHistory))
+    histories = [open_history(Settings(history_storage=f"redis://127.0.0.1:{port}")) for _ in range(2)]
+    first, second = (history for history in histories if isinstance(history, PersistentHistory))
     made = records(3)
-    first.record(made[0])
+    first.add(made[0])
     wait_for(lambda: first.errors >= 1)
     assert find(first, made[0].id) == made[0]
     with running_redis(tmp_path, port):
         wait_for(lambda: found(second, made[0]))
-    first.record(made[1])
+    first.add(made[1])
     assert find(first, made[1].id) == made[1]
     with running_redis(tmp_path, port):
         wait_for(lambda: found(second, made[1]))
@@ -128,7 +128,7 @@ def test_an_outage_costs_no_translation_and_is_made_up_for(tmp_path):
         asyncio.run(history.close())
 
 
-def found(history: StoredHistory, wanted: Record) -> bool:
+def found(history: PersistentHistory, wanted: TranslationRecord) -> bool:
     try:
         return find(history, wanted.id) == wanted
     except Exception:  # noqa: BLE001  unavailable, or not there yet
@@ -136,7 +136,7 @@ def found(history: StoredHistory, wanted: Record) -> bool:
 
 
 def test_a_missing_id_is_expired_for_all(redis):
-    history = make_history(Settings(history_storage=redis))
+    history = open_history(Settings(history_storage=redis))
     assert history is not None
     with pytest.raises(ExpiredTranslation):
         find(history, record().id)
@@ -156,5 +156,5 @@ def test_translations_go_on_without_redis(serve, caplog):
 
 def test_an_address_that_cannot_be_is_told_at_the_start_and_not_repeated():
     with pytest.raises(SettingsError, match="history-storage") as told:
-        make_history(Settings(history_storage="nonsense://:hunter2@x"))
+        open_history(Settings(history_storage="nonsense://:hunter2@x"))
     assert "hunter2" not in str(told.value)

@@ -7,7 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from server.inspection.json_weights import fits, nested_lists
+from server.inspection.json_weights import in_unit_interval, nested_lists
 
 
 @pytest.mark.parametrize("shape", [(1, 1, 1, 1), (2, 3, 4, 5), (1, 2, 1, 7), (3, 1, 2, 1)])
@@ -20,11 +20,11 @@ def test_they_read_back_to_five_decimals(shape: tuple[int, int, int, int]) -> No
 
 def test_the_ends_and_every_digit_are_right() -> None:
     weights = np.array([0.0, 1.0, 1.000001, -1e-9, 0.5, 0.12345, 0.98765, 0.00001, 0.99999], dtype=np.float32)
-    assert fits(weights)
+    assert in_unit_interval(weights)
     read = json.loads(nested_lists(weights.reshape(1, 1, 1, -1)))[0][0][0]
     assert read == [0.0, 1.0, 1.0, 0.0, 0.5, 0.12345, 0.98765, 0.00001, 0.99999]
 
 
 @pytest.mark.parametrize("odd", [np.nan, np.inf, -0.1, 1.1])
 def test_what_is_no_weight_does_not_fit(odd: float) -> None:
-    assert not fits(np.array([0.5, odd], dtype=np.float32))
+    assert not in_unit_interval(np.array([0.5, odd], dtype=np.float32))

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from server.observability.logging import JsonFormatter, TextFormatter, configure, request_id
+from server.observability.logging import JsonFormatter, TextFormatter, configure_logging, request_id
 
 
 def record(message: str, **extra) -> logging.LogRecord:
@@ -49,7 +49,7 @@ def test_configuring_replaces_what_was_there(capsys):
     before = logging.getLogger().handlers[:]
     level = logging.getLogger().level
     try:
-        configure("warning", "json")
+        configure_logging("warning", "json")
         logging.getLogger("server.test").info("quiet")
         logging.getLogger("server.test").warning("loud")
         [line] = capsys.readouterr().err.strip().splitlines()

@@ -7,7 +7,7 @@ import time
 import numpy as np
 import pytest
 
-from server.history.memory import new_id
+from server.history.records import new_id
 
 TEXT = "Hello. 42.\nGood day."
 

@@ -1,0 +1,97 @@
+"""What the history stores of a translation, and the ids under which it is stored."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+import time
+from dataclasses import dataclass
+
+import orjson
+
+ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
+ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceRecord:
+    """One sentence with the token ids that the model read and wrote. A sentence that was copied instead of translated
+    has no tokens."""
+
+    source_text: str
+    source: tuple[int, ...]
+    target: tuple[int, ...]
+
+    @property
+    def copied(self) -> bool:
+        """Whether the sentence was copied instead of translated."""
+        return not self.source
+
+
+@dataclass(frozen=True, slots=True)
+class LegRecord:
+    """The sentences that one model translated. A translation through a pivot language has two legs."""
+
+    model: str
+    source_language: str
+    target_language: str
+    sentences: tuple[SentenceRecord, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class TranslationRecord:
+    """One translation. `created` is in seconds since the epoch."""
+
+    id: str
+    created: float
+    legs: tuple[LegRecord, ...]
+
+    @property
+    def size(self) -> int:
+        """Approximate bytes in memory."""
+        total = 500
+        for leg in self.legs:
+            for sentence in leg.sentences:
+                total += 200 + 2 * len(sentence.source_text) + 16 * (len(sentence.source) + len(sentence.target))
+        return total
+
+
+def new_id(now: float | None = None) -> str:
+    """Returns a ULID: 48 bits of milliseconds since the epoch and 80 random bits in 26 characters, sortable by time."""
+    milliseconds = int(1000 * (time.time() if now is None else now)) & (2**48 - 1)
+    number = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
+    return "".join(ALPHABET[number >> shift & 31] for shift in range(125, -5, -5))
+
+
+def creation_time(id: str) -> float | None:
+    """Returns the creation time of an id in seconds since the epoch, or None where the text is not an id."""
+    if not ID_PATTERN.fullmatch(id):
+        return None
+    number = 0
+    for character in id[:10]:
+        number = number << 5 | ALPHABET.index(character)
+    return number / 1000
+
+
+def serialize(record: TranslationRecord) -> bytes:
+    """Returns a record as JSON."""
+    return orjson.dumps(dataclasses.asdict(record))
+
+
+def deserialize(data: bytes) -> TranslationRecord:
+    """Returns the record of `serialize`'s JSON."""
+    fields = orjson.loads(data)
+    legs = tuple(
+        LegRecord(
+            leg["model"],
+            leg["source_language"],
+            leg["target_language"],
+            tuple(
+                SentenceRecord(sentence["source_text"], tuple(sentence["source"]), tuple(sentence["target"]))
+                for sentence in leg["sentences"]
+            ),
+        )
+        for leg in fields["legs"]
+    )
+    return TranslationRecord(fields["id"], fields["created"], legs)
