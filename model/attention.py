@@ -31,6 +31,8 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(d_model, d_model)
         self.value = nn.Linear(d_model, d_model)
         self.output = nn.Linear(d_model, d_model)
+        self.weight_dropout = 0.0
+        """Share of the weights that training drops; never in evaluation."""
 
     def split(self, x: Tensor) -> Tensor:
         """(B, T, d_model) -> (B, H, T, D)"""
@@ -48,8 +50,10 @@ class MultiHeadAttention(nn.Module):
         """Fused path: query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model)."""
         if self.training and query.device.type == "cpu":
             # The fused kernel's backward on a CPU takes ten times as long as the products it saves on short sentences.
-            return self.attend_weights(query, key, value, bias, gate)[0]
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)  # (B, H, T, D)
+            weights = functional.dropout(attention_weights(query, key, bias), self.weight_dropout)
+            return self.merge(weights @ value, gate)
+        dropped = self.weight_dropout if self.training else 0.0
+        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=dropped)  # (B, H, T, D)
         return self.merge(context, gate)
 
     def attend_weights(

@@ -46,6 +46,7 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
 
     from model.training import commands as jobs
     from model.training.loop import checkpoint as state
+    from model.training.loop.cooldown import branch
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
@@ -55,6 +56,10 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
         case "plan":
             print(jobs.plan(recipe, options.folder, options.speed))
         case "train":
+            if (options.trunk is None) != (options.cooldown is None):
+                raise RecipeError("--trunk and --cooldown go together.")
+            if options.trunk is not None:
+                recipe = branch(recipe, options.trunk, options.folder, options.cooldown)
             jobs.train(recipe, options.folder, 1e12 * options.peak if options.peak else None)
         case "export":
             files = state.export(options.folder, options.parts, last=options.last, part_bytes=int(1e6 * options.part_mb))
@@ -88,6 +93,8 @@ def _parser() -> argparse.ArgumentParser:
     found["plan"].add_argument("--speed", type=float, help="target tokens a second: tells how many epochs the minutes make")
     found["train"].add_argument("--minutes", type=float, help="budget instead of the recipe's")
     found["train"].add_argument("--steps", type=int, help="budget instead of the recipe's")
+    found["train"].add_argument("--trunk", type=Path, metavar="TRUNK", help="training to branch a cool-down from, into FOLDER")
+    found["train"].add_argument("--cooldown", type=float, metavar="MINUTES", help="in which the branch's rate falls to zero")
     found["train"].add_argument("--peak", type=float, metavar="TFLOPS", help="the device's best rate, for the log's share")
     for name in ("export", "restore"):
         found[name].add_argument("parts", type=Path, metavar="PARTS", help="folder of the parts")

@@ -14,14 +14,16 @@ from torch import distributed
 
 from model.checkpoint import save_model
 from model.model_folder import ModelFolder, TokenizerFiles
+from model.symbols import SYMBOLS
 from model.training.data.augment import shared_names
 from model.training.data.corpus import train_vocabulary
 from model.training.data.shards import Shard, tokenise
+from model.training.data.vocabulary import extend_vocabulary
 from model.training.loop.checkpoint import average, checkpoints
 from model.training.loop.curve import draw_curve
 from model.training.loop.hardware import ranks
 from model.training.loop.manifest import has_manifest
-from model.training.loop.trainer import NAMES, Trainer, model_config
+from model.training.loop.trainer import NAMES, Trainer, model_config, needs_names
 from model.training.plan import describe
 from model.training.recipe import Recipe
 from model.transformer import Transformer
@@ -31,6 +33,8 @@ def prepare(recipe: Recipe, folder: Path) -> None:
     """Vocabulary, training shard, names and development shard in `folder`; files that exist are kept."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = folder / "tokenizer.model"
+    if not tokenizer.exists() and recipe.vocabulary.start is not None:
+        extend_vocabulary(Path(recipe.vocabulary.start) / "tokenizer.model", tokenizer, SYMBOLS)
     if not tokenizer.exists():
         print(f"Training a vocabulary of {recipe.vocabulary.size} pieces.")
         train_vocabulary(recipe, folder)
@@ -38,7 +42,7 @@ def prepare(recipe: Recipe, folder: Path) -> None:
         shard = tokenise(recipe, tokenizer)
         print(f"{len(shard.group)} pairs, {len(shard.english)} English and {len(shard.other)} other tokens.")
         shard.save(folder, "pairs")
-    if recipe.data.augment.get("names") and not (folder / NAMES).exists():
+    if needs_names(recipe) and not (folder / NAMES).exists():
         processor = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
         names = shared_names(Shard.load(folder, "pairs"), processor)
         (folder / NAMES).write_text(json.dumps(names, ensure_ascii=False), encoding="utf-8")

@@ -17,7 +17,8 @@ class DataRecipe:
     """What is read. `files` are `source TAB english TAB other` .tsv or .tsv.xz files named NAME.en-XX or en-XX[.more];
     `weights` is how often a pair of a source is seen per epoch ("source" or "source:language", `default_weight` for the rest);
     `directions` scales each direction ("en-de"), `temperature` brings small directions up (see `sampling`); `augment` holds
-    rates of the robustness variants (see `augment`). `domains` names groups of sources for the table of `plan`."""
+    rates of the robustness variants (see `augment`); pairs of the sources in `formality` always carry their form of address
+    where it is sure. `domains` names groups of sources for the table of `plan`."""
 
     files: tuple[str, ...] = ()
     development: tuple[str, ...] = ()
@@ -28,13 +29,16 @@ class DataRecipe:
     max_tokens: int = 100
     max_ratio: float = 2.5
     augment: dict[str, float] = field(default_factory=dict)
+    formality: tuple[str, ...] = ()
     domains: dict[str, list[str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyRecipe:
-    """Joint SentencePiece vocabulary with byte fallback; `sentences` bounds the sample it is trained on."""
+    """Joint SentencePiece vocabulary with byte fallback and `model.symbols`; `sentences` bounds the sample it is trained
+    on. `start` is a model folder whose vocabulary is taken instead, with the symbols that it lacks added at its end."""
 
+    start: str | None = None
     size: int = 8000
     sentences: int = 1_500_000
 
@@ -46,13 +50,23 @@ class TrainRecipe:
     where that ends earlier). `rate` is the peak rate of "wsd" for Adam, `matrix_rate` Muon's. `batch_tokens` counts padded
     target tokens of one optimiser step over all its `accumulate` parts. `minutes` counts everything from the first step
     on, validation included. Widths of batches are multiples of `align`, which suits a GPU's kernels; 0 takes divisors of
-    the part's tokens, so that a CPU multiplies matrices of one shape only."""
+    the part's tokens, so that a CPU multiplies matrices of one shape only.
+
+    `fresh` names parameters, by the beginnings of their names, that are not taken from `start`. `query_key_rate` is the
+    rate at which Adam updates the projections of queries and keys beside "muon"; None leaves them to Muon. `logit_bound`
+    bounds attention logits every `logit_steps` steps (see `qk_clip`), 0 does not. `attention_dropout` is the share of
+    attention weights that are dropped in training."""
 
     start: str | None = None
+    fresh: tuple[str, ...] = ()
     optimizer: str = "adam"
     schedule: str = "noam"
     rate: float = 1e-3
     matrix_rate: float = 0.02
+    query_key_rate: float | None = None
+    logit_bound: float = 0.0
+    logit_steps: int = 8
+    attention_dropout: float = 0.0
     weight_decay: float = 0.0
     warmup: int = 4000
     decay: float = 0.2

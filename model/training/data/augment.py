@@ -1,5 +1,5 @@
 """Variants of training pairs that real input brings: all lower, ALL CAPS, no end punctuation, text copied through, names
-and numbers that the corpus never saw."""
+and numbers that the corpus never saw, masked spans, and a symbol that asks for a form of address."""
 
 from __future__ import annotations
 
@@ -12,9 +12,15 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
+from model.symbols import FORMAL, INFORMAL, PLACEHOLDERS
+from model.training.data.formality import form_of_address
+from model.training.data.placeholders import mask_shared_spans
 from model.training.data.shards import Shard
+from model.training.data.vocabulary import has_symbols
 
-_KINDS = ("lower", "upper", "bare", "copy", "names", "numbers")
+_KINDS = ("lower", "upper", "bare", "copy", "names", "numbers", "placeholders", "formality")
+_SYMBOLS = {"placeholders": PLACEHOLDERS, "formality": (FORMAL, INFORMAL)}
+"""What the vocabulary must have for a kind."""
 _GROWTH = {"lower": 1.2, "upper": 2.2, "names": 1.2}
 _NAME = re.compile(r"\b[A-ZÀ-Þ][a-zß-ÿ]{2,}\b")
 _NUMBER = re.compile(r"\d+")
@@ -24,13 +30,19 @@ class Augmenter:
     """Rewrites a share of the pairs; pairs are ids without specials. `rates` gives the share of each kind: "lower" writes
     the source in lower case (the target stays), "upper" both sides in capitals, "bare" drops the final full stop on both
     sides, "copy" reads the target's own text (input that is in the target language already), "names" puts another of
-    `names` in the place of one that stands on both sides, "numbers" other digits for a number that does."""
+    `names` in the place of one that stands on both sides, "numbers" other digits for a number that does, "placeholders"
+    masks spans that stand on both sides (see `mask_shared_spans`), "formality" puts the target's form of address first in
+    the source where the target's words tell it. Pairs to which its kind does not apply stay as they are.
+    Raises ValueError for an unknown kind, and where the vocabulary lacks the symbols of one."""
 
     def __init__(
         self, processor: sentencepiece.SentencePieceProcessor, rates: Mapping[str, float], names: Sequence[str] = ()
     ) -> None:
         if unknown := sorted(set(rates) - set(_KINDS)):
             raise ValueError(f"[data.augment] has unknown kinds: {', '.join(unknown)}.")
+        for kind, symbols in _SYMBOLS.items():
+            if rates.get(kind) and not has_symbols(processor, symbols):
+                raise ValueError(f"[data.augment] {kind} needs a vocabulary with {symbols[0]}; see [vocabulary] start.")
         self._processor: Any = processor
         self._rates = [rates.get(kind, 0.0) for kind in _KINDS]
         self._names, self._known = names, frozenset(names)
@@ -47,17 +59,22 @@ class Augmenter:
         factors = np.array([1.0, *(_GROWTH.get(kind, 1.0) for kind in _KINDS)])[kinds]
         sources, targets = (
             np.maximum(lengths, np.minimum(np.ceil(lengths * factors), longest)).astype(np.int64)
-            for lengths in (np.where(kinds == 1 + _KINDS.index("copy"), targets + 1, sources), targets)
+            for lengths in (np.where(kinds == number_of("copy"), targets + 1, sources), targets)
         )
-        return sources, targets
+        return sources + (kinds == number_of("formality")), targets
 
     def rewrite(
-        self, number: int, source: NDArray[np.int64], target: NDArray[np.int64], random: np.random.Generator
+        self, number: int, source: NDArray[np.int64], target: NDArray[np.int64], random: np.random.Generator,
+        language: str = "",
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Source and target as kind `number` of `choose` has them; as they are where it does not apply."""
+        """Source and target as kind `number` of `choose` has them; as they are where it does not apply. `language` is the
+        target's."""
         kind = _KINDS[number - 1]
         if kind == "copy":
             return target, target
+        if kind == "formality":
+            symbol = form_of_address(self._text(target), language)
+            return (source if symbol is None else np.insert(source, 0, self._processor.piece_to_id(symbol))), target
         before = self._text(source), self._text(target)
         left, right = before
         if kind == "lower":
@@ -67,6 +84,8 @@ class Augmenter:
         elif kind == "bare":
             if left.endswith(".") and right.endswith("."):
                 left, right = left[:-1], right[:-1]
+        elif kind == "placeholders":
+            left, right = mask_shared_spans(left, right, random, self._known)
         else:
             left, right = self._exchange(kind, left, right, random)
         if (left, right) == before:
@@ -96,6 +115,11 @@ class Augmenter:
 
     def _ids(self, text: str) -> NDArray[np.int64]:
         return np.array(self._processor.encode(text), dtype=np.int64)
+
+
+def number_of(kind: str) -> int:
+    """The number by which `choose` names a kind."""
+    return 1 + _KINDS.index(kind)
 
 
 def shared_names(

@@ -10,7 +10,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.training.data.augment import Augmenter
+from model.training.data.augment import Augmenter, number_of
 from model.training.data.buckets import aligned, equal_products
 from model.training.data.sampling import rates
 from model.training.data.shards import Shard
@@ -82,7 +82,9 @@ class Batches:
         self._rank, self._ranks = rank, ranks
         self._rates = rates(shard, recipe)
         self._english_lengths, self._other_lengths = np.diff(shard.english_at), np.diff(shard.other_at)
-        self._tags = np.array([specials.tags[name.rsplit(":", 1)[1]] for name in shard.groups])
+        self._languages = [name.rsplit(":", 1)[1] for name in shard.groups]
+        self._tags = np.array([specials.tags[language] for language in self._languages])
+        self._addressing = np.array([name.rsplit(":", 1)[0] in recipe.data.formality for name in shard.groups])
 
     def stream(self, epoch: int = 0, skip: int = 0) -> Iterator[tuple[int, int, Batch]]:
         """Yields (epoch, index in the epoch, batch), from batch `skip` of `epoch` on, for ever."""
@@ -102,6 +104,8 @@ class Batches:
         kinds = np.zeros(len(examples), dtype=np.int64)
         if self._augmenter is not None:
             kinds = self._augmenter.choose(len(examples), random)
+            addressing = self._addressing[self._shard.group[examples // 2]] & (examples % 2 == 0)
+            kinds[addressing & (kinds == 0)] = number_of("formality")
             sources, targets = self._augmenter.grown(kinds, sources, targets, self._recipe.data.max_tokens)
         align = self._recipe.train.align
         if align:
@@ -135,18 +139,21 @@ class Batches:
         targets = np.where(reverse, english.lengths, other.lengths)
         source_ids = np.full((len(pairs), group.source_width), specials.pad, dtype=np.int64)
         target_ids = np.full((len(pairs), group.target_width + 1), specials.pad, dtype=np.int64)
+        # Pairs to be rewritten are left out here: the source of a copied pair may be wider than the batch.
+        unchanged = group.kinds == 0
         for side, flags in ((english, ~reverse), (other, reverse)):
-            side.write(source_ids, np.flatnonzero(flags))
-            side.write(target_ids, np.flatnonzero(~flags))
+            side.write(source_ids, np.flatnonzero(flags & unchanged))
+            side.write(target_ids, np.flatnonzero(~flags & unchanged))
         for row in np.flatnonzero(group.kinds).tolist():
             before = (other, english) if reverse[row] else (english, other)
-            source, target = self._rewritten(int(group.kinds[row]), before[0].row(row), before[1].row(row), random)
-            # What grew past the widths that were foreseen stays as it was.
-            if len(source) + 2 <= group.source_width and len(target) + 1 <= group.target_width:
-                sources[row], targets[row] = len(source), len(target)
-                for ids, text in ((source_ids, source), (target_ids, target)):
-                    ids[row, 1:] = specials.pad
-                    ids[row, 1 : 1 + len(text)] = text
+            originals = before[0].row(row), before[1].row(row)
+            language = "en" if reverse[row] else self._languages[shard.group[pairs[row]]]
+            source, target = self._rewritten(int(group.kinds[row]), *originals, random, language)
+            if len(source) + 2 > group.source_width or len(target) + 1 > group.target_width:
+                source, target = originals  # it grew past the widths that were foreseen
+            sources[row], targets[row] = len(source), len(target)
+            source_ids[row, 1 : 1 + len(source)] = source
+            target_ids[row, 1 : 1 + len(target)] = target
         every = np.arange(len(pairs))
         source_ids[every, sources + 1] = specials.end
         target_ids[every, targets + 1] = specials.end
@@ -155,9 +162,11 @@ class Batches:
         return self._batch(source_ids, target_ids)
 
     def _rewritten(
-        self, kind: int, source: NDArray[np.int64], target: NDArray[np.int64], random: np.random.Generator
+        self, kind: int, source: NDArray[np.int64], target: NDArray[np.int64], random: np.random.Generator, language: str
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        return (source, target) if self._augmenter is None else self._augmenter.rewrite(kind, source, target, random)
+        if self._augmenter is None:
+            return source, target
+        return self._augmenter.rewrite(kind, source, target, random, language)
 
     def _batch(self, source: NDArray[np.int64], target: NDArray[np.int64]) -> Batch:
         """source (B, S) and target (B, T + 1), padded."""

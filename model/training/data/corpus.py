@@ -11,6 +11,7 @@ from pathlib import Path
 
 import sentencepiece
 
+from model.symbols import SYMBOLS
 from model.training.recipe import Recipe, RecipeError
 
 
@@ -73,6 +74,7 @@ def train_vocabulary(recipe: Recipe, folder: Path, seed: int = 1) -> Path:
         character_coverage=0.9999,
         pad_id=0, unk_id=1, bos_id=2, eos_id=3,
         control_symbols=[f">>{language}<<" for language in recipe.languages],
+        user_defined_symbols=list(SYMBOLS),
         normalization_rule_name="nmt_nfkc",
         remove_extra_whitespaces=True,
         split_digits=True,

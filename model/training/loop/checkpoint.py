@@ -64,6 +64,18 @@ def load(
     return progress
 
 
+def read_progress(folder: Path) -> Progress:
+    """How far the newest checkpoint in `folder` is."""
+    return Progress(**torch.load(folder / _STATE, map_location="cpu", weights_only=True)["progress"])
+
+
+def copy_newest(folder: Path, target: Path) -> None:
+    """Copy the newest checkpoint of `folder`, with everything needed to resume, to `target`."""
+    shutil.copyfile(folder / _STATE, target / _STATE)
+    step = read_progress(target).step
+    shutil.copyfile(_step_file(folder, step), _step_file(target, step))
+
+
 def average(files: Sequence[Path]) -> dict[str, Tensor]:
     """Mean of the weights of several checkpoints (section 6.1 averages the last 5), float32."""
     if not files:

@@ -36,9 +36,14 @@ def training_device() -> torch.device:
     return device
 
 
+def multiplies_bfloat16(device: torch.device) -> bool:
+    """Whether the device has bfloat16 products of its own. A CPU without them imitates them, many times slower."""
+    return device.type != "cpu" or torch.cpu._is_avx512_bf16_supported()
+
+
 def autocast(device: torch.device) -> AbstractContextManager[Any]:
     """bfloat16 products where the device multiplies them faster than float32."""
-    if device.type == "cuda" or torch.cpu._is_avx512_bf16_supported():
+    if multiplies_bfloat16(device):
         return torch.autocast(device.type, torch.bfloat16)
     return nullcontext()
 

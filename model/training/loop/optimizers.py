@@ -13,21 +13,37 @@ from model.training.recipe import RecipeError, TrainRecipe
 
 def build_optimizers(model: nn.Module, recipe: TrainRecipe) -> list[torch.optim.Optimizer]:
     """Adam(0.9, 0.98, 1e-9) over everything (section 5.3), or Muon (Jordan 2024) over the layers' weight matrices, whose
-    update is orthogonalised, and Adam over embeddings, norms and biases."""
+    update is orthogonalised, and Adam over embeddings, norms and biases. With `query_key_rate` the matrices of queries and
+    keys have an Adam of their own: Muon makes the update of a matrix full size however small its gradient is, and heads
+    whose gradient is mostly noise drift until they look at one position."""
     parameters = dict(model.named_parameters())
     if recipe.optimizer == "adam":
         return [_adam(list(parameters.values()), recipe)]
     if recipe.optimizer != "muon":
         raise RecipeError(f"[train] optimizer must be adam or muon, not {recipe.optimizer}.")
-    matrices = [p for name, p in parameters.items() if p.dim() == 2 and name.startswith(("encoder.", "decoder."))]
-    chosen = {id(p) for p in matrices}
-    rest = [p for p in parameters.values() if id(p) not in chosen]
-    muon = Muon(matrices, recipe.matrix_rate, weight_decay=recipe.weight_decay)
-    return [muon, _adam(rest, recipe)]
+    matrices = {n: p for n, p in parameters.items() if p.dim() == 2 and n.startswith(("encoder.", "decoder."))}
+    rest = [p for name, p in parameters.items() if name not in matrices]
+    if recipe.query_key_rate is None:
+        return [_muon(list(matrices.values()), recipe), _adam(rest, recipe)]
+    looking = {name: p for name, p in matrices.items() if name.endswith((".query.weight", ".key.weight"))}
+    others = [p for name, p in matrices.items() if name not in looking]
+    return [_muon(others, recipe), _adam(rest, recipe), _adam(list(looking.values()), recipe)]
+
+
+def _muon(matrices: list[nn.Parameter], recipe: TrainRecipe) -> Muon:
+    return Muon(matrices, recipe.matrix_rate, weight_decay=recipe.weight_decay)
 
 
 def _adam(parameters: list[nn.Parameter], recipe: TrainRecipe) -> torch.optim.Optimizer:
     return torch.optim.Adam(parameters, lr=recipe.rate, betas=(0.9, 0.98), eps=1e-9, fused=True)
+
+
+def _peaks(recipe: TrainRecipe) -> list[float]:
+    """Peak rates in the order of `build_optimizers`."""
+    if recipe.optimizer == "adam":
+        return [recipe.rate]
+    extra = [] if recipe.query_key_rate is None else [recipe.query_key_rate]
+    return [recipe.matrix_rate, recipe.rate, *extra]
 
 
 def noam(step: int, d_model: int, warmup: int) -> float:
@@ -54,8 +70,7 @@ def set_rates(
         factor = wsd(step, progress, recipe.warmup, recipe.decay)
     else:
         raise RecipeError(f"[train] schedule must be noam or wsd, not {recipe.schedule}.")
-    for optimizer in optimizers:
-        peak = recipe.matrix_rate if isinstance(optimizer, Muon) else recipe.rate
+    for optimizer, peak in zip(optimizers, _peaks(recipe), strict=True):
         for group in optimizer.param_groups:
             group["lr"] = peak * factor
     return recipe.rate * factor

@@ -13,8 +13,11 @@ from model.training.recipe import RecipeError
 from model.transformer import Transformer
 
 
-def start_from(folder: Path, model: Transformer, pieces: sentencepiece.SentencePieceProcessor) -> None:
-    """Copy the weights of the model in `folder` into `model`, whose vocabulary is `pieces`.
+def start_from(
+    folder: Path, model: Transformer, pieces: sentencepiece.SentencePieceProcessor, fresh: tuple[str, ...] = ()
+) -> None:
+    """Copy the weights of the model in `folder` into `model`, whose vocabulary is `pieces`; parameters whose names begin
+    with one of `fresh` stay as they are.
 
     Rows of embeddings (V, d_model) go by piece. A piece the old vocabulary lacks gets the mean of the rows of the pieces
     that the old one spells it with, a tag of a new language the mean of the old tags. Raises RecipeError where another
@@ -32,6 +35,8 @@ def start_from(folder: Path, model: Transformer, pieces: sentencepiece.SentenceP
         rows = name in old and tensor.dim() <= 2 and len(old[name]) == len(before) and len(tensor) == len(pieces)
         if rows and tensor.shape[1:] == old[name].shape[1:]:
             old[name] = torch.stack([old[name][ids].mean(0) for ids in spelling])
+        elif fresh and name.startswith(fresh):
+            old[name] = tensor
         elif name not in old or old[name].shape != tensor.shape:
             raise RecipeError(f"[train] start: {name} has another shape in {folder.name} than in this recipe.")
     model.load_state_dict(old)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +14,9 @@ import torch
 from torch import Tensor, distributed, nn
 from tqdm import tqdm
 
+from model.attention import MultiHeadAttention
 from model.backends.torch.backend import TorchBackend
+from model.backends.torch.head_health import model_health, summary
 from model.config import PRESETS, ModelConfig
 from model.search.options import DecodingOptions
 from model.tokenizer import Tokenizer
@@ -25,6 +27,7 @@ from model.training.data.prefetch import Prefetch
 from model.training.data.shards import Shard
 from model.training.loop import checkpoint as state
 from model.training.loop.checkpoint import Progress, checkpoints
+from model.training.loop.chunked_loss import chunked_projection_loss
 from model.training.loop.evaluate import score_directions
 from model.training.loop.hardware import (
     autocast,
@@ -35,9 +38,10 @@ from model.training.loop.hardware import (
     training_device,
     training_flops,
 )
-from model.training.loop.loss import Projection, batch_loss, perplexity_loss, projection_loss
+from model.training.loop.loss import Projection, batch_loss, perplexity_loss
 from model.training.loop.manifest import has_manifest
 from model.training.loop.optimizers import build_optimizers, set_rates
+from model.training.loop.qk_clip import QKClip
 from model.training.loop.start import start_from
 from model.training.recipe import Recipe
 from model.transformer import Transformer
@@ -48,6 +52,8 @@ _LOG_STEPS = 20
 _AHEAD = 4, 48
 """Batches made ahead: on a CPU, which makes them itself, and for a GPU, which must not wait while an epoch is drawn."""
 _VALIDATION_SLOTS = 64, 512
+_HEALTH_ROWS = 50
+"""Sentences on which the health of heads is measured."""
 Stream = Iterator[tuple[int, int, Batch]]
 
 
@@ -66,20 +72,24 @@ class Trainer:
         self.config = model_config(recipe, processor)
         self.model = Transformer(self.config).to(self.device)
         if recipe.train.start is not None and not checkpoints(folder):
-            start_from(Path(recipe.train.start), self.model, processor)
+            start_from(Path(recipe.train.start), self.model, processor, recipe.train.fresh)
+        for module in self.model.modules():
+            if isinstance(module, MultiHeadAttention):
+                module.weight_dropout = recipe.train.attention_dropout
         self.optimizers = build_optimizers(self.model, recipe.train)
+        self._clip = QKClip(self.model, recipe.train.logit_bound) if recipe.train.logit_bound else None
         specials = specials_of(recipe, processor)
         tags = {language: f">>{language}<<" for language in recipe.languages}
         self._tokenizer = Tokenizer(folder / "tokenizer.model", tags=tags, eos_id=processor.eos_id())
         part = recipe.train.batch_tokens // (recipe.train.accumulate * self.ranks)
         shard = Shard.load(folder, "pairs")
-        names = json.loads((folder / NAMES).read_text(encoding="utf-8")) if recipe.data.augment.get("names") else []
+        names = json.loads((folder / NAMES).read_text(encoding="utf-8")) if needs_names(recipe) else []
         augmenter = Augmenter(processor, recipe.data.augment, names) if recipe.data.augment else None
         self.batches = Batches(shard, recipe, specials, augmenter, part, rank=self.rank, ranks=self.ranks)
         self.development = self._development(specials) if has_manifest(folder, "development") else []
         self._references = development_pairs(recipe)  # a file that is missing is named now, not at the first validation
         self.progress = state.load(folder, self.model, self.optimizers, self.device) or Progress()
-        self._projection: Projection = compile_layers(self.model) if self._gpu else projection_loss
+        self._projection: Projection = compile_layers(self.model) if self._gpu else chunked_projection_loss
         self._rate, self._stopping = 0.0, False
         self._window = _Window()
 
@@ -141,6 +151,17 @@ class Trainer:
             optimizer.step()
             optimizer.zero_grad(set_to_none=False)
         progress.step += 1
+        if self._clip is not None and progress.step % recipe.logit_steps == 0:
+            self._clip_logits(self._clip, batch)
+
+    def _clip_logits(self, clip: QKClip, batch: Batch) -> None:
+        """Rank 0 measures; all ranks go on from its weights."""
+        if self.rank == 0:
+            self._window.largest_logit = clip.clip(batch.to(self.device))
+        if self.ranks > 1:
+            for name, parameter in self.model.named_parameters():
+                if ".query." in name or ".key." in name:
+                    distributed.broadcast(parameter.data, 0)
 
     def _share(self) -> float:
         """Share of the budget used: of the steps or of the minutes, whichever is further."""
@@ -168,9 +189,15 @@ class Trainer:
                 with autocast(self.device):
                     batches = [batch.to(self.device) for batch in self.development]
                     scores["development_loss"] = perplexity_loss(self.model, batches)
+                scores["heads"] = self._head_health(batches)
             scores.update(self._translation_scores())
         self.model.train()
         self._log(scores)
+
+    def _head_health(self, batches: Sequence[Batch]) -> dict[str, object]:
+        """Figures of every head on the development batch of the widest sources: short ones leave little to look at."""
+        widest = max(batches, key=lambda batch: batch.source.shape[1])
+        return summary(model_health(self.model, widest.source[:_HEALTH_ROWS], widest.target[:_HEALTH_ROWS]))
 
     def _translation_scores(self) -> dict[str, Any]:
         """Mean BLEU and chrF over the directions, and each direction's, of greedy translations."""
@@ -237,6 +264,7 @@ class _Window:
     def __init__(self) -> None:
         self._loss: Tensor | float = 0.0
         self._tokens = self._source_tokens = 0
+        self.largest_logit: float | None = None
         self._began = time.monotonic()
 
     def add(self, loss: Tensor, batch: Batch) -> None:
@@ -249,10 +277,17 @@ class _Window:
         loss = float(self._loss) / max(1, self._tokens)  # waits for the device, so that the clock is right
         seconds = time.monotonic() - self._began
         values: dict[str, Any] = {"loss": loss, "tokens_per_second": round(self._tokens / seconds)}
+        if self.largest_logit is not None:
+            values["largest_logit"] = round(self.largest_logit, 2)
         if peak is not None:
             flops = training_flops(config, self._source_tokens, self._tokens)
             values["share_of_peak"] = round(flops / seconds / peak, 4)
         return values
+
+
+def needs_names(recipe: Recipe) -> bool:
+    """Whether an augmentation of the recipe must tell names from other words."""
+    return any(recipe.data.augment.get(kind) for kind in ("names", "placeholders"))
 
 
 def development_pairs(recipe: Recipe) -> dict[tuple[str, str], list[tuple[str, str]]]:

@@ -7,6 +7,7 @@ import torch
 
 from model.config import ModelConfig, base
 from model.training.data.batches import Batch
+from model.training.loop import muon
 from model.training.loop.hardware import compile_layers, peak_flops, plain, training_flops
 from model.training.loop.loss import batch_loss
 from model.training.loop.muon import Muon
@@ -25,7 +26,8 @@ def _batch(rows: int, width: int, seed: int = 1) -> Batch:
     return Batch(source, target, torch.arange(rows * width), labels, rows * width, rows * (width - 2))
 
 
-def test_muon_is_torchs_muon() -> None:
+def test_muon_is_torchs_muon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(muon, "multiplies_bfloat16", lambda device: True)
     torch.manual_seed(1)
     shapes = [(8, 8), (24, 8), (8, 8), (8, 24)]
     ours, theirs = ([torch.nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
@@ -40,6 +42,13 @@ def test_muon_is_torchs_muon() -> None:
         for mine, other in zip(ours, theirs, strict=True):
             torch.testing.assert_close(mine, other, msg=f"step {step}")
     left.load_state_dict(right.state_dict())
+
+
+@pytest.mark.parametrize("shape", [(3, 16, 16), (2, 48, 16), (2, 16, 48)])
+def test_updates_are_all_but_orthogonal_in_float32(shape: tuple[int, ...]) -> None:
+    torch.manual_seed(3)
+    values = torch.linalg.svdvals(muon.orthogonalise(torch.randn(shape)).float())
+    assert 0.3 < float(values.min()) < float(values.max()) < 1.3
 
 
 def test_muon_refuses_vectors() -> None:

@@ -53,6 +53,18 @@ def test_same_vocabulary_takes_everything_over(
         assert torch.equal(tensor, old.state_dict()[name]), name
 
 
+def test_fresh_parameters_are_not_taken_over(
+    finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor],
+) -> None:
+    folder, old, pieces = finished
+    new = Transformer(PRESETS["small"](len(pieces), **_SHAPE))
+    drawn = {name: tensor.clone() for name, tensor in new.state_dict().items()}
+    start_from(folder, new, pieces, ("encoder.0.self_attention.",))
+    for name, tensor in new.state_dict().items():
+        fresh = name.startswith("encoder.0.self_attention.")
+        assert torch.equal(tensor, (drawn if fresh else old.state_dict())[name]), name
+
+
 def test_another_vocabulary_goes_by_piece(
     tmp_path: Path, finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]
 ) -> None:

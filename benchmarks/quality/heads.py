@@ -1,0 +1,96 @@
+"""Head health of a model folder: entropy of every head, and its weight on other words than its own, the first and the last.
+
+    python -m benchmarks.heads weights/NAME --data DATA/dev --set flores-dev --limit 50
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import torch
+
+from benchmarks.common import report
+from benchmarks.common.development_sets import DevelopmentSet, choose, read_sets
+from model.backends.torch.head_health import HeadHealth, ModelHealth, model_health, reading_share, summary
+from model.checkpoint import load_model
+from model.model_folder import ModelFolder, read_folder
+
+_ROWS = 25
+"""Sentences that are measured together."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    options = _parser().parse_args(arguments)
+    try:
+        served = read_folder(options.folder)
+        pairs = ["-".join(pair) for pair in served.pairs]
+        sets = choose(read_sets(options.data, [options.set], options.limit), options.directions or pairs)
+        health = measure(served, sets)
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return 2
+    for kind, layers in health.kinds().items():
+        print(f"{kind}: {100 * reading_share(layers):.0f}% of the heads read")
+        heads = [f"head {head}" for head in range(len(layers[0]))]
+        rows = [[str(number), *map(_cell, layer)] for number, layer in enumerate(layers)]
+        print(report.table(("layer", *heads), rows))
+    print("Cells: entropy in bits; weight on itself / first / last in %; * where less than half is on other words.")
+    if options.json:
+        report.write(options.json, {"benchmark": "heads", "model": served.name, "heads": summary(health)})
+    return 0
+
+
+def measure(served: ModelFolder, sets: Sequence[DevelopmentSet]) -> ModelHealth:
+    """Health on the pairs of `sets`, references forced; the mean over batches of like size."""
+    model, tokenizer, config = load_model(served).eval(), served.load_tokenizer(), served.model
+    found: list[ModelHealth] = []
+    for item in sets:
+        sources = [tokenizer.encode_ids(text, item.target) for text in item.sources]
+        targets = [(config.decoder_start_id, *tokenizer.encode_target(text)) for text in item.references]
+        order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+        for at in range(0, len(order), _ROWS):
+            rows = order[at : at + _ROWS]
+            batch = ([sources[i][: config.max_length] for i in rows], [targets[i][: config.max_length] for i in rows])
+            found.append(model_health(model, *(_padded(side, config.pad_id) for side in batch)))
+    return ModelHealth(*(_mean([list(health.kinds().values())[kind] for health in found]) for kind in range(3)))
+
+
+def _padded(rows: Sequence[Sequence[int]], pad: int) -> torch.Tensor:
+    """Ids of several lengths as (B, longest)."""
+    width = max(map(len, rows))
+    return torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
+
+
+def _mean(parts: Sequence[list[list[HeadHealth]]]) -> list[list[HeadHealth]]:
+    def mean(layer: int, head: int, field: str) -> float:
+        return sum(float(getattr(part[layer][head], field)) for part in parts) / len(parts)
+
+    fields = ("entropy", "own", "first", "last")
+    return [
+        [HeadHealth(*(mean(layer, head, field) for field in fields)) for head in range(len(heads))]
+        for layer, heads in enumerate(parts[0])
+    ]
+
+
+def _cell(head: HeadHealth) -> str:
+    places = "/".join(f"{100 * share:.0f}" for share in (head.own, head.first, head.last))
+    return f"{head.entropy:.1f} {places}{'' if head.reading else ' *'}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.heads", description=(__doc__ or "").split("\n")[0])
+    parser.add_argument("folder", type=Path, metavar="FOLDER", help="a model folder")
+    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
+    parser.add_argument("--set", default="flores-dev", help="name of the set (flores-dev)")
+    parser.add_argument("--directions", nargs="+", default=[], help="en-de de-en ... (default: all that are served)")
+    parser.add_argument("--limit", type=int, default=50, help="the first N pairs (50)")
+    parser.add_argument("--json", type=Path, help="also write the figures here")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,69 @@
+"""Batches of rewritten pairs: what does not fit the width that was foreseen is never written."""
+
+from __future__ import annotations
+
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from model.training.data.augment import Augmenter
+from model.training.data.batches import Batches, Specials
+from model.training.data.shards import Shard
+from model.training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe
+
+_SPECIALS = Specials(0, 2, 3, {"en": 4, "de": 5})
+_TOKENS = 840
+
+
+@pytest.fixture(scope="module")
+def processor(tmp_path_factory: pytest.TempPathFactory) -> sentencepiece.SentencePieceProcessor:
+    prefix = tmp_path_factory.mktemp("vocabulary") / "tokenizer"
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(["a b c d e f"] * 9), model_prefix=str(prefix), vocab_size=300, hard_vocab_limit=False,
+        byte_fallback=True, pad_id=0, unk_id=1, bos_id=2, eos_id=3, control_symbols=[">>en<<", ">>de<<"], minloglevel=2,
+    )  # fmt: skip
+    return sentencepiece.SentencePieceProcessor(model_file=str(Path(f"{prefix}.model")))
+
+
+def _recipe(augment: dict[str, float], align: int) -> Recipe:
+    return Recipe(
+        name="made", languages=("en", "de"), preset="small", model={}, data=DataRecipe(max_tokens=38, augment=augment),
+        vocabulary=VocabularyRecipe(), train=TrainRecipe(batch_tokens=_TOKENS, align=align),
+    )  # fmt: skip
+
+
+def _shard(lengths: list[tuple[int, int]]) -> Shard:
+    """Pairs of so many ids; ids tell the side: below 100 English, from 100 on the other."""
+    pick = np.random.default_rng(1)
+    sides = [np.concatenate([pick.integers(low, low + 90, pair[i]) for pair in lengths]) for i, low in ((0, 10), (1, 100))]
+    starts = [np.concatenate([[0], np.cumsum([pair[i] for pair in lengths])]) for i in (0, 1)]
+    english, other = (side.astype(np.uint16) for side in sides)
+    return Shard(english, other, *starts, np.zeros(len(lengths), np.uint8), ("made:de",))
+
+
+@pytest.mark.parametrize("align", [0, 1])
+def test_copied_pairs_of_a_longer_source_stay_inside_their_row(
+    processor: sentencepiece.SentencePieceProcessor, align: int
+) -> None:
+    shard = _shard([(35, 4), (4, 35), (20, 9)] * 200)
+    batches = Batches(shard, _recipe({"copy": 1.0}, align), _SPECIALS, Augmenter(processor, {"copy": 1.0}), _TOKENS)
+    for _, _, batch in islice(batches.stream(), 40):
+        for source, target in zip(batch.source.tolist(), batch.target.tolist(), strict=True):
+            copied = [i for i in source[1:] if i]
+            read = [i for i in target[1:] if i]
+            assert copied[-1] == _SPECIALS.end
+            assert copied[: len(read)] == [*read, _SPECIALS.end][: len(read)]
+            assert len(copied) - len(read) in (0, 1)  # the decoder never reads the end
+
+
+def test_unchanged_pairs_are_whole_beside_copied_ones(processor: sentencepiece.SentencePieceProcessor) -> None:
+    shard = _shard([(12, 10)] * 500)
+    batches = Batches(shard, _recipe({"copy": 0.5}, 1), _SPECIALS, Augmenter(processor, {"copy": 0.5}), _TOKENS)
+    pairs = {tuple(side[at[i] : at[i + 1]].tolist()) for side, at in (
+        (shard.english, shard.english_at), (shard.other, shard.other_at)) for i in range(500)}
+    for _, _, batch in islice(batches.stream(), 8):
+        for row in batch.source.tolist():
+            assert tuple(row[1 : row.index(_SPECIALS.end)]) in pairs

@@ -1,0 +1,129 @@
+"""Masked spans stand on both sides in the same places, and symbols survive the vocabulary."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+import sentencepiece
+
+from model.symbols import PLACEHOLDERS, SYMBOLS
+from model.tokenizer import Tokenizer
+from model.training.data.augment import Augmenter
+from model.training.data.placeholders import mask_shared_spans
+from model.training.data.vocabulary import extend_vocabulary, has_symbols
+from model.training.recipe import RecipeError
+
+_TEXT = ["the cat sees 3 dogs in 1999", "die Katze sieht 3 Hunde", "see https://a.example or {x}", "Anna and Peter met Anna"]
+_TAGS = [">>en<<", ">>de<<"]
+
+
+@pytest.fixture(scope="module")
+def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """A vocabulary without symbols, and the same with them."""
+    folder = tmp_path_factory.mktemp("vocabulary")
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(_TEXT * 5), model_prefix=str(folder / "old"), vocab_size=340, hard_vocab_limit=False,
+        byte_fallback=True, pad_id=0, unk_id=1, bos_id=2, eos_id=3, control_symbols=_TAGS, minloglevel=2,
+    )  # fmt: skip
+    extend_vocabulary(folder / "old.model", folder / "new.model", SYMBOLS)
+    return folder / "old.model", folder / "new.model"
+
+
+def _processor(path: Path) -> sentencepiece.SentencePieceProcessor:
+    return sentencepiece.SentencePieceProcessor(model_file=str(path))
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "masked"),
+    [
+        ("In 1999 they met Anna.", "Sie trafen Anna im Jahr 1999.", {"1999", "Anna"}),
+        ("See https://a.example/x?y=1 or write to a.b@c.example.", "Siehe https://a.example/x?y=1 oder a.b@c.example.",
+         {"https://a.example/x?y=1", "a.b@c.example"}),
+        ("Hello {name}, %s is new.", "Hallo {name}, %s ist neu.", {"{name}", "%s"}),
+        ("It costs 3.50 there, not 3.", "Es kostet dort 3,50, nicht 3.", set()),
+        ("They live in New York.", "Sie leben in New York.", {"New York"}),
+        ("In spring we go to Paris.", "In Paris ist Frühling.", {"Paris"}),
+        ("The 2nd of 2 parts.", "Der zweite von 2 Teilen.", set()),
+        ("Nothing is shared.", "Nichts ist gleich.", set()),
+    ],
+)  # fmt: skip
+def test_shared_spans_are_masked_alike(left: str, right: str, masked: set[str]) -> None:
+    seen: set[str] = set()
+    for seed in range(40):
+        ours, theirs = mask_shared_spans(left, right, np.random.default_rng(seed))
+        symbols = re.findall(r"<ph\d>", ours)
+        assert sorted(symbols) == sorted(re.findall(r"<ph\d>", theirs))
+        assert len(symbols) == len(set(symbols))
+        for before, after in ((left, ours), (right, theirs)):
+            pattern = re.escape(after)
+            for symbol in set(symbols):
+                pattern = pattern.replace(re.escape(symbol), "(.+)")
+            found = re.fullmatch(pattern, before)
+            assert found is not None
+            seen |= set(found.groups())
+    assert seen == masked
+
+
+def test_a_span_that_occurs_twice_has_one_number() -> None:
+    for seed in range(20):
+        ours, theirs = mask_shared_spans("And Anna saw Anna.", "Und Anna sah Anna.", np.random.default_rng(seed))
+        assert ours == theirs.replace("Und", "And").replace("sah", "saw")
+        assert len(set(re.findall(r"<ph\d>", ours))) <= 1
+
+
+def test_all_numbers_are_drawn() -> None:
+    found = {mask_shared_spans("a 7", "b 7", np.random.default_rng(seed))[0][2:] for seed in range(200)}
+    assert found == {*PLACEHOLDERS, "7"}
+
+
+def test_a_first_word_counts_only_where_it_is_a_known_name() -> None:
+    random = np.random.default_rng(1)
+    assert all(mask_shared_spans("Warm it is.", "Warm ist es.", random)[0] == "Warm it is." for _ in range(20))
+    assert any(mask_shared_spans("Anna is.", "Anna ist.", random, {"Anna"})[0] != "Anna is." for _ in range(20))
+
+
+def test_symbols_are_whole_pieces_and_all_others_keep_their_ids(vocabularies: tuple[Path, Path]) -> None:
+    old, new = map(_processor, vocabularies)
+    assert [new.id_to_piece(i) for i in range(len(old))] == [old.id_to_piece(i) for i in range(len(old))]
+    assert [new.id_to_piece(i) for i in range(len(old), len(new))] == list(SYMBOLS)
+    assert has_symbols(new, SYMBOLS)
+    assert not has_symbols(old, SYMBOLS)
+    for text in _TEXT:
+        assert new.encode(text) == old.encode(text)
+    masked = "the <ph1> sees <ph9>, <g>cat</g>."
+    assert new.decode(new.encode(masked)) == masked
+    assert old.decode(old.encode(masked)) == masked  # spelled out
+
+
+def test_the_tokenizer_carries_symbols_through(vocabularies: tuple[Path, Path]) -> None:
+    tokenizer = Tokenizer(vocabularies[1], tags={"de": ">>de<<"})
+    text = "the <ph2> sees <ph1>."
+    encoded = tokenizer.encode(text, "de")
+    for symbol in ("<ph1>", "<ph2>"):
+        start, end = encoded.offsets[encoded.pieces.index(symbol)]
+        assert text[start:end] == symbol
+    assert tokenizer.decode(tokenizer.encode_target(text)) == text
+
+
+def test_extending_again_changes_nothing(vocabularies: tuple[Path, Path], tmp_path: Path) -> None:
+    extend_vocabulary(vocabularies[1], tmp_path / "again.model", SYMBOLS)
+    assert len(_processor(tmp_path / "again.model")) == len(_processor(vocabularies[1]))
+
+
+def test_a_start_that_is_no_vocabulary_is_named(tmp_path: Path) -> None:
+    (tmp_path / "text.model").write_text("no model", encoding="utf-8")
+    for name in ("text.model", "gone.model"):
+        with pytest.raises(RecipeError, match=name):
+            extend_vocabulary(tmp_path / name, tmp_path / "new.model", SYMBOLS)
+
+
+@pytest.mark.parametrize("kind", ["placeholders", "formality"])
+def test_augmentation_needs_its_symbols(vocabularies: tuple[Path, Path], kind: str) -> None:
+    old, new = map(_processor, vocabularies)
+    Augmenter(new, {kind: 0.5})
+    Augmenter(old, {kind: 0.0})
+    with pytest.raises(ValueError, match=kind):
+        Augmenter(old, {kind: 0.5})

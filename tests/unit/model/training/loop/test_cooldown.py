@@ -1,0 +1,69 @@
+"""A cool-down goes on from the trunk in a folder of its own, and its rate falls to zero; the trunk is not touched."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+import pytest
+import torch
+from torch import nn
+
+from model.training.loop import checkpoint as state
+from model.training.loop.cooldown import branch
+from model.training.loop.optimizers import set_rates
+from model.training.recipe import DataRecipe, Recipe, RecipeError, TrainRecipe, VocabularyRecipe
+
+_RECIPE = Recipe(
+    name="made", languages=("en", "de"), preset="small", model={}, data=DataRecipe(), vocabulary=VocabularyRecipe(),
+    train=TrainRecipe(schedule="wsd", rate=0.001, warmup=10, decay=0.0, checkpoint_minutes=10),
+)  # fmt: skip
+
+
+def _trunk(folder: Path, seconds: float = 3600.0) -> Path:
+    folder.mkdir()
+    model = nn.Linear(2, 2)
+    progress = state.Progress(step=500, tokens=7, seconds=seconds)
+    state.save(folder, model, [torch.optim.Adam(model.parameters())], progress, 3)
+    for name in ("tokenizer.model", "pairs-000.npz", "pairs.json", "log.jsonl"):
+        (folder / name).write_text("{}\n", encoding="utf-8")
+    return folder
+
+
+def test_the_rate_falls_to_zero_from_where_the_trunk_is(tmp_path: Path) -> None:
+    trunk = _trunk(tmp_path / "trunk")
+    before = sorted((file.name, file.read_bytes()) for file in trunk.iterdir())
+    recipe = branch(_RECIPE, trunk, tmp_path / "cooled", 20)
+    assert recipe.train.minutes == pytest.approx(80)
+    optimizers = [torch.optim.Adam([nn.Parameter(torch.zeros(1))])]
+    rates = [
+        set_rates(optimizers, recipe.train, 512, 501, minutes / recipe.train.minutes) for minutes in (30, 60, 65, 70, 79, 80)
+    ]
+    assert rates[:2] == pytest.approx([0.001, 0.001])
+    assert rates[1:] == sorted(rates[1:], reverse=True)
+    assert len(set(rates)) == len(rates) - 1
+    assert rates[-1] == pytest.approx(0.0, abs=1e-9)
+    assert sorted((file.name, file.read_bytes()) for file in trunk.iterdir()) == before
+    assert {file.name for file in (tmp_path / "cooled").iterdir()} == {name for name, _ in before} | {"branch.json"}
+    assert state.read_progress(tmp_path / "cooled").step == 500
+
+
+def test_a_branch_that_was_stopped_goes_on_as_it_began(tmp_path: Path) -> None:
+    trunk = _trunk(tmp_path / "trunk")
+    first = branch(_RECIPE, trunk, tmp_path / "cooled", 20)
+    (tmp_path / "cooled" / "log.jsonl").write_text(json.dumps({"step": 501}) + "\n", encoding="utf-8")
+    _later = _trunk(tmp_path / "later", 9000.0)
+    assert branch(_RECIPE, _later, tmp_path / "cooled", 20) == first
+    assert "501" in (tmp_path / "cooled" / "log.jsonl").read_text(encoding="utf-8")
+
+
+def test_only_the_schedule_differs(tmp_path: Path) -> None:
+    recipe = branch(_RECIPE, _trunk(tmp_path / "trunk"), tmp_path / "cooled", 20)
+    assert dataclasses.replace(recipe, train=_RECIPE.train) == _RECIPE
+    assert recipe.train.checkpoint_minutes == pytest.approx(2)
+
+
+def test_a_trunk_without_a_checkpoint_is_named(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match="nothing"):
+        branch(_RECIPE, tmp_path / "nothing", tmp_path / "cooled", 20)
