@@ -101,7 +101,9 @@ class _Sevens:
     def grown(self, kinds: np.ndarray, sources: np.ndarray, targets: np.ndarray, longest: int) -> tuple[np.ndarray, ...]:
         return tuple(np.where(kinds > 0, np.maximum(lengths, 20), lengths) for lengths in (sources, targets))
 
-    def rewrite(self, number: int, source: np.ndarray, target: np.ndarray, random: object) -> tuple[np.ndarray, np.ndarray]:
+    def rewrite(
+        self, number: int, source: np.ndarray, target: np.ndarray, random: object, language: str
+    ) -> tuple[np.ndarray, np.ndarray]:
         return np.full(self._length, 7), np.full(self._length, 7)
 
 
