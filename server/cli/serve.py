@@ -58,7 +58,7 @@ class Server(uvicorn.Server):
 async def reload(services: Services) -> None:
     """Reloads the models and logs what changed, or why nothing did."""
     try:
-        log.info("models reloaded", extra=dict(await services.reload()))
+        log.info("models reloaded", extra=dict(await services.models.reload()))
     except SettingsError as error:
         log.error("models not reloaded: %s", error)
 

@@ -90,8 +90,8 @@ async def translate(
     await services.start()
     try:
         await services.loaded()
-        if services.model_errors and not services.engine.status().models:
-            raise Unavailable(" ".join(services.model_errors.values()))
+        if services.models.errors and not services.engine.status().models:
+            raise Unavailable(" ".join(services.models.errors.values()))
         await pump(services.translator, lines, write, request)
     finally:
         await services.stop()

@@ -26,6 +26,6 @@ async def reload(request: Request) -> Response:
     if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
         raise Forbidden("This needs the server's admin key.")
     try:
-        return json_response(await services.reload())
+        return json_response(await services.models.reload())
     except SettingsError as error:
         raise InvalidRequest(str(error)) from None

@@ -37,7 +37,7 @@ async def ready(request: Request) -> Response:
         "restarts": status.restarts,
         "workers": [dataclasses.asdict(worker) for worker in status.workers],
         "models": sorted(key.partition("@")[0] for key in status.models),
-        "errors": {key.partition("@")[0]: error for key, error in status.errors.items()} | services.model_errors,
+        "errors": {key.partition("@")[0]: error for key, error in status.errors.items()} | services.models.errors,
     }
     return json_response(body, 200 if readiness.ready else 503, {} if readiness.ready else {"Retry-After": "1"})
 

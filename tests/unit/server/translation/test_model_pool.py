@@ -7,12 +7,12 @@ import dataclasses
 
 import pytest
 
-from server import services as services_module
 from server.config import Settings
 from server.engine.client.model_pool import ModelPool
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import Unavailable, UnsupportedLanguage
 from server.services import Services
+from server.translation import served_models
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import TranslationRequest
 from tests.support.fake_engine import FakeEngine, fake_model
@@ -87,7 +87,7 @@ def test_models_change_while_requests_run(monkeypatch):
     async def scenario() -> None:
         engine = FakeEngine(delay=0.01)
         services = Services(Settings(), engine, ModelCatalog(folder))
-        monkeypatch.setattr(services_module, "find_models", lambda weights: (list(folder), {}))
+        monkeypatch.setattr(served_models, "find_models", lambda weights: (list(folder), {}))
         await services.start()
         await services.loaded()
         done = 0
@@ -104,10 +104,10 @@ def test_models_change_while_requests_run(monkeypatch):
         clients = [asyncio.create_task(ask()) for _ in range(8)]
         await asyncio.sleep(0.05)
         folder[:] = [sized("one", 1, version="2"), fake_model("new", [("en", "it")])]
-        changed = await services.reload()
+        changed = await services.models.reload()
         assert changed == {"added": ["new"], "replaced": ["one"], "removed": ["gone"], "failed": []}
         assert set(engine.loaded) == {"one@2", "new@"}
-        assert await services.reload() == {"added": [], "replaced": [], "removed": [], "failed": []}
+        assert await services.models.reload() == {"added": [], "replaced": [], "removed": [], "failed": []}
         await asyncio.sleep(0.05)
         stop.set()
         await asyncio.gather(*clients)
@@ -129,18 +129,18 @@ def test_a_replacement_that_cannot_be_loaded_changes_nothing(monkeypatch):
             return ModelLoaded(model, 0, 0, 0.0, "The file is torn.")
 
         engine.load = fails
-        monkeypatch.setattr(services_module, "find_models", lambda weights: ([sized("one", 1, version="2")], {}))
-        changed = await services.reload()
+        monkeypatch.setattr(served_models, "find_models", lambda weights: ([sized("one", 1, version="2")], {}))
+        changed = await services.models.reload()
         assert changed == {"added": [], "replaced": [], "removed": [], "failed": ["one"]}
         assert services.translator.catalog.model("one@1") is not None
-        assert services.model_errors == {"one": "The file is torn."}
+        assert services.models.errors == {"one": "The file is torn."}
         await services.stop()
 
     asyncio.run(scenario())
 
 
 def test_reloading_asks_for_the_admin_key(serve, monkeypatch):
-    monkeypatch.setattr(services_module, "find_models", lambda weights: ([fake_model()], {}))
+    monkeypatch.setattr(served_models, "find_models", lambda weights: ([fake_model()], {}))
     assert serve().post("/admin/reload").status_code == 403
     client = serve(admin_key="s3cret")
     assert client.post("/admin/reload", headers={"Authorization": "Bearer wrong"}).status_code == 403
