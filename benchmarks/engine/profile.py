@@ -35,8 +35,8 @@ _KINDS = (
     ("attention", r"attend|write_position|softmax"),
     ("quantising rows, activation", r"quantize|relu|swish|gelu"),
     ("norms, residuals, embeddings", r"norm|add\b|embed|Linear::row"),
-    ("top-k selection", r"Choice|choose|top"),
-    ("waiting for the other thread", r"Team|futex|pause|pthread_cond"),
+    ("top-k selection", r"TopK|select_candidates|score_tokens|top"),
+    ("waiting for the other thread", r"ThreadPool|futex|pause|pthread_cond"),
     ("other functions of the CPU backend", r"attentive::"),
 )
 """Functions of the CPU backend by purpose. All others belong to Python, numpy or the kernel."""

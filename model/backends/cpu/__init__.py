@@ -1,4 +1,4 @@
-"""The CPU engine: the Transformer in C++ with AVX-512 or AVX2 (int8 and float32), compiled on first use and never required.
+"""The CPU backend: the Transformer in C++ with AVX-512 or AVX2, int8 and float32. Optional; compiled on first use.
 
-docs/native-engine.md says how it works and where its time goes.
+docs/cpu-engine.md describes how it works and what takes its time.
 """

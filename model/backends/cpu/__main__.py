@@ -1,5 +1,7 @@
-"""`python -m model.backends.cpu build [FOLDER]` compiles the engine ahead of time, beside its sources unless told otherwise, for
-every instruction set, so that the result runs on other processors too."""
+"""Compiles the CPU backend ahead of time: `python -m model.backends.cpu build [FOLDER]`.
+
+The libraries go into FOLDER, by default the folder of the sources, one for each instruction set.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m model.backends.cpu", description=__doc__)
     parser.add_argument("command", choices=["build"])
-    parser.add_argument("folder", nargs="?", type=Path, default=SOURCES, help="where to put the libraries")
-    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set; auto compiles for all")
+    parser.add_argument("folder", nargs="?", type=Path, default=SOURCES, help="folder for the libraries")
+    parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set; auto compiles all")
     arguments = parser.parse_args()
     try:
         for library in build_ahead(arguments.folder, arguments.isa):

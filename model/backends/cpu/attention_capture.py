@@ -1,4 +1,4 @@
-"""What the engine writes down for somebody who looks inside: arrays of ours that it fills (csrc/attention_capture.h)."""
+"""Arrays that the C++ code fills with attention weights and head vectors (csrc/attention_capture.h)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from model.backends.cpu.bindings import Float32, address
 from model.config import ModelConfig
 
 _KINDS = {"encoder": 0, "decoder": 1, "cross": 2}
-_NOTHING = -1
+_NO_HEAD = -1
 
 
 class _Struct(ctypes.Structure):
@@ -22,9 +22,12 @@ class _Struct(ctypes.Structure):
     )
 
 
-class Watch:
-    """Attention of a sentence with `source` tokens and a target with `queries` of them, and the vectors of one head if
-    asked: encoder (L, H, S, S), decoder (L, H, T, T), cross (L, H, T, S). Raises ValueError for an unknown head."""
+class AttentionCapture:
+    """Attention weights for S = `source` source tokens and T = `queries` decoder inputs.
+
+    `encoder` (L, H, S, S), `decoder` (L, H, T, T), `cross` (L, H, T, S); `vectors` of the head `vectors_of`, else None.
+    Raises ValueError for an unknown head.
+    """
 
     def __init__(self, config: ModelConfig, source: int, queries: int, vectors_of: Head | None = None) -> None:
         self.shape = (config.encoder_layers, config.decoder_layers, config.heads, config.head_dim)
@@ -32,7 +35,7 @@ class Watch:
         self.decoder = _zeros(config.decoder_layers, config.heads, queries, queries)
         self.cross = _zeros(config.decoder_layers, config.heads, queries, source)
         self.vectors: HeadVectors | None = None
-        kind, layer, head = _NOTHING, 0, 0
+        kind, layer, head = _NO_HEAD, 0, 0
         if vectors_of is not None:
             check_head(config, vectors_of)
             kind, layer, head = _KINDS[vectors_of[0]], *vectors_of[1:]
@@ -46,7 +49,7 @@ class Watch:
 
     @property
     def address(self) -> int:
-        """Where the engine finds it; the caller keeps this object alive."""
+        """Address of the C struct. The caller keeps this object alive."""
         return ctypes.addressof(self._struct)
 
 

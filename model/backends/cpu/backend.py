@@ -9,7 +9,7 @@ import numpy as np
 
 from model.analysis.pair_alignment import WordedSentence, WordReading, check_words
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadMask, check_pair
-from model.backends.cpu.attention_capture import Watch
+from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.engine import CpuEngine, Precision
 from model.backends.cpu.isa import CpuBackendUnavailable
 from model.backends.cpu.tensors import SafetensorFiles, position_table, weight_files
@@ -60,7 +60,7 @@ class CpuBackend:
     def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
         """`steps` greedy steps of each row without coming back in between: ids and scores (B, 1) of each. What follows a
         row's end of sentence means nothing."""
-        ids, scores = self.engine.burst(slots, tokens, steps)
+        ids, scores = self.engine.multi_step(slots, tokens, steps)
         wide = ids.astype(np.int64)
         return [StepOutput(wide[i, :, None], scores[i, :, None]) for i in range(steps)]
 
@@ -79,12 +79,12 @@ class CpuBackend:
         what the model cannot read and for a head it does not have."""
         config = self.engine.config
         check_pair(config, source, target)
-        watch = Watch(config, len(source), len(target) + 1, vectors_of)
+        capture = AttentionCapture(config, len(source), len(target) + 1, vectors_of)
         inputs, written = [config.decoder_start_id, *target], [*target, config.eos_id]
         candidates = min(CANDIDATES, config.vocab_size)
-        ids, scores, forced = self.engine.look(source, inputs, candidates, written, watch, masked_heads)
+        ids, scores, forced = self.engine.forced_decode(source, inputs, candidates, written, capture, masked_heads)
         return AttentionMaps(
-            watch.cross, watch.encoder, watch.decoder, forced, ids.astype(np.int64), scores, watch.vectors
+            capture.cross, capture.encoder, capture.decoder, forced, ids.astype(np.int64), scores, capture.vectors
         )
 
     def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:

@@ -1,4 +1,4 @@
-"""ctypes signatures of the engine's C interface (model/backends/cpu/csrc/api.cpp). Calls release the interpreter lock."""
+"""Declares the ctypes signatures of the C interface (csrc/api.cpp). Calls release the interpreter lock."""
 
 from __future__ import annotations
 
@@ -14,20 +14,20 @@ Int32 = NDArray[np.int32]
 Float32 = NDArray[np.float32]
 UInt8 = NDArray[np.uint8]
 
-_INT32 = _FLOAT32 = c_void_p  # addresses from `address`: typed ctypes pointers cost ten microseconds each
+_INT32 = _FLOAT32 = c_void_p  # addresses from `address`: a typed ctypes pointer costs ten microseconds
 _SIGNATURES = {
     "attentive_linear": (c_int, [c_void_p, c_char_p, _FLOAT32, _FLOAT32, c_int, c_int]),
     "attentive_vector": (c_int, [c_void_p, c_char_p, _FLOAT32, c_int]),
     "attentive_resolve": (c_int, [c_void_p]),
     "attentive_prefill": (c_int, [c_void_p, c_int, _INT32, _INT32, _INT32, c_void_p]),
     "attentive_step": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p]),
-    "attentive_look": (
+    "attentive_forced_decode": (
         c_int, [c_void_p, _INT32, _INT32, c_void_p, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p],
     ),
     "attentive_read_words": (
         c_int, [c_void_p, _INT32, c_int, _INT32, c_int, c_int, _INT32, c_int, _FLOAT32, _FLOAT32],
     ),
-    "attentive_burst": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, c_int, _INT32, _FLOAT32]),
+    "attentive_multi_step": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, c_int, _INT32, _FLOAT32]),
     "attentive_reorder": (c_int, [c_void_p, c_int, _INT32, _INT32]),
     "attentive_free": (c_int, [c_void_p, c_int, _INT32]),
     "attentive_create": (c_void_p, [_INT32, _FLOAT32]),
@@ -41,12 +41,12 @@ _SIGNATURES = {
 
 
 class CpuBackendError(RuntimeError):
-    """The engine refused a call or ran out of memory; nothing was changed in the slots' history."""
+    """The C++ code rejected a call or ran out of memory. The slots are unchanged."""
 
 
 @cache
 def load(path: Path) -> CDLL:
-    """The library at `path` with its signatures set; loaded once per process."""
+    """Returns the library at `path` with its signatures declared. Loads it once per process."""
     library = ctypes.CDLL(str(path))
     for name, (result, arguments) in _SIGNATURES.items():
         function = getattr(library, name)
@@ -55,5 +55,5 @@ def load(path: Path) -> CDLL:
 
 
 def address(array: Int32 | Float32 | UInt8 | None) -> int | None:
-    """Where a contiguous array lies, which the caller keeps alive; None is the null pointer."""
+    """Returns the address of a contiguous array, which the caller keeps alive; None for a null pointer."""
     return None if array is None else array.ctypes.data

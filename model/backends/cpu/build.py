@@ -61,7 +61,7 @@ def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
             return _find(folder, instructions) or _compile(folder or default_folder(), instructions)
         except CpuBackendUnavailable as unavailable:
             refusal = refusal or unavailable
-    raise refusal or CpuBackendUnavailable("The native engine has no instruction set for this processor.")
+    raise refusal or CpuBackendUnavailable("The CPU backend has no instruction set for this processor.")
 
 
 def build_ahead(folder: Path, isa: Isa = "auto") -> list[Path]:
@@ -92,7 +92,7 @@ def _find(folder: Path | None, instructions: InstructionSet) -> Path | None:
 def _compile(target: Path, instructions: InstructionSet) -> Path:
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
-        raise CpuBackendUnavailable("The native engine needs a C++ compiler (g++) or a library that was built ahead of time.")
+        raise CpuBackendUnavailable("The CPU backend needs a C++ compiler (g++) or a library that was built ahead of time.")
     try:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target) as scratch:
@@ -101,7 +101,7 @@ def _compile(target: Path, instructions: InstructionSet) -> Path:
             path = target / library_name(instructions)
             library.replace(path)  # atomic: another process sees the whole library or none
     except OSError as error:
-        raise CpuBackendUnavailable(f"The native engine could not be written to {target}: {error.strerror}.") from None
+        raise CpuBackendUnavailable(f"The CPU backend could not be written to {target}: {error.strerror}.") from None
     return path
 
 
@@ -113,7 +113,7 @@ def _run(compiler: str, instructions: InstructionSet, library: Path) -> None:
     try:
         done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
     except subprocess.TimeoutExpired:
-        raise CpuBackendUnavailable(f"Compiling the native engine took longer than {TIMEOUT_SECONDS} seconds.") from None
+        raise CpuBackendUnavailable(f"Compiling the CPU backend took longer than {TIMEOUT_SECONDS} seconds.") from None
     if done.returncode:
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
-        raise CpuBackendUnavailable(f"The native engine did not compile: {first.strip()[:200]}")
+        raise CpuBackendUnavailable(f"The CPU backend did not compile: {first.strip()[:200]}")

@@ -1,4 +1,4 @@
-"""The compiled engine behind checked Python calls: everything is validated here before a pointer is passed."""
+"""Checked calls of the compiled C++ code: arguments are validated here before a pointer is passed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 
 from model.analysis.types import HeadMask, check_head
 from model.backends.cpu import bindings as library
-from model.backends.cpu.attention_capture import Watch
+from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.bindings import CpuBackendError, Float32, Int32, UInt8, address
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.cpu.weights import Tensors, linears, unsupported, vectors
@@ -24,9 +24,11 @@ _PRECISIONS = {"float32": 0, "int8": 1}
 _ACTIVATIONS = {"relu": 0, "swish": 1, "gelu": 2}
 
 
-class Choices(NamedTuple):
-    """Best next tokens of each row: ids and log-probabilities (rows, candidates), best first, ties by lower id; and the
-    log-probabilities (rows) of the tokens that were asked for, 0 where none was."""
+class Candidates(NamedTuple):
+    """Best next tokens of each row: `ids` and log-probabilities `scores` (rows, candidates), best first, ties by lower id.
+
+    `forced` (rows) has the log-probabilities of the forced tokens, 0 in rows without one.
+    """
 
     ids: Int32
     scores: Float32
@@ -34,15 +36,15 @@ class Choices(NamedTuple):
 
     @property
     def addresses(self) -> tuple[int | None, ...]:
-        """Where the three arrays lie."""
+        """Addresses of the three arrays."""
         return address(self.ids), address(self.scores), address(self.forced)
 
 
 class CpuEngine:
-    """One model in one precision with its own threads and slots. Calls are serialised; each releases the interpreter lock.
+    """One model in one precision with its own threads and slots. Calls are serialised and release the interpreter lock.
 
     `tensors` are the Transformer's parameters by name, float32; `positions` is the table (max_length, d_model) that is added
-    to embeddings. Raises CpuBackendUnavailable for a shape that the engine does not have.
+    to embeddings. Raises CpuBackendUnavailable for an unsupported model shape.
     """
 
     def __init__(
@@ -72,7 +74,7 @@ class CpuEngine:
 
     @property
     def isa(self) -> Isa:
-        """The instruction set it was compiled for."""
+        """The instruction set of the library."""
         name: Isa = self._library.attentive_isa().decode()
         return name
 
@@ -88,8 +90,8 @@ class CpuEngine:
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[HeadMask] = ()
     ) -> None:
-        """Encode each source (ids, 1 to max_length of them) and start its slot with it; `masked_heads` are the heads that
-        each row does without."""
+        """Encodes each source (1 to max_length ids) and starts a row in its slot. `masked_heads` has the masked heads of
+        each row."""
         if len(sources) != len(slots):
             raise ValueError(f"{len(sources)} sources for {len(slots)} slots.")
         if not sources:
@@ -106,93 +108,99 @@ class CpuEngine:
 
     def step(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int],
-        watch: Watch | None = None,
-    ) -> Choices:  # fmt: skip
-        """Advance each slot by its token. A step of one row may be watched: its attention weights are written down at its
-        position."""
+        capture: AttentionCapture | None = None,
+    ) -> Candidates:  # fmt: skip
+        """Advances each slot by its token. `capture`, allowed for one row, receives the attention weights of its position."""
         rows = len(slots)
         if len(tokens) != rows or len(forced) != rows:
             raise ValueError(f"{rows} slots, {len(tokens)} tokens and {len(forced)} forced tokens must be equally many.")
-        found = self._choices(rows, candidates)
+        found = self._candidates(rows, candidates)
         if not rows:
             return found
-        given = _int32((slots, tokens, forced))  # one array: an address costs as much as many numbers
+        given = _int32((slots, tokens, forced))  # one array: taking an address is slow
         self._check_slots(given[0])
-        self._check_wanted(given[2])
+        self._check_forced(given[2])
         first, row = given.ctypes.data, given.strides[0]
         self._call(
             "step", rows, first, first + row, candidates, first + 2 * row, *found.addresses,
-            None if watch is None else self._watch(watch),
+            None if capture is None else self._capture(capture),
         )  # fmt: skip
         return found
 
-    def look(
-        self, source: Sequence[int], inputs: Sequence[int], candidates: int, wanted: Sequence[int], watch: Watch,
+    def forced_decode(
+        self, source: Sequence[int], inputs: Sequence[int], candidates: int, forced: Sequence[int], capture: AttentionCapture,
         masked_heads: HeadMask = (),
-    ) -> Choices:  # fmt: skip
-        """What decoding computes when it reads `inputs` after `source` with these heads switched off, bit for bit, all rows
-        in one pass; `watch`, made for their lengths, receives the attention of every head. No slot changes."""
+    ) -> Candidates:  # fmt: skip
+        """Decodes `inputs` after `source` in one pass (teacher forcing), bit for bit as step by step. No slot changes.
+
+        `capture`, created for both lengths, receives the attention of every head. `forced` has one token per input.
+        """
         lengths = len(source), len(inputs)
-        if min(lengths) < 1 or (watch.source, watch.queries) != lengths or len(wanted) != len(inputs):
-            raise ValueError("A look has one wanted token for each input, and a watch made for both lengths.")
-        found, forced = self._choices(len(inputs), candidates), _int32(wanted)
-        self._check_wanted(forced)
+        if min(lengths) < 1 or (capture.source, capture.queries) != lengths or len(forced) != len(inputs):
+            raise ValueError("forced_decode needs one forced token for each input and a capture of both lengths.")
+        found, scored = self._candidates(len(inputs), candidates), _int32(forced)
+        self._check_forced(scored)
         read, given, masked = _int32(source), _int32(inputs), self._masked([masked_heads], 1)
         self._call(
-            "look", address(read), address(given), address(masked), candidates, address(forced), *found.addresses,
-            self._watch(watch),
+            "forced_decode", address(read), address(given), address(masked), candidates, address(scored),
+            *found.addresses, self._capture(capture),
         )  # fmt: skip
         return found
 
     def read_words(
         self, source: Sequence[int], words: Sequence[tuple[int, int]], wanted: Sequence[int]
     ) -> tuple[Float32, Float32]:
-        """States after every encoder layer (L, S, d_model), and for every word, a run [first, past the last) of tokens, the
-        log-probability (words, wanted) that decoding begins with a token when that word is all it sees. No slot changes."""
+        """Returns the states after every encoder layer (L, S, d_model) and first-token scores (words, wanted). No slot changes.
+
+        A word is a token range [first, end). Its scores are the log-probabilities of the wanted tokens as first target
+        token when cross-attention is restricted to that word.
+        """
         config = self.config
         states = np.empty((config.encoder_layers, len(source), config.d_model), dtype=np.float32)
         scores = np.empty((len(words), len(wanted)), dtype=np.float32)
-        read, bounds, asked = _int32(source), _int32([place for word in words for place in word]), _int32(wanted)
+        read, bounds, asked = _int32(source), _int32([bound for word in words for bound in word]), _int32(wanted)
         self._call(
             "read_words", address(read), len(source), address(bounds), len(words), config.decoder_start_id, address(asked),
             len(wanted), address(states), address(scores),
         )  # fmt: skip
         return states, scores
 
-    def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> tuple[Int32, Float32]:
-        """Greedy steps in which each row reads the token it chose before: ids and log-probabilities (steps, rows). A row
-        that chose the end of sentence takes no further part; the rest of its column means nothing."""
+    def multi_step(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> tuple[Int32, Float32]:
+        """Runs `steps` greedy steps, each row reading its own last token: ids and log-probabilities (steps, rows).
+
+        A row stops after the end of sentence; the rest of its column is undefined.
+        """
         rows, limit = len(slots), self.config.max_length
         if len(tokens) != rows or not 1 <= steps <= limit:
-            raise ValueError(f"A burst has one token for each slot and 1 to {limit} steps.")
+            raise ValueError(f"multi_step needs one token for each slot and 1 to {limit} steps.")
         ids = np.empty((steps, rows), dtype=np.int32)
         scores = np.empty((steps, rows), dtype=np.float32)
         where, given = self._slots(slots), _int32(tokens)
         end = self.config.eos_id
         if rows:
-            self._call("burst", rows, address(where), address(given), steps, end, address(ids), address(scores))
+            self._call("multi_step", rows, address(where), address(given), steps, end, address(ids), address(scores))
         return ids, scores
 
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
-        """Slot targets[i] continues from what slot origins[i] held before the call."""
+        """Copies the rows: slot targets[i] continues from what slot origins[i] held before the call."""
         to, of = self._slots(targets), self._slots(origins)
         if len(to) != len(of) or len(set(targets)) != len(targets):
             raise ValueError("reorder needs one origin for each of its distinct targets.")
         self._call("reorder", len(to), address(to), address(of))
 
     def free(self, slots: Sequence[int]) -> None:
-        """Forget what the slots held; their pages are used again."""
+        """Frees the rows of the slots and their pages."""
         where = self._slots(slots)
         self._call("free", len(where), address(where))
 
     @property
     def bytes(self) -> tuple[int, int]:
-        """Bytes of weights and of keys and values."""
+        """Bytes of weights, and of keys and values."""
         return self._library.attentive_weight_bytes(self._handle), self._library.attentive_cache_bytes(self._handle)
 
     @property
     def pages_used(self) -> int:
-        """Pages of 16 positions that some slot holds."""
+        """Number of pages of 16 positions in use."""
         return int(self._library.attentive_pages_used(self._handle))
 
     def _load(self, tensors: Tensors, positions: Float32) -> None:
@@ -209,20 +217,20 @@ class CpuEngine:
             self._call("vector", name.encode(), address(values), values.size)
         self._call("resolve")
 
-    def _choices(self, rows: int, candidates: int) -> Choices:
+    def _candidates(self, rows: int, candidates: int) -> Candidates:
         if not 1 <= candidates <= self.config.vocab_size:
             raise ValueError(f"candidates must be between 1 and {self.config.vocab_size}, not {candidates}.")
-        return Choices(
+        return Candidates(
             np.empty((rows, candidates), dtype=np.int32), np.empty((rows, candidates), dtype=np.float32),
             np.empty(rows, dtype=np.float32),
         )  # fmt: skip
 
-    def _check_wanted(self, tokens: Int32) -> None:
+    def _check_forced(self, tokens: Int32) -> None:
         if tokens.max() >= self.config.vocab_size:
             raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
 
     def _masked(self, masked_heads: Sequence[HeadMask], rows: int) -> UInt8 | None:
-        """1 for each head that a row switches off: (rows, heads of the encoder, of self- and of cross-attention)."""
+        """Returns 1 for each masked head (rows, layers of encoder, self- and cross-attention, H); None if no head is masked."""
         if not any(masked_heads):
             return None
         if len(masked_heads) != rows:
@@ -236,11 +244,11 @@ class CpuEngine:
                 masked[row, first[kind] + layer, head] = 1
         return masked
 
-    def _watch(self, watch: Watch) -> int:
+    def _capture(self, capture: AttentionCapture) -> int:
         config = self.config
-        if watch.shape != (config.encoder_layers, config.decoder_layers, config.heads, config.head_dim):
-            raise ValueError("The watch was made for a model of another shape.")
-        return watch.address
+        if capture.shape != (config.encoder_layers, config.decoder_layers, config.heads, config.head_dim):
+            raise ValueError("The AttentionCapture was created for a model of another shape.")
+        return capture.address
 
     def _slots(self, slots: Sequence[int]) -> Int32:
         where = _int32(slots)
@@ -253,7 +261,7 @@ class CpuEngine:
 
     def _call(self, name: str, *arguments: object) -> None:
         if self._handle is None:
-            raise CpuBackendError("The engine is closed.")
+            raise CpuBackendError("The CPU backend is closed.")
         if getattr(self._library, f"attentive_{name}")(self._handle, *arguments):
             raise CpuBackendError(self._library.attentive_error().decode())
 

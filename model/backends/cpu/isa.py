@@ -42,7 +42,7 @@ def check_platform() -> None:
     """Raises CpuBackendUnavailable unless this is Linux on x86-64."""
     system, machine = platform.system(), platform.machine()
     if system != "Linux" or machine != "x86_64":
-        raise CpuBackendUnavailable(f"The native engine needs Linux on x86-64; on {system} {machine} PyTorch decodes, slower.")
+        raise CpuBackendUnavailable(f"The CPU backend needs Linux on x86-64; on {system} {machine} PyTorch decodes, slower.")
 
 
 def available(isa: Isa = "auto") -> list[InstructionSet]:
@@ -55,7 +55,7 @@ def available(isa: Isa = "auto") -> list[InstructionSet]:
     found = [each for each in wanted if flags.issuperset(each.cpu_flags)]
     if not found:
         missing = [flag for flag in wanted[-1].cpu_flags if flag not in flags]
-        raise CpuBackendUnavailable(f"The native engine needs a processor with {', '.join(missing)}; here PyTorch decodes.")
+        raise CpuBackendUnavailable(f"The CPU backend needs a processor with {', '.join(missing)}; here PyTorch decodes.")
     return found
 
 

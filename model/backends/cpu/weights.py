@@ -16,13 +16,13 @@ Tensors = Mapping[str, Float32]
 def unsupported(config: ModelConfig) -> str | None:
     """Why the engine cannot run this shape, as one sentence; None when it can."""
     if config.positions in ("rotary", "alibi"):
-        return f"The native engine has no {config.positions} positions."
+        return f"The CPU backend has no {config.positions} positions."
     if config.window is not None:
-        return "The native engine has no restricted self-attention (window)."
+        return "The CPU backend has no restricted self-attention (window)."
     if config.head_dim not in HEAD_WIDTHS:
-        return f"The native engine has heads of width {', '.join(map(str, HEAD_WIDTHS))}, not {config.head_dim}."
+        return f"The CPU backend has heads of width {', '.join(map(str, HEAD_WIDTHS))}, not {config.head_dim}."
     if config.d_ff % 16:
-        return f"The native engine needs d_ff to be a multiple of 16, not {config.d_ff}."
+        return f"The CPU backend needs d_ff to be a multiple of 16, not {config.d_ff}."
     return None
 
 

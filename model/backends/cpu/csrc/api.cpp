@@ -1,4 +1,5 @@
-// The C interface that model/backends/cpu/backend.py calls through ctypes. Functions return 0, or -1 and leave a sentence in attentive_error.
+// The C interface of the CPU backend; model/backends/cpu/bindings.py calls it through ctypes. Functions return 0, or -1 after an
+// error, whose message attentive_error returns.
 #include <exception>
 #include <string>
 
@@ -47,7 +48,7 @@ Engine* attentive_create(const int32_t* integers, const float* reals) {
 
 void attentive_destroy(Engine* engine) { delete engine; }
 
-// The instruction set this library was compiled for, as model/backends/cpu/isa.py names it.
+// The name of the instruction set this library was compiled for; model/backends/cpu/isa.py lists the names.
 const char* attentive_isa() { return kIsa; }
 
 const char* attentive_error() { return last_error.c_str(); }
@@ -64,7 +65,7 @@ int attentive_resolve(Engine* engine) {
     return locked(engine, [&] { engine->resolve(); });
 }
 
-// tokens holds the sentences one after the other. masked is null or (count, heads of all layers): 1 switches a head off.
+// tokens: the sentences concatenated. masked: null or (count, heads of all layers), where 1 masks a head.
 int attentive_prefill(Engine* engine, int count, const int32_t* slots, const int32_t* lengths, const int32_t* tokens, const uint8_t* masked) {
     return locked(engine, [&] {
         std::vector<Sentence> sentences;
@@ -77,13 +78,13 @@ int attentive_prefill(Engine* engine, int count, const int32_t* slots, const int
 }
 
 int attentive_step(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced,
-                   int32_t* ids, float* scores, float* forced_scores, const Watch* watch) {
-    return locked(engine, [&] { engine->step(rows, slots, tokens, candidates, forced, ids, scores, forced_scores, watch); });
+                   int32_t* ids, float* scores, float* forced_scores, const AttentionCapture* capture) {
+    return locked(engine, [&] { engine->step(rows, slots, tokens, candidates, forced, ids, scores, forced_scores, capture); });
 }
 
-int attentive_look(Engine* engine, const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* wanted,
-                   int32_t* ids, float* scores, float* wanted_scores, const Watch* watch) {
-    return locked(engine, [&] { engine->look(source, inputs, masked, candidates, wanted, ids, scores, wanted_scores, *watch); });
+int attentive_forced_decode(Engine* engine, const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* forced,
+                   int32_t* ids, float* scores, float* forced_scores, const AttentionCapture* capture) {
+    return locked(engine, [&] { engine->forced_decode(source, inputs, masked, candidates, forced, ids, scores, forced_scores, *capture); });
 }
 
 int attentive_read_words(Engine* engine, const int32_t* source, int length, const int32_t* bounds, int words, int32_t start,
@@ -91,9 +92,9 @@ int attentive_read_words(Engine* engine, const int32_t* source, int length, cons
     return locked(engine, [&] { engine->read_words(source, length, bounds, words, start, wanted, wanted_count, states, scores); });
 }
 
-int attentive_burst(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids,
+int attentive_multi_step(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids,
                     float* scores) {
-    return locked(engine, [&] { engine->burst(rows, slots, tokens, steps, end, ids, scores); });
+    return locked(engine, [&] { engine->multi_step(rows, slots, tokens, steps, end, ids, scores); });
 }
 
 int attentive_reorder(Engine* engine, int count, const int32_t* targets, const int32_t* origins) {

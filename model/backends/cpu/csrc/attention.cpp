@@ -11,8 +11,8 @@ namespace attentive {
 
 namespace {
 
-constexpr int kContextColumns = 4 * kRegisters;  // features of a context that are summed together: what registers hold
-constexpr int kQueries = 48;  // queries of a sentence that are scored together: bounds the scratch memory
+constexpr int kContextColumns = 4 * kRegisters;  // features summed together: as many as fit into registers
+constexpr int kQueries = 48;  // queries scored together: bounds the scratch memory
 
 int round_up(int value, int step) { return (value + step - 1) / step * step; }
 
@@ -47,7 +47,7 @@ void write_heads(const AttentionShape& shape, const PageLayout& layout, char* la
     }
 }
 
-// Scores of 16 positions: keys (D, 16) against one query.
+// Dot products of one query with the keys (D, 16) of a page.
 template <typename E, int D>
 Floats page_scores(const E* keys, const float* query) {
     Floats sums[4] = {fill(0.0f), fill(0.0f), fill(0.0f), fill(0.0f)};
@@ -59,7 +59,8 @@ Floats page_scores(const E* keys, const float* query) {
     return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
-// Features [first, first + C) of a head's context: values (16, D) of each page times weights, even and odd positions apart.
+// Features [first, first + C) of a head's context: values (16, D) of each page times weights. Even and odd positions have separate
+// sums.
 template <typename E, int D, int C>
 void weighted_values(const char* const* pages, size_t offset, int length, const float* weights, float share, int first, float* context) {
     Floats sums[2][C / kLanes];
@@ -87,8 +88,8 @@ void weighted_values(const char* const* pages, size_t offset, int length, const 
     for (int j = 0; j < C / kLanes; ++j) store(context + first + kLanes * j, (sums[0][j] + sums[1][j]) * fill(share));
 }
 
-// One head of one row. Where somebody watches, its weights are written down as well.
-template <typename E, int D, bool Watched>
+// One head of one row. `Captured`: also writes the attention weights.
+template <typename E, int D, bool Captured>
 void attend_head(const char* const* pages, size_t offset, int length, const float* query, float* scores, float* context,
                  [[maybe_unused]] float* weights) {
     constexpr bool kInt8 = sizeof(E) == 1;
@@ -108,7 +109,7 @@ void attend_head(const char* const* pages, size_t offset, int length, const floa
     for (int first = 0; first < length; first += kPage) {
         Floats weight = exponential(load(scores + first) - highest);
         total = total + weight;
-        if constexpr (Watched) store_first(std::min(kPage, length - first), weights + first, weight);
+        if constexpr (Captured) store_first(std::min(kPage, length - first), weights + first, weight);
         if constexpr (kInt8) {
             const E* keys = reinterpret_cast<const E*>(pages[first / kPage] + offset);
             weight = weight * load(reinterpret_cast<const float*>(keys + 2 * kPage * D) + kPage);
@@ -116,7 +117,7 @@ void attend_head(const char* const* pages, size_t offset, int length, const floa
         store(scores + first, weight);
     }
     const float share = 1.0f / sum(total);
-    if constexpr (Watched) {
+    if constexpr (Captured) {
         for (int p = 0; p < length; ++p) weights[p] *= share;
     }
     for (int first = 0; first < D; first += kColumns) {
@@ -124,30 +125,30 @@ void attend_head(const char* const* pages, size_t offset, int length, const floa
     }
 }
 
-// Asks for a head's keys and values while the one before it is computed: they are read once a step, far from the caches.
+// Prefetches the keys and values of a head while the previous head is computed. They are read once a step and are not cached.
 void fetch_head(const char* const* pages, int count, size_t offset, size_t bytes) {
     for (int page = 0; page < count; ++page) {
         for (size_t line = 0; line < bytes; line += 64) _mm_prefetch(pages[page] + offset + line, _MM_HINT_T0);
     }
 }
 
-template <typename E, bool Watched>
-decltype(&attend_head<E, 64, Watched>) head_kernel(int dim) {
+template <typename E, bool Captured>
+decltype(&attend_head<E, 64, Captured>) head_kernel(int dim) {
     switch (dim) {
-        case 16: return attend_head<E, 16, Watched>;
-        case 32: return attend_head<E, 32, Watched>;
-        case 64: return attend_head<E, 64, Watched>;
-        case 96: return attend_head<E, 96, Watched>;
-        default: return attend_head<E, 128, Watched>;
+        case 16: return attend_head<E, 16, Captured>;
+        case 32: return attend_head<E, 32, Captured>;
+        case 64: return attend_head<E, 64, Captured>;
+        case 96: return attend_head<E, 96, Captured>;
+        default: return attend_head<E, 128, Captured>;
     }
 }
 
-template <bool Watched>
+template <bool Captured>
 auto head_kernel(const AttentionShape& shape) {
-    return shape.precision == Precision::Int8 ? head_kernel<int8_t, Watched>(shape.dim) : head_kernel<float, Watched>(shape.dim);
+    return shape.precision == Precision::Int8 ? head_kernel<int8_t, Captured>(shape.dim) : head_kernel<float, Captured>(shape.dim);
 }
 
-// Rows of scores (rows, padded) -> probabilities over the first `length` columns, zero after them.
+// Softmax of scores (rows, padded) over the first `length` columns; the other columns become 0.
 void softmax_rows(float* scores, int rows, int length, int padded, float factor) {
     for (int r = 0; r < rows; ++r) {
         float* row = scores + static_cast<size_t>(r) * padded;
@@ -167,8 +168,6 @@ void softmax_rows(float* scores, int rows, int length, int padded, float factor)
 }
 
 }  // namespace
-
-bool supported_head(int dim) { return dim == 16 || dim == 32 || dim == 64 || dim == 96 || dim == 128; }
 
 void write_position(const AttentionShape& shape, const PageLayout& layout, char* layer, int position, const float* key,
                     const float* value) {

@@ -1,4 +1,4 @@
-// Scaled dot-product attention (section 3.2.1): one query over pages, and whole sentences in the encoder.
+// Scaled dot-product attention (the paper, section 3.2.1): one query over pages, and whole sentences in the encoder.
 #pragma once
 
 #include "paged_kv.h"
@@ -10,24 +10,22 @@ struct AttentionShape {
     int heads, dim;
 };
 
-bool supported_head(int dim);
-
 // Writes one position's keys and values (heads * dim each) into a layer of a page.
 void write_position(const AttentionShape& shape, const PageLayout& layout, char* layer, int position, const float* key,
                     const float* value);
 
-// One head's key and value (dim each) of a position, as attend_pages reads them.
+// Reads one head's key and value (dim each) of a position, dequantised.
 void read_position(const AttentionShape& shape, const PageLayout& layout, const char* layer, int position, int head, float* key,
                    float* value);
 
 // All heads of one row: query (heads * dim) over the first `length` positions of `pages`, whose layer starts at `offset`.
-// scores holds at least length rounded up to 16 values; context receives (heads * dim). Where `weights` is not null, head h's
-// `length` attention weights go to weights + h * weights_stride; the arithmetic is the same.
+// scores: scratch of at least `length` floats, rounded up to 16. context: output (heads * dim). weights: null, or the output for
+// the attention weights, head h at weights + h * weights_stride. The result does not depend on `weights`.
 void attend_pages(const AttentionShape& shape, const PageLayout& layout, const char* const* pages, size_t offset, int length,
                   const float* query, float* scores, float* context, float* weights = nullptr, size_t weights_stride = 0);
 
-// One head of one sentence in the encoder: query, key, value (length, dim) with row stride `stride`, context likewise with
-// `context_stride`. scratch holds encoder_scratch(length, dim) floats. `weights`, where not null, receives (length, length).
+// One head of one sentence in the encoder: query, key, value (length, dim) with row stride `stride`; context (length, dim) with
+// `context_stride`. scratch: encoder_scratch(length, dim) floats. weights: null, or the output (length, length).
 void attend_sentence(int dim, int length, const float* query, const float* key, const float* value, size_t stride, float* context,
                      size_t context_stride, float* scratch, float* weights = nullptr);
 size_t encoder_scratch(int length, int dim);

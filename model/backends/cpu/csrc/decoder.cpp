@@ -1,4 +1,4 @@
-// Engine, second half: one token for every row of a step, and the choice of candidates for the next one.
+// Engine, decoder: one token for every row of a step, and the candidates for the next one.
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
@@ -8,33 +8,29 @@
 
 namespace attentive {
 
-namespace {
-size_t width(int features) { return static_cast<size_t>((features + kPanel - 1) / kPanel) * kPanel; }
-}  // namespace
-
 void Engine::step(int count, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced, int32_t* ids,
-                  float* scores, float* forced_scores, const Watch* watch) {
-    open_step(count, slots, tokens);
-    if (watch && (count != 1 || step_rows_[0].source_length != watch->source || step_rows_[0].position >= watch->queries)) {
-        throw std::invalid_argument("a watched step has one row, within what was made ready for it");
+                  float* scores, float* forced_scores, const AttentionCapture* capture) {
+    prepare_step(count, slots, tokens);
+    if (capture && (count != 1 || step_rows_[0].source_length != capture->source || step_rows_[0].position >= capture->queries)) {
+        throw std::invalid_argument("a step with attention capture needs one row that fits its arrays");
     }
-    advance(count, candidates, forced, ids, scores, forced_scores, watch);
+    run_step(count, candidates, forced, ids, scores, forced_scores, capture);
     for (int i = 0; i < count; ++i) ++slots_[slots[i]].length;
 }
 
-// Runs the rows that were opened through the decoder and chooses their candidates.
-void Engine::advance(int count, int candidates, const int32_t* forced, int32_t* ids, float* scores, float* forced_scores, const Watch* watch) {
+// Runs the prepared rows through the decoder and selects their candidates.
+void Engine::run_step(int count, int candidates, const int32_t* forced, int32_t* ids, float* scores, float* forced_scores, const AttentionCapture* capture) {
     reserve(count);
     const size_t needed = std::max<size_t>(config_.max_length + kPage, static_cast<size_t>(count) * kPanel);
     for (Buffer& scratch : scratch_) scratch.reserve(needed * sizeof(float));
-    choice_.begin(count, config_.vocabulary, candidates, forced, team_.size());
-    team_.run(3 + (watch ? 13 : 12) * config_.decoder_layers, [&](Member& member) {
-        decode(member, count, watch);
-        choose(member, count, ids, scores, forced_scores);
+    top_k_.begin(count, config_.vocabulary, candidates, forced, pool_.size());
+    pool_.run(3 + (capture ? 13 : 12) * config_.decoder_layers, [&](PoolThread& thread) {
+        decode(thread, count, capture);
+        select_candidates(thread, count, ids, scores, forced_scores);
     });
 }
 
-void Engine::burst(int count, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores) {
+void Engine::multi_step(int count, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores) {
     std::vector<int> live(count);
     std::iota(live.begin(), live.end(), 0);
     std::vector<int32_t> where(slots, slots + count), read(tokens, tokens + count), chosen(count);
@@ -58,8 +54,8 @@ void Engine::burst(int count, const int32_t* slots, const int32_t* tokens, int s
     }
 }
 
-// Checks the rows, gives each a page to write to, and collects where its keys and values lie.
-void Engine::open_step(int count, const int32_t* slots, const int32_t* tokens) {
+// Checks the rows, allocates the pages they write to, and collects the addresses of their pages.
+void Engine::prepare_step(int count, const int32_t* slots, const int32_t* tokens) {
     std::vector<char> seen(config_.slots, 0);
     for (int i = 0; i < count; ++i) {
         const Slot& held = slot(slots[i]);
@@ -73,7 +69,7 @@ void Engine::open_step(int count, const int32_t* slots, const int32_t* tokens) {
     for (int i = 0; i < count; ++i) {
         Slot& held = slots_[slots[i]];
         if (static_cast<int>(held.pages.size()) * kPage <= held.length) {
-            held.pages.push_back(pages_.take());
+            held.pages.push_back(pages_.allocate());
         } else {
             held.pages.back() = pages_.writable(held.pages.back());
         }
@@ -91,8 +87,8 @@ void Engine::check_token(int32_t token) const {
     if (token < 0 || token >= config_.vocabulary) throw std::invalid_argument("a token is outside the vocabulary");
 }
 
-// Switches heads off: what they found is forgotten.
-void Engine::mute(const uint8_t* masked, float* context) const {
+// Sets the output of masked heads to 0.
+void Engine::mask_heads(const uint8_t* masked, float* context) const {
     for (int head = 0; head < config_.heads; ++head) {
         if (masked[head]) std::fill_n(context + head * shape_.dim, shape_.dim, 0.0f);
     }
@@ -101,77 +97,77 @@ void Engine::mute(const uint8_t* masked, float* context) const {
 void Engine::write_self(int row, int layer) {
     const StepRow& current = step_rows_[row];
     const int d = config_.d_model;
-    const float* key = wide_.as<float>() + row * width(3 * d) + d;
+    const float* key = wide_.as<float>() + row * padded_width(3 * d) + d;
     char* page = const_cast<char*>(step_pages_[current.self_pages + current.position / kPage]);
     write_position(shape_, layout_, page + layer * layout_.layer_bytes, current.position % kPage, key, key + d);
 }
 
-void Engine::attend_self(int row, int layer, int member, const Watch* watch) {
+void Engine::attend_self(int row, int layer, int thread, const AttentionCapture* capture) {
     const StepRow& current = step_rows_[row];
     const int d = config_.d_model, dim = shape_.dim;
-    const float* query = wide_.as<float>() + row * width(3 * d);
-    float* context = context_.as<float>() + row * width(d);
+    const float* query = wide_.as<float>() + row * padded_width(3 * d);
+    float* context = context_.as<float>() + row * padded_width(d);
     attend_pages(shape_, layout_, &step_pages_[current.self_pages], layer * layout_.layer_bytes, current.position + 1, query,
-                 scratch_[member].as<float>(), context, watch ? watch->decoder_row(layer * config_.heads, current.position) : nullptr,
-                 watch ? watch->decoder_map() : 0);
-    if (current.masked) mute(current.masked + layer * config_.heads, context);
-    if (watch && watch->wants(Watch::Decoder, layer)) std::copy_n(query + watch->head * dim, dim, watch->query + current.position * dim);
-    feed(row, context, d);
+                 scratch_[thread].as<float>(), context, capture ? capture->decoder_row(layer * config_.heads, current.position) : nullptr,
+                 capture ? capture->decoder_map() : 0);
+    if (current.masked) mask_heads(current.masked + layer * config_.heads, context);
+    if (capture && capture->captures(AttentionCapture::Decoder, layer)) std::copy_n(query + capture->head * dim, dim, capture->query + current.position * dim);
+    quantize_input(row, context, d);
 }
 
-void Engine::attend_cross(int row, int layer, int member, const Watch* watch) {
+void Engine::attend_cross(int row, int layer, int thread, const AttentionCapture* capture) {
     const StepRow& current = step_rows_[row];
     const int d = config_.d_model, dim = shape_.dim;
-    const float* query = wide_.as<float>() + row * width(d);
-    float* context = context_.as<float>() + row * width(d);
+    const float* query = wide_.as<float>() + row * padded_width(d);
+    float* context = context_.as<float>() + row * padded_width(d);
     attend_pages(shape_, layout_, &step_pages_[current.cross_pages], layer * layout_.layer_bytes, current.source_length, query,
-                 scratch_[member].as<float>(), context, watch ? watch->cross_row(layer * config_.heads, current.position) : nullptr,
-                 watch ? watch->cross_map() : 0);
-    if (current.masked) mute(current.masked + (config_.decoder_layers + layer) * config_.heads, context);
-    if (watch && watch->wants(Watch::Cross, layer)) std::copy_n(query + watch->head * dim, dim, watch->query + current.position * dim);
-    feed(row, context, d);
+                 scratch_[thread].as<float>(), context, capture ? capture->cross_row(layer * config_.heads, current.position) : nullptr,
+                 capture ? capture->cross_map() : 0);
+    if (current.masked) mask_heads(current.masked + (config_.decoder_layers + layer) * config_.heads, context);
+    if (capture && capture->captures(AttentionCapture::Cross, layer)) std::copy_n(query + capture->head * dim, dim, capture->query + current.position * dim);
+    quantize_input(row, context, d);
 }
 
-// Rows of one slot (a watched target) read each other's keys, so all are written before the first is read.
-void Engine::decode(Member& member, int count, const Watch* watch) {
+// With capture, all rows belong to one slot and read each other's keys: all keys are written before the first is read.
+void Engine::decode(PoolThread& thread, int count, const AttentionCapture* capture) {
     const int d = config_.d_model;
-    member.each(count, [&](int row) {
+    thread.parallel_for(count, [&](int row) {
         embed(row, *embedding_, step_rows_[row].token, step_rows_[row].position, decoder_norms_[0]);
     });
     for (int index = 0; index < config_.decoder_layers; ++index) {
         const DecoderLayer& layer = decoder_[index];
         const Norm* norms = &decoder_norms_[3 * index + config_.pre_norm];
-        apply(member, *layer.self_qkv, residual_rows(), count, wide_.as<float>());
-        if (watch) member.each(count, [&](int row) { write_self(row, index); });
-        member.each(count, [&](int row) {
-            if (!watch) write_self(row, index);
-            attend_self(row, index, member.index, watch);
+        apply(thread, *layer.self_qkv, sublayer_input(), count, wide_.as<float>());
+        if (capture) thread.parallel_for(count, [&](int row) { write_self(row, index); });
+        thread.parallel_for(count, [&](int row) {
+            if (!capture) write_self(row, index);
+            attend_self(row, index, thread.index, capture);
         });
-        apply(member, *layer.self_output, rows(context_.as<float>(), d), count, out_.as<float>());
-        member.each(count, [&](int row) { residual(row, norms[0]); });
-        apply(member, *layer.cross_query, residual_rows(), count, wide_.as<float>());
-        member.each(count, [&](int row) { attend_cross(row, index, member.index, watch); });
-        apply(member, *layer.cross_output, rows(context_.as<float>(), d), count, out_.as<float>());
-        member.each(count, [&](int row) { residual(row, norms[1]); });
-        feed_forward(member, layer.feed_forward, count, norms[2]);
+        apply(thread, *layer.self_output, rows(context_.as<float>(), d), count, out_.as<float>());
+        thread.parallel_for(count, [&](int row) { add_norm(row, norms[0]); });
+        apply(thread, *layer.cross_query, sublayer_input(), count, wide_.as<float>());
+        thread.parallel_for(count, [&](int row) { attend_cross(row, index, thread.index, capture); });
+        apply(thread, *layer.cross_output, rows(context_.as<float>(), d), count, out_.as<float>());
+        thread.parallel_for(count, [&](int row) { add_norm(row, norms[1]); });
+        feed_forward(thread, layer.feed_forward, count, norms[2]);
     }
 }
 
-void Engine::choose(Member& member, int count, int32_t* ids, float* scores, float* forced_scores) {
-    constexpr int kRows = 24;  // logits of this many rows stay in the first-level cache until they are looked at
-    const Rows input = residual_rows();
-    member.each(projection_->panels(), [&](int panel) {
-        float* logits = scratch_[member.index].as<float>();
+void Engine::select_candidates(PoolThread& thread, int count, int32_t* ids, float* scores, float* forced_scores) {
+    constexpr int kRows = 24;  // the logits of this many rows fit into the L1 cache
+    const Rows input = sublayer_input();
+    thread.parallel_for(projection_->panels(), [&](int panel) {
+        float* logits = scratch_[thread.index].as<float>();
         for (int first = 0; first < count; first += kRows) {
             const int last = std::min(count, first + kRows);
-            const int next = first ? projection_->panels() : panel + team_.size();  // ask for it once
+            const int next = first ? projection_->panels() : panel + pool_.size();  // prefetch once
             projection_->panel(input, panel, next, first, last, logits, kPanel);
-            for (int row = first; row < last; ++row) choice_.take(member.index, row, panel, logits + (row - first) * kPanel);
+            for (int row = first; row < last; ++row) top_k_.add_panel(thread.index, row, panel, logits + (row - first) * kPanel);
         }
     });
-    const int candidates = choice_.candidates();
-    member.each(count, [&](int row) {
-        choice_.finish(row, ids + static_cast<size_t>(row) * candidates, scores + static_cast<size_t>(row) * candidates, forced_scores + row);
+    const int candidates = top_k_.candidates();
+    thread.parallel_for(count, [&](int row) {
+        top_k_.finish(row, ids + static_cast<size_t>(row) * candidates, scores + static_cast<size_t>(row) * candidates, forced_scores + row);
     });
 }
 

@@ -1,4 +1,4 @@
-// Engine, first half: encode sentences as one packed batch without padding, and write cross-attention keys and values.
+// Engine, encoder: encodes sentences as one packed batch without padding, and writes cross-attention keys and values.
 #include <algorithm>
 #include <stdexcept>
 
@@ -8,7 +8,6 @@ namespace attentive {
 
 namespace {
 constexpr int kChunk = 512;  // source tokens encoded together: bounds memory and keeps a layer's rows in the cache
-size_t width(int features) { return static_cast<size_t>((features + kPanel - 1) / kPanel) * kPanel; }
 }  // namespace
 
 void Engine::prefill(const std::vector<Sentence>& sentences) {
@@ -33,7 +32,7 @@ void Engine::check_source(int length, const int32_t* tokens) const {
     }
 }
 
-void Engine::prefill_chunk(const Sentence* sentences, size_t count, const Watch* watch) {
+void Engine::prefill_chunk(const Sentence* sentences, size_t count, const AttentionCapture* capture) {
     std::vector<Span> spans;
     int total = 0, longest = 0;
     for (size_t i = 0; i < count; ++i) {
@@ -47,7 +46,7 @@ void Engine::prefill_chunk(const Sentence* sentences, size_t count, const Watch*
             masked += config_.encoder_layers * config_.heads;
             slot.masked.assign(masked, masked + 2 * config_.decoder_layers * config_.heads);
         }
-        for (int position = 0; position < sentences[i].length; position += kPage) sources_[index].pages.push_back(pages_.take());
+        for (int position = 0; position < sentences[i].length; position += kPage) sources_[index].pages.push_back(pages_.allocate());
         spans.push_back({total, sentences[i].length, index, sentences[i].tokens, sentences[i].masked});
         total += sentences[i].length;
         longest = std::max(longest, sentences[i].length);
@@ -55,50 +54,50 @@ void Engine::prefill_chunk(const Sentence* sentences, size_t count, const Watch*
     reserve(total);
     for (Buffer& scratch : scratch_) scratch.reserve(encoder_scratch(longest, shape_.dim) * sizeof(float));
     const int phases = 1 + 9 * config_.encoder_layers + 2 * config_.decoder_layers;
-    team_.run(phases, [&](Member& member) {
-        encode(member, spans, total, watch);
-        write_cross(member, spans, total);
+    pool_.run(phases, [&](PoolThread& thread) {
+        encode(thread, spans, total, capture);
+        write_cross(thread, spans, total);
     });
 }
 
-// `states`, if asked, receives every layer's output: (layers, total, d_model), in one more phase of each layer.
-void Engine::encode(Member& member, const std::vector<Span>& spans, int total, const Watch* watch, float* states) {
+// states: null, or the output of every layer (layers, total, d_model), written in one additional phase per layer.
+void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int total, const AttentionCapture* capture, float* states) {
     const int d = config_.d_model, sentences = static_cast<int>(spans.size());
-    const size_t stride = width(3 * d);
-    member.each(sentences, [&](int i) {
+    const size_t stride = padded_width(3 * d);
+    thread.parallel_for(sentences, [&](int i) {
         for (int s = 0; s < spans[i].length; ++s) embed(spans[i].first + s, *source_embedding_, spans[i].tokens[s], s, encoder_norms_[0]);
     });
     for (int layer = 0; layer < config_.encoder_layers; ++layer) {
         const Norm* norms = &encoder_norms_[2 * layer + config_.pre_norm];
-        apply(member, *encoder_[layer].qkv, residual_rows(), total, wide_.as<float>());
-        member.each(sentences * config_.heads, [&](int task) {
+        apply(thread, *encoder_[layer].qkv, sublayer_input(), total, wide_.as<float>());
+        thread.parallel_for(sentences * config_.heads, [&](int task) {
             const Span& span = spans[task / config_.heads];
             const int head = task % config_.heads, column = head * shape_.dim;
             const float* query = wide_.as<float>() + span.first * stride + column;
-            float* context = context_.as<float>() + span.first * width(d) + column;
-            attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, stride, context, width(d),
-                            scratch_[member.index].as<float>(), watch ? watch->encoder_map(layer * config_.heads + head) : nullptr);
+            float* context = context_.as<float>() + span.first * padded_width(d) + column;
+            attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, stride, context, padded_width(d),
+                            scratch_[thread.index].as<float>(), capture ? capture->encoder_map(layer * config_.heads + head) : nullptr);
             if (span.masked && span.masked[layer * config_.heads + head]) {
-                for (int s = 0; s < span.length; ++s) std::fill_n(context + s * width(d), shape_.dim, 0.0f);
+                for (int s = 0; s < span.length; ++s) std::fill_n(context + s * padded_width(d), shape_.dim, 0.0f);
             }
-            if (watch && head == 0 && watch->wants(Watch::Encoder, layer)) copy_encoder_vectors(span, *watch);
+            if (capture && head == 0 && capture->captures(AttentionCapture::Encoder, layer)) copy_encoder_vectors(span, *capture);
         });
-        member.each(total, [&](int row) { feed(row, context_.as<float>() + row * width(d), d); });
-        apply(member, *encoder_[layer].output, rows(context_.as<float>(), d), total, out_.as<float>());
-        member.each(total, [&](int row) { residual(row, norms[0]); });
-        feed_forward(member, encoder_[layer].feed_forward, total, norms[1]);
+        thread.parallel_for(total, [&](int row) { quantize_input(row, context_.as<float>() + row * padded_width(d), d); });
+        apply(thread, *encoder_[layer].output, rows(context_.as<float>(), d), total, out_.as<float>());
+        thread.parallel_for(total, [&](int row) { add_norm(row, norms[0]); });
+        feed_forward(thread, encoder_[layer].feed_forward, total, norms[1]);
         if (states) {
-            member.each(total, [&](int row) { std::copy_n(x_.as<float>() + row * width(d), d, states + (static_cast<size_t>(layer) * total + row) * d); });
+            thread.parallel_for(total, [&](int row) { std::copy_n(x_.as<float>() + row * padded_width(d), d, states + (static_cast<size_t>(layer) * total + row) * d); });
         }
     }
 }
 
-void Engine::write_cross(Member& member, const std::vector<Span>& spans, int total) {
+void Engine::write_cross(PoolThread& thread, const std::vector<Span>& spans, int total) {
     const int d = config_.d_model;
-    const size_t stride = width(2 * d);
+    const size_t stride = padded_width(2 * d);
     for (int layer = 0; layer < config_.decoder_layers; ++layer) {
-        apply(member, *decoder_[layer].cross_key_value, residual_rows(), total, wide_.as<float>());
-        member.each(static_cast<int>(spans.size()), [&](int i) {
+        apply(thread, *decoder_[layer].cross_key_value, sublayer_input(), total, wide_.as<float>());
+        thread.parallel_for(static_cast<int>(spans.size()), [&](int i) {
             for (int s = 0; s < spans[i].length; ++s) {
                 char* page = pages_.at(sources_[spans[i].source].pages[s / kPage]) + layer * layout_.layer_bytes;
                 const float* key = wide_.as<float>() + (spans[i].first + s) * stride;

@@ -8,8 +8,6 @@ namespace attentive {
 
 namespace {
 
-size_t width(int features) { return static_cast<size_t>((features + kPanel - 1) / kPanel) * kPanel; }
-
 std::string layer_name(const char* side, int layer, const char* part) { return std::string(side) + "." + std::to_string(layer) + "." + part; }
 
 }  // namespace
@@ -18,8 +16,8 @@ Engine::Engine(const Config& config)
     : config_(config),
       shape_{config.precision, config.heads, config.d_model / config.heads},
       layout_(config.precision, config.decoder_layers, config.heads, config.d_model / config.heads),
-      team_(config.threads),
-      zeros_(width(config.d_model), 0.0f),
+      pool_(config.threads),
+      zeros_(padded_width(config.d_model), 0.0f),
       pages_(layout_.bytes),
       slots_(config.slots + 1),
       scratch_(config.threads) {}
@@ -89,7 +87,7 @@ size_t Engine::weight_bytes() const {
 }
 
 void Engine::reserve(int rows) {
-    const size_t d = width(config_.d_model), wide = std::max(width(3 * config_.d_model), width(config_.d_ff)), count = rows;
+    const size_t d = padded_width(config_.d_model), wide = std::max(padded_width(3 * config_.d_model), padded_width(config_.d_ff)), count = rows;
     for (Buffer* buffer : {&x_, &normed_, &out_, &context_}) buffer->reserve(count * d * sizeof(float));
     wide_.reserve(count * wide * sizeof(float));
     quantized_.reserve(count * wide * sizeof(Quantized));
@@ -98,18 +96,18 @@ void Engine::reserve(int rows) {
 
 Rows Engine::rows(const float* values, int features) const {
     const bool int8 = config_.precision == Precision::Int8;
-    return {values, quantized_.as<Quantized>(), scales_.as<float>(), int8 ? static_cast<size_t>(features) : width(features)};
+    return {values, quantized_.as<Quantized>(), scales_.as<float>(), int8 ? static_cast<size_t>(features) : padded_width(features)};
 }
 
-// Makes a finished float32 row the input of the next product: in float32 the product reads the row itself.
-void Engine::feed(int row, const float* values, int features) {
+// Quantises a float32 row as input of the next product. In float32 the product reads the row itself.
+void Engine::quantize_input(int row, const float* values, int features) {
     if (config_.precision == Precision::Float32) return;
     quantize_row(values, features, quantized_.as<Quantized>() + static_cast<size_t>(row) * features, scales_.as<float>() + row);
 }
 
 void Engine::embed(int row, const Linear& table, int token, int position, const Norm& first) {
     const int d = config_.d_model;
-    float* x = x_.as<float>() + row * width(d);
+    float* x = x_.as<float>() + row * padded_width(d);
     if (token < 0) {
         std::memset(x, 0, d * sizeof(float));
     } else {
@@ -118,51 +116,51 @@ void Engine::embed(int row, const Linear& table, int token, int position, const 
     }
     add(x, positions_ + static_cast<size_t>(position) * d, d);
     if (config_.pre_norm) {
-        float* normed = normed_.as<float>() + row * width(d);
+        float* normed = normed_.as<float>() + row * padded_width(d);
         layer_norm(x, first.gain, first.bias, config_.epsilon, d, normed);
-        feed(row, normed, d);
+        quantize_input(row, normed, d);
     } else {
-        feed(row, x, d);
+        quantize_input(row, x, d);
     }
 }
 
-void Engine::apply(Member& member, const Linear& linear, const Rows& input, int rows, float* out) {
-    constexpr int kRows = 128, kAtLeast = 12;  // rows of one task: enough to reuse the panel, few enough to balance the team
-    const int wanted = 4 * team_.size(), panels = linear.panels();
+void Engine::apply(PoolThread& thread, const Linear& linear, const Rows& input, int rows, float* out) {
+    constexpr int kRows = 128, kAtLeast = 12;  // rows per task: enough to reuse the panel, few enough to balance the threads
+    const int wanted = 4 * pool_.size(), panels = linear.panels();
     const int split = std::max((rows + kRows - 1) / kRows, std::min((wanted + panels - 1) / panels, (rows + kAtLeast - 1) / kAtLeast));
     const int height = (rows + split - 1) / split, chunks = (rows + height - 1) / height;
-    const size_t stride = width(linear.out());
-    member.each(panels * chunks, [&](int task) {
+    const size_t stride = padded_width(linear.out());
+    thread.parallel_for(panels * chunks, [&](int task) {
         const int panel = task / chunks, first = task % chunks * height;
-        linear.panel(input, panel, panel + team_.size(), first, std::min(rows, first + height), out + first * stride + panel * kPanel, stride);
+        linear.panel(input, panel, panel + pool_.size(), first, std::min(rows, first + height), out + first * stride + panel * kPanel, stride);
     });
 }
 
-// Adds the sublayer's output and normalises: the sum itself (post-norm) or the next sublayer's input (pre-norm).
-void Engine::residual(int row, const Norm& norm) {
+// Adds the sublayer's output and normalises: in place (post-norm) or as input of the next sublayer (pre-norm).
+void Engine::add_norm(int row, const Norm& norm) {
     const int d = config_.d_model;
-    float* x = x_.as<float>() + row * width(d);
-    float* normed = config_.pre_norm ? normed_.as<float>() + row * width(d) : x;
-    add(x, out_.as<float>() + row * width(d), d);
+    float* x = x_.as<float>() + row * padded_width(d);
+    float* normed = config_.pre_norm ? normed_.as<float>() + row * padded_width(d) : x;
+    add(x, out_.as<float>() + row * padded_width(d), d);
     layer_norm(x, norm.gain, norm.bias, config_.epsilon, d, normed);
-    feed(row, normed, d);
+    quantize_input(row, normed, d);
 }
 
-void Engine::feed_forward(Member& member, const FeedForward& layer, int count, const Norm& norm) {
+void Engine::feed_forward(PoolThread& thread, const FeedForward& layer, int count, const Norm& norm) {
     const int inner = config_.d_ff;
     const bool fused = config_.precision == Precision::Int8 && config_.activation == Activation::Relu;
-    apply(member, *layer.inner, residual_rows(), count, wide_.as<float>());
-    member.each(count, [&](int row) {
-        float* values = wide_.as<float>() + row * width(inner);
+    apply(thread, *layer.inner, sublayer_input(), count, wide_.as<float>());
+    thread.parallel_for(count, [&](int row) {
+        float* values = wide_.as<float>() + row * padded_width(inner);
         if (fused) {
             relu_quantize_row(values, inner, quantized_.as<Quantized>() + static_cast<size_t>(row) * inner, scales_.as<float>() + row);
         } else {
             activate(config_.activation, values, inner);
-            feed(row, values, inner);
+            quantize_input(row, values, inner);
         }
     });
-    apply(member, *layer.outer, rows(wide_.as<float>(), inner), count, out_.as<float>());
-    member.each(count, [&](int row) { residual(row, norm); });
+    apply(thread, *layer.outer, rows(wide_.as<float>(), inner), count, out_.as<float>());
+    thread.parallel_for(count, [&](int row) { add_norm(row, norm); });
 }
 
 // -- slots ------------------------------------------------------------------------------------------------------------
@@ -182,16 +180,16 @@ int Engine::new_source() {
     return source;
 }
 
-void Engine::drop_source(int source) {
+void Engine::release_source(int source) {
     if (source < 0 || --sources_[source].references > 0) return;
-    for (int page : sources_[source].pages) pages_.drop(page);
+    for (int page : sources_[source].pages) pages_.release(page);
     sources_[source] = Source();
     free_sources_.push_back(source);
 }
 
 void Engine::clear(Slot& slot) {
-    for (int page : slot.pages) pages_.drop(page);
-    drop_source(slot.source);
+    for (int page : slot.pages) pages_.release(page);
+    release_source(slot.source);
     slot = Slot();
 }
 
@@ -208,7 +206,7 @@ void Engine::reorder(int count, const int32_t* targets, const int32_t* origins) 
         moved.push_back(slot(origins[i]));
     }
     for (const Slot& copy : moved) {
-        for (int page : copy.pages) pages_.share(page);
+        for (int page : copy.pages) pages_.retain(page);
         if (copy.source >= 0) ++sources_[copy.source].references;
     }
     for (int i = 0; i < count; ++i) {

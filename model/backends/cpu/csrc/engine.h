@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "attention.h"
-#include "top_k.h"
+#include "attention_capture.h"
 #include "linear.h"
 #include "paged_kv.h"
 #include "row_ops.h"
 #include "thread_pool.h"
-#include "attention_capture.h"
+#include "top_k.h"
 
 namespace attentive {
 
@@ -52,46 +52,47 @@ struct DecoderLayer {
     FeedForward feed_forward;
 };
 
-// One sentence of a prefill.
+// One sentence of a prefill. masked: null, or one byte for each head of encoder, self- and cross-attention, in this order; 1 masks
+// the head (its output is set to 0).
 struct Sentence {
     int slot, length;
     const int32_t* tokens;
-    const uint8_t* masked;  // null, or 1 for each head that is switched off: of the encoder's layers, of self- and of cross-attention
+    const uint8_t* masked;
 };
 
 class Engine {
   public:
     explicit Engine(const Config& config);
 
-    // Weights by name (see `resolve`): matrices (out, in) with an optional bias, and vectors. They are copied and packed.
+    // Copies and packs weights by name: matrices (out, in) with an optional bias, and vectors. `resolve` has the names.
     void set_linear(const std::string& name, const float* weight, const float* bias, int out, int in);
     void set_vector(const std::string& name, const float* values, int count);
-    // Looks up every weight; throws std::invalid_argument naming the one that is missing or has the wrong shape.
+    // Looks up every weight. Throws std::invalid_argument with the name of a weight that is missing or has the wrong shape.
     void resolve();
 
-    // Encodes sentences and starts their slots. Slots that were in use are started anew.
+    // Encodes sentences and starts a sequence in each slot. The earlier contents of the slots are discarded.
     void prefill(const std::vector<Sentence>& sentences);
-    // Advances each slot by its token. ids and scores are (rows, candidates), forced_scores (rows). A step of one row may be
-    // watched: its attention weights are written at its position.
+    // Advances each slot by its token: ids and scores (rows, candidates), forced_scores (rows). `capture`, allowed for one row,
+    // receives the attention weights of its position.
     void step(int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced, int32_t* ids, float* scores,
-              float* forced_scores, const Watch* watch = nullptr);
-    // What decoding computes when it reads `inputs` (queries) after `source`, all rows in one pass, bit for bit: the outputs of
-    // a step for each row, and everything that `watch` asks for. No slot changes.
-    void look(const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* wanted, int32_t* ids,
-              float* scores, float* wanted_scores, const Watch& watch);
-    // What the model knows of a sentence word by word: `states` (encoder layers, length, d_model) after every encoder layer, and
-    // `scores` (words, wanted), the log-probability that the decoder begins with a token when one word is all that it sees of
-    // the sentence. A word is a run of tokens: `bounds` (words, 2) has its first and the one past its last. No slot changes.
+              float* forced_scores, const AttentionCapture* capture = nullptr);
+    // Teacher forcing: decodes `inputs` (queries) after `source` in one pass. Row t has the outputs of step t, bit for bit, and
+    // `capture` receives the attention. No slot changes.
+    void forced_decode(const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* forced, int32_t* ids,
+              float* scores, float* forced_scores, const AttentionCapture& capture);
+    // Writes `states` (encoder layers, length, d_model), the output of every encoder layer, and `scores` (words, wanted), the
+    // log-probability of each wanted token as the first target token when cross-attention is restricted to one word. A word is a
+    // range of tokens; `bounds` (words, 2) has its first token and the one after its last. No slot changes.
     void read_words(const int32_t* source, int length, const int32_t* bounds, int words, int32_t start, const int32_t* wanted,
                     int wanted_count, float* states, float* scores);
-    // Up to `steps` greedy steps in which each row reads the token it chose: ids and scores are (steps, rows). A row that chose
-    // `end` takes no further part; its remaining ids are `end` with score 0.
-    void burst(int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores);
+    // Runs up to `steps` greedy steps; each row reads the token it selected before: ids and scores (steps, rows). A row stops
+    // after it selected `end`; its remaining ids are `end` with score 0.
+    void multi_step(int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores);
     // Slot targets[i] continues from what slot origins[i] held before the call.
     void reorder(int count, const int32_t* targets, const int32_t* origins);
     void free(int count, const int32_t* slots);
 
-    // Heads of the encoder's layers, of self- and of cross-attention.
+    // Number of heads of encoder, self- and cross-attention in all layers.
     int all_heads() const { return (config_.encoder_layers + 2 * config_.decoder_layers) * config_.heads; }
     size_t weight_bytes() const;
     size_t cache_bytes() const { return pages_.bytes(); }
@@ -106,12 +107,12 @@ class Engine {
     struct Slot {
         int length = 0, source = -1;
         std::vector<int> pages;
-        std::vector<uint8_t> masked;  // 1 for each head of self-, then of cross-attention that is switched off; empty where none is
+        std::vector<uint8_t> masked;  // one byte for each head of self-, then of cross-attention, 1 if masked; empty if none is
     };
     struct StepRow {  // a row of the running step
         int token, position, source_length;
-        size_t self_pages, cross_pages;  // where its page pointers start
-        const uint8_t* masked;           // see Slot; null where it has none
+        size_t self_pages, cross_pages;  // index of its first page in step_pages_
+        const uint8_t* masked;           // as in Slot; null if no head is masked
     };
     struct Span {  // a sentence within the packed rows of a prefill
         int first, length, source;
@@ -125,45 +126,45 @@ class Engine {
 
     void reserve(int rows);
     Rows rows(const float* values, int features) const;
-    void feed(int row, const float* values, int features);
+    void quantize_input(int row, const float* values, int features);
     void embed(int row, const Linear& table, int token, int position, const Norm& first);
-    void apply(Member& member, const Linear& linear, const Rows& input, int rows, float* out);
-    void residual(int row, const Norm& norm);
-    void feed_forward(Member& member, const FeedForward& layer, int rows, const Norm& norm);
-    Rows residual_rows() const { return rows(config_.pre_norm ? normed_.as<float>() : x_.as<float>(), config_.d_model); }
+    void apply(PoolThread& thread, const Linear& linear, const Rows& input, int rows, float* out);
+    void add_norm(int row, const Norm& norm);
+    void feed_forward(PoolThread& thread, const FeedForward& layer, int rows, const Norm& norm);
+    Rows sublayer_input() const { return rows(config_.pre_norm ? normed_.as<float>() : x_.as<float>(), config_.d_model); }
 
     void check_source(int length, const int32_t* tokens) const;
     void check_token(int32_t token) const;
-    void encode(Member& member, const std::vector<Span>& spans, int rows, const Watch* watch, float* states = nullptr);
-    void write_cross(Member& member, const std::vector<Span>& spans, int rows);
-    void prefill_chunk(const Sentence* sentences, size_t count, const Watch* watch = nullptr);
+    void encode(PoolThread& thread, const std::vector<Span>& spans, int rows, const AttentionCapture* capture, float* states = nullptr);
+    void write_cross(PoolThread& thread, const std::vector<Span>& spans, int rows);
+    void prefill_chunk(const Sentence* sentences, size_t count, const AttentionCapture* capture = nullptr);
 
-    void open_step(int rows, const int32_t* slots, const int32_t* tokens);
-    void advance(int rows, int candidates, const int32_t* forced, int32_t* ids, float* scores, float* forced_scores, const Watch* watch);
-    void decode(Member& member, int rows, const Watch* watch);
-    void mute(const uint8_t* masked, float* context) const;
+    void prepare_step(int rows, const int32_t* slots, const int32_t* tokens);
+    void run_step(int rows, int candidates, const int32_t* forced, int32_t* ids, float* scores, float* forced_scores, const AttentionCapture* capture);
+    void decode(PoolThread& thread, int rows, const AttentionCapture* capture);
+    void mask_heads(const uint8_t* masked, float* context) const;
     void write_self(int row, int layer);
-    void attend_self(int row, int layer, int member, const Watch* watch);
-    void attend_cross(int row, int layer, int member, const Watch* watch);
-    void choose(Member& member, int rows, int32_t* ids, float* scores, float* forced_scores);
+    void attend_self(int row, int layer, int thread, const AttentionCapture* capture);
+    void attend_cross(int row, int layer, int thread, const AttentionCapture* capture);
+    void select_candidates(PoolThread& thread, int rows, int32_t* ids, float* scores, float* forced_scores);
 
-    void open_words(const std::vector<Slot>& words, int32_t start);
-    void choose_wanted(Member& member, int rows, const std::vector<std::vector<int>>& places, const int32_t* wanted, int wanted_count,
+    void prepare_word_rows(const std::vector<Slot>& words, int32_t start);
+    void score_tokens(PoolThread& thread, int rows, const std::vector<std::vector<int>>& places, const int32_t* wanted, int wanted_count,
                        float* scores);
-    void open_rows(Slot& slot, const int32_t* inputs, int rows);
-    void copy_keys(const Slot& slot, const Watch& watch) const;
-    void copy_encoder_vectors(const Span& span, const Watch& watch) const;
+    void prepare_target_rows(Slot& slot, const int32_t* inputs, int rows);
+    void copy_keys(const Slot& slot, const AttentionCapture& capture) const;
+    void copy_encoder_vectors(const Span& span, const AttentionCapture& capture) const;
 
     Slot& slot(int index);
     void clear(Slot& slot);
-    void drop_source(int source);
+    void release_source(int source);
     int new_source();
 
     const Config config_;
     const AttentionShape shape_;
     const PageLayout layout_;
     std::mutex mutex_;
-    Team team_;
+    ThreadPool pool_;
 
     std::unordered_map<std::string, std::unique_ptr<Linear>> linears_;
     std::unordered_map<std::string, std::vector<float>> vectors_;
@@ -176,16 +177,16 @@ class Engine {
     const float* positions_ = nullptr;
     std::vector<float> zeros_;
 
-    Pages pages_;
-    std::vector<Slot> slots_;  // one more than the configuration has: the last one is for looks
+    PagePool pages_;
+    std::vector<Slot> slots_;  // config_.slots, and one more for forced_decode
     std::vector<Source> sources_;
     std::vector<int> free_sources_;
 
     Buffer x_, normed_, out_, context_, wide_, quantized_, scales_;  // one row each per row of the batch
-    std::vector<Buffer> scratch_;                                   // one per member
+    std::vector<Buffer> scratch_;                                  // one per thread
     std::vector<StepRow> step_rows_;
     std::vector<const char*> step_pages_;
-    Choice choice_;
+    TopK top_k_;
 };
 
 }  // namespace attentive

@@ -1,4 +1,4 @@
-// A look inside: the whole target in one pass, row by row what its decoding computed, with the attention weights written down.
+// Teacher forcing: the whole target in one pass, bit for bit the rows of step-by-step decoding, with attention capture.
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -7,28 +7,28 @@
 
 namespace attentive {
 
-void Engine::look(const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* wanted, int32_t* ids,
-                  float* scores, float* wanted_scores, const Watch& watch) {
-    check_source(watch.source, source);
-    if (watch.queries < 1 || watch.queries > config_.max_length) throw std::invalid_argument("a target has a length outside the model's");
-    for (int row = 0; row < watch.queries; ++row) check_token(inputs[row]);
-    const int own = config_.slots;  // a slot that nobody else can name
-    struct Closing {
+void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* forced, int32_t* ids,
+                  float* scores, float* forced_scores, const AttentionCapture& capture) {
+    check_source(capture.source, source);
+    if (capture.queries < 1 || capture.queries > config_.max_length) throw std::invalid_argument("a target has a length outside the model's");
+    for (int row = 0; row < capture.queries; ++row) check_token(inputs[row]);
+    const int reserved = config_.slots;  // a slot that no caller can address
+    struct ClearOnExit {
         Engine& engine;
         Slot& slot;
-        ~Closing() { engine.clear(slot); }
+        ~ClearOnExit() { engine.clear(slot); }
     };
-    const Closing closing{*this, slots_[own]};
-    const Sentence sentence{own, watch.source, source, masked};
-    prefill_chunk(&sentence, 1, &watch);
-    open_rows(slots_[own], inputs, watch.queries);
-    advance(watch.queries, candidates, wanted, ids, scores, wanted_scores, &watch);
-    copy_keys(slots_[own], watch);
+    const ClearOnExit clear_on_exit{*this, slots_[reserved]};
+    const Sentence sentence{reserved, capture.source, source, masked};
+    prefill_chunk(&sentence, 1, &capture);
+    prepare_target_rows(slots_[reserved], inputs, capture.queries);
+    run_step(capture.queries, candidates, forced, ids, scores, forced_scores, &capture);
+    copy_keys(slots_[reserved], capture);
 }
 
-// One row for every position of a target: all read the pages of one slot, each up to its own position.
-void Engine::open_rows(Slot& slot, const int32_t* inputs, int count) {
-    for (int position = 0; position < count; position += kPage) slot.pages.push_back(pages_.take());
+// Prepares one row for every position of a target. All rows read the pages of one slot, each up to its own position.
+void Engine::prepare_target_rows(Slot& slot, const int32_t* inputs, int count) {
+    for (int position = 0; position < count; position += kPage) slot.pages.push_back(pages_.allocate());
     const Source& source = sources_[slot.source];
     step_rows_.clear();
     step_pages_.clear();
@@ -40,28 +40,28 @@ void Engine::open_rows(Slot& slot, const int32_t* inputs, int count) {
     }
 }
 
-// The keys and values of the wanted head of the decoder, from the pages that its rows read.
-void Engine::copy_keys(const Slot& slot, const Watch& watch) const {
-    if (watch.kind != Watch::Decoder && watch.kind != Watch::Cross) return;
-    const bool cross = watch.kind == Watch::Cross;
+// Copies the keys and values of the captured decoder head from the pages.
+void Engine::copy_keys(const Slot& slot, const AttentionCapture& capture) const {
+    if (capture.kind != AttentionCapture::Decoder && capture.kind != AttentionCapture::Cross) return;
+    const bool cross = capture.kind == AttentionCapture::Cross;
     const std::vector<int>& pages = cross ? sources_[slot.source].pages : slot.pages;
-    const int length = cross ? watch.source : watch.queries;
+    const int length = cross ? capture.source : capture.queries;
     for (int position = 0; position < length; ++position) {
-        const char* layer = pages_.at(pages[position / kPage]) + watch.layer * layout_.layer_bytes;
+        const char* layer = pages_.at(pages[position / kPage]) + capture.layer * layout_.layer_bytes;
         const size_t row = static_cast<size_t>(position) * shape_.dim;
-        read_position(shape_, layout_, layer, position % kPage, watch.head, watch.key + row, watch.value + row);
+        read_position(shape_, layout_, layer, position % kPage, capture.head, capture.key + row, capture.value + row);
     }
 }
 
-// One head's queries, keys and values of a sentence: rows of the encoder's product of all three.
-void Engine::copy_encoder_vectors(const Span& span, const Watch& watch) const {
+// Copies one head's queries, keys and values of a sentence from the encoder's fused projection.
+void Engine::copy_encoder_vectors(const Span& span, const AttentionCapture& capture) const {
     const int d = config_.d_model, dim = shape_.dim;
-    const size_t stride = (static_cast<size_t>(3 * d) + kPanel - 1) / kPanel * kPanel;
+    const size_t stride = padded_width(3 * d);
     for (int s = 0; s < span.length; ++s) {
-        const float* row = wide_.as<float>() + (span.first + s) * stride + watch.head * dim;
-        std::memcpy(watch.query + static_cast<size_t>(s) * dim, row, dim * sizeof(float));
-        std::memcpy(watch.key + static_cast<size_t>(s) * dim, row + d, dim * sizeof(float));
-        std::memcpy(watch.value + static_cast<size_t>(s) * dim, row + 2 * d, dim * sizeof(float));
+        const float* row = wide_.as<float>() + (span.first + s) * stride + capture.head * dim;
+        std::memcpy(capture.query + static_cast<size_t>(s) * dim, row, dim * sizeof(float));
+        std::memcpy(capture.key + static_cast<size_t>(s) * dim, row + d, dim * sizeof(float));
+        std::memcpy(capture.value + static_cast<size_t>(s) * dim, row + 2 * d, dim * sizeof(float));
     }
 }
 

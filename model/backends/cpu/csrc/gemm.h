@@ -1,5 +1,5 @@
-// The innermost loops of products: a few rows times kTileColumns outputs. Sums are exact in int8 and in the order of k in
-// float32, so that they do not depend on the tile. One of tiles_avx512.cpp and tiles_avx2.cpp is compiled to something.
+// Matrix product kernels: tiles of a few rows by kTileColumns outputs. int8 sums are exact and float32 sums are in the order of k,
+// so results do not depend on the tile size. gemm_avx512.cpp or gemm_avx2.cpp has the code; the other one compiles to nothing.
 #pragma once
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace attentive {
 
-// How a row of activations is stored for an integer product, and how many rows and columns a tile has.
+// The storage of quantised activations, and the numbers of rows and columns of a tile.
 #if defined(__AVX512F__)
 using Quantized = uint8_t;  // int8 + 128: the instruction multiplies unsigned by signed bytes
 constexpr const char* kIsa = "avx512";
@@ -19,14 +19,14 @@ using Quantized = uint8_t;
 constexpr const char* kIsa = "avxvnni";
 constexpr int kOffset = 128, kTileColumns = 16, kTileRows = 6, kFloatTileRows = 6;
 #else
-// Two bytes each: of every four values the four as int8, then their four magnitudes. Magnitudes times weights that took over the
-// signs are at most 2 * 127 * 127 for a pair, which 16 bits hold: nothing saturates, as it would with int8 + 128.
+// Two bytes per value: groups of four int8 values, each followed by their four magnitudes. The signs are moved to the weights, so
+// the sum of a pair is at most 2 * 127 * 127 and fits into 16 bits. With int8 + 128 it would saturate.
 using Quantized = int16_t;
 constexpr const char* kIsa = "avx2";
 constexpr int kOffset = 0, kTileColumns = 16, kTileRows = 4, kFloatTileRows = 6;
 #endif
 
-// One block of kTileColumns outputs of an int8 weight. `ahead`, if not null, is as many weights that will be read next.
+// One block of kTileColumns outputs of an int8 weight matrix.
 struct Int8Block {
     const int8_t* weights;       // (k / 4, kTileColumns, 4)
     const int32_t* corrections;  // -kOffset * sum of each output's weights
@@ -35,15 +35,15 @@ struct Int8Block {
     int k;
 };
 
-// Writes (rows, kTileColumns) outputs for 1 to kTileRows rows.
+// Writes (rows, kTileColumns) outputs for 1 to kTileRows rows. `ahead`, if not null, is the block to prefetch.
 void tile_int8(const Int8Block& block, const int8_t* ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
                float* out, size_t out_stride);
 
-// c (rows, kTileColumns) = a (rows, k) b (k, kTileColumns), plus a bias if there is one, for 1 to kFloatTileRows rows.
+// c (rows, kTileColumns) = a (rows, k) b (k, kTileColumns) + bias, for 1 to kFloatTileRows rows. bias may be null.
 void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_t b_stride, int k, const float* bias, float* c,
                 size_t c_stride);
 
-// Sixteen int8 values as an integer product reads them.
+// Stores sixteen int8 values in the format of integer products.
 inline void store_quantized(Quantized* p, Ints q) {
 #if defined(__AVX512F__) || defined(__AVXVNNI__)
     store_bytes(p, plus(q, kOffset));

@@ -1,4 +1,4 @@
-// Tiles of AVX2: 16 columns are two registers of eight. With AVX-VNNI an integer product is one instruction, without it four.
+// AVX2 tiles of 16 columns (two registers of eight). An integer product takes one instruction with AVX-VNNI and four without.
 #include "gemm.h"
 
 #if !defined(__AVX512F__)
@@ -15,8 +15,8 @@ __m256i four_bytes(const Quantized* p) {
     return _mm256_set1_epi32(value);
 }
 
-// acc += 32 weights, 4 of k for 8 columns, times the same 4 of k of a row, which `a` points to. Inline assembly keeps the
-// accumulators of a tile in registers, which GCC 12 stores to the stack otherwise.
+// acc += 32 weights (4 of k for 8 columns) times 4 activations `a` of a row. Inline assembly keeps the accumulators of a tile in
+// registers; with intrinsics GCC 12 stores them to the stack.
 #if defined(__AVXVNNI__)
 struct Activations {
     explicit Activations(const Quantized* a) : bytes(four_bytes(a)) {}
@@ -41,7 +41,7 @@ struct Activations {
 };
 #endif
 
-// What lies `ahead` is asked for along the way: it is still far from the caches.
+// Prefetches `ahead`, which is not cached yet, during the product.
 template <int R, bool Ahead>
 void int8(const Int8Block& block, const int8_t* ahead, const Quantized* a, size_t stride, const float* row_scales, float* out,
           size_t out_stride) {

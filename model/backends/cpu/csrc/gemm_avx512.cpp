@@ -1,4 +1,4 @@
-// Tiles of AVX-512 VNNI: 6 rows by 64 columns are 24 accumulators, which with 4 weights and 1 broadcast fill 29 of 32 registers.
+// AVX-512 VNNI tiles: 6 rows by 64 columns are 24 accumulators; with 4 weights and 1 broadcast they use 29 of 32 registers.
 #include "gemm.h"
 
 #if defined(__AVX512F__)
@@ -9,14 +9,14 @@ namespace attentive {
 
 namespace {
 
-// acc[i] += sum of four u8 * s8 products. Inline assembly keeps the accumulators of a tile in registers:
+// acc[i] += sum of four u8 * s8 products. Inline assembly keeps the accumulators of a tile in registers;
 // with the intrinsic GCC 12 stores them to the stack in every iteration.
 __m512i dot_u8s8(__m512i acc, __m512i unsigned_bytes, __m512i signed_bytes) {
     asm("vpdpbusd %2, %1, %0" : "+v"(acc) : "v"(unsigned_bytes), "v"(signed_bytes));
     return acc;
 }
 
-// What lies `ahead` is asked for along the way: it is still far from the caches.
+// Prefetches `ahead`, which is not cached yet, during the product.
 template <int R, bool Ahead>
 void int8(const Int8Block& block, const int8_t* ahead, const uint8_t* a, size_t stride, const float* row_scales, float* out,
           size_t out_stride) {

@@ -88,7 +88,7 @@ void Linear::pack_float(const float* weight) {
     }
 }
 
-// Where an output's weights begin, which lie in groups of `group` between those of the other columns of its tile.
+// Index of an output's first weight. Its weights lie in groups of `group`, interleaved with those of the other columns of its tile.
 size_t Linear::place(int output, int group) const {
     return static_cast<size_t>(output / kTileColumns) * kTileColumns * in_ + output % kTileColumns * group;
 }
@@ -100,7 +100,7 @@ void Linear::panel(const Rows& rows, int panel, int next, int first, int last, f
         if (precision_ == Precision::Int8) {
             const Int8Block weights{weights_.as<int8_t>() + column * in_, corrections_.as<int32_t>() + column, scales_.as<float>() + column, bias, in_};
             const size_t ahead = (static_cast<size_t>(next) * kPanel + block * kTileColumns) * in_;
-            int tile = 0;  // the first tile waits for its own panel, the second has time to ask for the next one
+            int tile = 0;  // the first tile waits for its own panel, so the second one prefetches
             tiles<kTileRows>(last - first, [&](int row, int height) {
                 tile_int8(weights, tile++ == 1 && next < panels_ ? weights_.as<int8_t>() + ahead : nullptr, height,
                           rows.quantized + (first + row) * rows.stride, rows.stride, rows.scales + first + row, out + row * stride, stride);

@@ -11,7 +11,10 @@ namespace attentive {
 
 enum class Precision { Float32 = 0, Int8 = 1 };
 
-constexpr int kPanel = 64;  // outputs of one piece of work: a whole number of tiles
+constexpr int kPanel = 64;  // outputs per task: a whole number of tiles
+
+// The number of features rounded up to whole panels.
+inline size_t padded_width(int features) { return static_cast<size_t>((features + kPanel - 1) / kPanel) * kPanel; }
 
 // Zeroed memory, aligned to 64 bytes (2 MiB and advised as huge pages when large).
 class Buffer {
@@ -23,7 +26,7 @@ class Buffer {
         return static_cast<T*>(memory_.get());
     }
     size_t bytes() const { return bytes_; }
-    // At least this many bytes; contents are lost when it grows.
+    // Grows to at least `bytes`; growing discards the contents.
     void reserve(size_t bytes);
 
   private:
@@ -34,7 +37,7 @@ class Buffer {
     size_t bytes_ = 0;
 };
 
-// Rows as a Linear reads them: float32 (rows, stride), or int8 (rows, stride) in the form of tiles.h with one scale per row.
+// Input of a Linear: float32 (rows, stride), or int8 (rows, stride) in the format of gemm.h with one scale per row.
 struct Rows {
     const float* values;
     const Quantized* quantized;
@@ -48,9 +51,9 @@ class Linear {
     Linear(Precision precision, const float* weight, const float* bias, int out, int in);
 
     // Outputs [panel * 64, panel * 64 + 64) of rows [first, last): out[(row - first) * stride + j]. Columns past `out` are 0.
-    // `next` is the panel that this thread will probably compute after this one (or one past the last).
+    // `next` is the panel to prefetch: the one this thread will probably compute next (panels() for none).
     void panel(const Rows& rows, int panel, int next, int first, int last, float* out, size_t stride) const;
-    // One row of the weight matrix as float32: what an embedding looks up.
+    // One row of the weight matrix as float32 (embedding lookup).
     void row(int index, float* values) const;
 
     int in() const { return in_; }

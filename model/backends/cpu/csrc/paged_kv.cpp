@@ -4,7 +4,7 @@
 
 namespace attentive {
 
-int Pages::take() {
+int PagePool::allocate() {
     if (free_.empty()) {
         const int first = static_cast<int>(references_.size());
         slabs_.emplace_back(page_bytes_ * kSlab);
@@ -17,15 +17,15 @@ int Pages::take() {
     return page;
 }
 
-void Pages::drop(int page) {
+void PagePool::release(int page) {
     if (--references_[page] == 0) free_.push_back(page);
 }
 
-int Pages::writable(int page) {
+int PagePool::writable(int page) {
     if (references_[page] == 1) return page;
-    const int copy = take();
+    const int copy = allocate();
     std::memcpy(at(copy), at(page), page_bytes_);
-    drop(page);
+    release(page);
     return copy;
 }
 

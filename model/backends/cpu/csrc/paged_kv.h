@@ -1,4 +1,4 @@
-// Keys and values in pages of 16 positions, shared between slots and copied only when written (beams fork for free).
+// Keys and values in pages of 16 positions. Slots share pages; a shared page is copied when it is written (beam search).
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace attentive {
 
 constexpr int kPage = 16;  // positions in a page: one AVX-512 register of scores
 
-// Where a layer's head lies in a page: keys (D, 16), values (16, D), then 16 scales each when they are int8.
+// Layout of a head in a layer of a page: keys (D, 16), values (16, D), then for int8 16 scales of each.
 struct PageLayout {
     PageLayout(Precision precision, int layers, int heads, int dim)
         : element(precision == Precision::Int8 ? 1 : sizeof(float)),
@@ -21,15 +21,15 @@ struct PageLayout {
     const size_t element, head_bytes, layer_bytes, bytes;
 };
 
-// A growing pool of reference-counted pages.
-class Pages {
+// A growing pool of pages with reference counts.
+class PagePool {
   public:
-    explicit Pages(size_t page_bytes) : page_bytes_(page_bytes) {}
+    explicit PagePool(size_t page_bytes) : page_bytes_(page_bytes) {}
 
-    int take();  // a page with one reference; throws std::bad_alloc
-    void share(int page) { ++references_[page]; }
-    void drop(int page);
-    // The page to write to instead of `page`: itself if nobody shares it, else a copy (the shared one is dropped).
+    int allocate();  // a page with one reference; may throw std::bad_alloc
+    void retain(int page) { ++references_[page]; }
+    void release(int page);
+    // The page to write to: `page` itself if it has one reference, else a copy (copy on write; a reference to `page` is released).
     int writable(int page);
     char* at(int page) const { return slabs_[page / kSlab].as<char>() + page % kSlab * page_bytes_; }
     size_t bytes() const { return slabs_.size() * kSlab * page_bytes_; }

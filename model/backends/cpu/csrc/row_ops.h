@@ -1,4 +1,4 @@
-// What happens to one row between two products: LayerNorm, residual, activation, quantisation.
+// Operations on one row between two products: LayerNorm, residual, activation, quantisation.
 #pragma once
 
 #include <cstdint>
@@ -18,10 +18,10 @@ void add(float* x, const float* y, int n);
 // x = activation(x)
 void activate(Activation activation, float* x, int n);
 
-// Rounds a row to int8, as products read it, and stores its scale.
+// Quantises a row to int8 in the format of gemm.h and stores its scale.
 void quantize_row(const float* x, int n, Quantized* quantized, float* scale);
 
-// The argument of the feed-forward's second product when it is int8: ReLU and quantisation in one pass over x.
+// ReLU and quantisation in one pass: the input of the second feed-forward product in int8.
 void relu_quantize_row(const float* x, int n, Quantized* quantized, float* scale);
 
 }  // namespace attentive

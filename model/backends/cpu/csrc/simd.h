@@ -1,5 +1,5 @@
-// Sixteen lanes of float32 or int32, in one AVX-512 register or two of AVX2. Every operation rounds alike on both and every
-// reduction has one fixed order: a row's result depends neither on its neighbours nor on the processor.
+// Sixteen lanes of float32 or int32, in one AVX-512 register or two AVX2 registers. Operations round alike on both and every
+// reduction has a fixed order, so a row's result depends neither on its neighbours nor on the processor.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ namespace attentive {
 
 constexpr int kLanes = 16;
 
-// e^x for x <= 88; below -104 it is 0 (-inf included). Relative error about 2e-7.
+// e^x for x <= 88; 0 for x below -104, -inf included. Relative error about 2e-7.
 inline Floats exponential(Floats x) {
     x = max(x, fill(-104.0f));
     const Floats n = round(x * fill(1.44269504f));
@@ -34,7 +34,7 @@ inline float max_magnitude(const float* x, int n) {
     return largest(top);
 }
 
-// The one rounding rule of int8 here (and in model/quantization.py): q = round_half_even(x * (127 / max|x|)), x ~ q * (max|x| / 127).
+// The rounding rule of int8, also in model/quantization.py: q = round_half_even(x * (127 / max|x|)), x ~ q * (max|x| / 127).
 inline Ints round_to_int8(Floats x, float inverse) { return clamp(to_ints(x * fill(inverse)), -127, 127); }
 inline float inverse_scale(float top) { return top > 0.0f ? 127.0f / top : 0.0f; }
 inline float forward_scale(float top) { return top / 127.0f; }

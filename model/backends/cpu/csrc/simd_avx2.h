@@ -1,4 +1,4 @@
-// Sixteen lanes in two AVX2 registers. simd.h says what the names mean together; simd_avx512.h does the same in one.
+// Sixteen lanes in two AVX2 registers. simd_avx512.h has the same functions for one register; simd.h includes one of the two.
 #pragma once
 
 #include "simd_sum.h"
@@ -43,8 +43,8 @@ inline Floats round(Floats v) {  // half to even
     return {_mm256_round_ps(v.low, kNearest), _mm256_round_ps(v.high, kNearest)};
 }
 
-// p * 2^n for p near 1 and n from -150 to 127. In two steps, because 2^-150 is no float: the first is exact, so that a result
-// below the normal numbers is rounded once, as the AVX-512 instruction does it.
+// p * 2^n for p near 1 and n from -150 to 127. In two steps, because 2^-150 is not a float. The first step is exact, so subnormal
+// results are rounded once, like those of the AVX-512 instruction.
 inline __m256 scale_by_power8(__m256 p, __m256 n) {
     const __m256i power = _mm256_cvtps_epi32(n), half = _mm256_srai_epi32(power, 1);
     const auto two_to_the = [](__m256i e) { return _mm256_castsi256_ps(_mm256_slli_epi32(_mm256_add_epi32(e, _mm256_set1_epi32(127)), 23)); };
@@ -55,7 +55,7 @@ inline Floats scale_by_power(Floats p, Floats n) { return {scale_by_power8(p.low
 inline Floats where_negative(Floats x, Floats yes, Floats no) {
     return {_mm256_blendv_ps(no.low, yes.low, x.low), _mm256_blendv_ps(no.high, yes.high, x.high)};
 }
-// Every bit of the first `count` lanes.
+// A mask with all bits of the first `count` lanes set.
 inline Ints first_lanes(int count) {
     const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     return {_mm256_cmpgt_epi32(_mm256_set1_epi32(count), lane), _mm256_cmpgt_epi32(_mm256_set1_epi32(count - 8), lane)};

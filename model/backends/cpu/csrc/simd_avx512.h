@@ -1,4 +1,4 @@
-// Sixteen lanes in one AVX-512 register. simd.h says what the names mean together; simd_avx2.h does the same in two.
+// Sixteen lanes in one AVX-512 register. simd_avx2.h has the same functions for two registers; simd.h includes one of the two.
 #pragma once
 
 #include "simd_sum.h"

@@ -1,4 +1,4 @@
-// The order in which lanes are added and compared, the same for every processor.
+// Reductions over lanes, in the same order on every processor.
 #pragma once
 
 #include <immintrin.h>

@@ -14,21 +14,21 @@ namespace {
 constexpr float kNever = -std::numeric_limits<float>::infinity();
 }
 
-void Choice::begin(int rows, int vocabulary, int candidates, const int32_t* forced, int members) {
+void TopK::begin(int rows, int vocabulary, int candidates, const int32_t* forced, int threads) {
     rows_ = rows;
     vocabulary_ = vocabulary;
     panels_ = (vocabulary + kPanel - 1) / kPanel;
     padded_ = (panels_ + 15) / 16 * 16;
     candidates_ = candidates;
-    members_ = members;
+    thread_count_ = threads;
     forced_ = forced;
     tops_.assign(static_cast<size_t>(rows) * padded_, kNever);
     sums_.assign(static_cast<size_t>(rows) * padded_, 0.0f);
-    best_.assign(static_cast<size_t>(members) * rows * candidates, Candidate{kNever, vocabulary});
+    best_.assign(static_cast<size_t>(threads) * rows * candidates, Candidate{kNever, vocabulary});
     forced_logits_.assign(rows, 0.0f);
 }
 
-void Choice::take(int member, int row, int panel, float* logits) {
+void TopK::add_panel(int thread, int row, int panel, float* logits) {
     const int first = panel * kPanel;
     for (int i = vocabulary_ - first; i < kPanel; ++i) logits[i] = kNever;
     Floats part[4];
@@ -41,8 +41,8 @@ void Choice::take(int member, int row, int panel, float* logits) {
     sums_[cell] = sum((power[0] + power[1]) + (power[2] + power[3]));
     if (forced_[row] / kPanel == panel && forced_[row] >= 0) forced_logits_[row] = logits[forced_[row] - first];
 
-    Candidate* best = best_.data() + (static_cast<size_t>(member) * rows_ + row) * candidates_;
-    if (!(top > best[candidates_ - 1].logit)) return;  // panels come to a member in rising order: a tie has the higher id
+    Candidate* best = best_.data() + (static_cast<size_t>(thread) * rows_ + row) * candidates_;
+    if (!(top > best[candidates_ - 1].logit)) return;  // a thread gets panels in ascending order: a tie has the higher id
     for (int i = 0; i < kPanel; ++i) {
         const Candidate candidate{logits[i], first + i};
         if (!candidate.before(best[candidates_ - 1])) continue;
@@ -52,7 +52,7 @@ void Choice::take(int member, int row, int panel, float* logits) {
     }
 }
 
-float Choice::normalizer(int row) const {
+float TopK::log_normalizer(int row) const {
     const float* tops = tops_.data() + static_cast<size_t>(row) * padded_;
     const float* sums = sums_.data() + static_cast<size_t>(row) * padded_;
     Floats top = fill(kNever);
@@ -63,24 +63,24 @@ float Choice::normalizer(int row) const {
     return highest + std::log(sum(total));
 }
 
-void Choice::finish(int row, int32_t* ids, float* scores, float* forced_score) const {
-    const float lost = normalizer(row);
-    *forced_score = forced_[row] >= 0 ? forced_logits_[row] - lost : 0.0f;
+void TopK::finish(int row, int32_t* ids, float* scores, float* forced_score) const {
+    const float log_sum = log_normalizer(row);
+    *forced_score = forced_[row] >= 0 ? forced_logits_[row] - log_sum : 0.0f;
     int taken[kMaxThreads] = {};
     for (int i = 0; i < candidates_; ++i) {
         int from = -1;
         Candidate winner{kNever, vocabulary_ + 1};
-        for (int member = 0; member < members_; ++member) {
-            if (taken[member] == candidates_) continue;
-            const Candidate& next = best_[(static_cast<size_t>(member) * rows_ + row) * candidates_ + taken[member]];
+        for (int thread = 0; thread < thread_count_; ++thread) {
+            if (taken[thread] == candidates_) continue;
+            const Candidate& next = best_[(static_cast<size_t>(thread) * rows_ + row) * candidates_ + taken[thread]];
             if (from < 0 || next.before(winner)) {
-                from = member;
+                from = thread;
                 winner = next;
             }
         }
         ++taken[from];
         ids[i] = winner.id;
-        scores[i] = winner.logit - lost;
+        scores[i] = winner.logit - log_sum;
     }
 }
 

@@ -1,4 +1,4 @@
-// The output projection's end: log-probabilities and the best tokens of each row, without ever storing the logits.
+// Log-probabilities and the k best tokens of each row, computed panel by panel without storing all logits.
 #pragma once
 
 #include <cstdint>
@@ -6,21 +6,22 @@
 
 namespace attentive {
 
-// Gathers one step's logits panel by panel, in any order and from several threads, into results that depend on neither:
-// a panel's maximum and sum of exponentials are kept apart and added in panel order at the end.
-class Choice {
+// Receives the logits of a step panel by panel, in any order and from several threads. Maximum and sum of exponentials are stored
+// per panel and added in panel order at the end, so the results depend neither on the order nor on the threads.
+class TopK {
   public:
-    // rows x vocabulary logits; `candidates` best tokens per row; forced[row] < 0 or a token whose log-probability is asked for.
-    void begin(int rows, int vocabulary, int candidates, const int32_t* forced, int members);
+    // Starts a step of rows x vocabulary logits. candidates: best tokens per row. forced[row]: a token to score, or -1.
+    void begin(int rows, int vocabulary, int candidates, const int32_t* forced, int threads);
 
-    // Logits of 64 tokens of one row (those past the vocabulary are ignored), by thread `member`. logits may be changed.
-    void take(int member, int row, int panel, float* logits);
+    // Adds the logits of the 64 tokens of a panel of one row; `thread` is the calling thread. Tokens past the vocabulary are ignored.
+    // Overwrites logits.
+    void add_panel(int thread, int row, int panel, float* logits);
 
     int candidates() const { return candidates_; }
-    // Best tokens of a row with log-probabilities, best first, ties by lower id; and the forced token's (or 0).
+    // Best tokens of a row with log-probabilities, best first, ties by lower id; and the log-probability of the forced token, or 0.
     void finish(int row, int32_t* ids, float* scores, float* forced_score) const;
-    // What is taken from a row's logits to make log-probabilities of them.
-    float normalizer(int row) const;
+    // log(sum(exp(logits))) of a row: log-probability = logit - log_normalizer.
+    float log_normalizer(int row) const;
 
   private:
     struct Candidate {
@@ -29,10 +30,10 @@ class Choice {
         bool before(const Candidate& other) const { return logit > other.logit || (logit == other.logit && id < other.id); }
     };
 
-    int rows_ = 0, vocabulary_ = 0, panels_ = 0, padded_ = 0, candidates_ = 0, members_ = 0;
+    int rows_ = 0, vocabulary_ = 0, panels_ = 0, padded_ = 0, candidates_ = 0, thread_count_ = 0;
     const int32_t* forced_ = nullptr;
     std::vector<float> tops_, sums_;      // (rows, panels rounded up to 16)
-    std::vector<Candidate> best_;         // (members, rows, candidates), sorted
+    std::vector<Candidate> best_;         // (threads, rows, candidates), sorted
     std::vector<float> forced_logits_;    // (rows)
 };
 

@@ -1,4 +1,4 @@
-// A sentence word by word: its encoder states, and the decoder as a dictionary that sees one word at a time.
+// Evidence for word alignment: the encoder states of a sentence, and target tokens scored against one source word at a time.
 #include <stdexcept>
 
 #include "engine.h"
@@ -9,7 +9,7 @@ void Engine::read_words(const int32_t* source, int length, const int32_t* bounds
                         int wanted_count, float* states, float* scores) {
     check_source(length, source);
     check_token(start);
-    std::vector<std::vector<int>> places(projection_->panels());  // of the wanted tokens, by the panel that computes them
+    std::vector<std::vector<int>> places(projection_->panels());  // indices of the wanted tokens by panel
     for (int k = 0; k < wanted_count; ++k) {
         check_token(wanted[k]);
         places[wanted[k] / kPanel].push_back(k);
@@ -19,45 +19,45 @@ void Engine::read_words(const int32_t* source, int length, const int32_t* bounds
             throw std::invalid_argument("a word lies outside its sentence");
         }
     }
-    struct Closing {
+    struct ClearOnExit {
         Engine& engine;
         std::vector<Slot> held;
-        ~Closing() {
+        ~ClearOnExit() {
             for (Slot& slot : held) engine.clear(slot);
         }
-    } closing{*this, {}};
-    closing.held.reserve(words);
+    } clear_on_exit{*this, {}};
+    clear_on_exit.held.reserve(words);
     const std::vector<Span> sentence{{0, length, -1, source, nullptr}};
-    std::vector<Span> spans;  // every word is a source by itself
+    std::vector<Span> spans;  // every word is a source
     for (int i = 0; i < words; ++i) {
-        Slot& slot = closing.held.emplace_back();
+        Slot& slot = clear_on_exit.held.emplace_back();
         const int first = bounds[2 * i], count = bounds[2 * i + 1] - first;
         slot.source = new_source();
         sources_[slot.source].length = count;
         sources_[slot.source].references = 1;
-        for (int position = 0; position < count; position += kPage) sources_[slot.source].pages.push_back(pages_.take());
-        slot.pages.push_back(pages_.take());
+        for (int position = 0; position < count; position += kPage) sources_[slot.source].pages.push_back(pages_.allocate());
+        slot.pages.push_back(pages_.allocate());
         spans.push_back({first, count, slot.source, nullptr, nullptr});
     }
     reserve(std::max(length, words));
     const size_t dictionary = std::max<size_t>(config_.max_length + kPage, static_cast<size_t>(words) * kPanel);
     for (Buffer& scratch : scratch_) scratch.reserve(std::max(encoder_scratch(length, shape_.dim), dictionary) * sizeof(float));
-    team_.run(1 + 10 * config_.encoder_layers + 2 * config_.decoder_layers, [&](Member& member) {
-        encode(member, sentence, length, nullptr, states);
-        write_cross(member, spans, length);
+    pool_.run(1 + 10 * config_.encoder_layers + 2 * config_.decoder_layers, [&](PoolThread& thread) {
+        encode(thread, sentence, length, nullptr, states);
+        write_cross(thread, spans, length);
     });
     if (!words || !wanted_count) return;
-    open_words(closing.held, start);
+    prepare_word_rows(clear_on_exit.held, start);
     const std::vector<int32_t> none(words, -1);
-    choice_.begin(words, config_.vocabulary, 1, none.data(), team_.size());
-    team_.run(3 + 12 * config_.decoder_layers, [&](Member& member) {
-        decode(member, words, nullptr);
-        choose_wanted(member, words, places, wanted, wanted_count, scores);
+    top_k_.begin(words, config_.vocabulary, 1, none.data(), pool_.size());
+    pool_.run(3 + 12 * config_.decoder_layers, [&](PoolThread& thread) {
+        decode(thread, words, nullptr);
+        score_tokens(thread, words, places, wanted, wanted_count, scores);
     });
 }
 
-// One row for every word, at the first position of a target.
-void Engine::open_words(const std::vector<Slot>& words, int32_t start) {
+// Prepares one row for every word, at the first position of a target.
+void Engine::prepare_word_rows(const std::vector<Slot>& words, int32_t start) {
     step_rows_.clear();
     step_pages_.clear();
     for (const Slot& slot : words) {
@@ -69,21 +69,21 @@ void Engine::open_words(const std::vector<Slot>& words, int32_t start) {
     }
 }
 
-// Log-probabilities of the wanted tokens in place of the likeliest ones.
-void Engine::choose_wanted(Member& member, int count, const std::vector<std::vector<int>>& places, const int32_t* wanted,
+// Log-probabilities of the wanted tokens instead of the most probable ones.
+void Engine::score_tokens(PoolThread& thread, int count, const std::vector<std::vector<int>>& places, const int32_t* wanted,
                            int wanted_count, float* scores) {
-    member.each(projection_->panels(), [&](int panel) {
-        float* logits = scratch_[member.index].as<float>();
-        projection_->panel(residual_rows(), panel, panel + team_.size(), 0, count, logits, kPanel);
+    thread.parallel_for(projection_->panels(), [&](int panel) {
+        float* logits = scratch_[thread.index].as<float>();
+        projection_->panel(sublayer_input(), panel, panel + pool_.size(), 0, count, logits, kPanel);
         for (int row = 0; row < count; ++row) {
             const float* found = logits + static_cast<size_t>(row) * kPanel;
             for (int k : places[panel]) scores[static_cast<size_t>(row) * wanted_count + k] = found[wanted[k] % kPanel];
-            choice_.take(member.index, row, panel, logits + static_cast<size_t>(row) * kPanel);
+            top_k_.add_panel(thread.index, row, panel, logits + static_cast<size_t>(row) * kPanel);
         }
     });
-    member.each(count, [&](int row) {
-        const float lost = choice_.normalizer(row);
-        for (int k = 0; k < wanted_count; ++k) scores[static_cast<size_t>(row) * wanted_count + k] -= lost;
+    thread.parallel_for(count, [&](int row) {
+        const float log_sum = top_k_.log_normalizer(row);
+        for (int k = 0; k < wanted_count; ++k) scores[static_cast<size_t>(row) * wanted_count + k] -= log_sum;
     });
 }
 

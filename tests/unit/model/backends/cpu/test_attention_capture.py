@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.analysis.types import Head, HeadMask
-from model.backends.cpu.attention_capture import Watch
+from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.backend import CpuBackend
 from model.backends.cpu.bindings import CpuBackendError
 from model.backends.cpu.engine import Precision
@@ -20,16 +20,16 @@ pytestmark = needs_cpu_backend
 
 def decoded(
     backend: CpuBackend, source: list[int], target: list[int], slot: int, masked: HeadMask = ()
-) -> tuple[Watch, list[float]]:
+) -> tuple[AttentionCapture, list[float]]:
     """Attention weights and scores of the target, collected step by step from an incremental decode."""
     config = backend.engine.config
-    watch = Watch(config, len(source), len(target) + 1)
+    capture = AttentionCapture(config, len(source), len(target) + 1)
     backend.prefill([source], [slot], [masked])
     scores = []
     for read, written in zip([config.decoder_start_id, *target], [*target, config.eos_id], strict=True):
-        scores.append(float(backend.engine.step([slot], [read], 1, [written], watch).forced[0]))
+        scores.append(float(backend.engine.step([slot], [read], 1, [written], capture).forced[0]))
     backend.free([slot])
-    return watch, scores
+    return capture, scores
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -42,9 +42,9 @@ def test_maps_are_those_of_the_incremental_decode(variant: str, precision: Preci
         [source] = sentences(config, (length,))
         [target] = sentences(config.replace(source_vocab_size=None), (written,))
         maps = backend.attention_maps(source, target)
-        watch, scores = decoded(backend, source, target, slot=3)
-        assert np.array_equal(maps.cross, watch.cross)
-        assert np.array_equal(maps.decoder, watch.decoder)
+        capture, scores = decoded(backend, source, target, slot=3)
+        assert np.array_equal(maps.cross, capture.cross)
+        assert np.array_equal(maps.decoder, capture.decoder)
         assert maps.token_scores.tolist() == scores
         assert backend.engine.pages_used == 0
 
@@ -64,8 +64,8 @@ def test_maps_are_those_of_the_translation_that_was_served(precision: Precision,
         assert maps.token_scores[: len(served.token_scores)].tolist() == list(served.token_scores)
         if beam_size == 1:
             assert tuple(maps.candidate_ids[: len(served.tokens), 0].tolist()) == served.tokens
-        watch, _ = decoded(backend, source, list(served.tokens), slot=0)
-        assert np.array_equal(maps.cross, watch.cross)
+        capture, _ = decoded(backend, source, list(served.tokens), slot=0)
+        assert np.array_equal(maps.cross, capture.cross)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -99,8 +99,8 @@ def test_maps_with_heads_switched_off_are_those_of_decoding_without_them(precisi
     plain = backend.attention_maps(source, target)
     for masked in ((("cross", 1, 2),), (("decoder", 0, 0), ("decoder", 1, 3)), (("encoder", 1, 1), ("cross", 0, 0))):
         maps = backend.attention_maps(source, target, masked)
-        watch, scores = decoded(backend, source, target, 2, masked)
-        assert np.array_equal(maps.cross, watch.cross) and np.array_equal(maps.decoder, watch.decoder)
+        capture, scores = decoded(backend, source, target, 2, masked)
+        assert np.array_equal(maps.cross, capture.cross) and np.array_equal(maps.decoder, capture.decoder)
         assert maps.token_scores.tolist() == scores
         theirs = attention_maps(other, source, target, masked)
         for kind in ("encoder", "decoder", "cross"):
@@ -155,19 +155,19 @@ def test_what_cannot_be_looked_at_is_refused() -> None:
     with pytest.raises(ValueError, match="no cross head 9"):
         backend.attention_maps([5], [5], (), ("cross", 0, 9))
     engine, config = backend.engine, transformer.config
-    with pytest.raises(ValueError, match="made for both lengths"):
-        engine.look([5], [2], 1, [3], Watch(config, 2, 1))
+    with pytest.raises(ValueError, match="of both lengths"):
+        engine.forced_decode([5], [2], 1, [3], AttentionCapture(config, 2, 1))
     with pytest.raises(ValueError, match="another shape"):
-        engine.look([5], [2], 1, [3], Watch(config.replace(heads=4), 1, 1))
+        engine.forced_decode([5], [2], 1, [3], AttentionCapture(config.replace(heads=4), 1, 1))
     with pytest.raises(CpuBackendError, match="vocabulary"):
-        engine.look([200], [2], 1, [3], Watch(config, 1, 1))
+        engine.forced_decode([200], [2], 1, [3], AttentionCapture(config, 1, 1))
     with pytest.raises(CpuBackendError, match="vocabulary"):
-        engine.look([5], [-2], 1, [3], Watch(config, 1, 1))
+        engine.forced_decode([5], [-2], 1, [3], AttentionCapture(config, 1, 1))
     with pytest.raises(CpuBackendError, match="outside the model's"):
-        engine.look([5], [2] * 65, 1, [3] * 65, Watch(config, 1, 65))
+        engine.forced_decode([5], [2] * 65, 1, [3] * 65, AttentionCapture(config, 1, 65))
     backend.prefill([[5, 6]], [0])
-    for watch in (Watch(config, 3, 4), Watch(config, 2, 0)):
-        with pytest.raises(CpuBackendError, match="watched step"):
-            engine.step([0], [2], 1, [-1], watch)
+    for capture in (AttentionCapture(config, 3, 4), AttentionCapture(config, 2, 0)):
+        with pytest.raises(CpuBackendError, match="attention capture"):
+            engine.step([0], [2], 1, [-1], capture)
     backend.free([0])
     assert engine.pages_used == 0
