@@ -39,7 +39,7 @@ coverage: install-dev
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
-# Coverage-guided fuzzing, FUZZ_SECONDS for each target; a finding ends it. Linux only.
+# Coverage-guided fuzzing, FUZZ_SECONDS for each target; a fault ends it. Linux only.
 FUZZ_SECONDS ?= 60
 fuzz: install-dev
 	$(PIP) --editable ".[fuzz]"

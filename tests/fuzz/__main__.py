@@ -1,10 +1,12 @@
-"""Coverage-guided fuzzing of segmentation, markup and the file readers, with atheris (extra `fuzz`).
+"""Long fuzzing runs.
 
+    python -m tests.fuzz http http://127.0.0.1:8000 --count 20000
     python -m tests.fuzz docx -max_total_time=300
     python -m tests.fuzz texts my-corpus -runs=1000000
 
-The first argument is a target, the others are libFuzzer's own (`-help=1` lists them). A finding ends the run, and its
-input is written to the present folder.
+`http` sends generated requests to a running server. The other targets are fuzzed by atheris (extra `fuzz`), guided by code
+coverage; options that start with `-` are libFuzzer's (`-help=1` lists them). The first fault ends the run, and its input is
+written to the current folder.
 """
 
 from __future__ import annotations
@@ -13,26 +15,41 @@ import sys
 import tempfile
 from pathlib import Path
 
-import atheris
+NAMES = ("texts", "txt", "srt", "vtt", "html", "docx", "odt", "epub", "archive")
 
-with atheris.instrument_imports(include=["server"]):
-    from tests.fuzz.targets import TARGETS, WORDS
 
-if __name__ == "__main__":
-    if len(sys.argv) < 2 or sys.argv[1] not in TARGETS:
-        sys.exit(f"usage: python -m tests.fuzz {{{','.join(TARGETS)}}} [corpus ...] [-libfuzzer_option=value ...]")
-    target = TARGETS[sys.argv[1]]
+def fuzz(name: str, arguments: list[str]) -> None:
+    """Runs atheris on one target. It ends the process."""
+    import atheris
+
+    with atheris.instrument_imports(include=["server"]):
+        from tests.fuzz.mutations import ELEMENTS, FRAGMENTS
+        from tests.fuzz.targets import TARGETS
+    target = TARGETS[name]
+
+    def check(data: bytes) -> None:
+        target.check(data)
+
     with tempfile.TemporaryDirectory() as folder:
         seeds = Path(folder, "seeds")
         seeds.mkdir()
         for number, seed in enumerate(target.seeds):
             (seeds / str(number)).write_bytes(seed)
-        words = Path(folder, "words")
-        words.write_text("".join('"' + "".join(map(r"\x{:02x}".format, word)) + '"\n' for word in WORDS))
-        own = [argument for argument in sys.argv[2:] if not argument.startswith("-")]
-        options = [argument for argument in sys.argv[2:] if argument.startswith("-")]
-        # New inputs go to the first folder named; the seeds are only read.
-        corpus = own or [str(Path(folder, "found"))]
-        Path(corpus[0]).mkdir(exist_ok=True)
-        atheris.Setup([sys.argv[0], *corpus, str(seeds), f"-dict={words}", *options], target.check)
+        dictionary = Path(folder, "dictionary")
+        escaped = ("".join(map(r"\x{:02x}".format, entry)) for entry in (*FRAGMENTS, *ELEMENTS))
+        dictionary.write_text("".join(f'"{entry}"\n' for entry in escaped))
+        options = [argument for argument in arguments if argument.startswith("-")]
+        corpus = [argument for argument in arguments if not argument.startswith("-")] or [str(Path(folder, "corpus"))]
+        Path(corpus[0]).mkdir(exist_ok=True)  # libFuzzer writes new inputs to the first folder and only reads the others
+        atheris.Setup([sys.argv[0], *corpus, str(seeds), f"-dict={dictionary}", *options], check)
         atheris.Fuzz()
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 1 and sys.argv[1] == "http":
+        from tests.fuzz.http_requests import main
+
+        sys.exit(main(sys.argv[2:]))
+    if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
+        sys.exit(f"usage: python -m tests.fuzz {{http,{','.join(NAMES)}}} [corpus ...] [-libfuzzer_option=value ...]")
+    fuzz(sys.argv[1], sys.argv[2:])

@@ -1,101 +1,145 @@
-"""What is fuzzed: functions of bytes that raise where an invariant breaks.
-
-Every target begins with seeds of its own; `tests.fuzz` lets atheris mutate them, guided by the branches they reach.
-"""
+"""Fuzz targets for text functions and document readers: each checks its invariants for any bytes."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import html
+import io
+import re
+import zipfile
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
-from benchmarks.endurance.fuzz import LANGUAGES, SEEDS, losses
+from server.api.compat.xml_tags import TagRules, mask
 from server.documents.document import Document
 from server.documents.formats import format_of
 from server.errors import AttentiveError
-from server.text.html_passages import parse_passages
+from server.text.html_passages import parse_passages, scan_markup
+from server.text.segmentation import BREAKS, BULLET, CONTROLS, split_long_sentence, split_sentences
 from tests.support import document_files as make
 from tests.unit.server.documents.test_formats import SRT, VTT
-from tests.unit.server.documents.test_mutations import BROKEN, WHOLE
 
 TEXT_CHARACTERS = 2_000
-WORD_BODY = make.part(make.word_file(), "word/document.xml")
+LANGUAGES = ("en", "de", "fr", "es", "ru", "zh", "ja", "ar", "xx")
+TEXTS = (
+    "Hello world. How are you? I am fine!",
+    "Dr. Smith paid $3.50 at 5 p.m. e.g. for tea\tand cake.\r\nNext line",
+    "Ein Satz. Noch einer; und – so weiter … „Zitat“ (Klammer).",
+    "你好世界。今天天气很好！是吗？",
+    "Привет, мир! Как дела? Всё хорошо.",
+    "مرحبا بالعالم. كيف حالك؟",
+    "e\u0301 n\u0303 \u200b\u200d\ufeff 👩‍👩‍👧 \U0001f1e9\U0001f1ea \x00\x85\u2028",
+    '<p>One <b>two <i class="a>b">three</i></b> four</p><br/><img alt="x > y">five',
+    "<!-- c --><script>if (a<b) {}</script><a href='?x=1&y=2'>link</a> &amp; &lt; &nbsp; &#8364;",
+    '<x id="1">keep</x> and <g id="2">move</g> <y/>',
+    "<ul><li>1<li>2</ul><code>x < y</code><span translate='no'>brand</span>",
+)
 OPEN_BODY = (
     '<text:h>Head</text:h><text:p>Say <text:span text:style-name="B">bold</text:span><text:tab/>now<text:s/></text:p>'
 )
-BOOK_PARTS = {"OEBPS/book.opf": make.BOOK, "OEBPS/a page.xhtml": make.PAGE, "OEBPS/toc.ncx": make.CONTENTS}
 
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """`check` raises anything at all where its input breaks an invariant."""
+    """A check of any bytes with its seeds. `check` raises an exception if an invariant is broken, and returns False if the
+    input was refused with an error message."""
 
-    check: Callable[[bytes], None]
+    check: Callable[[bytes], bool]
     seeds: tuple[bytes, ...]
 
 
-def texts(data: bytes) -> None:
-    """Segmentation, cutting, scanning, parsing and masking lose nothing. Two bytes choose the language and the cut."""
+def check_text(data: bytes) -> bool:
+    """Checks that segmentation, cutting, scanning, parsing and masking lose nothing. The first two bytes choose the language,
+    the length limit, and whether `<` is removed."""
     if len(data) < 2:
-        return
+        return False
     text = data[2:].decode("utf-8", "replace")[:TEXT_CHARACTERS]
+    text = text.replace("<", "") if data[1] & 0x80 else text
     lost = list(losses(text, LANGUAGES[data[0] % len(LANGUAGES)], 1 + data[1] % 12))
     assert not lost, lost
+    return True
 
 
-def file(name: str, data: bytes, exact: bool = False) -> None:
-    """A file is refused with a sentence, or else whatever its texts become, what is written can be read again.
+def losses(text: str, language: str, limit: int) -> Iterator[str]:
+    """Yields the name of every function that loses part of the text."""
+    for split, breaks in (("all", BREAKS), ("punctuation", CONTROLS), ("none", CONTROLS)):
+        spans = split_sentences(text, language, split)  # type: ignore[arg-type]
+        starts, ends = [start for start, _ in spans] + [len(text)], [0] + [end for _, end in spans]
+        between = [text[a:b] for a, b in zip(ends, starts, strict=True)]
+        inside = [text[a:b] for a, b in spans]
+        rejoined = "".join(part for pair in zip(between, [*inside, ""], strict=True) for part in pair)
+        if rejoined.encode() != text.encode() or any(has_content(separator, breaks) for separator in between):
+            yield f"segmentation ({split})"
+    pieces = split_long_sentence(text, range(len(text)), limit)
+    if "".join("".join(text[a:b].split()) for a, b in pieces) != "".join(text.split()):
+        yield "cutting"
+    if "".join(token if isinstance(token, str) else token.raw for token in scan_markup(text)).encode() != text.encode():
+        yield "scanning"
+    rendered = "".join(passage.render(passage.text) for passage in parse_passages(text, "html"))
+    if html.unescape(rendered) != html.unescape(text):
+        yield "markup"
+    for xml in (True, False):
+        masked = mask(text, TagRules(xml, frozenset({"x"}), frozenset({"p"})))
+        if masked.restore(masked.text, xml=False).encode() != text.encode():
+            yield "masking"
 
-    Without a change it has the same words as before, and where it is `exact` the same bytes.
+
+def has_content(separator: str, breaks: re.Pattern[str]) -> bool:
+    """Returns True if a separator between sentences contains more than white space and a list bullet."""
+    left = breaks.sub("", separator).strip()
+    bullet = BULLET.match(left + " x")
+    return bool(left) and (bullet is None or bullet.end() <= len(left))
+
+
+def check_file(name: str, data: bytes, exact: bool = False) -> bool:
+    """Checks that a file is refused with a sentence, or can be written and read again with any translation.
+
+    An unchanged file has the same words after writing, and the same bytes if `exact`.
     """
     format = format_of(name)
     try:
         document = format.read(data, "de")
     except AttentiveError as error:
         assert error.message.endswith(".")
-        return
+        return False
     passages = [parse_passages(text, document.format) for text in document.texts]
     same = format.read(data, "de").write(document.texts)
     assert not exact or same == data
     assert words(format.read(same, "de")) == words(document)
-    turned = ["".join(passage.render(passage.text[::-1]) for passage in found) for found in passages]
-    format.read(document.write(turned), "de")
+    reversed_texts = ["".join(passage.render(passage.text[::-1]) for passage in found) for found in passages]
+    format.read(document.write(reversed_texts), "de")
+    return True
 
 
 def words(document: Document) -> list[str]:
-    """What is to be translated, without markup and however it is laid out."""
+    """Returns the words to translate, without markup."""
     texts = (passage.text for text in document.texts for passage in parse_passages(text, document.format))
     return [word for text in texts for word in text.split()]
 
 
-def word(data: bytes) -> None:
-    """The main part of a .docx."""
-    file("a.docx", make.archive({"word/document.xml": data}))
+def part_target(name: str, whole: bytes) -> Target:
+    """Returns a target for an archive: the first byte chooses the XML part that the other bytes replace."""
+    with zipfile.ZipFile(io.BytesIO(whole)) as archive:
+        parts: Mapping[str, bytes] = {entry: archive.read(entry) for entry in archive.namelist()}
+    names = [entry for entry in parts if entry.endswith((".xml", ".opf", ".ncx", ".xhtml"))]
 
+    def check(data: bytes) -> bool:
+        chosen = names[data[0] % len(names)] if data else names[0]
+        return check_file(name, make.archive({**parts, chosen: data[1:]}))
 
-def open_document(data: bytes) -> None:
-    """The content of an .odt."""
-    file("a.odt", make.archive({"content.xml": data}))
-
-
-def book(data: bytes) -> None:
-    """One part of an .epub; the first byte says which."""
-    name = list(BOOK_PARTS)[data[0] % len(BOOK_PARTS)] if data else next(iter(BOOK_PARTS))
-    file("a.epub", make.archive({"META-INF/container.xml": make.CONTAINER, **BOOK_PARTS, name: data[1:]}))
+    return Target(check, tuple(bytes([i]) + parts[entry] for i, entry in enumerate(names)))
 
 
 TARGETS = {
-    "texts": Target(texts, tuple(b"\x01\x05" + seed.encode() for seed in SEEDS)),
-    "txt": Target(lambda data: file("a.txt", data, exact=True), (b"Hello.\nWorld\r\n\n", "Hé".encode("utf-16"))),
-    "srt": Target(lambda data: file("a.srt", data), (SRT.encode(),)),
-    "vtt": Target(lambda data: file("a.vtt", data), (VTT.encode(),)),
+    "texts": Target(check_text, tuple(bytes([1, limit]) + text.encode() for text in TEXTS for limit in (0x05, 0x85))),
+    "txt": Target(lambda data: check_file("a.txt", data, exact=True), (b"Hello.\nWorld\r\n\n", "Hé".encode("utf-16"))),
+    "srt": Target(lambda data: check_file("a.srt", data), (SRT.encode(),)),
+    "vtt": Target(lambda data: check_file("a.vtt", data), (VTT.encode(),)),
     "html": Target(
-        lambda data: file("a.html", data),
-        (make.PAGE.encode(), b'<html lang="en"><meta charset=latin-1><pre>a</pre><p>b <b>c</b> \xe9&eacute;', *WHOLE),
+        lambda data: check_file("a.html", data),
+        (make.PAGE.encode(), b'<html lang="en"><meta charset=latin-1><pre>a</pre><p>b <b>c</b> \xe9&eacute;'),
     ),
-    "docx": Target(word, (WORD_BODY.encode(), make.part(make.word_body("<w:p/>"), "word/document.xml").encode())),
-    "odt": Target(open_document, (make.part(make.open_document(OPEN_BODY), "content.xml").encode(),)),
-    "epub": Target(book, tuple(bytes([i]) + part.encode() for i, part in enumerate(BOOK_PARTS.values()))),
-    "archive": Target(lambda data: file("a.docx", data), (make.word_body("<w:p/>"), make.archive({"a": "b"}))),
+    "docx": part_target("a.docx", make.word_file()),
+    "odt": part_target("a.odt", make.open_document(OPEN_BODY)),
+    "epub": part_target("a.epub", make.book()),
+    "archive": Target(lambda data: check_file("a.docx", data), (make.word_body("<w:p/>"), make.archive({"a": "b"}))),
 }
-WORDS = (*BROKEN, *WHOLE, b"-->", b"<w:t>", b"<w:rPr>", b"<text:s/>", b"<!DOCTYPE", b"PK\x03\x04")
-"""What mutations put in whole."""

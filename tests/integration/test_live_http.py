@@ -6,48 +6,17 @@ from __future__ import annotations
 import json
 import socket
 import threading
-import time
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 
 import httpx
 import pytest
 
-from server.cli.serve import Server, listener, server_config
+from server.cli.serve import listener
 from server.config import Settings
-from server.services import Services
-from server.translation.catalog import ModelCatalog
-from tests.support.fake_engine import FakeEngine, fake_catalog
+from tests.support.fake_engine import FakeEngine
+from tests.support.in_process import running, wait_for
 
 BODY = {"q": "Hello world", "source": "en", "target": "de"}
-
-
-@contextmanager
-def running(engine: FakeEngine, catalog: ModelCatalog | None = None, **settings) -> Iterator[tuple[str, Server]]:
-    """A server on a free port in a thread of its own."""
-    chosen = Settings(port=0, **{"grace_seconds": 10, **settings})
-    services = Services(chosen, engine, catalog or fake_catalog())
-    config = server_config(chosen, services)
-    with listener(chosen) as bound:
-        server = Server(config, services)
-        thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
-        thread.start()
-        wait_for(lambda: server.started)
-        try:
-            yield f"http://127.0.0.1:{bound.getsockname()[1]}", server
-        finally:
-            server.should_exit = True
-            thread.join(20)
-    assert not thread.is_alive()
-    assert engine.stopped
-
-
-def wait_for(condition, seconds: float = 10.0) -> None:
-    deadline = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
 
 
 def raw_request(url: str, body: dict) -> socket.socket:

@@ -19,7 +19,7 @@ from server.history.open_history import open_history
 from server.history.persistent import PersistentHistory
 from server.history.records import LegRecord, SentenceRecord, TranslationRecord, creation_time, new_id
 from server.history.sqlite import SQLiteStore
-from tests.integration.test_live_http import wait_for
+from tests.support.in_process import wait_for
 
 
 def record(text: str = "Hello", now: float | None = None) -> TranslationRecord:

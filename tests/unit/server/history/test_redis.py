@@ -17,7 +17,7 @@ from server.history.open_history import open_history
 from server.history.persistent import PersistentHistory
 from server.history.records import TranslationRecord, new_id, serialize
 from server.history.redis import BYTES, INDEX, PREFIX, RedisStore, connect
-from tests.integration.test_live_http import wait_for
+from tests.support.in_process import wait_for
 from tests.support.live import free_port
 from tests.unit.server.conftest import running_redis
 from tests.unit.server.history.test_history import find, record

@@ -1,0 +1,68 @@
+"""Random mutations of bytes, which grow from accepted mutants as in coverage-guided fuzzing."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator, Sequence
+
+from tests.support import document_files as make
+
+POOL_SIZE = 100
+LONGEST_CUT = 30
+WORD = 'xmlns:w="http://schemas.openxmlformats.org/wordprocessingml/2006/main"'
+FRAGMENTS = (
+    b"<", b">", b"</", b"<b>", b"</b>", b"</w:p>", b"<w:r>", b"<w:t>", b"<w:rPr>", b"<text:s/>", b"<p ",
+    b"<!--", b"-->", b"<!DOCTYPE", b"&", b";", b"&#0;", b"&nbsp;", b'"', b"'", b".",
+    b"\n", b" ", b"\x00", b"\xff", b"xmlns=''", b"<span k0>", b"<br k99>",
+    b"x" * 50, b"PK\x03\x04", "\ud7ff".encode(),
+)  # fmt: skip
+"""Strings that break markup or end sentences."""
+ELEMENTS = (
+    b"<!-- c -->", b"<?pi x?>", b"&#160;", b"<![CDATA[<b>]]>", b"words &lt;b&gt; <!-- x --> more", b"<x/>", b"<b>bold</b>",
+    f"<w:r {WORD}><w:t>more</w:t><w:br/></w:r>".encode(),
+    f"<w:p {WORD}><w:r><w:rPr><w:i/></w:rPr><w:t>a <!-- y -->b</w:t></w:r></w:p>".encode(),
+    f'<w:r {WORD}><w:fldChar w:fldCharType="begin"/></w:r>'.encode(),
+    f'<w:r {WORD}><w:fldChar w:fldCharType="end"/></w:r>'.encode(),
+    f'<t:span xmlns:t="{make.TEXT}">a<t:span>b</t:span></t:span>'.encode(),
+    f'<t:p xmlns:t="{make.TEXT}">a<t:tab/>b</t:p>'.encode(),
+)  # fmt: skip
+"""Well-formed content, inserted after a tag."""
+
+
+def mutants(
+    seeds: Sequence[bytes], count: int, check: Callable[[bytes], bool], chance: random.Random
+) -> Iterator[tuple[bytes, bool]]:
+    """Yields `count` mutants with the result of `check`. A mutant is a seed or an accepted mutant with 1 to 4 changes."""
+    pool = list(seeds)
+    for _ in range(count):
+        data = chance.choice(pool)
+        for _ in range(chance.randint(1, 4)):
+            data = mutated(data, seeds, chance)
+        accepted = check(data)
+        if accepted:
+            pool.append(data)
+        if len(pool) > max(POOL_SIZE, 2 * len(seeds)):
+            pool[chance.randrange(len(seeds), len(pool) - 1)] = pool.pop()
+        yield data, accepted
+
+
+def mutated(data: bytes, seeds: Sequence[bytes], chance: random.Random) -> bytes:
+    """Returns the data with one change: an element inserted after a tag, or bytes cut, doubled, inserted or replaced."""
+    start = chance.randint(0, len(data))
+    end = min(len(data), start + chance.randint(0, LONGEST_CUT))
+    match chance.randrange(10):
+        case 0:
+            return data[:start] + data[end:]
+        case 1:
+            return data[:end] + data[start:end] + data[end:]
+        case 2:
+            return data[:start] + chance.choice(FRAGMENTS) + data[start:]
+        case 3:
+            code = chance.choice((chance.randrange(0x20), chance.randrange(0x250), chance.randrange(0xD800), 0x1F600))
+            return data[:start] + chr(code).encode() + data[end:]
+        case 4:
+            return data[:start] + chance.choice(seeds) + data[end:]
+        case _:
+            after_tag = [i + 1 for i, byte in enumerate(data) if byte == ord(">") and i > 60] or [start]
+            place = chance.choice(after_tag)
+            return data[:place] + chance.choice(ELEMENTS) + data[place:]

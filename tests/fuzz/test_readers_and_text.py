@@ -1,0 +1,52 @@
+"""The invariants of tests.fuzz.targets hold for the seeds and for random mutations. `FUZZ_EXAMPLES=100000` runs longer."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.config import Settings
+from server.services import Services
+from server.translation.types import TranslationRequest
+from tests.fuzz.mutations import mutants
+from tests.fuzz.targets import TARGETS
+from tests.support.fake_engine import FakeEngine, fake_catalog
+
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
+"""Mutants per target; 0 means 1,000 texts and 60 files of each format."""
+
+
+@pytest.mark.parametrize("name", TARGETS)
+def test_seeds_and_mutants_keep_the_invariants(name: str) -> None:
+    target = TARGETS[name]
+    for seed in target.seeds:
+        target.check(seed)
+    count = EXAMPLES or (1_000 if name == "texts" else 60)
+    accepted = sum(found for _, found in mutants(target.seeds, count, target.check, random.Random(name)))
+    assert accepted > 5 or name == "archive"
+
+
+def test_a_loss_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tests.fuzz.targets.split_sentences", lambda text, language, split: [])
+    with pytest.raises(AssertionError, match="segmentation"):
+        TARGETS["texts"].check(b"\x00\x00Hello world.")
+
+
+def test_mutants_are_reproducible() -> None:
+    def run() -> list[tuple[bytes, bool]]:
+        return list(mutants(TARGETS["texts"].seeds, 50, TARGETS["texts"].check, random.Random(3)))
+
+    assert run() == run()
+
+
+@given(text=st.text(st.characters(codec="utf-8"), max_size=200), format=st.sampled_from(["text", "html"]))
+def test_text_that_is_not_translated_is_returned_byte_for_byte(text, format):
+    services = Services(Settings(), FakeEngine(), fake_catalog())
+    wanted = TranslationRequest(texts=(text,), source="en", target="en", format=format)
+    [done] = asyncio.run(services.translator.translate(wanted))
+    assert done.text.encode() == text.encode()
