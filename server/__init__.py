@@ -1,1 +1,1 @@
-"""The server around the model: HTTP, queue, worker processes, history, metrics."""
+"""The translation server: HTTP API, queue, worker processes, history, metrics."""

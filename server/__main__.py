@@ -19,12 +19,12 @@ COMMANDS = {
     "export": "export",
     "keys": "keys",
 }
-"""Command -> its module in server.cli; only the one that is asked for is imported."""
+"""Command -> its module in server.cli. Only the module of the given command is imported."""
 INTERRUPTED = 130
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command; the result is the exit status: 0, 1 where the work failed, 2 where it was asked for wrongly."""
+    """Runs one command and returns its exit status: 0 for success, 1 for a failure, 2 for wrong usage."""
     words = sys.argv[1:] if argv is None else list(argv)
     arguments = make_parser(words[0] if words else "").parse_args(words)
     try:
@@ -41,7 +41,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 def make_parser(first: str) -> argparse.ArgumentParser:
-    """The parser; with all commands, unless the first word already says which one it is to be."""
+    """Returns the parser of one command if `first` names it, else the parser of all commands."""
     parser = argparse.ArgumentParser(prog="attentive", description="A translation server that lets you look inside.")
     parser.add_argument("--version", action="version", version=f"attentive {server_version()}")
     commands = parser.add_subparsers(metavar="COMMAND", required=True)

@@ -1,7 +1,7 @@
-"""Settings: the only reader of environment and command line.
+"""Settings of the server, read from flags and environment variables.
 
-Every field of `Settings` is one flag (`--queue-tokens`) and one variable (`ATTENTIVE_QUEUE_TOKENS`); a flag wins over a
-variable, a variable over the default. Everything is validated before anything starts.
+Every field of `Settings` is one flag (`--queue-tokens`) and one variable (`ATTENTIVE_QUEUE_TOKENS`). A flag overrides a
+variable, and a variable overrides the default. All values are validated before the server starts.
 """
 
 from __future__ import annotations
@@ -24,83 +24,119 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 
 PREFIX = "ATTENTIVE_"
 MAX_INT = 2**53
+BOOLEANS = {
+    **dict.fromkeys(("1", "true", "yes", "on"), True),
+    **dict.fromkeys(("0", "false", "no", "off"), False),
+}
 
 
 def setting(default: Any, help: str, low: float | None = None, high: float | None = None) -> Any:
-    """A dataclass field with the sentence that `--help` prints and the bounds that are checked at start."""
+    """Returns a dataclass field with its help text and the inclusive bounds of its value."""
     return field(default=default, metadata={"help": help, "low": low, "high": high})
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Behaviour of one server. Sizes are in characters, tokens, bytes or seconds, as each name says."""
+    """Settings of one server. The unit of a number is in its name or in its help text."""
 
-    host: str = setting("127.0.0.1", "address to listen on; 0.0.0.0 for every interface")
-    port: int = setting(8000, "TCP port to listen on; 0 picks a free one", 0, 65535)
-    weights: Path = setting(Path("weights"), "folder that holds one sub-folder per model (or is itself a model folder)")
-    data: Path | None = setting(None, "folder for what must survive a restart (history, keys); none keeps it in memory")
+    host: str = setting("127.0.0.1", "Address to listen on. 0.0.0.0 listens on every interface.")
+    port: int = setting(8000, "TCP port to listen on. 0 selects a free port.", 0, 65535)
+    weights: Path = setting(Path("weights"), "Folder with one sub-folder per model, or a single model folder.")
+    data: Path | None = setting(
+        None, "Folder that keeps the history and the API keys over a restart. Without it the history is in memory."
+    )
 
     model_bytes: int = setting(
-        0, "weight files in memory; beyond it the model unused for longest is unloaded; 0 keeps all", 0, MAX_INT
+        0,
+        "Maximum bytes of model weights in memory; the least recently used model is unloaded. 0 is no limit.",
+        0,
+        MAX_INT,
     )
-    admin_key: str = setting("", "secret that POST /admin/reload asks for; empty switches it off (SIGHUP reloads too)")
+    admin_key: str = setting(
+        "", "Secret that POST /admin/reload requires. Empty disables that endpoint; SIGHUP still works."
+    )
 
-    device: Device = setting("auto", "where the model runs")
-    dtype: Dtype = setting("auto", "arithmetic of the model; auto is int8 on a CPU and bfloat16 on a GPU")
-    isa: Isa = setting("auto", "instruction set of the CPU engine; auto is the best of the processor")
-    threads: int = setting(0, "CPU threads of the worker; 0 uses every core", 0, 1024)
-    slots: int = setting(0, "sequences that decode together, a beam of k taking k; 0 suits the device", 0, 4096)
-    prefill_tokens: int = setting(4096, "padded source tokens that are encoded as one batch", 16, 1_000_000)
+    device: Device = setting("auto", "Device that runs the model. auto is a GPU if there is one.")
+    dtype: Dtype = setting("auto", "Number format of the weights. auto is int8 on a CPU and bfloat16 on a GPU.")
+    isa: Isa = setting("auto", "Instruction set of the CPU backend. auto is the best one that the processor has.")
+    threads: int = setting(0, "CPU threads of a worker. 0 uses every core.", 0, 1024)
+    slots: int = setting(
+        0,
+        "Sequences decoded at the same time; a beam of k takes k slots. 0 selects a number that suits the device.",
+        0,
+        4096,
+    )
+    prefill_tokens: int = setting(4096, "Maximum source tokens, padding included, encoded in one batch.", 16, 1_000_000)
 
-    beam_size: int = setting(1, "beam width when a request does not choose; 1 is greedy", 1, 32)
-    char_limit: int = setting(100_000, "characters in one request, over all its texts", 1, MAX_INT)
-    list_limit: int = setting(1_000, "texts in one request", 1, 1_000_000)
-    alternatives_limit: int = setting(10, "alternatives that one request may ask for", 0, 31)
-    body_bytes: int = setting(10_000_000, "size of a request body", 1024, MAX_INT)
+    beam_size: int = setting(1, "Beam width of requests that do not set one. 1 is greedy search.", 1, 32)
+    char_limit: int = setting(100_000, "Maximum characters in one request, over all its texts.", 1, MAX_INT)
+    list_limit: int = setting(1_000, "Maximum texts in one request.", 1, 1_000_000)
+    alternatives_limit: int = setting(10, "Maximum alternative translations of one text.", 0, 31)
+    body_bytes: int = setting(10_000_000, "Maximum bytes of a request body.", 1024, MAX_INT)
     queue_tokens: int = setting(
-        200_000, "source tokens, times beam, accepted and not yet answered; beyond it 429", 1, MAX_INT
+        200_000,
+        "Maximum source tokens, times beam width, accepted and not yet answered. Further requests get 429.",
+        1,
+        MAX_INT,
     )
     queue_seconds: float = setting(
-        5.0, "time that a short request should wait at most; what would wait longer gets 429", 0.1, 3_600
+        5.0,
+        "Maximum seconds that a short request waits in the queue. Requests that would wait longer get 429.",
+        0.1,
+        3_600,
     )
-    attention_jobs: int = setting(8, "attention requests accepted and not yet answered; beyond it 429", 1, 10_000)
-    attention_tokens: int = setting(512, "source or target tokens of one attention request", 1, 1_000_000)
+    attention_jobs: int = setting(
+        8, "Maximum attention requests accepted and not yet answered. Further ones get 429.", 1, 10_000
+    )
+    attention_tokens: int = setting(
+        512, "Maximum tokens of the source, and of the target, of one attention request.", 1, 1_000_000
+    )
     timeout_seconds: float = setting(
-        120.0, "time after which a request is given up; X-Request-Timeout may ask for less", 0.1, 86_400
+        120.0, "Seconds after which a request is cancelled. X-Request-Timeout may set less.", 0.1, 86_400
     )
-    grace_seconds: float = setting(30.0, "time that accepted requests get to finish after SIGTERM", 0.0, 3_600)
+    grace_seconds: float = setting(30.0, "Seconds that accepted requests have to finish after SIGTERM.", 0.0, 3_600)
 
-    history: bool = setting(True, "remember recent translations, so that /attention can be asked about them by id")
-    history_size: int = setting(10_000, "translations remembered", 1, 100_000_000)
-    history_bytes: int = setting(64_000_000, "approximate size of what is remembered in memory", 1, MAX_INT)
-    history_seconds: float = setting(3_600.0, "time a translation is remembered", 1.0, 10 * 365 * 86_400)
+    history: bool = setting(True, "Keep recent translations, so that /attention can show them by id.")
+    history_size: int = setting(10_000, "Maximum translations in the history.", 1, 100_000_000)
+    history_bytes: int = setting(64_000_000, "Maximum bytes of the history in memory, approximately.", 1, MAX_INT)
+    history_seconds: float = setting(3_600.0, "Seconds that a translation is kept.", 1.0, 10 * 365 * 86_400)
     history_storage: str = setting(
-        "", "redis://host:port shares the history between servers; empty keeps it in the data folder, or in memory"
+        "", "redis://host:port of a history shared between servers. Empty keeps it in the data folder, or in memory."
     )
 
-    file_characters: int = setting(1_000_000, "characters in one file; its bytes are bounded by body-bytes", 1, MAX_INT)
-    file_jobs: int = setting(4, "files that are translated at the same time; beyond it 429", 1, 1_000)
-    file_timeout_seconds: float = setting(
-        1_800.0, "time after which the translation of a file is given up", 1.0, 86_400
+    file_characters: int = setting(
+        1_000_000, "Maximum characters in one document. --body-bytes limits its bytes.", 1, MAX_INT
     )
-    file_keep_seconds: float = setting(1_800.0, "time that a translated file can be fetched", 1.0, 30 * 86_400)
-    file_keep_bytes: int = setting(100_000_000, "size of all translated files that wait to be fetched", 1, MAX_INT)
+    file_jobs: int = setting(4, "Maximum documents translated at the same time. Further ones get 429.", 1, 1_000)
+    file_timeout_seconds: float = setting(
+        1_800.0, "Seconds after which the translation of a document is cancelled.", 1.0, 86_400
+    )
+    file_keep_seconds: float = setting(1_800.0, "Seconds that a translated document can be fetched.", 1.0, 30 * 86_400)
+    file_keep_bytes: int = setting(
+        100_000_000, "Maximum bytes of all translated documents that wait to be fetched.", 1, MAX_INT
+    )
     suggestions: bool = setting(False, "take better translations at /suggest and keep them in the data folder")
 
-    key_required: bool = setting(False, "refuse requests without an API key (see `attentive keys`)")
-    requests_per_minute: int = setting(0, "requests per key, or per address without one; 0 is unlimited", 0, MAX_INT)
-    characters_per_minute: int = setting(
-        0, "characters per key, or per address without one; 0 is unlimited", 0, MAX_INT
+    key_required: bool = setting(False, "Reject requests without an API key (see `attentive keys`).")
+    requests_per_minute: int = setting(
+        0, "Maximum requests per minute of one API key, or of one address without a key. 0 is no limit.", 0, MAX_INT
     )
-    limits_storage: str = setting("memory://", "where these are counted; redis://host:port shares them between servers")
+    characters_per_minute: int = setting(
+        0, "Maximum characters per minute of one API key, or of one address without a key. 0 is no limit.", 0, MAX_INT
+    )
+    limits_storage: str = setting(
+        "memory://", "Storage of the counts per minute. redis://host:port shares them between servers."
+    )
     trusted_proxies: str = setting(
-        "", "addresses of proxies, separated by commas, whose X-Forwarded-For names the caller; * trusts everybody"
+        "", "Addresses of proxies, separated by commas, whose X-Forwarded-For is used. * trusts every sender."
     )
 
-    cors_origins: str = setting("*", "origins that browsers may call from, separated by commas")
-    otlp_endpoint: str = setting("", "OTLP/HTTP address that traces go to, as http://localhost:4318; empty sends none")
-    log_format: LogFormat = setting("json", "form of the log lines on standard error")
-    log_level: LogLevel = setting("info", "least severe log line that is written")
+    cors_origins: str = setting("*", "Origins, separated by commas, from which browsers may call the server.")
+    otlp_endpoint: str = setting(
+        "", "OTLP/HTTP address that receives traces, such as http://localhost:4318. Empty sends none."
+    )
+    log_format: LogFormat = setting("json", "Format of the log lines on standard error.")
+    log_level: LogLevel = setting("info", "Least severe level of the log lines that are written.")
 
     def __post_init__(self) -> None:
         hints = get_type_hints(type(self))
@@ -108,16 +144,20 @@ class Settings:
             value = getattr(self, item.name)
             choices = get_args(hints[item.name]) if isinstance(value, str) else ()
             if choices and value not in choices:
-                raise SettingsError(f"{named(item.name)} must be one of {', '.join(choices)}, not {value!r}.")
+                raise SettingsError(
+                    f"{flag_and_variable(item.name)} must be one of {', '.join(choices)}, not {value!r}."
+                )
             low, high = item.metadata["low"], item.metadata["high"]
             if low is not None and not low <= value <= high:
-                raise SettingsError(f"{named(item.name)} must be between {low:,} and {high:,}, not {value!r}.")
+                raise SettingsError(
+                    f"{flag_and_variable(item.name)} must be between {low:,} and {high:,}, not {value!r}."
+                )
         if self.data is not None and self.data.exists() and not self.data.is_dir():
-            raise SettingsError(f"{named('data')} must be a folder, and {str(self.data)!r} is a file.")
+            raise SettingsError(f"{flag_and_variable('data')} must be a folder, and {str(self.data)!r} is a file.")
 
     @classmethod
     def read(cls, arguments: argparse.Namespace | None = None, environment: Mapping[str, str] = os.environ) -> Self:
-        """Settings from parsed flags and the environment. Raises SettingsError for a value that cannot be used."""
+        """Returns the settings of parsed flags and the environment. Raises SettingsError for an invalid value."""
         hints = get_type_hints(cls)
         values: dict[str, Any] = {}
         for item in dataclasses.fields(cls):
@@ -129,59 +169,51 @@ class Settings:
         return cls(**values)
 
 
-def named(name: str) -> str:
-    """How messages call a setting."""
+def flag_and_variable(name: str) -> str:
+    """Returns the flag and the variable of a setting, as error messages name it."""
     return f"--{name.replace('_', '-')} ({PREFIX}{name.upper()})"
 
 
 def parse(name: str, text: str, kind: Any) -> Any:
-    """One value from its text. Raises SettingsError where the text is not of that kind."""
+    """Returns the value of a text. Raises SettingsError where the text is not of type `kind`."""
     if kind is bool:
-        words = {
-            "1": True,
-            "true": True,
-            "yes": True,
-            "on": True,
-            "0": False,
-            "false": False,
-            "no": False,
-            "off": False,
-        }
-        if text.lower() not in words:
-            raise SettingsError(f"{named(name)} must be true or false, not {text!r}.")
-        return words[text.lower()]
+        if text.lower() not in BOOLEANS:
+            raise SettingsError(f"{flag_and_variable(name)} must be true or false, not {text!r}.")
+        return BOOLEANS[text.lower()]
     if kind in (int, float):
         try:
             return kind(text)
         except ValueError:
             wanted = "a whole number" if kind is int else "a number"
-            raise SettingsError(f"{named(name)} must be {wanted}, not {text!r}.") from None
+            raise SettingsError(f"{flag_and_variable(name)} must be {wanted}, not {text!r}.") from None
     return Path(text).expanduser() if kind in (Path, Path | None) else text
 
 
 def add_flags(parser: argparse.ArgumentParser, names: tuple[str, ...] | None = None) -> None:
-    """Adds the flags of all settings, or of those named, to a command."""
+    """Adds the flags of all settings, or of the settings in `names`, to a command."""
     hints = get_type_hints(Settings)
     for item in dataclasses.fields(Settings):
         if names is not None and item.name not in names:
             continue
-        kind = hints[item.name]
-        choices = get_args(kind) if all(isinstance(value, str) for value in get_args(kind)) and get_args(kind) else None
-        metavar = (
-            "{" + ",".join(choices) + "}"
-            if choices
-            else {int: "N", float: "X", bool: "BOOL"}.get(kind, item.name.upper())
-        )
+        help = f"{item.metadata['help']} [{PREFIX}{item.name.upper()}; default: {default_text(item.default)}]"
         parser.add_argument(
             "--" + item.name.replace("_", "-"),
             dest=item.name,
-            metavar=metavar,
-            help=f"{item.metadata['help']} [{PREFIX}{item.name.upper()}; default {shown(item.default)}]".replace(
-                "%", "%%"
-            ),
+            metavar=metavar(item.name, hints[item.name]),
+            help=help.replace("%", "%%"),
         )
 
 
-def shown(default: Any) -> str:
-    """A default as `--help` prints it."""
-    return "none" if default is None else str(default).lower() if isinstance(default, bool) else str(default)
+def metavar(name: str, kind: Any) -> str:
+    """Returns the placeholder of a value in `--help`."""
+    choices = get_args(kind)
+    if choices and all(isinstance(choice, str) for choice in choices):
+        return "{" + ",".join(choices) + "}"
+    return {int: "N", float: "X", bool: "BOOL"}.get(kind, name.upper())
+
+
+def default_text(default: Any) -> str:
+    """Returns a default as `--help` prints it."""
+    if default is None or default == "":
+        return "none"
+    return str(default).lower() if isinstance(default, bool) else str(default)

@@ -1,4 +1,4 @@
-"""Everything that can go wrong with a request, as one tree; `server.api.errors` maps each class to a status.
+"""The errors of a request, as one tree. `server.api.errors` maps each class to a status.
 
     AttentiveError
     ├── InvalidRequest            the caller must change the request
@@ -7,24 +7,24 @@
     ├── Forbidden                 a key is missing, unknown or revoked
     ├── NotFound
     │   └── UnknownTranslation    no such id
-    ├── ExpiredTranslation        the id was good once
+    ├── ExpiredTranslation        the id was valid and is no longer kept
     ├── PayloadTooLarge
     ├── UnsupportedMediaType
-    ├── Overloaded                come back after `retry_after` seconds
+    ├── Overloaded                the caller may retry after `retry_after` seconds
     ├── DeadlineExceeded          the caller's own time limit passed
-    ├── Unavailable               no worker or model can take it now; come back after `retry_after` seconds
-    └── TranslationFailed         the worker could not do it, through no fault of the caller
+    ├── Unavailable               no worker or model is ready; the caller may retry after `retry_after` seconds
+    └── TranslationFailed         the worker failed on a valid request
 
-    SettingsError                 a setting that cannot be used, found at start
+    SettingsError                 a setting is invalid; raised at the start
 
-Every message is one sentence for the caller's eyes: it says what to change and holds no user text.
+Every message is one sentence for the caller. It says what to change and contains no user text.
 """
 
 from __future__ import annotations
 
 
 class AttentiveError(Exception):
-    """Root of all errors that are answered to a caller."""
+    """Base class of all errors that are reported to a caller."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message)
@@ -32,43 +32,43 @@ class AttentiveError(Exception):
 
 
 class InvalidRequest(AttentiveError):
-    """A missing, unknown or unusable parameter."""
+    """A parameter is missing, unknown or unusable."""
 
 
 class UnsupportedLanguage(InvalidRequest):
-    """A language, or a direction between two languages, that no model here serves."""
+    """No model serves the language or the direction."""
 
 
 class TextTooLong(InvalidRequest):
-    """More characters, texts or tokens than the server accepts in one request."""
+    """The request has more characters, texts or tokens than the server accepts."""
 
 
 class Forbidden(AttentiveError):
-    """The caller may not do this."""
+    """The caller has no permission: an API key is missing, unknown or revoked."""
 
 
 class NotFound(AttentiveError):
-    """Nothing is known under that name."""
+    """There is no resource with this name."""
 
 
 class UnknownTranslation(NotFound):
-    """An id that this server did not give out, as far as it can tell."""
+    """The id was not issued by this server."""
 
 
 class ExpiredTranslation(AttentiveError):
-    """An id of a translation that is no longer kept."""
+    """The id was issued, and its translation is no longer kept."""
 
 
 class PayloadTooLarge(AttentiveError):
-    """A body over the limit in bytes."""
+    """The request body is over the limit in bytes."""
 
 
 class UnsupportedMediaType(AttentiveError):
-    """A body in a form that the endpoint does not read."""
+    """The endpoint does not accept the media type of the request body."""
 
 
 class RetryLater(AttentiveError):
-    """Something that passes; `retry_after` is the number of whole seconds after which to try again."""
+    """A temporary condition. `retry_after` is in whole seconds."""
 
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
@@ -76,7 +76,7 @@ class RetryLater(AttentiveError):
 
 
 class Overloaded(RetryLater):
-    """The queue is full, or the caller is over a rate limit; `reason` is a short word for the metrics."""
+    """The queue is full, or the caller is over a rate limit. `reason` is the label of the metric."""
 
     def __init__(self, message: str, retry_after: int = 1, reason: str = "queue") -> None:
         super().__init__(message, retry_after)
@@ -84,16 +84,16 @@ class Overloaded(RetryLater):
 
 
 class Unavailable(RetryLater):
-    """The worker or the model is not ready, or the server is shutting down."""
+    """A worker or model is not ready, or the server is shutting down."""
 
 
 class DeadlineExceeded(AttentiveError):
-    """The time that the caller allowed has passed; nothing of the request is running any more."""
+    """The time limit of the request has passed, and its work is cancelled."""
 
 
 class TranslationFailed(AttentiveError):
-    """The worker gave up on a job."""
+    """The worker failed on a job."""
 
 
 class SettingsError(ValueError):
-    """A setting that cannot be used; the message names the flag and the variable."""
+    """A setting is invalid. The message names the flag and the variable."""

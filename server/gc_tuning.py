@@ -1,19 +1,20 @@
-"""Python's search for cyclic garbage, set up for a process that answers requests for a long time."""
+"""Settings of Python's cyclic garbage collector for a long-running server."""
 
 from __future__ import annotations
 
 import gc
 
-YOUNG_LIMIT = 20_000
-"""New objects after which Python looks for cycles among them. Its own 700 suits a short script: every request in flight
-holds some hundred objects, so that nearly all that a search looked at would be in use, again and again."""
+YOUNG_THRESHOLD = 20_000
+"""New objects between two collections of the youngest generation. Each request in progress holds some hundred objects, so
+at Python's default of 700 nearly every object that a collection examines would be in use."""
 
 
 def tune_garbage_collector() -> None:
-    """What is there now stays for good and is never looked at again; what comes is looked at less often.
+    """Excludes all current objects from collection and makes collections less frequent.
 
-    To be called once, when everything is imported. Nearly all garbage is freed without a search, as it has no cycles.
+    Call it once, after all imports. Objects without reference cycles are freed by reference counting and are not
+    affected.
     """
     gc.collect()
     gc.freeze()
-    gc.set_threshold(YOUNG_LIMIT, 10, 10)
+    gc.set_threshold(YOUNG_THRESHOLD, 10, 10)

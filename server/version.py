@@ -1,4 +1,4 @@
-"""Which version this is."""
+"""The version of the server."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 
 def server_version() -> str:
-    """Version of the installed distribution; "development" for a source tree that is not installed."""
+    """Returns the version of the installed distribution, or "development" for a source tree that is not installed."""
     try:
         return version("attentive-server")
     except PackageNotFoundError:

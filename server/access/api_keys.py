@@ -1,7 +1,7 @@
-"""API keys: made and revoked by `attentive keys`, looked up by the server. Only their SHA-256 is stored.
+"""The file of API keys. `attentive keys` writes it and the server reads it. Only the SHA-256 of a secret is stored.
 
-A key is 256 random bits, so that a fast hash is enough: there is nothing to guess. The file is small, is replaced as a
-whole and never written by the server, which notices a change by the file's time and size.
+A secret has 256 random bits, so that a fast hash is sufficient. The file is replaced as a whole at each change. The
+server detects a change by the time, size and inode of the file.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ PREFIX = "atk_"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. `id` is what people call it by; `digest` is the SHA-256 of the secret in hexadecimal. Limits are per
-    minute: None takes the server's, 0 is unlimited. Times are in seconds since the epoch."""
+    """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. A limit is per minute; None selects
+    the server's limit and 0 no limit. Times are in seconds since the epoch."""
 
     id: str
     name: str
@@ -42,7 +42,7 @@ class Key:
 
 
 class KeyFile:
-    """The keys of one data folder. Raises SettingsError for a file that holds something else."""
+    """The keys of one data folder. Raises SettingsError for a damaged file."""
 
     def __init__(self, folder: Path) -> None:
         self.path = folder / FILE_NAME
@@ -51,42 +51,42 @@ class KeyFile:
         self._load()
 
     def __len__(self) -> int:
-        """Keys that are good."""
+        """Returns the number of valid keys."""
         self._refresh()
         return len(self._by_digest)
 
     def find(self, secret: str) -> Key | None:
-        """The key of a secret, unless it was revoked."""
+        """Returns the valid key of a secret, or None."""
         self._refresh()
         return self._by_digest.get(digest(secret))
 
     def all(self) -> list[Key]:
-        """Every key, revoked ones too, oldest first."""
+        """Returns all keys, revoked ones included, oldest first."""
         return read(self.path)
 
     def create(
         self, name: str, requests_per_minute: int | None = None, characters_per_minute: int | None = None
     ) -> tuple[str, Key]:
-        """A new key and its secret, which is told this once."""
+        """Creates a key and returns its secret, which is not stored, and the key."""
         secret = PREFIX + secrets.token_urlsafe(32)
-        made = Key(secrets.token_hex(4), name, digest(secret), time.time(), requests_per_minute, characters_per_minute)
+        key = Key(secrets.token_hex(4), name, digest(secret), time.time(), requests_per_minute, characters_per_minute)
         with self._locked():
-            self._write([*read(self.path), made])
-        return secret, made
+            self._write([*read(self.path), key])
+        return secret, key
 
     def revoke(self, id: str) -> Key | None:
-        """Ends a key from now on; None where no good key has this id."""
+        """Revokes a key and returns it, or returns None where no valid key has this id."""
         with self._locked():
             keys = read(self.path)
             found = next((key for key in keys if key.id == id and key.revoked is None), None)
             if found is not None:
-                ended = dataclasses.replace(found, revoked=time.time())
-                self._write([ended if key is found else key for key in keys])
+                revoked = dataclasses.replace(found, revoked=time.time())
+                self._write([revoked if key is found else key for key in keys])
             return found
 
     @contextmanager
     def _locked(self) -> Iterator[None]:
-        """Two commands at the same time change the file one after the other."""
+        """Serializes changes of the file by concurrent commands."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         with self.path.with_suffix(".lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
@@ -105,7 +105,7 @@ class KeyFile:
             return
         try:
             self._load()
-        except SettingsError as error:  # whoever edits it by hand locks nobody out meanwhile
+        except SettingsError as error:  # an unfinished manual edit must not invalidate the keys
             log.error("the keys stay as they were: %s", error)
             self._state = self._stat()
 
@@ -123,11 +123,12 @@ class KeyFile:
 
 
 def digest(secret: str) -> str:
+    """Returns the SHA-256 of a secret in hexadecimal."""
     return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def read(path: Path) -> list[Key]:
-    """All keys of a file; none where there is no file. Raises SettingsError where it cannot be read."""
+    """Returns all keys of a file, or none where the file does not exist. Raises SettingsError for a damaged file."""
     try:
         return [Key(**entry) for entry in json.loads(path.read_text(encoding="utf-8"))["keys"]]
     except FileNotFoundError:

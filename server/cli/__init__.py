@@ -1,4 +1,4 @@
 """The commands of `attentive`: one file each, with NAME, HELP, add_arguments(parser) and run(arguments) -> exit status.
 
-A command's imports are its own: `attentive models` starts without what `attentive serve` needs.
+A command imports only the modules it uses, so that `attentive models` starts without those of `attentive serve`.
 """

@@ -1,4 +1,4 @@
-"""`attentive export`: a model folder as CTranslate2 or Hugging Face has it."""
+"""`attentive export`: writes a model folder in the format of CTranslate2 or Hugging Face."""
 
 from __future__ import annotations
 
@@ -10,16 +10,18 @@ from server.config import Settings, add_flags
 from server.errors import InvalidRequest
 
 NAME = "export"
-HELP = "Export a model for CTranslate2 or Hugging Face's transformers."
+HELP = "Export a model for CTranslate2 or for the transformers library of Hugging Face."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", required=True, choices=("ctranslate2", "huggingface"), help="layout to write")
+    parser.add_argument("--to", required=True, choices=("ctranslate2", "huggingface"), help="Format to write.")
     parser.add_argument(
-        "--quantization", help="CTranslate2's: int8, int8_float16, float16, bfloat16, ...; float32 if not given"
+        "--quantization",
+        help="Number format of the exported weights, only with --to ctranslate2. Examples are int8, int8_float16, float16 "
+        "and bfloat16. [default: float32]",
     )
-    parser.add_argument("model", help="a model folder, or a name that `attentive models` lists")
-    parser.add_argument("output", type=Path, help="folder to create")
+    parser.add_argument("model", help="Model folder, or name in the list of `attentive models`.")
+    parser.add_argument("output", type=Path, help="Folder to create.")
     add_flags(parser, ("weights",))
 
 
@@ -42,7 +44,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def locate(model: str, weights: Path) -> Path:
-    """The model folder that the caller means. Raises FolderError where there is none."""
+    """Returns the folder of a model by path or by name. Raises FolderError where there is none."""
     if (Path(model) / "config.json").is_file():
         return Path(model)
     found = {path.name: path for path in find_folders(weights)}

@@ -1,4 +1,4 @@
-"""`attentive import`: a Marian or OPUS-MT model in a local folder becomes a model folder."""
+"""`attentive import`: converts a Marian or OPUS-MT model in a local folder to a model folder."""
 
 from __future__ import annotations
 
@@ -14,25 +14,28 @@ if TYPE_CHECKING:
     from model.convert.importer import ImportOptions
 
 NAME = "import"
-HELP = "Import a Marian or OPUS-MT model from a local folder (Hugging Face's layout or Marian's own)."
+HELP = "Import a Marian or OPUS-MT model from a local folder, in the format of Marian or of Hugging Face."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("path", type=Path, help="folder with config.json and weights, or with decoder.yml and a .npz")
+    parser.add_argument(
+        "path", type=Path, help="Folder with config.json and weights, or with decoder.yml and an .npz file."
+    )
     add_options(parser)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What may be said about a model beside its files, for `import` and `pull`."""
-    parser.add_argument("--name", help="name of the new folder; the model's own unless given")
-    parser.add_argument(
-        "--source", metavar="CODES", default="", help="source languages, by commas, if the files do not tell"
-    )
-    parser.add_argument(
-        "--target", metavar="CODES", default="", help="target languages, by commas, if the files do not tell"
-    )
-    parser.add_argument("--license", help="licence of the weights if the files do not tell")
-    parser.add_argument("--replace", action="store_true", help="replace a folder of the same name")
+    """Adds the flags that `import` and `pull` share."""
+    parser.add_argument("--name", help="Name of the new folder. [default: the name of the model]")
+    for side in ("source", "target"):
+        parser.add_argument(
+            f"--{side}",
+            metavar="CODES",
+            default="",
+            help=f"Codes of the {side} languages, separated by commas. Needed if the model files do not name them.",
+        )
+    parser.add_argument("--license", help="Licence of the weights, if the model files do not name it.")
+    parser.add_argument("--replace", action="store_true", help="Replace a folder of the same name.")
     add_flags(parser, ("weights",))
 
 
@@ -42,20 +45,21 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def options(arguments: argparse.Namespace, **changes: str) -> ImportOptions:
+    """Returns the import options of the flags, with `changes`."""
     from model.convert.importer import ImportOptions  # imports torch
 
-    said = {
+    given = {
         "name": arguments.name,
         "sources": codes(arguments.source),
         "targets": codes(arguments.target),
         "license": arguments.license,
         "replace": arguments.replace,
     }
-    return ImportOptions(**{**said, **changes})
+    return ImportOptions(**{**given, **changes})
 
 
 def import_from(path: Path, arguments: argparse.Namespace, chosen: ImportOptions) -> ModelFolder:
-    """Import and say what came of it. Raises InvalidRequest with the reasons where it cannot be."""
+    """Imports a model and prints the result. Raises InvalidRequest with the reasons of a failure."""
     from model.convert.importer import import_model
 
     try:
@@ -69,4 +73,5 @@ def import_from(path: Path, arguments: argparse.Namespace, chosen: ImportOptions
 
 
 def codes(text: str) -> tuple[str, ...]:
+    """Returns the language codes of a comma-separated list."""
     return tuple(code.strip() for code in text.split(",") if code.strip())

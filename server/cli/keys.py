@@ -1,4 +1,4 @@
-"""`attentive keys`: makes, lists and revokes API keys. A running server notices at once."""
+"""`attentive keys`: creates, lists and revokes API keys. A running server applies the change at once."""
 
 from __future__ import annotations
 
@@ -13,25 +13,30 @@ from server.config import Settings, add_flags
 from server.errors import SettingsError
 
 NAME = "keys"
-HELP = "Make, list and revoke API keys."
+HELP = "Create, list and revoke API keys."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    create = actions.add_parser("create", help="make a key and print it, this once")
-    create.add_argument("name", help="whom it is for")
-    create.add_argument("--requests-per-minute", type=limit, metavar="N", help="0 is unlimited [the server's limit]")
-    create.add_argument("--characters-per-minute", type=limit, metavar="N", help="0 is unlimited [the server's limit]")
-    listing = actions.add_parser("list", help="list the keys, without their secrets")
-    listing.add_argument("--json", action="store_true", help="print JSON instead of a table")
-    revoke = actions.add_parser("revoke", help="end a key")
-    revoke.add_argument("id", help="as `attentive keys list` shows it")
+    create = actions.add_parser("create", help="Create a key and print its secret, which is shown only once.")
+    create.add_argument("name", help="Name of the key, such as its owner.")
+    for unit in ("requests", "characters"):
+        create.add_argument(
+            f"--{unit}-per-minute",
+            type=limit,
+            metavar="N",
+            help=f"Maximum {unit} per minute. 0 is no limit. [default: the limit of the server]",
+        )
+    listing = actions.add_parser("list", help="List the keys without their secrets.")
+    listing.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
+    revoke = actions.add_parser("revoke", help="Revoke a key.")
+    revoke.add_argument("id", help="Id of the key in the output of `attentive keys list`.")
     for action in (create, listing, revoke):
         add_flags(action, ("data",))
 
 
 def limit(text: str) -> int:
-    """A limit from the command line: a whole number, not negative."""
+    """Returns a limit of the command line. Raises ValueError for a negative or fractional number."""
     if (number := int(text)) < 0:
         raise ValueError
     return number
@@ -40,7 +45,7 @@ def limit(text: str) -> int:
 def run(arguments: argparse.Namespace) -> int:
     folder = Settings.read(argparse.Namespace(data=arguments.data)).data
     if folder is None:
-        raise SettingsError("--data (ATTENTIVE_DATA) must name the folder that the server keeps its data in.")
+        raise SettingsError("--data (ATTENTIVE_DATA) must name the data folder of the server.")
     keys = KeyFile(folder)
     match arguments.action:
         case "create":
@@ -53,18 +58,18 @@ def run(arguments: argparse.Namespace) -> int:
             print(table(keys.all()))
         case _:
             if keys.revoke(arguments.id) is None:
-                print(f"attentive: no key that is good has the id {arguments.id}.", file=sys.stderr)
+                print(f"attentive: there is no valid key with the id {arguments.id}.", file=sys.stderr)
                 return 1
     return 0
 
 
 def described(key: Key) -> dict[str, object]:
-    """A key without its digest."""
+    """Returns the fields of a key without its digest."""
     return {name: value for name, value in dataclasses.asdict(key).items() if name != "digest"}
 
 
 def table(keys: list[Key]) -> str:
-    """The keys in columns."""
+    """Returns the keys as a table."""
     heads = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "NAME")
     rows = [heads, *(row(key) for key in keys)]
     widths = [max(len(line[column]) for line in rows) for column in range(len(heads) - 1)]
@@ -74,6 +79,7 @@ def table(keys: list[Key]) -> str:
 
 
 def row(key: Key) -> tuple[str, ...]:
+    """Returns the cells of one key."""
     limits = [
         "server's" if value is None else "unlimited" if value == 0 else f"{value:,}"
         for value in (key.requests_per_minute, key.characters_per_minute)

@@ -1,4 +1,4 @@
-"""`attentive models`: what is in the weights folder."""
+"""`attentive models`: lists the models in the weights folder."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from server.translation.catalog import ServedModel
 from server.translation.model_discovery import find_models
 
 NAME = "models"
-HELP = "List the models in the weights folder: pairs, size, licence."
+HELP = "List the models in the weights folder with language pairs, size and licence."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print JSON instead of a table")
+    parser.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
     add_flags(parser, ("weights",))
 
 
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def described(model: ServedModel) -> dict[str, object]:
-    """One model; `bytes` are those of all its files."""
+    """Returns the fields of one model. `bytes` is the size of all its files."""
     return {
         "name": model.name,
         "pairs": [f"{source}-{target}" for source, target in sorted(model.pairs)],
@@ -47,7 +47,7 @@ def described(model: ServedModel) -> dict[str, object]:
 
 
 def table(rows: Sequence[dict[str, object]]) -> str:
-    """The models in columns."""
+    """Returns the models as a table."""
     heads = ("NAME", "SIZE", "LICENCE", "PAIRS")
     lines = [heads, *((str(row["name"]), size(row["bytes"]), str(row["license"]), pairs(row["pairs"])) for row in rows)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(heads) - 1)]
@@ -57,10 +57,11 @@ def table(rows: Sequence[dict[str, object]]) -> str:
 
 
 def size(count: object) -> str:
+    """Returns a number of bytes in megabytes."""
     return f"{int(str(count)) / 1e6:,.1f} MB"
 
 
 def pairs(codes: object) -> str:
-    """At most twelve pairs, and how many more there are."""
+    """Returns at most twelve pairs and the number of the others."""
     listed = list(codes) if isinstance(codes, list) else []
     return " ".join(listed[:12]) + (f" and {len(listed) - 12} more" if len(listed) > 12 else "")

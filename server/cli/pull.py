@@ -1,4 +1,4 @@
-"""`attentive pull`: download an OPUS-MT model from the Hugging Face hub and import it."""
+"""`attentive pull`: downloads an OPUS-MT model from the Hugging Face hub and imports it."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ HELP = "Download a Marian or OPUS-MT model from the Hugging Face hub and import 
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="name on the hub, such as Helsinki-NLP/opus-mt-en-de")
+    parser.add_argument("model", help="Name on the hub, such as Helsinki-NLP/opus-mt-en-de.")
     parser.add_argument(
-        "--revision", default="main", help="branch, tag or commit; what it means now is noted in the folder"
+        "--revision",
+        default="main",
+        help="Branch, tag or commit. The commit is recorded in the model folder. [default: main]",
     )
     add_options(parser)
 

@@ -1,4 +1,4 @@
-"""`attentive serve`: the HTTP server, until SIGTERM or Ctrl-C; then what was accepted is finished first."""
+"""`attentive serve`: the HTTP server. After SIGTERM or Ctrl-C it finishes the accepted requests and ends."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ from server.services import Services
 
 NAME = "serve"
 HELP = "Serve translations over HTTP."
-ACCEPTS = 16
-"""Connections that are accepted in one turn of the event loop. uvloop accepts one per turn and socket, and under load a
-turn is long: newcomers would wait for seconds before anybody reads what they ask. So the socket is listened to 16 times."""
-FILES = 65_536
+LISTENERS = 16
+"""Duplicates of the listening socket. In one iteration of its event loop uvloop accepts one connection per listening socket.
+Iterations are long under load, so with a single socket new connections would wait for seconds."""
+OPEN_FILES = 65_536
 log = logging.getLogger(__name__)
 
 
 class Server(uvicorn.Server):
-    """Uvicorn that says so when it begins to drain, and ends with status 0 after a signal that asked it to end."""
+    """Uvicorn with draining, reloading at SIGHUP, and exit status 0 after SIGTERM."""
 
     def __init__(self, config: uvicorn.Config, services: Services) -> None:
         super().__init__(config)
@@ -39,7 +39,7 @@ class Server(uvicorn.Server):
         self._reloading: asyncio.Future[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Begins to listen, and to reload the models at SIGHUP. The garbage collector is this process's own by now."""
+        """Starts to listen, tunes the garbage collector and installs the handler of SIGHUP."""
         await super().startup(sockets)
         if threading.current_thread() is threading.main_thread():
             tune_garbage_collector()
@@ -49,14 +49,14 @@ class Server(uvicorn.Server):
         self._reloading = asyncio.ensure_future(reload(self._services))
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
-        """The first signal drains; a second one ends at once."""
+        """Drains at the first signal and ends at once at a second one."""
         self._services.draining = True
         self.force_exit = self.should_exit
         self.should_exit = True
 
 
 async def reload(services: Services) -> None:
-    """Reloads the models and logs what changed, or why nothing did."""
+    """Reloads the models and logs the changes or the error."""
     try:
         log.info("models reloaded", extra=dict(await services.models.reload()))
     except SettingsError as error:
@@ -77,13 +77,13 @@ def run(arguments: argparse.Namespace) -> int:
     with listener(settings) as bound:
         log.info("listening", extra={"host": settings.host, "port": bound.getsockname()[1]})
         server = Server(config, services)
-        server.run(sockets=[bound, *(bound.dup() for _ in range(ACCEPTS - 1))])
+        server.run(sockets=[bound, *(bound.dup() for _ in range(LISTENERS - 1))])
     log.info("stopped")
     return 0 if server.started else 1
 
 
 def server_config(settings: Settings, services: Services) -> uvicorn.Config:
-    """How uvicorn serves the application. Raises SettingsError."""
+    """Returns the configuration of uvicorn. Raises SettingsError."""
     proxies = trusted_hosts(settings.trusted_proxies)
     return uvicorn.Config(
         create_app(settings, services),
@@ -101,15 +101,15 @@ def server_config(settings: Settings, services: Services) -> uvicorn.Config:
 
 
 def allow_many_connections() -> None:
-    """Open files up to what the system lets us have: every caller who waits has a connection, and 1024 is common."""
+    """Raises the limit of open files, because every waiting request has a connection and the default is often 1024."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    wanted = FILES if hard == resource.RLIM_INFINITY else min(hard, FILES)
+    wanted = OPEN_FILES if hard == resource.RLIM_INFINITY else min(hard, OPEN_FILES)
     if soft != resource.RLIM_INFINITY and soft < wanted:
         resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
 def listener(settings: Settings) -> socket.socket:
-    """The listening socket, bound before anything heavy starts. Raises SettingsError where the address is taken."""
+    """Returns the bound socket. Raises SettingsError where the address cannot be bound."""
     family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
     bound = socket.socket(family)
     try:

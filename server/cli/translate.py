@@ -1,4 +1,4 @@
-"""`attentive translate`: a file or standard input, line by line, without a server."""
+"""`attentive translate`: translates a file or standard input line by line, without a server."""
 
 from __future__ import annotations
 
@@ -30,27 +30,33 @@ FLAGS = ("weights", "device", "dtype", "threads", "slots", "prefill_tokens", "be
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", nargs="?", default="-", help="UTF-8 text to translate; - or nothing is standard input")
-    parser.add_argument("--from", dest="source", required=True, metavar="CODE", help="language of the text, or auto")
-    parser.add_argument("--to", dest="target", required=True, metavar="CODE", help="language to translate into")
     parser.add_argument(
-        "--output", "-o", default="-", metavar="FILE", help="where to write; - or nothing is standard output"
+        "file", nargs="?", default="-", help="UTF-8 text file to translate. - is standard input. [default: -]"
     )
-    parser.add_argument("--html", action="store_true", help="the lines are HTML: keep their tags")
-    parser.add_argument("--no-progress", action="store_true", help="no progress bar (there is none without a terminal)")
+    parser.add_argument(
+        "--from", dest="source", required=True, metavar="CODE", help="Language of the text, or auto to detect it."
+    )
+    parser.add_argument("--to", dest="target", required=True, metavar="CODE", help="Language to translate into.")
+    parser.add_argument(
+        "--output", "-o", default="-", metavar="FILE", help="File to write. - is standard output. [default: -]"
+    )
+    parser.add_argument("--html", action="store_true", help="Treat the lines as HTML and keep their tags.")
+    parser.add_argument(
+        "--no-progress", action="store_true", help="Hide the progress bar, which is shown on a terminal only."
+    )
     add_flags(parser, FLAGS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(arguments)
     configure_logging("warning" if arguments.log_level is None else settings.log_level, settings.log_format)
-    # Nobody asks for ids here, and the queue is bounded by the lines under way.
+    # A history is not needed, and LINES_AT_ONCE bounds the queue.
     services = Services(dataclasses.replace(settings, history=False, queue_tokens=MAX_INT))
     catalog = services.translator.catalog
-    target = catalog.target(arguments.target)  # a wrong language is told before the model is loaded
+    target = catalog.target(arguments.target)  # an unknown language fails before the model is loaded
     if arguments.source.lower() != "auto":
         catalog.route(catalog.source(arguments.source), target)
-    with opened(arguments.file, "r") as lines, opened(arguments.output, "w") as output:
+    with open_text(arguments.file, "r") as lines, open_text(arguments.output, "w") as output:
         shown = sys.stderr.isatty() and not arguments.no_progress
         with tqdm(total=count(arguments.file), unit=" lines", disable=not shown, dynamic_ncols=True) as bar:
 
@@ -59,20 +65,20 @@ def run(arguments: argparse.Namespace) -> int:
                 output.flush()
                 bar.update()
 
-            asyncio.run(translate(services, decoded(lines), write, template(arguments, settings)))
+            asyncio.run(translate(services, utf8_lines(lines), write, request_template(arguments, settings)))
     return 0
 
 
 def count(name: str) -> int | None:
-    """How many lines a file has; None for standard input."""
+    """Returns the number of lines of a file, or None for standard input."""
     if name == "-":
         return None
     with Path(name).open("rb") as file:
         return sum(1 for _ in file)
 
 
-def template(arguments: argparse.Namespace, settings: Settings) -> TranslationRequest:
-    """What is asked about every line."""
+def request_template(arguments: argparse.Namespace, settings: Settings) -> TranslationRequest:
+    """Returns the request for a line, without its text."""
     return TranslationRequest(
         texts=(),
         source=arguments.source,
@@ -85,46 +91,46 @@ def template(arguments: argparse.Namespace, settings: Settings) -> TranslationRe
 async def translate(
     services: Services, lines: Iterator[str], write: Callable[[str], None], request: TranslationRequest
 ) -> None:
-    """Writes the translation of every line, in order, its line end kept. Raises AttentiveError at the first that
-    fails."""
+    """Writes the translations of all lines in order, with their line ends. Raises the AttentiveError of the first line
+    that fails."""
     await services.start()
     try:
         await services.loaded()
         if services.models.errors and not services.engine.status().models:
             raise Unavailable(" ".join(services.models.errors.values()))
-        await pump(services.translator, lines, write, request)
+        await translate_lines(services.translator, lines, write, request)
     finally:
         await services.stop()
 
 
-async def pump(
+async def translate_lines(
     translator: Translator, lines: Iterator[str], write: Callable[[str], None], request: TranslationRequest
 ) -> None:
-    """Keeps up to LINES_AT_ONCE lines under way, so that the worker's batch is full, and writes each as soon as it and
-    those before it are done."""
-    under_way: asyncio.Queue[asyncio.Task[str] | None] = asyncio.Queue(LINES_AT_ONCE)
+    """Translates up to LINES_AT_ONCE lines at the same time, which fills the batch of the worker. Writes each line as soon
+    as it and all lines before it are done."""
+    in_progress: asyncio.Queue[asyncio.Task[str] | None] = asyncio.Queue(LINES_AT_ONCE)
 
     async def write_all() -> None:
-        while (task := await under_way.get()) is not None:
+        while (task := await in_progress.get()) is not None:
             write(await task)
 
-    reader = Reader(lines)
+    reader = LineReader(lines)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(write_all())
             while (line := await reader.line()) is not None:
-                await under_way.put(group.create_task(translated(translator, line, request)))
-            await under_way.put(None)
+                await in_progress.put(group.create_task(translate_line(translator, line, request)))
+            await in_progress.put(None)
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
     finally:
         reader.close()
 
 
-class Reader:
-    """Lines through a thread, as reading may wait for a person to type; at most LINES_AT_ONCE ahead.
+class LineReader:
+    """Reads lines in a thread, because reading from a terminal blocks. Reads at most LINES_AT_ONCE lines ahead.
 
-    The thread is a daemon: neither Ctrl-C nor a failure waits for the next line.
+    The thread is a daemon, so that Ctrl-C and failures do not wait for the next line.
     """
 
     def __init__(self, lines: Iterator[str]) -> None:
@@ -134,7 +140,7 @@ class Reader:
         threading.Thread(target=self._work, args=(lines, asyncio.get_running_loop()), daemon=True).start()
 
     async def line(self) -> str | None:
-        """The next line, or None at the end. Raises what reading raised."""
+        """Returns the next line, or None at the end. Raises the error of the reading thread."""
         item = await self._read.get()
         self._room.release()
         if isinstance(item, Exception):
@@ -142,14 +148,14 @@ class Reader:
         return item
 
     def close(self) -> None:
-        """Lets the thread end at its next line."""
+        """Ends the thread after its next line."""
         self._closed = True
         self._room.release()
 
     def _work(self, lines: Iterator[str], loop: asyncio.AbstractEventLoop) -> None:
         def put(item: str | Exception | None) -> None:
             self._room.acquire()
-            with contextlib.suppress(RuntimeError):  # the loop is closed: nobody waits for the line
+            with contextlib.suppress(RuntimeError):  # the event loop is closed, so the line is not needed
                 loop.call_soon_threadsafe(self._read.put_nowait, item)
 
         try:
@@ -162,13 +168,14 @@ class Reader:
             put(error)
 
 
-async def translated(translator: Translator, line: str, request: TranslationRequest) -> str:
+async def translate_line(translator: Translator, line: str, request: TranslationRequest) -> str:
+    """Returns the translation of one line."""
     [translation] = await translator.translate(dataclasses.replace(request, texts=(line,)))
     return translation.text
 
 
-def decoded(lines: Iterable[str]) -> Iterator[str]:
-    """The lines. Raises InvalidRequest where the file is not UTF-8."""
+def utf8_lines(lines: Iterable[str]) -> Iterator[str]:
+    """Yields the lines. Raises InvalidRequest where the file is not UTF-8."""
     try:
         yield from lines
     except UnicodeDecodeError:
@@ -176,8 +183,8 @@ def decoded(lines: Iterable[str]) -> Iterator[str]:
 
 
 @contextlib.contextmanager
-def opened(name: str, mode: Literal["r", "w"]) -> Iterator[TextIO]:
-    """A file by name, or the standard stream for "-". UTF-8, line ends as they are. Raises InvalidRequest."""
+def open_text(name: str, mode: Literal["r", "w"]) -> Iterator[TextIO]:
+    """Opens a file by name, or the standard stream for "-", as UTF-8 with unchanged line ends. Raises InvalidRequest."""
     if name == "-":
         stream = sys.stdin if mode == "r" else sys.stdout
         if isinstance(stream, io.TextIOWrapper):

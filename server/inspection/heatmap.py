@@ -106,7 +106,9 @@ def _draw_grid(figure: Figure, maps: list[MapView]) -> None:
             for head in range(len(view.heads)):
                 weights = view.weights[layer, head]
                 extent = (head + 0.05, head + 0.95, row + 0.95, row + 0.15)  # left, right, bottom, top
-                axes.imshow(weights, cmap="Blues", vmin=0, vmax=_largest(weights), extent=extent, interpolation="nearest")
+                axes.imshow(
+                    weights, cmap="Blues", vmin=0, vmax=_largest(weights), extent=extent, interpolation="nearest"
+                )
                 axes.text(head + 0.05, row + 0.11, _title(view, layer, head), fontsize=6)
             row += 1
     axes.set_aspect("auto")
@@ -147,7 +149,9 @@ def _title(view: MapView, layer: int, head: int) -> str:
 def _label(text: str, limit: int = 32) -> str:
     """Returns a label without control characters, shortened in the middle to about `limit` characters."""
     printable = "".join(c if unicodedata.category(c)[0] != "C" else "\u00b7" for c in text)
-    return printable if len(printable) <= limit else printable[: limit * 2 // 3] + "\u2026" + printable[1 - limit // 3 :]
+    return (
+        printable if len(printable) <= limit else printable[: limit * 2 // 3] + "\u2026" + printable[1 - limit // 3 :]
+    )
 
 
 def _fonts() -> list[str]:

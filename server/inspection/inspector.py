@@ -133,7 +133,9 @@ class Inspector:
                 f"A look inside takes at most {limit} tokens on either side; this sentence has {len(pair.source)} and "
                 f"{len(pair.target) + 1}."
             )
-        words = sentence_pair(subject.leg, pair.source_text, model.tokenizer.decode(pair.target)) if options.align else None
+        words = (
+            sentence_pair(subject.leg, pair.source_text, model.tokenizer.decode(pair.target)) if options.align else None
+        )
         async with time_limit(deadline):
             with self.admission.admit(1, deadline):
                 attention = await self.translator.engine.attend(

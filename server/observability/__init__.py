@@ -1,1 +1,1 @@
-"""Logs, Prometheus metrics and OpenTelemetry traces."""
+"""Log lines, Prometheus metrics and OpenTelemetry traces."""

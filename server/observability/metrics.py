@@ -1,4 +1,4 @@
-"""What Prometheus sees. The only importer of prometheus_client; no label holds text, a key, an address or an id."""
+"""Prometheus metrics. The only importer of prometheus_client. No label contains text, a key, an address or an id."""
 
 from __future__ import annotations
 
@@ -17,15 +17,21 @@ from server.engine.ipc.messages import StepStats, TranslationResult
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 STEP_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
-ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-disable_created_metrics()  # type: ignore[no-untyped-call]  # one more series for each, which nobody asks for
-
 RATIOS = tuple(tenth / 10 for tenth in range(11))
+ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+SENTENCE_TIMES = {
+    "request_queue": "Time a sentence waited for a slot.",
+    "request_encode": "Time a sentence spent in prefill.",
+    "request_decode": "Time a sentence spent in decode steps.",
+    "request_latency": "Time from sending a sentence to the worker to its answer.",
+    "time_to_first_token": "Time from a sentence's arrival in the worker to its first token.",
+}
+disable_created_metrics()  # type: ignore[no-untyped-call]  # one unused series per metric
 
 
 class Histogram(Collector):
-    """A histogram that many requests a second may write to: prometheus_client's own takes a lock and walks over all
-    buckets each time. At most one label, and one thread."""
+    """A histogram that is cheaper to write to than prometheus_client's, which takes a lock and visits all buckets. It has
+    at most one label and is written to by one thread."""
 
     def __init__(
         self, name: str, help: str, buckets: tuple[float, ...], registry: CollectorRegistry, label: str = ""
@@ -36,7 +42,7 @@ class Histogram(Collector):
         registry.register(self)
 
     def observe(self, value: float, label: str = "") -> None:
-        """Count a value under the label's value."""
+        """Counts a value under a value of the label."""
         series = self._series.get(label)
         if series is None:
             series = self._series[label] = _Series(len(self._bounds))
@@ -53,7 +59,7 @@ class Histogram(Collector):
 
 
 class _Series:
-    """`counts[i]` values lie in bucket i, the last one has no upper bound."""
+    """`counts[i]` is the number of values in bucket i. The last bucket has no upper bound."""
 
     __slots__ = ("counts", "sum")
 
@@ -63,10 +69,10 @@ class _Series:
 
 
 class Metrics:
-    """Counters and histograms of one server, in a registry of their own.
+    """Counters, gauges and histograms of one server, in a separate registry.
 
-    A "request" in `attentive_request_*` and `attentive_requests_*` is one sentence that was sent to the worker; HTTP
-    requests are counted by `attentive_http_*`. All intervals are in seconds.
+    A "request" in `attentive_request_*` and `attentive_requests_*` is one sentence that was sent to a worker. HTTP
+    requests are counted by `attentive_http_*`. All times are in seconds.
     """
 
     def __init__(self, version: str) -> None:
@@ -75,7 +81,7 @@ class Metrics:
             "attentive_http_requests", "HTTP requests answered.", ("route", "method", "status"), registry=registry
         )
         self._answered: dict[tuple[str, str, int], Counter] = {}
-        """The counter's series by their labels, as finding one takes longer than counting."""
+        """The series of the counter by their labels, because `labels()` takes longer than counting."""
         self._http_seconds = Histogram(
             "attentive_http_request_duration_seconds",
             "Time from the first byte of a request to the last of its answer.",
@@ -107,13 +113,7 @@ class Metrics:
         )
         self._seconds = {
             name: Histogram(f"attentive_{name}_seconds", help, SECONDS, registry)
-            for name, help in {
-                "request_queue": "Time a sentence waited for a slot.",
-                "request_encode": "Time a sentence spent in prefill.",
-                "request_decode": "Time a sentence spent in decode steps.",
-                "request_latency": "Time from sending a sentence to the worker to its answer.",
-                "time_to_first_token": "Time from a sentence's arrival in the worker to its first token.",
-            }.items()
+            for name, help in SENTENCE_TIMES.items()
         }
         self._batch_size = Histogram("attentive_batch_size", "Rows per decode step.", ROWS, registry)
         self._padding = Histogram(
@@ -132,7 +132,7 @@ class Metrics:
         self._ended = {reason: self._success.labels(reason) for reason in ("stop", "length")}
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
-        """One answered HTTP request; `route` is the path's template."""
+        """Counts one answered HTTP request. `route` is the template of the path."""
         counter = self._answered.get((route, method, status))
         if counter is None:
             counter = self._answered[route, method, status] = self._http.labels(route, method, str(status))
@@ -140,16 +140,19 @@ class Metrics:
         self._http_seconds.observe(seconds, route)
 
     def rejected(self, reason: str) -> None:
+        """Counts one HTTP request that was rejected as overload."""
         self._rejected.labels(reason).inc()
 
     def cancelled(self) -> None:
+        """Counts one cancelled sentence."""
         self._cancelled.inc()
 
     def failed(self, kind: str) -> None:
+        """Counts one failed sentence by the kind of its WorkerFailure."""
         self._failed.labels(kind).inc()
 
     def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None:
-        """One sentence that the worker translated, `seconds` after it was sent."""
+        """Counts one sentence that was translated `seconds` after it was sent to a worker."""
         best = answer.hypotheses[0]
         self._ended[best.finish_reason].inc()
         self._source_tokens.inc(source_tokens)
@@ -161,7 +164,7 @@ class Metrics:
         self._seconds["request_latency"].observe(seconds)
 
     def record_step(self, stats: StepStats) -> None:
-        """What a worker did since it last told."""
+        """Records the steps of a worker since its previous report."""
         self._running.set(stats.running)
         self._waiting.set(stats.waiting)
         self._slots.set(stats.slots_used / stats.slots_total if stats.slots_total else 0.0)
@@ -172,17 +175,16 @@ class Metrics:
             self._padding.observe(1 - stats.prefill_tokens / stats.prefill_padded_tokens)
 
     def register(self, collector: Collector) -> None:
-        """Adds what is only looked up when Prometheus asks."""
+        """Adds a collector, which is read at each scrape."""
         self.registry.register(collector)
 
     def render(self) -> bytes:
-        """All of it in the text format, `CONTENT_TYPE`."""
+        """Returns all metrics in the text format of `CONTENT_TYPE`."""
         return generate_latest(self.registry)
 
 
 class StateCollector(Collector):
-    """Workers, queue and history as they are at the moment of asking. The callables return plain numbers and never
-    wait."""
+    """Reads the state of workers, queue and history at each scrape. `status` and `counters` return without blocking."""
 
     def __init__(self, status: Callable[[], WorkerStatus], counters: Callable[[], dict[str, int]]) -> None:
         self._status = status

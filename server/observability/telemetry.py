@@ -1,8 +1,6 @@
-"""OpenTelemetry traces over OTLP, when asked for: one span per HTTP request. The only importer of opentelemetry (extra
-`otel`).
+"""OpenTelemetry traces over OTLP: one span per HTTP request. The only importer of opentelemetry (extra `otel`).
 
-A span holds the route, the method, the status, the request id and where the time went; never a text, a key or an
-address.
+A span has the route, the method, the status, the request id and durations. It has no text, key or address.
 """
 
 from __future__ import annotations
@@ -17,11 +15,10 @@ Attributes = Mapping[str, str | int | float]
 
 
 class Telemetry:
-    """Sends spans to a collector from a thread of its own; a collector that is slow or gone costs spans, never
-    requests.
+    """Sends spans to a collector from a background thread. Spans are dropped while the collector is slow or unreachable.
 
-    `endpoint` is the address of OTLP over HTTP, such as http://localhost:4318. Raises SettingsError where the extra
-    `otel` is not installed.
+    `endpoint` is the address of OTLP over HTTP, such as http://localhost:4318. Raises SettingsError where it is no HTTP
+    address or the extra `otel` is not installed.
     """
 
     def __init__(self, endpoint: str, version: str) -> None:
@@ -43,8 +40,8 @@ class Telemetry:
     def record_request(
         self, name: str, caller: Mapping[str, str], began: int, ended: int, attributes: Attributes, failed: bool
     ) -> None:
-        """One answered request. Times are nanoseconds since the epoch; `caller` are the headers of the W3C trace
-        context (`traceparent`, `tracestate`), so that the span joins the caller's trace."""
+        """Records one answered request. `began` and `ended` are nanoseconds since the epoch. `caller` holds the headers
+        of the W3C trace context (`traceparent`, `tracestate`), which make the span part of the caller's trace."""
         from opentelemetry.trace import SpanKind, StatusCode
         from opentelemetry.trace.propagation.tracecontext import TraceContextTextMapPropagator
 
@@ -55,6 +52,6 @@ class Telemetry:
         span.end(ended)
 
     def close(self) -> None:
-        """Sends what is left, for at most some seconds."""
+        """Sends the remaining spans, for at most 5 seconds, and stops the thread."""
         self._provider.force_flush(FLUSH_MILLISECONDS)
         self._provider.shutdown()

@@ -81,8 +81,11 @@ def open_page(browser: Any, live: LiveServer, watch: Watch) -> Iterator[Callable
         page.on("pageerror", lambda error: watch.said.append(str(error)))
         page.on(
             "request",
-            lambda request: None if request.url.startswith((live.url, "blob:", "data:", "file:")) else
-            watch.foreign.append(request.url),
+            lambda request: (
+                None
+                if request.url.startswith((live.url, "blob:", "data:", "file:"))
+                else watch.foreign.append(request.url)
+            ),
         )
         return page
 

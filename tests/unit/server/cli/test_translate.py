@@ -1,4 +1,4 @@
-"""`attentive translate` on the fake worker: order, line ends, errors, and answers while a person still types."""
+"""`attentive translate` on the fake engine: order, line ends, errors, and output while input is still open."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import threading
 
 import pytest
 
-from server.cli.translate import LINES_AT_ONCE, decoded, opened, pump, translate
+from server.cli.translate import LINES_AT_ONCE, open_text, translate, translate_lines, utf8_lines
 from server.config import Settings
 from server.engine.client.supervisor import WorkerFailure
 from server.errors import InvalidRequest, TranslationFailed
@@ -25,17 +25,17 @@ def run(engine: FakeEngine, lines) -> list[str]:
     return written
 
 
-def test_lines_come_in_order_with_their_ends():
+def test_lines_are_written_in_order_with_their_line_ends():
     lines = ["One two\n", "\n", "  42\r\n", "last"]
     assert run(FakeEngine(), lines) == ["owt enO\n", "\n", "  42\r\n", "tsal"]
 
 
-def test_many_lines():
+def test_more_lines_than_are_in_progress_at_once():
     lines = [f"line {chr(ord('a') + i % 26)}{chr(ord('a') + i // 26)}\n" for i in range(3 * LINES_AT_ONCE)]
     assert run(FakeEngine(delay=0.001), lines) == [f"{line[-2::-1]}\n" for line in lines]
 
 
-def test_the_first_failure_ends_it():
+def test_the_first_failure_stops_the_command():
     engine = FakeEngine()
     engine.failures["bad"] = WorkerFailure("poison", "No.")
     with pytest.raises(TranslationFailed, match=r"No\."):
@@ -43,14 +43,14 @@ def test_the_first_failure_ends_it():
     assert engine.stopped
 
 
-def test_a_file_that_is_no_text_is_refused(tmp_path):
+def test_a_file_that_is_not_utf8_is_rejected(tmp_path):
     file = tmp_path / "picture"
     file.write_bytes(b"fine\n\xff\xfe\n")
-    with opened(str(file), "r") as lines, pytest.raises(InvalidRequest, match="UTF-8"):
-        run(FakeEngine(), decoded(lines))
+    with open_text(str(file), "r") as lines, pytest.raises(InvalidRequest, match="UTF-8"):
+        run(FakeEngine(), utf8_lines(lines))
 
 
-def test_an_answer_does_not_wait_for_the_next_line():
+def test_a_translation_is_written_before_the_next_line_is_read():
     async def scenario() -> None:
         answered, written = threading.Event(), []
 
@@ -65,7 +65,7 @@ def test_an_answer_does_not_wait_for_the_next_line():
 
         services = Services(Settings(), FakeEngine(), fake_catalog())
         await services.start()
-        await pump(services.translator, typing(), write, REQUEST)
+        await translate_lines(services.translator, typing(), write, REQUEST)
         await services.stop()
         assert written == ["tsrif\n", "dnoces\n"]
 
