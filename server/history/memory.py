@@ -20,8 +20,8 @@ class History:
     """The latest translations in memory.
 
     `size` bounds the number of records, `bytes_limit` their approximate bytes, `seconds` their age. `errors` counts
-    failures of external storage and is 0 here. `wall` and `clock` are replaceable in tests. Ages are measured on the
-    monotonic `clock`, so that adjustments of the wall clock have no effect.
+    failures of external storage and is 0 here. Ages are measured on the monotonic
+    `clock`, so that adjustments of the wall clock have no effect.
     """
 
     def __init__(
@@ -29,7 +29,6 @@ class History:
         size: int,
         bytes_limit: int,
         seconds: float,
-        wall: Callable[[], float] = time.time,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self.size = size
@@ -38,7 +37,6 @@ class History:
         self.hits = 0
         self.misses = 0
         self.errors = 0
-        self._wall = wall
         self._clock = clock
         self._records: OrderedDict[str, tuple[float, TranslationRecord]] = OrderedDict()
         self._bytes = 0
@@ -78,7 +76,7 @@ class History:
 
     def _not_found(self, id: str) -> AttentiveError:
         created = creation_time(id)
-        if created is None or created > self._wall() + CLOCK_SKEW_SECONDS:
+        if created is None or created > time.time() + CLOCK_SKEW_SECONDS:
             return UnknownTranslation("No translation has this id.")
         return ExpiredTranslation(
             f"This translation is no longer kept: the server remembers {self.size:,} translations "

@@ -9,9 +9,8 @@ import asyncio
 import contextlib
 import logging
 import threading
-import time
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Protocol
 
@@ -43,10 +42,8 @@ class PersistentHistory(History):
     oldest are dropped first. `errors` counts failures and dropped records.
     """
 
-    def __init__(
-        self, store: Store, size: int, bytes_limit: int, seconds: float, wall: Callable[[], float] = time.time
-    ) -> None:
-        super().__init__(size, bytes_limit, seconds, wall)
+    def __init__(self, store: Store, size: int, bytes_limit: int, seconds: float) -> None:
+        super().__init__(size, bytes_limit, seconds)
         self._store = store
         self._lock = threading.Lock()
         self._pending: deque[TranslationRecord] = deque()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from server.history.records import TranslationRecord, deserialize, serialize
@@ -24,10 +24,9 @@ class SQLiteStore:
 
     failures: tuple[type[Exception], ...] = (sqlite3.Error,)
 
-    def __init__(self, folder: Path, size: int, seconds: float, wall: Callable[[], float] = time.time) -> None:
+    def __init__(self, folder: Path, size: int, seconds: float) -> None:
         self._size = size
         self._seconds = seconds
-        self._wall = wall
         folder.mkdir(parents=True, exist_ok=True)
         path = folder / FILE_NAME
         path.touch(mode=0o600)
@@ -46,7 +45,7 @@ class SQLiteStore:
                 "INSERT OR REPLACE INTO translations VALUES (?, ?, ?)",
                 [(record.id, record.created, serialize(record)) for record in records],
             )
-            self._database.execute("DELETE FROM translations WHERE created < ?", (self._wall() - self._seconds,))
+            self._database.execute("DELETE FROM translations WHERE created < ?", (time.time() - self._seconds,))
             [(count,)] = self._database.execute("SELECT COUNT(*) FROM translations")
             if count > self._size:
                 self._database.execute(
@@ -56,7 +55,7 @@ class SQLiteStore:
 
     def read(self, id: str) -> TranslationRecord | None:
         row = self._database.execute(
-            "SELECT record FROM translations WHERE id = ? AND created >= ?", (id, self._wall() - self._seconds)
+            "SELECT record FROM translations WHERE id = ? AND created >= ?", (id, time.time() - self._seconds)
         ).fetchone()
         return deserialize(row[0]) if row else None
 

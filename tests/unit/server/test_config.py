@@ -1,4 +1,4 @@
-"""Settings: flags over variables over defaults, all validated."""
+"""Settings: precedence of flags, variables and defaults, and validation."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def read(*flags: str, **variables: str) -> Settings:
     return Settings.read(parser.parse_args(flags), variables)
 
 
-def test_a_flag_wins_over_a_variable_over_the_default():
+def test_a_flag_overrides_a_variable_and_a_variable_the_default():
     assert read().port == 8000
     assert read(ATTENTIVE_PORT="9000").port == 9000
     assert read("--port", "9001", ATTENTIVE_PORT="9000").port == 9001
     assert read(ATTENTIVE_PORT="").port == 8000
 
 
-def test_every_kind_of_value():
+def test_values_of_every_type_are_parsed():
     settings = read(
         "--history", "off", "--grace-seconds", "1.5", "--dtype", "int8", ATTENTIVE_WEIGHTS="/models", ATTENTIVE_DATA="~"
     )
@@ -53,7 +53,7 @@ def test_every_kind_of_value():
         ("--log-level", "loud"),
     ],
 )
-def test_a_wrong_value_is_named_with_its_flag_and_variable(flags):
+def test_an_invalid_value_is_reported_with_flag_and_variable(flags):
     with pytest.raises(SettingsError) as caught:
         read(*flags)
     assert flags[0] in str(caught.value)

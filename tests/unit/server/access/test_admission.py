@@ -1,17 +1,16 @@
-"""The bounded queue and single flight."""
+"""The bounded queue: limits, Retry-After, deadlines, documents."""
 
 from __future__ import annotations
 
-import asyncio
 import heapq
 import random
 from collections import deque
 from contextlib import ExitStack
+from dataclasses import dataclass
 
 import pytest
 
 from server.access.admission import Admission
-from server.engine.client.single_flight import SingleFlight
 from server.errors import Overloaded
 
 
@@ -22,7 +21,7 @@ class Clock:
         return self.now
 
 
-def test_work_is_bounded_and_given_back():
+def test_work_is_bounded_and_released():
     admission = Admission(100)
     with admission.admit(60):
         with pytest.raises(Overloaded), admission.admit(50):
@@ -32,7 +31,7 @@ def test_work_is_bounded_and_given_back():
     assert (admission.accepted, admission.requests) == (0, 0)
 
 
-def test_a_request_over_the_limit_is_served_alone():
+def test_a_request_over_the_limit_is_admitted_to_an_empty_queue():
     admission = Admission(100)
     with admission.admit(1_000), pytest.raises(Overloaded), admission.admit(1):
         pass
@@ -41,7 +40,7 @@ def test_a_request_over_the_limit_is_served_alone():
     assert admission.accepted == 0
 
 
-def test_retry_after_follows_from_the_measured_speed():
+def test_retry_after_is_estimated_from_the_measured_speed():
     clock = Clock()
     admission = Admission(100, clock=clock)
     for _ in range(5):
@@ -52,7 +51,7 @@ def test_retry_after_follows_from_the_measured_speed():
     assert caught.value.retry_after == 4
 
 
-def test_a_deadline_that_cannot_be_met_is_refused_at_once():
+def test_a_request_that_cannot_meet_its_deadline_is_rejected_at_once():
     clock = Clock()
     admission = Admission(1_000, clock=clock)
     with admission.admit(100):
@@ -65,7 +64,7 @@ def test_a_deadline_that_cannot_be_met_is_refused_at_once():
             pass
 
 
-def test_idle_time_does_not_count():
+def test_idle_time_is_not_measured():
     clock = Clock()
     admission = Admission(100, clock=clock)
     with admission.admit(50):
@@ -76,61 +75,73 @@ def test_idle_time_does_not_count():
     assert admission.seconds(10) == pytest.approx(1.0, rel=0.2)
 
 
-def overloaded(attempts: int, patient: float, rate: float = 200.0, speed: float = 1_000.0) -> dict[str, float]:
-    """A server that does `speed` units a second meets `rate` attempts a second of 10 units each, half of which it can
-    take. Those refused come back when they were told to, with probability `patient`, in the place of new ones."""
+@dataclass
+class Outcome:
+    """Counts of a simulation. Times are in seconds."""
+
+    retries: int = 0
+    retries_admitted: int = 0
+    served: int = 0
+    longest_retry_after: float = 0.0
+    longest_wait: float = 0.0
+
+
+def simulate_overload(attempts: int, retrying: float, rate: float = 200.0, speed: float = 1_000.0) -> Outcome:
+    """Simulates a server that does `speed` units per second and receives `rate` attempts per second of 10 units each,
+    twice its capacity. A rejected request is retried after its Retry-After with probability `retrying`. A retry takes
+    the place of a new request."""
     clock, rng = Clock(), random.Random(1)
     admission = Admission(1_000_000, 5.0, clock)
-    free = 0.0  # when the server is done with what it has
+    idle_from = 0.0
     running: deque[tuple[float, ExitStack]] = deque()
     due: list[tuple[float, int]] = []
-    told = {"came": 0, "in": 0, "longest": 0.0, "slowest": 0.0, "served": 0}
+    outcome = Outcome()
     for number in range(attempts):
-        moment = number / rate
-        while running and running[0][0] <= moment:
+        now = number / rate
+        while running and running[0][0] <= now:
             clock.now, stack = running.popleft()
             stack.close()
-        clock.now = moment
-        back = bool(due) and due[0][0] <= moment
-        key = heapq.heappop(due)[1] if back else number
-        told["came"] += back
+        clock.now = now
+        retry = bool(due) and due[0][0] <= now
+        key = heapq.heappop(due)[1] if retry else number
+        outcome.retries += retry
         stack = ExitStack()
         try:
             stack.enter_context(admission.admit(10, key=key))
-        except Overloaded as refusal:
-            told["longest"] = max(told["longest"], refusal.retry_after)
-            if back or rng.random() < patient:
-                heapq.heappush(due, (moment + refusal.retry_after + rng.random() * 0.2, key))
+        except Overloaded as rejection:
+            outcome.longest_retry_after = max(outcome.longest_retry_after, rejection.retry_after)
+            if retry or rng.random() < retrying:
+                heapq.heappush(due, (now + rejection.retry_after + rng.random() * 0.2, key))
             continue
-        told["in"] += back
-        free = max(free, moment) + 10 / speed
-        told["slowest"] = max(told["slowest"], free - moment)
-        told["served"] += 1
-        running.append((free, stack))
-    return told
+        outcome.retries_admitted += retry
+        idle_from = max(idle_from, now) + 10 / speed
+        outcome.longest_wait = max(outcome.longest_wait, idle_from - now)
+        outcome.served += 1
+        running.append((idle_from, stack))
+    return outcome
 
 
-@pytest.mark.parametrize("patient", [0.1, 0.5, 1.0])
-def test_who_comes_back_when_told_to_gets_in(patient):
-    told = overloaded(60_000, patient)  # five minutes
-    assert told["came"] > 300
-    assert told["in"] >= 0.99 * told["came"]
-    assert told["served"] >= 0.98 * 30_000, "the server was not kept busy"
-    assert told["slowest"] <= 6.0
-    assert told["longest"] <= 120
+@pytest.mark.parametrize("retrying", [0.1, 0.5, 1.0])
+def test_a_retry_after_its_retry_after_is_admitted(retrying):
+    outcome = simulate_overload(60_000, retrying)  # five minutes
+    assert outcome.retries > 300
+    assert outcome.retries_admitted >= 0.99 * outcome.retries
+    assert outcome.served >= 0.98 * 30_000, "the server was idle at times"
+    assert outcome.longest_wait <= 6.0
+    assert outcome.longest_retry_after <= 120
 
 
-def test_who_asks_again_too_early_is_told_the_rest():
+def test_an_early_retry_gets_the_remaining_time():
     clock = Clock()
     admission = Admission(100, clock=clock)
     with admission.admit(100):
         clock.now += 10.0
     with admission.admit(100):
-        for passed, rest in ((0.0, 5), (2.5, 3), (1.0, 2)):
+        for passed, remaining in ((0.0, 5), (2.5, 3), (1.0, 2)):
             clock.now += passed
             with pytest.raises(Overloaded) as caught, admission.admit(50, key="mine"):
                 pass
-            assert caught.value.retry_after == rest
+            assert caught.value.retry_after == remaining
 
 
 def test_documents_leave_room_for_short_requests():
@@ -142,8 +153,8 @@ def test_documents_leave_room_for_short_requests():
             pass
 
 
-def test_a_short_request_does_not_wait_for_documents():
-    """Its deadline is judged by what is before it, and documents are behind it."""
+def test_the_deadline_of_a_short_request_ignores_documents():
+    """Documents are processed after short requests, so they do not delay them."""
     clock = Clock()
     admission = Admission(10_000, 5.0, clock)
     with admission.admit(1_000, document=True):
@@ -153,56 +164,3 @@ def test_a_short_request_does_not_wait_for_documents():
             pass
         with pytest.raises(Overloaded), admission.admit(10, clock.now + 1, document=True):
             pass
-
-
-def test_identical_work_is_done_once():
-    async def scenario() -> None:
-        flights: SingleFlight[str] = SingleFlight()
-        started: list[asyncio.Future[str]] = []
-
-        def start() -> asyncio.Future[str]:
-            started.append(asyncio.get_running_loop().create_future())
-            return started[-1]
-
-        seats = [flights.join("key", start) for _ in range(6)]
-        waiting = [asyncio.ensure_future(seat.result()) for seat in seats]
-        await asyncio.sleep(0)
-        started[0].set_result("done")
-        assert await asyncio.gather(*waiting) == ["done"] * 6
-        assert (len(started), flights.shared, len(flights)) == (1, 5, 0)
-        flights.join("key", start)
-        assert len(started) == 2
-
-    asyncio.run(scenario())
-
-
-def test_the_last_to_leave_cancels():
-    async def scenario() -> None:
-        flights: SingleFlight[str] = SingleFlight()
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        first, second = (flights.join("key", lambda: future) for _ in range(2))
-        waiting = asyncio.ensure_future(first.result())
-        await asyncio.sleep(0)
-        waiting.cancel()
-        await asyncio.gather(waiting, return_exceptions=True)
-        first.leave()
-        first.leave()
-        assert not future.cancelled()
-        second.leave()
-        assert future.cancelled() and len(flights) == 0
-
-    asyncio.run(scenario())
-
-
-def test_a_failure_reaches_everybody():
-    async def scenario() -> None:
-        flights: SingleFlight[str] = SingleFlight()
-        future: asyncio.Future[str] = asyncio.get_running_loop().create_future()
-        seats = [flights.join("key", lambda: future) for _ in range(3)]
-        future.set_exception(ValueError("no"))
-        for seat in seats:
-            with pytest.raises(ValueError, match="no"):
-                await seat.result()
-            seat.leave()
-
-    asyncio.run(scenario())

@@ -1,4 +1,4 @@
-"""The history: bounded in every way, and able to tell an expired id from one that never was."""
+"""The history: its bounds, expired and unknown ids, and records on disk."""
 
 from __future__ import annotations
 
@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 
 from server.config import Settings
 from server.errors import ExpiredTranslation, SettingsError, Unavailable, UnknownTranslation
-from server.history import persistent as history_store
-from server.history import sqlite as history_sqlite
+from server.history import persistent, sqlite
 from server.history.memory import History
 from server.history.open_history import open_history
 from server.history.persistent import PersistentHistory
@@ -39,7 +38,7 @@ def find(history: History, id: str) -> TranslationRecord:
     return asyncio.run(history.find(id))
 
 
-def test_what_was_recorded_is_found():
+def test_a_record_is_found_by_its_id():
     history = History(10, 1_000_000, 60)
     kept = record()
     history.add(kept)
@@ -47,7 +46,7 @@ def test_what_was_recorded_is_found():
     assert (history.hits, history.misses) == (1, 0)
 
 
-def test_it_is_bounded_by_number_size_and_age():
+def test_records_are_bounded_by_number_bytes_and_age():
     clock = Clock()
     history = History(3, 1_000_000, 60, clock=clock)
     kept = [record() for _ in range(5)]
@@ -67,23 +66,23 @@ def test_it_is_bounded_by_number_size_and_age():
     assert 1 <= len(small) <= 4
 
 
-def test_a_jump_of_the_wall_clock_expires_nothing():
-    wall, clock = Clock(), Clock()
-    history = History(10, 1_000_000, 60, wall, clock)
+def test_a_jump_of_the_wall_clock_expires_no_record(monkeypatch):
+    history = History(10, 1_000_000, 60, Clock())
     kept = record()
     history.add(kept)
-    wall.now += 10_000_000
+    future = time.time() + 10_000_000
+    monkeypatch.setattr("time.time", lambda: future)
     assert find(history, kept.id) == kept
 
 
 @pytest.mark.parametrize("id", ["", "x", "0" * 25, "8" + "0" * 25, "../../etc/passwd", "0" * 25 + "I", "é" * 26])
-def test_what_is_no_id_is_unknown(id):
+def test_a_text_that_is_not_an_id_is_unknown(id):
     with pytest.raises(UnknownTranslation):
         find(History(10, 1_000_000, 60), id)
 
 
 @given(st.floats(0, 2**47 / 1000))
-def test_an_id_carries_its_birth(moment):
+def test_an_id_embeds_its_creation_time(moment):
     assert creation_time(new_id(moment)) == pytest.approx(moment, abs=0.002)
 
 
@@ -93,41 +92,41 @@ def test_ids_are_distinct_and_sort_by_time():
     assert len({new_id(5) for _ in range(1_000)}) == 1_000
 
 
-def stored(folder, wall=time.time) -> PersistentHistory:
-    return PersistentHistory(SQLiteStore(folder, 10, 60, wall), 10, 1_000_000, 60, wall)
+def sqlite_history(folder) -> PersistentHistory:
+    return PersistentHistory(SQLiteStore(folder, 10, 60), 10, 1_000_000, 60)
 
 
-def test_a_stored_history_survives_a_restart(tmp_path):
+def test_records_in_sqlite_survive_a_restart(tmp_path):
     kept = [record(f"Text {i} äöü") for i in range(20)]
-    first = stored(tmp_path)
+    first = sqlite_history(tmp_path)
     for one in kept:
         first.add(one)
     asyncio.run(first.close())
-    second = stored(tmp_path)
+    second = sqlite_history(tmp_path)
     assert find(second, kept[19].id) == kept[19]
     with pytest.raises(ExpiredTranslation):
         find(second, kept[0].id)
     asyncio.run(second.close())
 
 
-def test_a_stored_history_forgets_by_age(tmp_path):
-    wall = Clock()
-    wall.now = time.time()
-    first = stored(tmp_path, wall)
+def test_records_in_sqlite_expire_by_age(tmp_path, monkeypatch):
+    now = time.time()
+    monkeypatch.setattr("time.time", lambda: now)
+    first = sqlite_history(tmp_path)
     kept = record()
     first.add(kept)
     asyncio.run(first.close())
-    wall.now += 61
-    second = stored(tmp_path, wall)
+    now += 61
+    second = sqlite_history(tmp_path)
     with pytest.raises(ExpiredTranslation):
         find(second, kept.id)
     asyncio.run(second.close())
 
 
-def test_a_locked_database_costs_no_translation(tmp_path, monkeypatch):
-    monkeypatch.setattr(history_sqlite, "LOCK_SECONDS", 0.01)
-    history = stored(tmp_path)
-    other = sqlite3.connect(tmp_path / history_sqlite.FILE_NAME)
+def test_records_are_found_in_memory_while_the_database_is_locked(tmp_path, monkeypatch):
+    monkeypatch.setattr(sqlite, "LOCK_SECONDS", 0.01)
+    history = sqlite_history(tmp_path)
+    other = sqlite3.connect(tmp_path / sqlite.FILE_NAME)
     other.execute("BEGIN EXCLUSIVE")
     kept = record()
     history.add(kept)
@@ -138,7 +137,7 @@ def test_a_locked_database_costs_no_translation(tmp_path, monkeypatch):
 
 
 class BrokenStore:
-    """Fails as often as it is told to."""
+    """Raises OSError for the first `failing` calls."""
 
     failures: tuple[type[Exception], ...] = (OSError,)
 
@@ -163,8 +162,8 @@ class BrokenStore:
             raise OSError("the disk is full")
 
 
-def test_what_a_store_did_not_take_is_written_when_it_comes_back(monkeypatch, caplog):
-    monkeypatch.setattr(history_store, "RETRY_SECONDS", 0.01)
+def test_records_are_written_when_a_failing_store_recovers(monkeypatch, caplog):
+    monkeypatch.setattr(persistent, "RETRY_SECONDS", 0.01)
     store = BrokenStore(failing=3)
     history = PersistentHistory(store, 100, 1_000_000, 60)
     kept = [record(f"Secret {i}") for i in range(20)]
@@ -173,11 +172,11 @@ def test_what_a_store_did_not_take_is_written_when_it_comes_back(monkeypatch, ca
     wait_for(lambda: len(store.records) == 20)
     asyncio.run(history.close())
     assert history.errors == 3
-    assert [line.levelname for line in caplog.records] == ["WARNING"]  # once, however often it is tried
+    assert [line.levelname for line in caplog.records] == ["WARNING"]  # one line for all attempts
     assert "Secret" not in caplog.text
 
 
-def test_what_waits_for_a_broken_store_is_bounded():
+def test_records_that_wait_for_a_failing_store_are_bounded():
     history = PersistentHistory(BrokenStore(failing=10_000), 10_000, 20_000, 60)
     for _ in range(200):
         history.add(record("x" * 1_000))
@@ -187,12 +186,12 @@ def test_what_waits_for_a_broken_store_is_bounded():
     assert history.errors >= 180
 
 
-def test_a_store_that_cannot_be_asked_is_not_taken_for_one_that_forgot():
+def test_an_unreadable_store_is_unavailable_rather_than_expired():
     store = BrokenStore(failing=1)
     history = PersistentHistory(store, 100, 1_000_000, 60)
     kept = record()
     store.records[kept.id] = kept
-    for _ in range(2):  # the second time it is left alone
+    for _ in range(2):  # the second look-up falls into the pause and does not reach the store
         with pytest.raises(Unavailable):
             find(history, kept.id)
     with pytest.raises(UnknownTranslation):
@@ -202,8 +201,8 @@ def test_a_store_that_cannot_be_asked_is_not_taken_for_one_that_forgot():
     asyncio.run(history.close())
 
 
-def test_a_broken_file_is_told_at_the_start(tmp_path):
-    (tmp_path / history_sqlite.FILE_NAME).write_bytes(b"this is no database" * 100)
+def test_a_damaged_database_is_an_error_at_the_start(tmp_path):
+    (tmp_path / sqlite.FILE_NAME).write_bytes(b"this is no database" * 100)
     with pytest.raises(SettingsError, match="ATTENTIVE_DATA"):
         open_history(Settings(data=tmp_path))
     assert open_history(Settings(history=False, data=tmp_path)) is None

@@ -1,4 +1,4 @@
-"""The history in Redis: shared by servers, bounded, and never in the way of a translation."""
+"""The history in Redis: shared by servers, bounded, and without effect on translations while Redis is unreachable."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ from tests.unit.server.history.test_history import find, record
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 
 
-@pytest.fixture(params=["imitated", "real"])
+@pytest.fixture(params=["fake", "real"])
 def client(request) -> Iterator[redis_client.Redis]:
-    """A Redis imitated in this process, and a real one where it is installed."""
-    if request.param == "imitated":
+    """A fake Redis in this process, and a real one where it is installed."""
+    if request.param == "fake":
         yield fakeredis.FakeRedis()
     else:
         with connect(request.getfixturevalue("redis")) as made:
@@ -36,12 +36,12 @@ def client(request) -> Iterator[redis_client.Redis]:
 
 
 def records(count: int, text: str = "Hello") -> list[TranslationRecord]:
-    """Records whose ids differ in time, oldest first; none is longer than the last."""
+    """Returns records with increasing ids, oldest first. None is longer than the last one."""
     made = [record(f"{text} {i}", now=1_000_000 + i) for i in range(count)]
     return [dataclasses.replace(one, created=1_000_000.0) for one in made]
 
 
-def test_what_one_server_wrote_another_reads(client):
+def test_a_record_of_one_server_is_read_by_another(client):
     writer, reader = (RedisStore(client, 10, 1_000_000, 60) for _ in range(2))
     [kept] = records(1, "äöü")
     writer.write([kept])
@@ -50,7 +50,7 @@ def test_what_one_server_wrote_another_reads(client):
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 25])
-def test_it_is_bounded_by_number(client, at_once):
+def test_records_are_bounded_by_number(client, at_once):
     store = RedisStore(client, 5, 1_000_000, 60)
     made = records(25)
     for i in range(0, 25, at_once):
@@ -60,7 +60,7 @@ def test_it_is_bounded_by_number(client, at_once):
     assert int(client.get(BYTES)) == sum(len(serialize(one)) for one in made[20:])
 
 
-def test_it_is_bounded_by_bytes(client):
+def test_records_are_bounded_by_bytes(client):
     made = records(20, "x" * 500)
     store = RedisStore(client, 1_000, 3 * len(serialize(made[-1])), 60)
     for one in made:
@@ -69,7 +69,7 @@ def test_it_is_bounded_by_bytes(client):
     assert sum(client.strlen(key) for key in client.keys(PREFIX + "0*")) == int(client.get(BYTES))
 
 
-def test_it_is_bounded_by_age_and_leaves_nothing_behind(client):
+def test_records_expire_by_age_and_leave_no_keys(client):
     store = RedisStore(client, 10, 1_000_000, 0.05)
     [kept] = records(1)
     store.write([kept])
@@ -77,7 +77,7 @@ def test_it_is_bounded_by_age_and_leaves_nothing_behind(client):
     wait_for(lambda: client.dbsize() == 0)
 
 
-def test_what_expired_counts_no_longer(client):
+def test_expired_records_are_removed_from_index_and_total(client):
     store, patient = RedisStore(client, 10, 1_000_000, 0.05), RedisStore(client, 10, 1_000_000, 60)
     old, new = records(2)
     store.write([old])
@@ -88,12 +88,12 @@ def test_what_expired_counts_no_longer(client):
     assert int(client.get(BYTES)) == len(serialize(old)) + len(serialize(new))
 
 
-def test_writing_again_counts_once(client):
-    """A write whose answer got lost is repeated."""
+def test_a_record_that_is_written_twice_is_counted_once(client):
+    """A write is repeated when its response is lost."""
     store = RedisStore(client, 10, 1_000_000, 60)
     made = records(3)
     store.write(made)
-    client.zremrangebyscore(INDEX, "-inf", "+inf")  # what Redis evicts under memory pressure harms nothing either
+    client.zremrangebyscore(INDEX, "-inf", "+inf")  # as after an eviction under memory pressure
     store.write(made)
     for _ in range(2):
         store.write([])
@@ -101,15 +101,15 @@ def test_writing_again_counts_once(client):
     assert all(store.read(one.id) for one in made)
 
 
-def test_servers_find_what_others_served(serve, redis):
+def test_translations_of_one_server_are_found_by_another(serve, redis):
     first, second = (serve(history_storage=redis) for _ in range(2))
     id = first.post("/translate", json=HELLO).json()["id"]
     wait_for(lambda: second.get("/attention", params={"id": id}).status_code == 200)
     assert first.get("/attention", params={"id": id}).json()["id"] == id
 
 
-def test_an_outage_costs_no_translation_and_is_made_up_for(tmp_path):
-    """Redis is not there at the start, comes, goes, and comes back: translations are recorded all the while."""
+def test_records_are_written_after_an_outage(tmp_path):
+    """Redis starts after the servers, stops and starts again, while translations are recorded."""
     port = free_port()
     histories = [open_history(Settings(history_storage=f"redis://127.0.0.1:{port}")) for _ in range(2)]
     first, second = (history for history in histories if isinstance(history, PersistentHistory))
@@ -118,24 +118,24 @@ def test_an_outage_costs_no_translation_and_is_made_up_for(tmp_path):
     wait_for(lambda: first.errors >= 1)
     assert find(first, made[0].id) == made[0]
     with running_redis(tmp_path, port):
-        wait_for(lambda: found(second, made[0]))
+        wait_for(lambda: has_record(second, made[0]))
     first.add(made[1])
     assert find(first, made[1].id) == made[1]
     with running_redis(tmp_path, port):
-        wait_for(lambda: found(second, made[1]))
-        assert not found(second, made[2])
+        wait_for(lambda: has_record(second, made[1]))
+        assert not has_record(second, made[2])
     for history in (first, second):
         asyncio.run(history.close())
 
 
-def found(history: PersistentHistory, wanted: TranslationRecord) -> bool:
+def has_record(history: PersistentHistory, wanted: TranslationRecord) -> bool:
     try:
         return find(history, wanted.id) == wanted
-    except Exception:  # noqa: BLE001  unavailable, or not there yet
+    except Exception:  # noqa: BLE001  unavailable, or not written yet
         return False
 
 
-def test_a_missing_id_is_expired_for_all(redis):
+def test_an_id_without_a_record_is_expired(redis):
     history = open_history(Settings(history_storage=redis))
     assert history is not None
     with pytest.raises(ExpiredTranslation):
@@ -143,7 +143,7 @@ def test_a_missing_id_is_expired_for_all(redis):
     asyncio.run(history.close())
 
 
-def test_translations_go_on_without_redis(serve, caplog):
+def test_translations_are_served_without_redis(serve, caplog):
     client = serve(history_storage=f"redis://:hunter2@127.0.0.1:{free_port()}")
     id = client.post("/translate", json=HELLO).json()["id"]
     assert client.get("/attention", params={"id": id}).status_code == 200
@@ -154,7 +154,7 @@ def test_translations_go_on_without_redis(serve, caplog):
     assert "attentive_history_errors_total" in client.get("/metrics").text
 
 
-def test_an_address_that_cannot_be_is_told_at_the_start_and_not_repeated():
-    with pytest.raises(SettingsError, match="history-storage") as told:
+def test_an_invalid_address_is_an_error_that_does_not_quote_it():
+    with pytest.raises(SettingsError, match="history-storage") as error:
         open_history(Settings(history_storage="nonsense://:hunter2@x"))
-    assert "hunter2" not in str(told.value)
+    assert "hunter2" not in str(error.value)

@@ -1,4 +1,4 @@
-"""Log lines: one JSON object each, with the request's id, and nothing that a user wrote."""
+"""Log lines: one JSON object each, with the id of the request and without user text."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ def record(message: str, **extra) -> logging.LogRecord:
 
 def failed(message: str) -> logging.LogRecord:
     try:
-        raise ValueError("what the user wrote")
+        raise ValueError("user text")
     except ValueError as error:
         return logging.LogRecord(
             "server.test", logging.ERROR, __file__, 1, message, (), (type(error), error, error.__traceback__)
         )
 
 
-def test_a_line_is_json_with_its_extras():
+def test_a_line_is_json_with_the_extra_fields():
     token = request_id.set("abc")
     line = json.loads(JsonFormatter().format(record("hello\nworld", status=200)))
     request_id.reset(token)
@@ -35,17 +35,17 @@ def test_a_line_is_json_with_its_extras():
 
 
 @pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
-def test_a_trace_has_frames_but_no_message_of_the_exception(formatter):
+def test_an_exception_is_logged_with_its_frames_and_without_its_message(formatter):
     text = formatter.format(failed("broken"))
     assert "ValueError" in text and "test_logging.py" in text and "failed" in text
-    assert "what the user wrote" not in text
+    assert "user text" not in text
 
 
-def test_text_for_people():
+def test_the_text_format_ends_with_the_extra_fields():
     assert TextFormatter().format(record("hello", status=200)).endswith("info    hello status=200")
 
 
-def test_configuring_replaces_what_was_there(capsys):
+def test_configuring_replaces_the_previous_handlers(capsys):
     before = logging.getLogger().handlers[:]
     level = logging.getLogger().level
     try:

@@ -1,4 +1,4 @@
-"""Our histogram says what prometheus_client's own would say."""
+"""Our histogram exports the same series as that of prometheus_client."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ values = st.lists(st.sampled_from(BUCKETS) | st.floats(0, 100), max_size=20)
 
 
 @given(values, st.dictionaries(st.sampled_from(["/a", "/b"]), values))
-def test_histograms_are_those_of_the_library(plain, labelled):
+def test_histogram_equals_that_of_prometheus_client(plain, labelled):
     ours, theirs = CollectorRegistry(), CollectorRegistry()
     one = Histogram("plain_seconds", "Help.", BUCKETS, ours)
     other = prometheus_client.Histogram("plain_seconds", "Help.", buckets=BUCKETS, registry=theirs)
@@ -31,6 +31,6 @@ def test_histograms_are_those_of_the_library(plain, labelled):
 
 
 def numbers(registry: CollectorRegistry) -> dict[str, float]:
-    """All series but the moments of birth, which ours do not tell."""
+    """Returns all series except `_created`, which our histogram does not export."""
     lines = [line.rpartition(" ") for line in generate_latest(registry).decode().splitlines()]
     return {name: float(value) for name, _, value in lines if not name.startswith("#") and "_created" not in name}
