@@ -10,6 +10,8 @@ VENV ?= .venv
 PIP_ARGS ?=
 TORCH_INDEX ?=
 PYTEST_ARGS ?=
+# Test processes. Each takes about 1 GB; PYTEST_WORKERS=0 runs the tests in one process, one after the other.
+PYTEST_WORKERS ?= 2
 
 PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 python3 python; do \
 	$$python -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { echo $$python; break; }; done)
@@ -17,25 +19,30 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt $(PIP_ARGS)
 
-.PHONY: serve test check audit coverage fuzz install install-dev clean
+.PHONY: serve test test-unit check audit coverage fuzz install install-dev clean
 .DEFAULT_GOAL := serve
 
 serve: install
 	exec $(BIN)/attentive serve --host $(HOST) --port $(PORT)
 
 test: install-dev
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist loadfile $(PYTEST_ARGS)
 
-# What CI asks before it runs the tests.
+# The unit tests without those marked `slow`: under a minute on two cores.
+test-unit: install-dev
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "not slow" $(PYTEST_ARGS) tests/unit
+
+# Lint, format, types and import layers: the checks of CI that run no tests.
 check: install-dev
 	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-# Lines of server/ that its tests run, workers and other processes included. Fails below 90 percent.
+# Line coverage of server/, including workers and other processes. Fails below 90 percent.
 coverage: install-dev
 	$(BIN)/coverage erase
-	$(BIN)/coverage run -m pytest tests/server tests/conformance $(PYTEST_ARGS)
+	$(BIN)/coverage run -m pytest tests/unit/server tests/integration tests/conformance $(PYTEST_ARGS)
 	$(BIN)/coverage combine --quiet
 	$(BIN)/coverage report
 
@@ -59,7 +66,7 @@ $(VENV)/python-ready:
 	$(PYTHON) -m venv $(VENV)
 	touch $@
 
-# torch first: it is the largest part, and the only one that may come from an index of its own.
+# torch first: it is the largest package, and the only one that may come from another index.
 $(VENV)/torch: $(VENV)/python-ready constraints.txt
 	@echo "Installing PyTorch into $(VENV) (once) ..."
 	$(PIP) $(if $(TORCH_INDEX),--index-url $(TORCH_INDEX)) torch
@@ -71,7 +78,7 @@ $(VENV)/installed: $(VENV)/torch pyproject.toml constraints.txt
 	touch $@
 
 $(VENV)/installed-dev: $(VENV)/installed
-	@echo "Installing what the tests need into $(VENV) ..."
+	@echo "Installing the development tools into $(VENV) ..."
 	$(PIP) --editable ".[dev]"
 	touch $@
 

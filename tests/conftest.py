@@ -1,8 +1,8 @@
-"""What tests of every room share: a tiny model folder, and a real server on it. Both are made once and only if asked
-for."""
+"""Fixtures and options for all tests: a tiny model folder and a server on it, and the check for unexpected skips."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,9 +11,36 @@ from hypothesis import settings
 
 from tests.support.live import LiveServer, live_server, tiny_model
 
-# No test asserts how long something takes: the machine may be busy.
+# No test asserts a duration, because the machine may be busy.
 settings.register_profile("patient", deadline=None)
 settings.load_profile("patient")
+
+EXPECTED_SKIPS = (
+    r"needs a CUDA device",
+    r"needs a processor with",  # instruction sets of other processors
+    r"triton",  # its interpreter supports only older versions of NumPy
+    r"beams tie",
+)
+"""Reasons for skips that depend on the processor or on a library version, not on a missing program."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--fail-on-skip", action="store_true", help="fail if a test is skipped for an unexpected reason")
+    parser.addoption("--allow-skip", action="append", default=[], metavar="REGEX", help="a further expected reason")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if reporter is None or not session.config.getoption("--fail-on-skip"):
+        return
+    expected = re.compile("|".join([*EXPECTED_SKIPS, *session.config.getoption("--allow-skip")]))
+    reports = [report for report in reporter.stats.get("skipped", ()) if isinstance(report.longrepr, tuple)]
+    unexpected = [report for report in reports if not expected.search(report.longrepr[2])]
+    for report in unexpected:
+        reporter.write_line(f"unexpected skip: {report.nodeid}: {report.longrepr[2]}", red=True)
+    if unexpected and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
 
 @pytest.fixture(scope="session")
@@ -26,7 +53,7 @@ def tiny_weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="session")
 def live(tiny_weights: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """A server in processes of its own, in float32 so that numbers can be compared."""
+    """A server in separate processes, in float32 so that numbers can be compared."""
     log = tmp_path_factory.mktemp("log") / "server.log"
     with live_server(tiny_weights, log, ("--dtype", "float32")) as server:
         yield server

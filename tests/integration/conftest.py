@@ -1,5 +1,5 @@
 """Fixtures of the integration tests."""
 
-from tests.unit.benchmarks.conftest import weights
+from tests.unit.benchmarks.conftest import development, weights
 
-__all__ = ["weights"]
+__all__ = ["development", "weights"]

@@ -27,6 +27,7 @@ def saved(path: Path, transformer: Transformer, **options: Any) -> ModelFolder:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_round_trip(variant: str, tmp_path: Path) -> None:
     transformer = random_model(variant)

@@ -79,6 +79,7 @@ def test_byte_fallback_brings_every_character_back(text: str, tokenizer: Tokeniz
     assert 1 not in tokenizer.encode(text).ids  # nothing is unknown
 
 
+@pytest.mark.slow
 @given(text=st.text(max_size=40) | st.sampled_from(made_up_text(seed=22, lines=40)), language=st.sampled_from(["", "de"]))
 @settings(max_examples=300, deadline=None)
 def test_ids_alone_are_those_of_the_encoding(text: str, language: str, tokenizer: Tokenizer, file: Path) -> None:

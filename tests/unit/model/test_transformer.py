@@ -68,6 +68,7 @@ def test_padding_changes_nothing(variant: str) -> None:
             assert torch.allclose(together[row, : len(ids)], alone[0], atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("beam", [1, 4])
 def test_batched_equals_alone(variant: str, beam: int) -> None:

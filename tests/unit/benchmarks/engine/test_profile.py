@@ -11,6 +11,7 @@ from benchmarks.engine import independence, profile
 from model.config import base
 
 
+@pytest.mark.slow
 def test_the_parts_are_the_whole(weights: Path) -> None:
     options = profile._parser().parse_args(["--model", str(weights), "--batch", "3", "--tokens", "6", "--repeats", "1"])
     found = profile.measure(open_model(weights, slots=3, threads=1), options)

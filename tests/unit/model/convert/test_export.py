@@ -120,6 +120,7 @@ def test_round_trip_of_a_marian_model(variant: str, tmp_path: Path) -> None:
     assert hashes(first.path) == hashes(second.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [*OWN, *MARIAN])
 def test_transformers_translates_an_exported_model_the_same(variant: str, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")

@@ -108,6 +108,7 @@ def run(backend: Backend, sources: list[list[int]], options: DecodingOptions, co
     return [listed[0].tokens for listed in found]
 
 
+@pytest.mark.slow
 @needs_cpu_backend
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("beam", [1, 3])

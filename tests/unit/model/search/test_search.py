@@ -97,6 +97,7 @@ def test_greedy_takes_the_likeliest_token_and_beam_1_is_greedy(seed: int) -> Non
     assert complete(greedy) == tuple(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 def test_beam_1_equals_greedy_by_hand(variant: str) -> None:
     transformer = random_model(variant)

@@ -105,6 +105,7 @@ def _run_folder(prepared: Path, target: Path) -> Path:
     return target
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("optimizer", ["adam", "muon"])
 def test_loss_falls(prepared: Path, tmp_path: Path, optimizer: str) -> None:
     folder = _run_folder(prepared, tmp_path / "run")
@@ -159,6 +160,7 @@ def test_missing_development_text_is_named_before_training(prepared: Path, tmp_p
         Trainer(elsewhere, folder)
 
 
+@pytest.mark.slow
 def test_torchrun_shares_the_work(prepared: Path, tmp_path: Path) -> None:
     """Two processes, each with half of every batch's tokens, end with one set of weights; what is done is not done again."""
     _recipe(prepared, steps=3)

@@ -43,6 +43,7 @@ def sources(number: int, longest: int = 40) -> list[list[int]]:
     return [[rng.randrange(4, 97) for _ in range(rng.randint(1, longest))] + [3] for _ in range(number)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 @pytest.mark.parametrize("beam", [1, 3])
 def test_fixed_shapes_give_the_same_translations(shape: str, beam: int) -> None:
@@ -132,6 +133,7 @@ def choose(logits: torch.Tensor, forced: torch.Tensor) -> tuple[torch.Tensor, to
 KERNELS = SlotKernels(attend_self, attend, add_norm, choose)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", ["post", "pre", "marian", "swish"])
 @pytest.mark.parametrize("beam", [1, 3])
 def test_fused_steps_give_the_same_translations(shape: str, beam: int) -> None:

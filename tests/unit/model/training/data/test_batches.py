@@ -41,7 +41,7 @@ def _shard(lengths: list[tuple[int, int]]) -> Shard:
     sides = [np.concatenate([pick.integers(low, low + 90, pair[i]) for pair in lengths]) for i, low in ((0, 10), (1, 100))]
     starts = [np.concatenate([[0], np.cumsum([pair[i] for pair in lengths])]) for i in (0, 1)]
     english, other = (side.astype(np.uint16) for side in sides)
-    return Shard(english, other, *starts, np.zeros(len(lengths), np.uint8), ("made:de",))
+    return Shard(english, other, starts[0], starts[1], np.zeros(len(lengths), np.uint8), ("made:de",))
 
 
 @pytest.mark.parametrize("align", [0, 1])

@@ -56,6 +56,7 @@ def test_muon_refuses_vectors() -> None:
         Muon([torch.nn.Parameter(torch.zeros(3))], 0.1)
 
 
+@pytest.mark.slow
 @pytest.mark.filterwarnings("ignore")  # of torch, on its own code
 def test_compiled_layers_learn_the_same_from_every_shape() -> None:
     torch.manual_seed(2)

@@ -75,6 +75,7 @@ def same(left: tuple[Hypothesis, ...], right: tuple[Hypothesis, ...], tolerance:
         assert one.finish_reason == other.finish_reason
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_the_worker_translates_as_search_does_alone(folder: ModelFolder, dtype: str) -> None:
     transformer = load_model(folder)
