@@ -115,7 +115,6 @@ class Settings:
     file_keep_bytes: int = setting(
         100_000_000, "Maximum bytes of all translated documents that wait to be fetched.", 1, MAX_INT
     )
-    suggestions: bool = setting(False, "take better translations at /suggest and keep them in the data folder")
 
     key_required: bool = setting(False, "Reject requests without an API key (see `attentive keys`).")
     requests_per_minute: int = setting(

@@ -15,7 +15,6 @@ from server.documents.store import FileStore
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
 from server.engine.client.supervisor import Supervisor, WorkerOptions
 from server.history.open_history import open_history
-from server.history.suggestions import Suggestions
 from server.inspection.inspector import Inspector
 from server.observability.metrics import Metrics, StateCollector
 from server.text.language_id import LanguageDetector
@@ -76,7 +75,6 @@ class Services:
         )
         self.inspector = Inspector(self.translator, Admission(settings.attention_jobs), settings.attention_tokens)
 
-        self.suggestions = Suggestions(settings.data) if settings.suggestions and settings.data else None
         self.draining = False
         self._loading: asyncio.Task[None] | None = None
         self.metrics.register(StateCollector(self.engine.status, self._counters))

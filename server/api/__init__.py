@@ -1,1 +1,1 @@
-"""HTTP: routes, dialects and the layers around them. The only importer of FastAPI."""
+"""HTTP interface: routes, compatible interfaces and middleware. No other folder imports FastAPI."""

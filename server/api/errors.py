@@ -1,4 +1,4 @@
-"""The one table from errors to status codes, and how an error is written in each dialect."""
+"""Status codes of errors, and their response bodies in each interface."""
 
 from __future__ import annotations
 
@@ -32,18 +32,17 @@ STATUS: dict[type[errors.AttentiveError], int] = {
 }
 ROUTING = {404: "There is nothing at this address.", 405: "This address does not take this method."}
 
-Shape = tuple[str, Callable[[int, str], dict[str, object]]]
-"""A path prefix and how errors below it are written: (status, message) -> body."""
+ErrorBody = Callable[[int, str], dict[str, object]]
+"""Function of the status and the message that returns the body of an error."""
 
 
-def plain(status: int, message: str) -> dict[str, object]:
-    """The LibreTranslate shape, used wherever no dialect says otherwise."""
+def default_body(status: int, message: str) -> dict[str, object]:
+    """Returns the body of errors in LibreTranslate's interface, as in ErrorAnswer."""
     return {"error": message}
 
 
 def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
-    """Status, one sentence and extra headers for anything that was raised. What nobody foresaw is a 500 without
-    details."""
+    """Returns status, one sentence and further headers. An unexpected exception is logged and is a 500 without details."""
     if isinstance(error, errors.AttentiveError):
         headers = {"Retry-After": str(error.retry_after)} if isinstance(error, errors.RetryLater) else {}
         return STATUS[type(error)], error.message, headers
@@ -57,7 +56,7 @@ def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
 
 
 def sentence_of(problems: Sequence[object]) -> str:
-    """The first of pydantic's problems as one sentence that names the parameter; the value is not repeated."""
+    """Returns the first of pydantic's errors as one sentence with the name of the parameter, without its value."""
     problem = problems[0] if problems else {}
     if not isinstance(problem, dict):
         return "Invalid request."
@@ -69,14 +68,14 @@ def sentence_of(problems: Sequence[object]) -> str:
     return f"Invalid request: {name}: {message[:1].lower()}{message[1:]}."
 
 
-class ErrorWriter:
-    """Turns whatever was raised into the response of the dialect that was spoken to."""
+class ErrorResponses:
+    """Makes error responses. `bodies` are path prefixes with the function for bodies below each."""
 
-    def __init__(self, shapes: Sequence[Shape] = ()) -> None:
-        self._shapes = tuple(shapes)
+    def __init__(self, bodies: Sequence[tuple[str, ErrorBody]] = ()) -> None:
+        self._bodies = tuple(bodies)
 
     def response(self, path: str, error: Exception) -> Response:
-        """The answer to a request for `path` that ended in `error`."""
+        """Returns the response to a request for `path` that raised `error`."""
         status, message, headers = status_and_message(error)
-        shape = next((write for prefix, write in self._shapes if path.startswith(prefix)), plain)
-        return Response(orjson.dumps(shape(status, message)), status, headers, "application/json")
+        body = next((body for prefix, body in self._bodies if path.startswith(prefix)), default_body)
+        return Response(orjson.dumps(body(status, message)), status, headers, "application/json")

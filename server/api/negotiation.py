@@ -1,4 +1,4 @@
-"""Content negotiation: which of the media types on offer an `Accept` header likes best (RFC 9110, section 12.5.1)."""
+"""Content negotiation by the header `Accept` (RFC 9110, section 12.5.1)."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 
 def preferred(accept: str, offered: Sequence[str]) -> str:
-    """The best of `offered`, best first where the header does not care; the first where it likes none."""
+    """Returns the media type of `offered` with the highest quality; the first of several, or if none is accepted."""
     ranges = [_range(part) for part in accept.split(",") if part.strip()][:64]
     if not ranges:
         return offered[0]
@@ -28,7 +28,7 @@ def _range(part: str) -> tuple[str, float]:
 
 
 def _quality(kind: str, ranges: list[tuple[str, float]]) -> float:
-    """Quality by the most specific range that covers the type."""
+    """Returns the quality of the most specific range that matches the type."""
     for wanted in (kind, kind.split("/")[0] + "/*", "*/*"):
         found = [quality for range, quality in ranges if range == wanted]
         if found:

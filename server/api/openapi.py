@@ -1,64 +1,159 @@
-"""OpenAPI for routes that read their parameters themselves, because they take JSON, forms and query strings alike."""
+"""The OpenAPI document: FastAPI's own, with the parameters that routes read themselves and an example for every body."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator
 from typing import Any
 
+from fastapi import FastAPI
+from fastapi.openapi.utils import get_openapi
+from fastapi.routing import APIRoute
 from pydantic import BaseModel
+from pydantic.json_schema import models_json_schema
 
-from server.api.schemas import ErrorAnswer
+from server.api.errors import ErrorBody, default_body
+from server.api.parameters import ParameterReader, UploadReader
+from server.api.schemas.base import ErrorAnswer
 
-ERRORS: dict[int, str] = {
-    400: "A missing or bad parameter, an unsupported language, or a text over a limit.",
-    403: "The key is missing or not valid.",
-    413: "The body is too large.",
-    415: "The body is neither JSON nor a form.",
-    429: "Too busy, or too many requests from you; `Retry-After` says when to come back.",
-    503: "Starting, stopping or without a worker; `Retry-After` says when to come back.",
-    504: "The time that the request allows has passed.",
+WAIT = "`Retry-After` is the number of seconds to wait."
+ERRORS: dict[int, tuple[str, str]] = {
+    400: (
+        "A missing or invalid parameter, an unsupported language, or a text over a limit.",
+        "Invalid request: missing q parameter.",
+    ),
+    403: ("The key is missing or not valid.", "Please contact the server operator to get an API key."),
+    404: ("Not found.", "There is no translation with this id."),
+    410: ("The id has expired.", "This translation is no longer kept."),
+    413: ("The body is too large.", "The body is over the limit of 20,000,000 bytes."),
+    415: ("The body is neither JSON nor a form.", "Send the parameters as application/json or as a form."),
+    429: (f"The server is busy, or there were too many requests; {WAIT}", "The server is busy. Try again later."),
+    503: (f"The server is starting or stopping, or no worker runs; {WAIT}", "The server is shutting down."),
+    504: ("The time limit of the request has passed.", "The time for this request has passed."),
 }
+"""Description and example sentence of each error status."""
+WORK = (400, 403, 413, 415, 429, 503, 504)
+"""Errors of the routes that use a worker."""
+ANYWHERE = "Parameters may be sent as JSON, as a form or in the query string; the body takes precedence."
+REFERENCE = "#/components/schemas/"
+SECURITY = {"type": "http", "scheme": "bearer", "description": "API key, or the admin key for `/admin/reload`."}
+Json = dict[str, Any]
+Responses = dict[int | str, Json]
 
 
-def documented(
-    summary: str,
-    parameters: type[BaseModel] | None,
-    answer: type[BaseModel] | Any,
-    errors: tuple[int, ...] = tuple(ERRORS),
-) -> dict[str, Any]:
-    """Arguments of a route decorator: summary, request body, answer and errors."""
-    responses: dict[int | str, dict[str, Any]] = {
-        status: {"model": ErrorAnswer, "description": ERRORS[status]} for status in errors
+def errors(*statuses: int, model: type[BaseModel] = ErrorAnswer, body: ErrorBody = default_body) -> Responses:
+    """Returns `responses` of a route for these statuses. `body` makes the examples of `model`."""
+    return {
+        status: {
+            "model": model,
+            "description": ERRORS[status][0],
+            "content": {"application/json": {"example": body(status, ERRORS[status][1])}},
+        }
+        for status in statuses
     }
-    responses[200] = {"model": answer}
-    extra: dict[str, Any] = {}
-    if parameters is not None:
-        schema = parameters.model_json_schema(ref_template="#/components/schemas/{model}")
-        kinds = ("application/json", "application/x-www-form-urlencoded")
-        extra["requestBody"] = {"required": True, "content": {kind: {"schema": schema} for kind in kinds}}
-    return {"summary": summary, "responses": responses, "openapi_extra": extra, "response_model": None}
 
 
-def documented_query(
-    summary: str, parameters: type[BaseModel], answer: Any = dict[str, Any], also: Sequence[str] = ()
-) -> dict[str, Any]:
-    """The same for a GET whose parameters are all in the query string; `also` are further media types of its answer."""
-    schema = parameters.model_json_schema(ref_template="#/components/schemas/{model}")
-    errors = {400: ERRORS[400], 404: "No such id.", 410: "The id is no longer kept."}
-    errors |= {status: ERRORS[status] for status in (429, 503, 504)}
-    responses: dict[int | str, dict[str, Any]] = {
-        status: {"model": ErrorAnswer, "description": text} for status, text in errors.items()
-    }
-    responses[200] = {"model": answer, "content": {kind: {"schema": {"type": "string"}} for kind in also}}
-    query = [
+def content(examples: dict[str, str]) -> Json:
+    """Returns a response that may also have these media types, each with an example of its text."""
+    return {"content": {media: {"schema": {"type": "string"}, "example": text} for media, text in examples.items()}}
+
+
+def document(app: FastAPI, routes: Iterable[APIRoute]) -> Json:
+    """Returns the OpenAPI document of the application; `routes` are its routes."""
+    found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    described = [(route, reader) for route in routes if route.include_in_schema for reader in readers(route)]
+    models = {reader.model for _, reader in described}
+    _, definitions = models_json_schema(
+        [(model, "validation") for model in sorted(models, key=lambda model: model.__name__)],
+        ref_template=REFERENCE + "{model}",
+    )
+    components = found["components"]
+    for unused in ("HTTPValidationError", "ValidationError"):
+        components["schemas"].pop(unused, None)
+    components["schemas"] = dict(sorted({**components["schemas"], **definitions.get("$defs", {})}.items()))
+    components["securitySchemes"] = {"key": SECURITY}
+    found["security"] = [{}, {"key": []}]
+    for route, reader in described:
+        for method in route.methods or ():
+            add_parameters(found["paths"][route.path][method.lower()], method, reader, components["schemas"])
+    for operation in operations(found):
+        operation["responses"].pop("422", None)  # FastAPI's status of validation errors, which are 400 here
+        add_examples(operation, components["schemas"])
+    return found
+
+
+def readers(route: APIRoute) -> Iterator[ParameterReader[Any]]:
+    """Yields the parameter readers among the dependencies of a route."""
+    for dependency in route.dependant.dependencies:
+        if isinstance(dependency.call, ParameterReader):
+            yield dependency.call
+
+
+def operations(described: Json) -> Iterator[Json]:
+    """Yields every operation of an OpenAPI document."""
+    for methods in described["paths"].values():
+        yield from methods.values()
+
+
+def add_parameters(operation: Json, method: str, reader: ParameterReader[Any], schemas: Json) -> None:
+    """Describes the parameters of a reader: in the query string of a GET, else in the body."""
+    name = reader.model.__name__
+    schema = schemas[name]
+    if method == "GET":
+        operation.setdefault("parameters", []).extend(query_parameters(schema))
+        return
+    reference: Json = {"$ref": REFERENCE + name}
+    if isinstance(reader, UploadReader):
+        file = {"type": "object", "required": ["file"], "properties": {"file": {"type": "string", "format": "binary"}}}
+        reference = {"allOf": [reference, file]}
+    else:
+        operation["description"] = f"{operation.get('description', '')}\n\n{ANYWHERE}".strip()
+    body: Json = {"schema": reference}
+    if not isinstance(reader, UploadReader):
+        body["example"] = example_of(schema, schemas)
+    operation["requestBody"] = {"content": dict.fromkeys(reader.media_types, body)}
+
+
+def query_parameters(schema: Json) -> list[Json]:
+    """Returns the properties of a model as parameters of the query string."""
+    return [
         {
             "name": name,
             "in": "query",
             "required": name in schema.get("required", ()),
             "description": field.get("description", ""),
-            "schema": {key: value for key, value in field.items() if key != "examples"},
+            "schema": {key: field[key] for key in field if key not in ("examples", "description", "title")},
             **({"example": field["examples"][0]} if field.get("examples") else {}),
         }
         for name, field in schema["properties"].items()
     ]
-    return {"summary": summary, "responses": responses, "openapi_extra": {"parameters": query}, "response_model": None}
+
+
+def add_examples(operation: Json, schemas: Json) -> None:
+    """Adds an example to every JSON body of the responses."""
+    for response in operation["responses"].values():
+        for media, body in response.get("content", {}).items():
+            if media == "application/json" and "example" not in body:
+                body["example"] = example_of(body["schema"], schemas)
+
+
+def example_of(schema: Json, schemas: Json) -> Any:
+    """Returns an example of a schema, put together from the examples of its fields.
+
+    Optional fields without an example are left out. Raises ValueError for a required field without one.
+    """
+    if "$ref" in schema:
+        return example_of(schemas[schema["$ref"].removeprefix(REFERENCE)], schemas)
+    if schema.get("examples"):
+        return schema["examples"][0]
+    if "anyOf" in schema:
+        return example_of(schema["anyOf"][0], schemas)
+    if schema.get("type") == "array" and "items" in schema:
+        return [example_of(schema["items"], schemas)]
+    if "properties" in schema:
+        required = schema.get("required", ())
+        return {
+            name: example_of(field, schemas)
+            for name, field in schema["properties"].items()
+            if name in required or field.get("examples")
+        }
+    raise ValueError(f"There is no example for {schema.get('title', schema)}.")

@@ -1,4 +1,4 @@
-"""A translation as server-sent events: sentences in order as they finish, tokens if asked, then the whole answer."""
+"""Server-sent events of a translation: sentences in order as they finish, tokens on request, then the whole answer."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from server.translation.translator import ProgressListener, Translator
 from server.translation.types import Sentence, Translation, TranslationRequest
 
 HEARTBEAT_SECONDS = 15.0
-"""A comment is sent after so much silence, for proxies that close what is silent."""
+"""A comment is sent after this time without an event, because proxies close idle connections."""
 HEADERS = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
 
 Queue = asyncio.Queue[bytes | None]
@@ -28,10 +28,10 @@ async def stream(
     tokens: bool,
     finish: Callable[[list[Translation]], dict[str, Any]],
 ) -> Response:
-    """Events `sentence`, `tokens` (with the target so far), and at the end `translation` (the body that `finish` makes)
-    or `error`.
+    """Returns a response with the events `sentence`, `tokens` (with the target so far), and at the end `translation`
+    (with the body that `finish` returns) or `error`.
 
-    What fails before the first event is raised, so that it gets its status. A client that goes away cancels the work.
+    Exceptions before the first event are raised, so that the response has their status. A disconnect cancels the work.
     """
     queue: Queue = asyncio.Queue()
     work: Work = asyncio.ensure_future(translator.translate(request, listener(queue, tokens)))
@@ -47,7 +47,7 @@ async def stream(
 
 
 def listener(queue: Queue, tokens: bool) -> ProgressListener:
-    """Writes what it is told into the queue."""
+    """Returns a listener that puts events into the queue."""
 
     def on_sentence(text: int, number: int, sentence: Sentence) -> None:
         data = {"text": text, "sentence": number, "source": sentence.source, "translatedText": sentence.targets[0]}
@@ -62,15 +62,15 @@ def listener(queue: Queue, tokens: bool) -> ProgressListener:
 async def events(
     first: bytes | None, queue: Queue, work: Work, finish: Callable[[list[Translation]], dict[str, Any]]
 ) -> AsyncIterator[bytes]:
-    """What is in the queue until None comes, then the end of the work."""
+    """Yields the events of the queue up to None, then the last event."""
     try:
         entry = first
         while entry is not None:
             yield entry
-            entry = await following(queue)
+            entry = await next_entry(queue)
         try:
             yield event("translation", finish(await work))
-        except AttentiveError as error:  # the status line is out: the error goes the way of the answer
+        except AttentiveError as error:  # the status line is sent, so the error is an event
             status, message, _ = status_and_message(error)
             yield event("error", {"error": message, "status": status})
     finally:
@@ -78,8 +78,8 @@ async def events(
         await asyncio.gather(work, return_exceptions=True)
 
 
-async def following(queue: Queue) -> bytes | None:
-    """The next entry, or a comment where none comes for a while."""
+async def next_entry(queue: Queue) -> bytes | None:
+    """Returns the next entry, or a comment after HEARTBEAT_SECONDS without one."""
     try:
         async with asyncio.timeout(HEARTBEAT_SECONDS):
             return await queue.get()
@@ -88,5 +88,5 @@ async def following(queue: Queue) -> bytes | None:
 
 
 def event(name: str, data: dict[str, Any]) -> bytes:
-    """One event; JSON holds no line breaks, so that one data line is enough."""
+    """Returns one event. JSON contains no line breaks, so it needs one data line."""
     return b"event: " + name.encode() + b"\ndata: " + orjson.dumps(data) + b"\n\n"

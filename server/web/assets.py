@@ -1,4 +1,4 @@
-"""The explorer's files: read once, compressed once, with the tags and policies they are sent with."""
+"""Static files of the explorer and of Swagger UI, with their ETags and Content-Security-Policies."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ import gzip
 import hashlib
 from dataclasses import dataclass
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 FOLDER = Path(__file__).parent / "static"
+SWAGGER_PACKAGE = "fastapi_offline"
+"""Package from PyPI that contains the files of Swagger UI; its code is not used."""
+SWAGGER_FILES = ("swagger-ui.css", "swagger-ui-bundle.js")
 MEDIA = {
     ".html": "text/html; charset=utf-8",
     ".css": "text/css; charset=utf-8",
@@ -20,11 +24,13 @@ PAGE_POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data: blob:; connect-src 'self'; "
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
+DOCS_POLICY = PAGE_POLICY
+"""Swagger UI sets its styles by script, which the policy of the explorer allows."""
 
 
 @dataclass(frozen=True, slots=True)
 class Asset:
-    """One file. `tag` is its strong ETag; `compressed` the same bytes with gzip."""
+    """One file. `compressed` is the body with gzip, `media` its media type and `tag` its strong ETag."""
 
     body: bytes
     compressed: bytes
@@ -38,12 +44,21 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """The files by name. Only these names are ever served: no path reaches the disk."""
+    """Returns the files of this package by name. Only these names are served, so no request path reaches the disk."""
     return {path.name: _read(path) for path in sorted(FOLDER.iterdir()) if path.suffix in MEDIA}
 
 
+@cache
+def swagger_assets() -> dict[str, Asset]:
+    """Returns the files of Swagger UI by name. They are read at the first request for one."""
+    package = find_spec(SWAGGER_PACKAGE)
+    if package is None or package.origin is None:
+        return {}
+    return {name: _read(Path(package.origin).parent / "static" / name) for name in SWAGGER_FILES}
+
+
 def source_hash(text: str) -> str:
-    """An inline script or style as a Content-Security-Policy names it."""
+    """Returns the hash of an inline script or style as a source of a Content-Security-Policy."""
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 

@@ -1,1 +1,1 @@
-"""Other services' ways of asking for a translation: one thin file each over the one translator."""
+"""Interfaces of other translation services: DeepL and Google."""

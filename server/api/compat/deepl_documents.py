@@ -1,79 +1,71 @@
-"""DeepL's dialect for files: sent, asked about, fetched once."""
+"""DeepL-compatible translation of files under /v2/document: upload, status, and one download of the result."""
 
 from __future__ import annotations
 
 from typing import Annotated, Any
 from urllib.parse import quote
 
-from fastapi import APIRouter
-from pydantic import BeforeValidator, Field, StrictStr
+from fastapi import APIRouter, Depends, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
 from model.search.options import DecodingOptions
-from server.api import parameters
-from server.api.compat.deepl import blank_as_none
+from server.api.compat.deepl import error_body
 from server.api.dependencies import enter, json_response, services_of
-from server.api.routes.files import upload
-from server.api.schemas import Code, Schema
+from server.api.openapi import WORK, errors
+from server.api.parameters import ParameterReader, Upload, UploadReader, deadline
+from server.api.routes.files import DOWNLOADED
+from server.api.schemas.deepl import DeeplError, DocumentAnswer, DocumentKey, DocumentParameters, DocumentStatus
 from server.documents.service import translated_name
 from server.errors import InvalidRequest, Unavailable
 from server.translation.catalog import AUTO
 from server.translation.types import TranslationRequest
 
-router = APIRouter(prefix="/v2/document", tags=["DeepL dialect"])
+router = APIRouter(prefix="/v2/document", tags=["DeepL"])
+Id = Annotated[str, Path(description="From the answer to the upload.")]
+Key = Annotated[DocumentKey, Depends(ParameterReader(DocumentKey))]
 
 
-class DocumentParameters(Schema):
-    target_lang: Code = Field(examples=["DE"])
-    source_lang: Annotated[Code | None, BeforeValidator(blank_as_none)] = Field(default=None, examples=["EN"])
-    glossary_id: StrictStr | None = None
-    auth_key: StrictStr | None = Field(default=None, max_length=512)
-
-
-class DocumentKey(Schema):
-    document_key: StrictStr = Field(max_length=256)
-    auth_key: StrictStr | None = Field(default=None, max_length=512)
-
-
-BODY = DocumentParameters.model_json_schema()
-BODY["properties"]["file"] = {"type": "string", "format": "binary"}
-BODY["required"] = ["file", "target_lang"]
-UPLOAD: dict[str, Any] = {"requestBody": {"required": True, "content": {"multipart/form-data": {"schema": BODY}}}}
-KEY: dict[str, Any] = {
-    "requestBody": {"required": True, "content": {"application/json": {"schema": DocumentKey.model_json_schema()}}}
-}
-
-
-@router.post("", summary="Send a file to be translated, in DeepL's dialect", openapi_extra=UPLOAD)
-async def send(request: Request) -> Response:
+@router.post(
+    "",
+    summary="Upload a file for translation",
+    response_model=DocumentAnswer,
+    responses=errors(*WORK, model=DeeplError, body=error_body),
+)
+async def send(
+    request: Request, upload: Annotated[Upload[DocumentParameters], Depends(UploadReader(DocumentParameters))]
+) -> Response:
     services = services_of(request)
-    content, name, fields = await upload(request)
-    asked = parameters.validated(DocumentParameters, fields)
+    asked = upload.parameters
     if asked.glossary_id:
         raise InvalidRequest("This server has no glossaries; leave glossary_id out.")
-    await enter(request, 0, asked.auth_key)  # reading a file is work already
-    format, document = await services.documents.read(content, name, asked.target_lang)
+    await enter(request, 0, asked.auth_key)  # counted before the file is read, because reading takes time
+    format, document = await services.documents.read(upload.content, upload.name, asked.target_lang)
     wanted = TranslationRequest(
         texts=(),
         source=asked.source_lang or AUTO,
         target=asked.target_lang,
         options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
         client=await enter(request, document.characters, asked.auth_key, requests=0),
-        deadline=parameters.deadline(request, services.settings.file_timeout_seconds),
+        deadline=deadline(request, services.settings.file_timeout_seconds),
     )
     catalog = services.translator.catalog
     target = catalog.target(asked.target_lang)
-    if asked.source_lang:  # what cannot be served is said now, not when somebody asks how far it is
+    if asked.source_lang:  # rejects an unsupported pair now instead of in the status
         catalog.route(catalog.source(asked.source_lang), target)
     work = services.documents.translate(document, wanted, patient=True)
-    job = services.file_jobs.start(work, translated_name(name, target), format.media_type, document.characters)
+    name = translated_name(upload.name, target)
+    job = services.file_jobs.start(work, name, format.media_type, document.characters)
     return json_response({"document_id": job.id, "document_key": job.key})
 
 
-@router.post("/{document_id}", summary="How far a file is, in DeepL's dialect", openapi_extra=KEY)
-async def status(document_id: str, request: Request) -> Response:
-    asked = await parameters.read(request, DocumentKey)
+@router.post(
+    "/{document_id}",
+    summary="Status of a file",
+    response_model=DocumentStatus,
+    responses=errors(400, 403, 404, model=DeeplError, body=error_body),
+)
+async def status(document_id: Id, request: Request, asked: Key) -> Response:
     await enter(request, 0, asked.auth_key)
     job = services_of(request).file_jobs.find(document_id, asked.document_key)
     body: dict[str, Any] = {"document_id": job.id, "status": job.state}
@@ -86,9 +78,13 @@ async def status(document_id: str, request: Request) -> Response:
     return json_response(body)
 
 
-@router.post("/{document_id}/result", summary="Fetch a translated file, once, in DeepL's dialect", openapi_extra=KEY)
-async def result(document_id: str, request: Request) -> Response:
-    asked = await parameters.read(request, DocumentKey)
+@router.post(
+    "/{document_id}/result",
+    summary="Fetch a translated file, once",
+    response_class=Response,
+    responses=errors(400, 403, 404, 503, model=DeeplError, body=error_body) | {200: DOWNLOADED},
+)
+async def result(document_id: Id, request: Request, asked: Key) -> Response:
     await enter(request, 0, asked.auth_key)
     jobs = services_of(request).file_jobs
     job = jobs.find(document_id, asked.document_key)

@@ -1,1 +1,1 @@
-"""Pure ASGI layers around the application, outermost first: trace, observe, origin, exchange, direct."""
+"""ASGI middleware, from the outermost: tracing, request_log, cors, request_body, fast_path."""

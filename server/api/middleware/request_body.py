@@ -1,4 +1,4 @@
-"""The body comes in whole and bounded, and a client that goes away takes its work with it."""
+"""Reads the request body up to a limit, and cancels the work for a client that disconnects."""
 
 from __future__ import annotations
 
@@ -6,27 +6,27 @@ import asyncio
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.errors import ErrorWriter
+from server.api.errors import ErrorResponses
 from server.errors import InvalidRequest, PayloadTooLarge, Unavailable
 
 BODY = "attentive.body"
-"""Where the application finds the body, which is there as a whole, without asking for it piece by piece."""
+"""Key of the ASGI scope that holds the whole body."""
 
 
-class ClientGone(Exception):
-    """The client closed the connection before its body had come."""
+class ClientDisconnected(Exception):
+    """The client closed the connection before the end of its body."""
 
 
-class Exchange:
-    """Reads the whole body (at most `limit` bytes, else 413), then runs the application while listening for the client.
+class RequestBody:
+    """Reads the whole body (413 above `limit` bytes), then runs the application and waits for a disconnect.
 
-    When the client disconnects first, the application's task is cancelled, and with it everything that only it awaits.
+    If the client disconnects first, the application's task is cancelled, with everything that only this task awaits.
     """
 
-    def __init__(self, app: ASGIApp, limit: int, writer: ErrorWriter) -> None:
+    def __init__(self, app: ASGIApp, limit: int, responses: ErrorResponses) -> None:
         self.app = app
         self.limit = limit
-        self.writer = writer
+        self.responses = responses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -34,11 +34,11 @@ class Exchange:
             return
         try:
             body = await self._read(scope, receive)
-        except ClientGone:
+        except ClientDisconnected:
             return
         except (PayloadTooLarge, InvalidRequest) as error:
-            # The rest of the body is not read: the connection cannot serve another request.
-            response = self.writer.response(scope["path"], error)
+            # The rest of the body is not read, so the connection cannot serve another request.
+            response = self.responses.response(scope["path"], error)
             response.headers["Connection"] = "close"
             await response(scope, receive, send)
             return
@@ -53,7 +53,7 @@ class Exchange:
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
-                raise ClientGone
+                raise ClientDisconnected
             chunks.append(message.get("body", b""))
             size += len(chunks[-1])
             if size > self.limit:
@@ -63,47 +63,46 @@ class Exchange:
 
     async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         scope[BODY] = body
-        client = _Client(body, asyncio.current_task())
-        watch = asyncio.ensure_future(client.watch(receive))
+        connection = _Connection(body, asyncio.current_task())
+        watch = asyncio.ensure_future(connection.watch(receive))
         try:
-            await self.app(scope, client.receive, send)
+            await self.app(scope, connection.receive, send)
         except asyncio.CancelledError:
-            if not client.gone:  # it is the server that is ending, and its grace time has passed
-                client.work.uncancel()
+            if not connection.disconnected:  # cancelled by the server after its grace time
+                connection.work.uncancel()
                 raise Unavailable("The server is shutting down.") from None
         finally:
             watch.cancel()
-            if client.gone:
-                client.work.uncancel()
+            if connection.disconnected:
+                connection.work.uncancel()
 
 
-class _Client:
-    """What the application hears of its client: the body at once, then only that it has gone. `work` is the task that is
-    cancelled then."""
+class _Connection:
+    """Receive channel of the application: the body, then a disconnect. A disconnect cancels the task `work`."""
 
     def __init__(self, body: bytes, work: asyncio.Task[None] | None) -> None:
         if work is None:
             raise RuntimeError("A request is handled in a task.")
         self.work = work
-        self.gone = False
+        self.disconnected = False
         self._body: bytes | None = body
-        self._leaving: asyncio.Event | None = None
+        self._event: asyncio.Event | None = None
 
     async def receive(self) -> Message:
-        """What the application calls."""
+        """Returns the body first, then waits for the disconnect."""
         if self._body is not None:
             body, self._body = self._body, None
             return {"type": "http.request", "body": body, "more_body": False}
-        if not self.gone:
-            self._leaving = self._leaving or asyncio.Event()
-            await self._leaving.wait()
+        if not self.disconnected:
+            self._event = self._event or asyncio.Event()
+            await self._event.wait()
         return {"type": "http.disconnect"}
 
     async def watch(self, receive: Receive) -> None:
-        """Waits until the client goes away and cancels the work."""
+        """Waits for the disconnect and cancels the work."""
         while (await receive())["type"] != "http.disconnect":
             continue
-        self.gone = True
-        if self._leaving is not None:
-            self._leaving.set()
+        self.disconnected = True
+        if self._event is not None:
+            self._event.set()
         self.work.cancel()

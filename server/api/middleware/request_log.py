@@ -1,4 +1,4 @@
-"""The outermost layer: request id, one log line and one metric per request, and an answer whatever happens inside."""
+"""Request ids, one log line and one metric per request, fixed headers, and a response to every exception."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.errors import ErrorWriter
+from server.api.errors import ErrorResponses
 from server.observability.logging import log_event, request_id
 from server.observability.metrics import Metrics
 
@@ -17,29 +17,29 @@ log = logging.getLogger("server.access")
 ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
 CLIENT_CLOSED = 499
-"""What the log and the metrics call a request whose client went away before the answer (nginx's number)."""
+"""Status in log and metrics of a request whose client disconnected before the response, as in nginx."""
 FIXED_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
     (b"x-frame-options", b"DENY"),
 ]
-FIXED_AND_NO_PAGE = [*FIXED_HEADERS, (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")]
+FIXED_WITHOUT_HTML = [*FIXED_HEADERS, (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")]
 
 
-class Observe:
-    """Gives each request an id (the caller's `X-Request-Id` where it is a short plain word), and sees it to its end."""
+class RequestLog:
+    """Gives each request an id, which is the header `X-Request-Id` if it matches `ID`, and logs its end."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, writer: ErrorWriter) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics, responses: ErrorResponses) -> None:
         self.app = app
         self.metrics = metrics
-        self.writer = writer
+        self.responses = responses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         began = time.perf_counter()
-        identity = identified(scope)
+        identity = request_identity(scope)
         token = request_id.set(identity)
         status = CLIENT_CLOSED
         closed = False
@@ -50,26 +50,26 @@ class Observe:
                 closed = True
                 self._close(scope, status, time.perf_counter() - began, identity)
 
-        async def observed(message: Message) -> None:
+        async def send_observed(message: Message) -> None:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = message.setdefault("headers", [])
                 names = (b"x-request-id", b"x-trace-id") if scope["path"].startswith("/v2/") else (b"x-request-id",)
-                ids = [(name, identity.encode()) for name in names]  # DeepL's clients know the second name
+                ids = [(name, identity.encode()) for name in names]  # DeepL's clients read the second name
                 message["headers"] = [*headers, *ids, *missing(headers)]
             elif not message.get("more_body", False):
-                close()  # before the last of the answer goes out, so that whoever has it finds it counted
+                close()  # before the last message, so that a client with the whole response finds it counted
             await send(message)
 
         try:
             try:
-                await self.app(scope, receive, observed)
+                await self.app(scope, receive, send_observed)
             except Exception as error:
-                if status != CLIENT_CLOSED:  # part of the answer is out: all that is left is to break it off
-                    self.writer.response(scope["path"], error)
+                if status != CLIENT_CLOSED:  # the response has begun and can only be aborted
+                    self.responses.response(scope["path"], error)
                     raise
-                await self.writer.response(scope["path"], error)(scope, receive, observed)
+                await self.responses.response(scope["path"], error)(scope, receive, send_observed)
         finally:
             close()
             request_id.reset(token)
@@ -89,7 +89,8 @@ class Observe:
         log_event(log, logging.DEBUG if quiet else logging.INFO, "request", details)
 
 
-def identified(scope: Scope) -> str:
+def request_identity(scope: Scope) -> str:
+    """Returns the id of the request: the caller's, or a random one."""
     for name, value in scope["headers"]:
         if name == b"x-request-id":
             text: str = value.decode("latin-1")
@@ -99,7 +100,10 @@ def identified(scope: Scope) -> str:
 
 
 def missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """The fixed headers that the route did not set itself. What is no page is told that it may load and run nothing."""
+    """Returns the fixed headers that the route did not set.
+
+    Responses that are not HTML get a Content-Security-Policy that denies everything.
+    """
     present = {name.lower(): value for name, value in headers}
-    wanted = FIXED_HEADERS if present.get(b"content-type", b"").startswith(b"text/html") else FIXED_AND_NO_PAGE
+    wanted = FIXED_HEADERS if present.get(b"content-type", b"").startswith(b"text/html") else FIXED_WITHOUT_HTML
     return [header for header in wanted if header[0] not in present]

@@ -1,4 +1,4 @@
-"""One OpenTelemetry span per request; this layer is there only when traces are asked for."""
+"""One OpenTelemetry span per request. The application has this middleware only with `--otlp-endpoint`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from server.observability.telemetry import Telemetry
 
 QUIET = frozenset({"/health", "/ready", "/metrics"})
-"""Asked every few seconds by machines: not traced."""
+"""Paths that monitoring requests every few seconds; not traced."""
 CONTEXT = (b"traceparent", b"tracestate")
 TIMING = re.compile(r"([a-z_]+);dur=([0-9.]+)")
 
 
-class Trace:
-    """Outermost of all: notes when a request came and how it was answered, and tells `telemetry` afterwards."""
+class Tracing:
+    """Outermost middleware: records times and status of a request and passes them to `telemetry`."""
 
     def __init__(self, app: ASGIApp, telemetry: Telemetry) -> None:
         self.app = app
@@ -29,18 +29,18 @@ class Trace:
         clock = time.perf_counter_ns()
         answer: dict[str, str | int | float] = {}
 
-        async def noted(message: Message) -> None:
+        async def send_recorded(message: Message) -> None:
             if message["type"] == "http.response.start":
-                answer.update(told(message))
+                answer.update(response_attributes(message))
             await send(message)
 
         try:
-            await self.app(scope, receive, noted)
+            await self.app(scope, receive, send_recorded)
         finally:
             ended = time.time_ns()
-            self._tell(scope, answer, ended - (time.perf_counter_ns() - clock), ended)
+            self._export(scope, answer, ended - (time.perf_counter_ns() - clock), ended)
 
-    def _tell(self, scope: Scope, answer: dict[str, str | int | float], began: int, ended: int) -> None:
+    def _export(self, scope: Scope, answer: dict[str, str | int | float], began: int, ended: int) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
         caller = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in CONTEXT}
         attributes = {"http.request.method": scope["method"], "http.route": route, **answer}
@@ -49,8 +49,8 @@ class Trace:
         self.telemetry.record_request(f"{scope['method']} {route}", caller, began, ended, attributes, failed)
 
 
-def told(start: Message) -> dict[str, str | int | float]:
-    """What the beginning of an answer says: status, request id, and the seconds of each part in Server-Timing."""
+def response_attributes(start: Message) -> dict[str, str | int | float]:
+    """Returns attributes of a response: status, request id, and the seconds of each part in Server-Timing."""
     headers = {name.lower(): value.decode("latin-1") for name, value in start.get("headers", ())}
     attributes: dict[str, str | int | float] = {"http.response.status_code": start["status"]}
     if identity := headers.get(b"x-request-id"):

@@ -1,4 +1,4 @@
-"""For the operator: what changes the server while it runs."""
+"""POST /admin/reload: changes the models of a running server."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api.dependencies import json_response, services_of
+from server.api.openapi import errors
+from server.api.schemas.operation import ReloadAnswer
 from server.errors import Forbidden, InvalidRequest, SettingsError
 
 router = APIRouter(prefix="/admin", tags=["operation"])
@@ -16,10 +18,12 @@ router = APIRouter(prefix="/admin", tags=["operation"])
 
 @router.post(
     "/reload",
-    summary="Serve what is in the weights folder now",
-    description="Asks for the admin key as `Authorization: Bearer KEY`. Requests under way are not disturbed.",
+    summary="Load the models that are in the weights folder now",
+    response_model=ReloadAnswer,
+    responses=errors(400, 403),
 )
 async def reload(request: Request) -> Response:
+    """Requires the admin key as `Authorization: Bearer KEY`. Running requests are not disturbed."""
     services = services_of(request)
     expected = services.settings.admin_key
     given = request.headers.get("authorization", "").removeprefix("Bearer ").strip()

@@ -1,113 +1,106 @@
-"""POST /score, POST /trace, GET /model: forced scoring, the steps of a search, and the shape of the model."""
+"""POST /score, POST /trace and GET /model: forced scores, the steps of a search, and the shape of a model."""
 
 from __future__ import annotations
 
 import asyncio
 import dataclasses
 import math
-from typing import Any
+from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
-from pydantic import Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
 from model.analysis.attention_alignment import AlignmentChoice
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
-from server.api import parameters
-from server.api.dependencies import caller, counted, json_response, services_of
-from server.api.openapi import documented, documented_query
-from server.api.routes.attention import MASK_LIMIT, side
+from server.api.attention_formats import text_pieces
+from server.api.dependencies import CountedReader, caller, json_response, services_of
+from server.api.openapi import WORK, errors
+from server.api.parameters import deadline, head_mask
 from server.api.routes.translate import check_texts
-from server.api.schemas import Code, OptionalFloat, OptionalInt, Schema
+from server.api.schemas.analysis import (
+    SCORED_LIMIT,
+    ModelAnswer,
+    ModelParameters,
+    ScoreAnswer,
+    ScoreParameters,
+    TraceAnswer,
+    TraceParameters,
+)
 from server.errors import NotFound, TextTooLong, Unavailable
 from server.inspection.inspector import InspectionOptions, InspectionResult
 from server.inspection.search_trace import SearchTrace, trace_search
 from server.translation.types import TranslationRequest
 
-router = APIRouter(tags=["look inside"], dependencies=[Depends(counted)])
-SCORED_LIMIT = 16
-"""Translations scored by one request."""
+router = APIRouter(tags=["attention"])
 
-_MASK = Field(
-    default=None, max_length=MASK_LIMIT, description="Heads to switch off, kind.layer.head each, separated by commas."
+
+@router.post(
+    "/score",
+    summary="Log-probability of given translations",
+    response_model=ScoreAnswer,
+    responses=errors(*WORK),
 )
-
-
-class ScoreParameters(Schema):
-    q: StrictStr = Field(description="One sentence.", examples=["The cat sleeps."])
-    translation: StrictStr | list[StrictStr] = Field(
-        description=f"A translation of it, or up to {SCORED_LIMIT}.", examples=["Die Katze schläft."]
-    )
-    source: Code = Field(description="Language of q.", examples=["en"])
-    target: Code = Field(description="Language of the translations.", examples=["de"])
-    masked_heads: StrictStr | None = _MASK
-
-
-class TraceParameters(Schema):
-    q: StrictStr = Field(description="Text to translate.", examples=["The cat sleeps."])
-    source: Code = Field(description="Language of q, or `auto`.", examples=["en"])
-    target: Code = Field(description="Language to translate into.", examples=["de"])
-    sentence: int = Field(default=0, ge=0, description="Which sentence of the text, counted from 0.")
-    beam_size: OptionalInt = Field(default=None, ge=1, le=32, description="Beam width; 1 is greedy.")
-    length_penalty: OptionalFloat = Field(default=None, ge=0, le=5, description="GNMT length penalty alpha.")
-    masked_heads: StrictStr | None = _MASK
-
-
-class ModelParameters(Schema):
-    source: StrictStr = Field(max_length=32, description="Source language.", examples=["en"])
-    target: StrictStr = Field(max_length=32, description="Target language.", examples=["de"])
-
-
-@router.post("/score", **documented("Log-probability of given translations", ScoreParameters, dict[str, Any]))
-async def score(request: Request) -> Response:
+async def score(
+    request: Request, asked: Annotated[ScoreParameters, Depends(CountedReader(ScoreParameters))]
+) -> Response:
     services = services_of(request)
-    asked = await parameters.read(request, ScoreParameters)
     given = [asked.translation] if isinstance(asked.translation, str) else asked.translation
     if len(given) > SCORED_LIMIT:
         raise TextTooLong(f"At most {SCORED_LIMIT} translations are scored at once.")
     check_texts((asked.q,), services.settings)
     check_texts(tuple(given), services.settings)
-    deadline = parameters.deadline(request, services.settings.timeout_seconds)
-    options = InspectionOptions(masked_heads=parameters.head_mask(asked.masked_heads))
+    limit = deadline(request, services.settings.timeout_seconds)
+    options = InspectionOptions(masked_heads=head_mask(asked.masked_heads))
+    inspector = services.inspector
     results = [
-        await services.inspector.attend(
-            services.inspector.given(asked.q, text, asked.source, asked.target), options, deadline
-        )
+        await inspector.attend(inspector.given(asked.q, text, asked.source, asked.target), options, limit)
         for text in given
     ]
-    scores = [scored(result) for result in results]
-    body = {"model": results[0].subject.leg.model.name, "source": side(results[0].source_text, results[0].source)}
+    first, scores = results[0], [scored(result) for result in results]
+    body = {"model": first.subject.leg.model.name, "source": text_pieces(first.source_text, first.source)}
     return json_response(body | {"scores": scores if isinstance(asked.translation, list) else scores[0]})
 
 
-@router.post("/trace", **documented("Every step of decoding one sentence", TraceParameters, dict[str, Any]))
-async def traced(request: Request) -> Response:
+@router.post(
+    "/trace",
+    summary="Steps of the search for the translation of one sentence",
+    response_model=TraceAnswer,
+    responses=errors(*WORK),
+)
+async def traced(
+    request: Request, asked: Annotated[TraceParameters, Depends(CountedReader(TraceParameters))]
+) -> Response:
     services = services_of(request)
-    asked = await parameters.read(request, TraceParameters)
     check_texts((asked.q,), services.settings)
     options = DecodingOptions(
         beam_size=asked.beam_size or services.settings.beam_size,
         length_penalty=0.6 if asked.length_penalty is None else asked.length_penalty,
-        masked_heads=parameters.head_mask(asked.masked_heads),
+        masked_heads=head_mask(asked.masked_heads),
         loop_guard=True,
     )
-    deadline = parameters.deadline(request, services.settings.timeout_seconds)
+    limit = deadline(request, services.settings.timeout_seconds)
     wanted = TranslationRequest(
         texts=(asked.q,),
         source=asked.source,
         target=asked.target,
         options=options,
         client=caller(request),
-        deadline=deadline,
+        deadline=limit,
     )
     return json_response(traced_answer(await trace_search(services.inspector, wanted, asked.sentence)))
 
 
-@router.get("/model", **documented_query("Shape of the model between two languages", ModelParameters))
-async def model(request: Request) -> Response:
-    asked = parameters.validated(ModelParameters, parameters.pairs(request.scope["query_string"]))
+@router.get(
+    "/model",
+    summary="Shape of the model between two languages",
+    response_model=ModelAnswer,
+    responses=errors(400, 403, 404, 429, 503),
+)
+async def model(
+    request: Request, asked: Annotated[ModelParameters, Depends(CountedReader(ModelParameters))]
+) -> Response:
     catalog = services_of(request).translator.catalog
     route = catalog.route(catalog.source(asked.source), catalog.target(asked.target))
     if not route:
@@ -121,10 +114,10 @@ async def model(request: Request) -> Response:
 
 
 def scored(result: InspectionResult) -> dict[str, Any]:
-    """One translation with the natural log-probability of each piece and of their sum."""
+    """Returns one translation as in ScoredTranslation."""
     scores = result.scores
     total = math.fsum(scores)
-    return side(result.target_text, result.target) | {
+    return text_pieces(result.target_text, result.target) | {
         "scores": scores,
         "score": total,
         "average": total / len(scores),
@@ -134,7 +127,7 @@ def scored(result: InspectionResult) -> dict[str, Any]:
 
 
 def traced_answer(found: SearchTrace) -> dict[str, Any]:
-    """The search step by step. Rows are numbered from 0 within a step; `parent` is a row of the step before."""
+    """Returns the search step by step as in TraceAnswer."""
     tokenizer = found.leg.model.tokenizer
     encoding = tokenizer.encode(found.source_text, found.leg.target)
     return {
@@ -169,7 +162,7 @@ def hypothesis_answer(found: SearchTrace, hypothesis: Hypothesis) -> dict[str, A
 
 
 def described(folder: ModelFolder, source: str, target: str) -> dict[str, Any]:
-    """A model's own config with the way it is used here."""
+    """Returns a model's configuration and its use as in ModelLeg."""
     choice = AlignmentChoice.load(folder.path, folder.model.decoder_layers)
     return {
         "name": folder.name,

@@ -1,4 +1,4 @@
-"""For those who operate the server: liveness, readiness, metrics."""
+"""GET /health, GET /ready and GET /metrics, for operators and their tools."""
 
 from __future__ import annotations
 
@@ -6,22 +6,27 @@ import dataclasses
 
 from fastapi import APIRouter
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import PlainTextResponse, Response
 
 from server.api.dependencies import json_response, services_of
+from server.api.openapi import content
+from server.api.schemas.operation import METRICS_EXAMPLE, HealthAnswer, ReadyAnswer
 from server.observability.metrics import CONTENT_TYPE
 from server.version import server_version
 
 router = APIRouter(tags=["operation"])
 
 
-@router.get("/health", summary="Whether the process is alive")
+@router.get("/health", summary="Check that the process is alive", response_model=HealthAnswer)
 async def health() -> Response:
     return json_response({"status": "ok"})
 
 
 @router.get(
-    "/ready", summary="Whether translations are served: 200 or 503", responses={503: {"description": "Not now"}}
+    "/ready",
+    summary="Check that translations are served",
+    response_model=ReadyAnswer,
+    responses={503: {"model": ReadyAnswer, "description": "Translations are not served now."}},
 )
 async def ready(request: Request) -> Response:
     services = services_of(request)
@@ -42,6 +47,11 @@ async def ready(request: Request) -> Response:
     return json_response(body, 200 if readiness.ready else 503, {} if readiness.ready else {"Retry-After": "1"})
 
 
-@router.get("/metrics", summary="Metrics in Prometheus' text format")
+@router.get(
+    "/metrics",
+    summary="Metrics in the text format of Prometheus",
+    response_class=PlainTextResponse,
+    responses={200: content({"text/plain": METRICS_EXAMPLE})},
+)
 async def metrics(request: Request) -> Response:
     return Response(services_of(request).metrics.render(), headers={"Content-Type": CONTENT_TYPE})

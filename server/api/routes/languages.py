@@ -1,19 +1,20 @@
-"""Which languages there are, and which one a text is in."""
+"""GET /languages, POST /detect, GET /frontend/settings and POST /suggest of the LibreTranslate interface."""
 
 from __future__ import annotations
 
 import asyncio
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api import parameters
 from server.api.dependencies import enter, json_response, services_of
-from server.api.openapi import documented
+from server.api.openapi import WORK, errors
+from server.api.parameters import ParameterReader
 from server.api.routes.translate import check_texts
-from server.api.schemas import DetectedLanguage, DetectParameters, Language, SuggestAnswer, SuggestParameters
+from server.api.schemas.base import ErrorAnswer
+from server.api.schemas.languages import DetectedLanguage, DetectParameters, FrontendSettings, Language
 from server.documents.formats import SUFFIXES
 from server.errors import Forbidden
 from server.text.language_names import language_name
@@ -22,7 +23,7 @@ from server.translation.catalog import AUTO
 router = APIRouter(tags=["languages"])
 
 
-@router.get("/languages", **documented("List the languages that are served", None, list[Language], ()))
+@router.get("/languages", summary="List the languages that are served", response_model=list[Language])
 async def languages(request: Request) -> Response:
     catalog = services_of(request).translator.catalog
     return json_response(
@@ -30,17 +31,24 @@ async def languages(request: Request) -> Response:
     )
 
 
-@router.post("/detect", **documented("Find out which language a text is in", DetectParameters, list[DetectedLanguage]))
-async def detect(request: Request) -> Response:
+@router.post(
+    "/detect",
+    summary="Detect the language of a text",
+    response_model=list[DetectedLanguage],
+    responses=errors(*WORK),
+)
+async def detect(
+    request: Request, asked: Annotated[DetectParameters, Depends(ParameterReader(DetectParameters))]
+) -> Response:
+    """The answer lists the candidates, the most probable first."""
     services = services_of(request)
-    asked = await parameters.read(request, DetectParameters)
     check_texts((asked.q,), services.settings)
     await enter(request, len(asked.q), asked.api_key)
     guesses = await asyncio.to_thread(services.translator.detect, asked.q)
     return json_response(guesses)
 
 
-@router.get("/frontend/settings", summary="Limits and languages for a user interface")
+@router.get("/frontend/settings", summary="Limits and languages for a user interface", response_model=FrontendSettings)
 async def frontend_settings(request: Request) -> Response:
     services = services_of(request)
     catalog, settings = services.translator.catalog, services.settings
@@ -49,7 +57,7 @@ async def frontend_settings(request: Request) -> Response:
         "frontendTimeout": 1000,
         "apiKeys": services.authenticator.uses_keys,
         "keyRequired": services.authenticator.key_required,
-        "suggestions": services.suggestions is not None,
+        "suggestions": False,
         "filesTranslation": True,
         "supportedFilesFormat": SUFFIXES,
         "language": {
@@ -60,18 +68,16 @@ async def frontend_settings(request: Request) -> Response:
     return json_response(body)
 
 
-@router.post("/suggest", **documented("Suggest a better translation", SuggestParameters, SuggestAnswer))
-async def suggest(request: Request) -> Response:
-    services = services_of(request)
-    asked = await parameters.read(request, SuggestParameters)
-    if services.suggestions is None:
-        raise Forbidden("This server takes no suggestions.")
-    check_texts((asked.q, asked.s), services.settings)
-    await enter(request, 0, asked.api_key)
-    catalog = services.translator.catalog
-    source, target = catalog.source(asked.source), catalog.target(asked.target)
-    await asyncio.to_thread(services.suggestions.add, asked.q, asked.s, source, target)
-    return json_response({"success": True})
+@router.post(
+    "/suggest",
+    summary="Reject a suggested translation",
+    status_code=403,
+    response_model=ErrorAnswer,
+    response_description="Always: the server does not store suggestions.",
+)
+async def suggest() -> Response:
+    """LibreTranslate stores better translations that users suggest. This server does not."""
+    raise Forbidden("This server takes no suggestions.")
 
 
 def named(language: str) -> dict[str, Any]:

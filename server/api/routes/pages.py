@@ -1,4 +1,4 @@
-"""The explorer: one page of our own at / and /attention, its files under /static."""
+"""GET / and the static files of the explorer and of the API documentation."""
 
 from __future__ import annotations
 
@@ -8,37 +8,51 @@ from starlette.responses import Response
 
 from server.api.dependencies import json_response
 from server.api.negotiation import preferred
+from server.api.openapi import content
+from server.api.schemas.operation import ServerAnswer
 from server.errors import NotFound
 from server.version import server_version
-from server.web.assets import PAGE_POLICY, Asset, assets
+from server.web.assets import DOCS_POLICY, PAGE_POLICY, Asset, assets, swagger_assets
 
-router = APIRouter(tags=["look inside"])
+router = APIRouter(tags=["attention"])
 SAFETY = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
+HTML_EXAMPLE = '<!doctype html>\n<html lang="en">...</html>\n'
 
 
-@router.get("/", summary="The explorer for a browser, the server's name for everybody else")
+@router.get(
+    "/",
+    summary="The explorer for a browser, the server's name and version for other clients",
+    response_model=ServerAnswer,
+    responses={200: content({"text/html": HTML_EXAMPLE})},
+)
 async def root(request: Request) -> Response:
     if preferred(request.headers.get("accept", ""), ("application/json", "text/html")) == "text/html":
-        return page(request)
+        return explorer_page(request)
     links = {"explorer": "/attention", "documentation": "/docs", "openapi": "/openapi.json", "languages": "/languages"}
     return json_response({"name": "Attentive", "version": server_version(), **links}, headers={"Vary": "Accept"})
 
 
+@router.get("/docs", include_in_schema=False)
+async def docs(request: Request) -> Response:
+    """Swagger UI, which shows /openapi.json and sends requests."""
+    return sent(assets()["docs.html"], request, {"Content-Security-Policy": DOCS_POLICY})
+
+
 @router.get("/static/{name}", include_in_schema=False)
 async def static(name: str, request: Request) -> Response:
-    asset = assets().get(name)
+    asset = assets().get(name) or swagger_assets().get(name)
     if asset is None or name.endswith(".html"):
         raise NotFound("There is nothing at this address.")
     return sent(asset, request, {})
 
 
-def page(request: Request) -> Response:
-    """The explorer's HTML; what it shows it asks for by itself."""
+def explorer_page(request: Request) -> Response:
+    """Returns the explorer's HTML. Its scripts request the data that it shows."""
     return sent(assets()["index.html"], request, {"Content-Security-Policy": PAGE_POLICY, "Vary": "Accept"})
 
 
 def sent(asset: Asset, request: Request, headers: dict[str, str]) -> Response:
-    """A file, compressed where the client takes it, or 304 where it has it."""
+    """Returns a file, compressed if the client accepts gzip, or 304 if the client has it."""
     headers = SAFETY | {"ETag": asset.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"} | headers
     if asset.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)

@@ -1,19 +1,19 @@
-"""POST /translate: the LibreTranslate dialect with our own additions."""
+"""POST /translate: the LibreTranslate interface with further parameters."""
 
 from __future__ import annotations
 
 import dataclasses
-from typing import Any
+from typing import Annotated, Any
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
 from model.search.options import DecodingOptions
-from server.api import parameters
 from server.api.dependencies import enter, json_response, services_of
-from server.api.openapi import documented
-from server.api.schemas import TranslateAnswer, TranslateParameters
+from server.api.openapi import WORK, content, errors
+from server.api.parameters import ParameterReader, deadline, head_mask
+from server.api.schemas.translation import TRANSLATE_EVENTS, TranslateAnswer, TranslateParameters
 from server.api.sse import stream
 from server.config import Settings
 from server.errors import InvalidRequest, TextTooLong
@@ -22,10 +22,19 @@ from server.translation.types import Sentence, TranslatedLeg, Translation, Trans
 router = APIRouter(tags=["translation"])
 
 
-@router.post("/translate", **documented("Translate a text or a list of texts", TranslateParameters, TranslateAnswer))
-async def translate(request: Request) -> Response:
+@router.post(
+    "/translate",
+    summary="Translate a text or a list of texts",
+    response_model=TranslateAnswer,
+    responses=errors(*WORK) | {200: content({"text/event-stream": TRANSLATE_EVENTS})},
+)
+async def translate(
+    request: Request, asked: Annotated[TranslateParameters, Depends(ParameterReader(TranslateParameters))]
+) -> Response:
+    """With `stream`, the answer is a stream of server-sent events: `sentence` for each finished sentence, `tokens` while
+    one is decoded (with `stream_tokens`), and at the end `translation` with the whole body, or `error`.
+    """
     services = services_of(request)
-    asked = await parameters.read(request, TranslateParameters)
     wanted = translation_request(asked, request, services.settings)
     client = await enter(request, sum(map(len, wanted.texts)), asked.api_key)
     wanted = dataclasses.replace(wanted, client=client)
@@ -37,7 +46,7 @@ async def translate(request: Request) -> Response:
 
 
 def translation_request(asked: TranslateParameters, request: Request, settings: Settings) -> TranslationRequest:
-    """What the translator is asked for. Raises InvalidRequest or TextTooLong where a limit of the server is passed."""
+    """Returns the request for the translator. Raises InvalidRequest or TextTooLong if it exceeds a limit."""
     texts = (asked.q,) if isinstance(asked.q, str) else tuple(asked.q)
     check_texts(texts, settings)
     if asked.alternatives > settings.alternatives_limit:
@@ -50,7 +59,7 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         hypotheses=hypotheses,
         no_repeat_ngram_size=asked.no_repeat_ngram_size,
         loop_guard=asked.loop_guard,
-        masked_heads=parameters.head_mask(asked.masked_heads),
+        masked_heads=head_mask(asked.masked_heads),
     )
     return TranslationRequest(
         texts=texts,
@@ -58,12 +67,12 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         target=asked.target,
         format=asked.format,
         options=options,
-        deadline=parameters.deadline(request, settings.timeout_seconds, asked.timeout),
+        deadline=deadline(request, settings.timeout_seconds, asked.timeout),
     )
 
 
 def check_texts(texts: tuple[str, ...], settings: Settings) -> None:
-    """Number and length of texts against the settings. Raises InvalidRequest or TextTooLong."""
+    """Checks the number and the length of texts against the settings. Raises InvalidRequest or TextTooLong."""
     if not texts or texts == ("",):
         raise InvalidRequest("Invalid request: missing q parameter.")
     if len(texts) > settings.list_limit:
@@ -73,7 +82,7 @@ def check_texts(texts: tuple[str, ...], settings: Settings) -> None:
 
 
 def answer(asked: TranslateParameters, translations: list[Translation]) -> dict[str, Any]:
-    """The body of a 200: plain values for one text, lists for a list."""
+    """Returns the body as in TranslateAnswer: plain values for one text, lists for a list."""
     columns: dict[str, list[Any]] = {
         "translatedText": [translation.text for translation in translations],
         "id": [translation.id for translation in translations],
@@ -88,7 +97,7 @@ def answer(asked: TranslateParameters, translations: list[Translation]) -> dict[
 
 
 def details(translation: Translation) -> dict[str, Any]:
-    """Route, sentences with scores, and timings in seconds. Scores are natural log-probabilities."""
+    """Returns route, sentences and timings as in TranslationDetails."""
     return {
         "route": [{"model": leg.model, "source": leg.source, "target": leg.target} for leg in translation.legs],
         "pivot": translation.legs[0].target if len(translation.legs) > 1 else None,
@@ -117,7 +126,7 @@ def sentence_details(sentence: Sentence, leg: TranslatedLeg) -> dict[str, Any]:
 
 
 def server_timing(translations: list[Translation]) -> str:
-    """The longest wait in each part over all texts, in milliseconds as the header wants."""
+    """Returns the header Server-Timing: the longest time of any text in each part, in milliseconds."""
     timings = [translation.timings for translation in translations]
     queue = max([timing.queue for timing in timings])
     encode = max([timing.encode for timing in timings])

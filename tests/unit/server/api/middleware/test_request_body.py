@@ -1,17 +1,17 @@
-"""A client that goes away takes its work with it, and nothing else does."""
+"""A disconnect cancels the work for the client, and nothing else does."""
 
 from __future__ import annotations
 
 import asyncio
 
-from server.api.errors import ErrorWriter
-from server.api.middleware.request_body import BODY, Exchange
+from server.api.errors import ErrorResponses
+from server.api.middleware.request_body import BODY, RequestBody
 
 SCOPE = {"type": "http", "path": "/", "headers": []}
 
 
 class Client:
-    """One request in two pieces; `leave` ends the connection."""
+    """One request in two pieces; `gone` ends the connection."""
 
     def __init__(self) -> None:
         self.pieces = [
@@ -32,21 +32,21 @@ class Client:
 
 async def started(app) -> tuple[Client, asyncio.Task]:
     client = Client()
-    exchange = Exchange(app, 1000, ErrorWriter())
-    work = asyncio.ensure_future(exchange(dict(SCOPE), client.receive, client.send))
+    middleware = RequestBody(app, 1000, ErrorResponses())
+    work = asyncio.ensure_future(middleware(dict(SCOPE), client.receive, client.send))
     await asyncio.sleep(0.01)
     return client, work
 
 
-def test_the_body_is_whole_and_the_task_ends_in_peace_when_the_client_goes():
-    heard = []
+def test_a_disconnect_cancels_the_work_but_not_the_task_of_the_connection():
+    received = []
 
     async def app(scope, receive, send):
-        heard.append((scope[BODY], (await receive())["body"]))
+        received.append((scope[BODY], (await receive())["body"]))
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
-            heard.append(await receive())
+            received.append(await receive())
             raise
 
     async def scenario():
@@ -56,18 +56,18 @@ def test_the_body_is_whole_and_the_task_ends_in_peace_when_the_client_goes():
         assert not work.cancelled() and work.cancelling() == 0
 
     asyncio.run(scenario())
-    assert heard == [(b"abc", b"abc"), {"type": "http.disconnect"}]
+    assert received == [(b"abc", b"abc"), {"type": "http.disconnect"}]
 
 
-def test_whoever_waits_for_the_client_is_told_and_may_still_clean_up():
-    heard = []
+def test_an_application_that_waits_for_the_disconnect_can_clean_up():
+    received = []
 
     async def app(scope, receive, send):
         await receive()
         try:
-            heard.append(await receive())
+            received.append(await receive())
         finally:
-            heard.append("clean")
+            received.append("clean")
 
     async def scenario():
         client, work = await started(app)
@@ -75,10 +75,10 @@ def test_whoever_waits_for_the_client_is_told_and_may_still_clean_up():
         await work
 
     asyncio.run(scenario())
-    assert heard[-1] == "clean"
+    assert received[-1] == "clean"
 
 
-def test_a_client_that_stays_disturbs_nobody():
+def test_no_task_remains_after_a_response():
     async def app(scope, receive, send):
         await asyncio.sleep(0)
 

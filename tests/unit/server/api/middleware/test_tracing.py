@@ -1,4 +1,4 @@
-"""Traces: one span per request, joined to the caller's trace, without a word of the text; nothing when switched off."""
+"""Traces have one span per request, in the caller's trace and without the text; none are sent without an endpoint."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
 
 class Collector:
-    """An OTLP endpoint that keeps what it is sent."""
+    """An OTLP endpoint that stores the requests it gets."""
 
     def __init__(self) -> None:
         bodies = self.bodies = []
@@ -70,14 +70,14 @@ def test_a_request_is_a_span_of_the_callers_trace(collector: Collector) -> None:
     assert span.name == "POST /translate"
     assert span.trace_id.hex() == TRACE_ID
     assert span.start_time_unix_nano <= span.end_time_unix_nano
-    told = attributes(span)
-    assert told["http.response.status_code"] == 200
-    assert told["attentive.request_id"] == "mine"
-    assert {"attentive.queue_seconds", "attentive.decode_seconds"} <= set(told)
+    found = attributes(span)
+    assert found["http.response.status_code"] == 200
+    assert found["attentive.request_id"] == "mine"
+    assert {"attentive.queue_seconds", "attentive.decode_seconds"} <= set(found)
     assert not any(b"Secret" in body for body in collector.bodies)
 
 
-def test_a_path_that_holds_anything_is_no_span_name(collector: Collector) -> None:
+def test_an_unknown_path_is_not_a_span_name(collector: Collector) -> None:
     with client(collector.url) as http:
         assert http.get("/Secret").status_code == 404
     (span,) = collector.spans()
@@ -85,10 +85,10 @@ def test_a_path_that_holds_anything_is_no_span_name(collector: Collector) -> Non
     assert not any(b"Secret" in body for body in collector.bodies)
 
 
-def test_an_address_that_cannot_be_one_is_refused() -> None:
+def test_an_invalid_endpoint_is_rejected() -> None:
     with pytest.raises(SettingsError, match="must begin with http"):
         client("localhost:4318")
 
 
-def test_no_endpoint_no_layer(serve: Callable[..., TestClient]) -> None:
-    assert "Trace" not in [str(layer.cls.__name__) for layer in serve().app.user_middleware]
+def test_without_an_endpoint_there_is_no_tracing(serve: Callable[..., TestClient]) -> None:
+    assert "Tracing" not in [str(layer.cls.__name__) for layer in serve().app.user_middleware]

@@ -224,5 +224,5 @@ def test_too_many_maps_for_a_picture_are_refused(client, engine, monkeypatch):
     monkeypatch.setattr("server.inspection.heatmap.MAPS_LIMIT", 3)
     answer = client.get("/attention", params=ASK | {"format": "png"})
     assert answer.status_code == 400 and "choose" in answer.json()["error"]
-    monkeypatch.setattr("server.api.routes.attention.WEIGHTS_LIMIT", 10)
+    monkeypatch.setattr("server.api.attention_formats.WEIGHTS_LIMIT", 10)
     assert client.get("/attention", params=ASK).status_code == 400

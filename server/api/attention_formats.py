@@ -1,0 +1,124 @@
+"""Attention results as JSON, .npz archives, pictures and reports."""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import dataclasses
+import io
+from typing import Any
+
+import numpy as np
+import orjson
+from numpy.typing import NDArray
+from starlette.responses import Response
+
+from server.api.attention_query import MEDIA, AttentionQuery
+from server.api.dependencies import json_response
+from server.api.schemas.attention import Numbers
+from server.errors import InvalidRequest
+from server.inspection.attention_view import (
+    MapView,
+    SentenceWords,
+    align_words,
+    head_statistics,
+    select_maps,
+    split_words,
+)
+from server.inspection.heatmap import render_heatmap
+from server.inspection.inspector import InspectionResult, Token
+from server.inspection.json_weights import in_unit_interval, nested_lists
+from server.web import html_report
+
+WEIGHTS_LIMIT = 8_000_000
+"""Largest number of weights in one answer: about 100 MB of JSON."""
+
+
+async def formatted(query: AttentionQuery, found: InspectionResult, headers: dict[str, str]) -> Response:
+    """Returns the response in the format of the query. Pictures and reports are made in a thread.
+
+    Raises InvalidRequest for maps that the model does not have or that exceed a limit.
+    """
+    match query.format:
+        case "json":
+            return json_response(attention_body(query, found), headers=headers)
+        case "npz":
+            body = await asyncio.to_thread(archive, found, chosen_maps(query, found, split_words(found)))
+        case "html":
+            body = await asyncio.to_thread(html_report.report, attention_body(query, found))
+            headers |= {"Content-Security-Policy": html_report.policy()}
+        case format:
+            title = f"{found.source_text}  \u2192  {found.target_text}"
+            maps = chosen_maps(query, found, split_words(found))
+            body = await asyncio.to_thread(render_heatmap, maps, format, title)
+    disposition = "inline" if query.format in ("svg", "png") else "attachment"
+    headers |= {"Content-Disposition": f'{disposition}; filename="attention.{query.format}"'}
+    return Response(body, 200, headers, MEDIA[query.format])
+
+
+def chosen_maps(query: AttentionQuery, found: InspectionResult, words: SentenceWords) -> list[MapView]:
+    """Returns the maps of the query. Raises InvalidRequest if they exceed the limit on weights."""
+    maps = select_maps(found, query.view, words)
+    if (size := sum(view.weights.size for view in maps)) > WEIGHTS_LIMIT:
+        raise InvalidRequest(f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head.")
+    return maps
+
+
+def attention_body(query: AttentionQuery, found: InspectionResult) -> dict[str, Any]:
+    """Returns the body as in AttentionAnswer. Maps are [layer][head][query][key], also for one layer or head."""
+    asked, subject = query.parameters, found.subject
+    words = split_words(found)
+    maps = chosen_maps(query, found, words)
+    aligned = align_words(found, words)
+    body: dict[str, Any] = {
+        "id": subject.id,
+        "model": subject.leg.model.name,
+        "language": {"source": subject.leg.source, "target": subject.leg.target},
+        "sentence": subject.sentence,
+        "sentences": subject.sentences,
+        "leg": subject.leg_number,
+        "legs": subject.legs,
+        "level": asked.level,
+        "source": text_pieces(found.source_text, found.source) | {"words": words.source},
+        "target": text_pieces(found.target_text, found.target)
+        | {"words": words.target, "scores": found.scores, "candidates": found.candidates},
+        "decoder_input": {"pieces": [token.piece for token in found.decoder_input], "words": words.decoder_input},
+        "alignment": dataclasses.asdict(aligned.choice)
+        | {"method": aligned.method, "links": aligned.links, "coverage": aligned.coverage},
+        "layers": {view.kind: view.layers for view in maps},
+        "heads": {view.kind: view.heads for view in maps},
+        "shapes": {view.kind: view.weights.shape for view in maps},
+        **{view.kind: encoded(view.weights, asked.numbers) for view in maps},
+    }
+    if asked.figures:
+        body["figures"] = head_statistics(found, [view.kind for view in maps])
+    if (vectors := found.attention.maps.vectors) is not None:
+        body["vectors"] = {"query": vectors.query, "key": vectors.key, "value": vectors.value}
+    return body
+
+
+def text_pieces(text: str, tokens: tuple[Token, ...]) -> dict[str, Any]:
+    """Returns a sentence with its pieces and their offsets in characters, as in TextPieces."""
+    return {
+        "text": text,
+        "pieces": [token.piece for token in tokens],
+        "offsets": [(token.start, token.end) for token in tokens],
+    }
+
+
+def encoded(weights: NDArray[np.float32], form: Numbers) -> orjson.Fragment | NDArray[np.float32] | str:
+    """Returns weights (L, H, Q, K) in a form that orjson can write. NaN becomes null."""
+    if form == "lists":
+        return orjson.Fragment(nested_lists(weights)) if in_unit_interval(weights) else weights
+    packed = weights.astype("<f4") if form == "float32" else np.rint(weights * 65535).astype("<u2")
+    return base64.b64encode(packed.tobytes()).decode("ascii")
+
+
+def archive(found: InspectionResult, maps: list[MapView]) -> bytes:
+    """Returns an .npz file of the maps with their labels, without pickled objects."""
+    stream = io.BytesIO()
+    arrays: dict[str, Any] = {view.kind: view.weights for view in maps}
+    for view in maps:
+        arrays |= {f"{view.kind}_queries": np.array(view.queries), f"{view.kind}_keys": np.array(view.keys)}
+    np.savez(stream, allow_pickle=False, scores=np.array(found.scores, dtype=np.float32), **arrays)
+    return stream.getvalue()

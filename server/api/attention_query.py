@@ -1,0 +1,106 @@
+"""The query of GET /attention as one validated object, and its ETag."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+
+from starlette.requests import Request
+
+from server.api.dependencies import count, services_of
+from server.api.negotiation import preferred
+from server.api.parameters import ParameterReader, deadline, head_mask, merged, validated
+from server.api.schemas.attention import AttentionParameters, Format
+from server.inspection.attention_view import KINDS, ViewOptions
+from server.inspection.inspector import InspectionOptions
+from server.services import Services
+from server.version import server_version
+
+MEDIA: dict[Format, str] = {
+    "json": "application/json",
+    "npz": "application/x-npz",
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "html": "text/html; charset=utf-8",
+}
+NEGOTIATED = ("application/json", "image/svg+xml", "image/png", "application/x-npz")
+"""Media types that the header `Accept` chooses from, for requests without `format`."""
+REPORT_FIELDS = {
+    "id", "q", "source", "target", "translation", "sentence", "leg", "masked_heads", "beam_size", "alignment",
+}  # fmt: skip
+"""Parameters that a report depends on. It contains all maps, so the parameters of a view have no effect."""
+
+
+@dataclass(frozen=True, slots=True)
+class AttentionQuery:
+    """A validated query. `deadline` is on the monotonic clock, in seconds."""
+
+    parameters: AttentionParameters
+    format: Format
+    options: InspectionOptions
+    deadline: float
+
+    @property
+    def view(self) -> ViewOptions:
+        """The choice of maps."""
+        asked = self.parameters
+        return ViewOptions(
+            kinds=KINDS if asked.kind == "all" else (asked.kind,),
+            layer=asked.layer,
+            head=asked.head,
+            level=asked.level,
+            rollout=asked.rollout,
+            normalize=asked.normalize,
+        )
+
+
+class AttentionQueryReader(ParameterReader[AttentionParameters]):
+    """Reads and counts the query like CountedReader. Returns None if a browser requests the explorer, which is free."""
+
+    async def __call__(self, request: Request) -> AttentionQuery | None:  # type: ignore[override]
+        """Raises Forbidden, Overloaded, TextTooLong, InvalidRequest or UnsupportedMediaType."""
+        values = await merged(request)
+        accept = request.headers.get("accept", "")
+        if "format" not in values and preferred(accept, ("application/json", "text/html")) == "text/html":
+            return None
+        await count(request, values)
+        asked = validated(self.model, values)
+        limit = services_of(request).settings.timeout_seconds
+        return attention_query(asked, accept, deadline(request, limit))
+
+
+def attention_query(asked: AttentionParameters, accept: str, deadline: float) -> AttentionQuery:
+    """Returns the query; `accept` is the header that decides without `format`. Raises InvalidRequest."""
+    format = asked.format or negotiated_format(accept)
+    masked = head_mask(asked.masked_heads)
+    method = asked.alignment or ("combined" if format == "html" and not masked else "attention")
+    options = InspectionOptions(
+        masked_heads=masked,
+        vectors_of=next(iter(head_mask(asked.vectors)), None),
+        align=method == "combined" and format in ("json", "html"),
+    )
+    if format == "html":
+        kept = asked.model_dump(include=REPORT_FIELDS)
+        asked = AttentionParameters(**kept, format=format, figures=True, numbers="uint16")
+    return AttentionQuery(asked, format, options, deadline)
+
+
+def negotiated_format(accept: str) -> Format:
+    """Returns the format for a request without the parameter `format`."""
+    media = preferred(accept, NEGOTIATED)
+    return next(format for format, kind in MEDIA.items() if kind.startswith(media))
+
+
+def etag(query: AttentionQuery, services: Services) -> str:
+    """Returns the ETag of the answer without computing the answer.
+
+    An answer is a function of the query, the served models, the default beam size, and the device and number format of
+    the workers. The ETag is a digest of these and of the server's version.
+    """
+    status = services.engine.status()
+    models = sorted(model.key for model in services.translator.catalog.models)
+    known = (
+        query.parameters, query.format, query.options, models, services.settings.beam_size, status.device, status.dtype,
+        server_version(),
+    )  # fmt: skip
+    return f'"{hashlib.sha256(repr(known).encode("utf-8", "replace")).hexdigest()[:32]}"'

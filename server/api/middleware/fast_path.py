@@ -1,0 +1,93 @@
+"""Calls the endpoints of fixed paths directly, without FastAPI's router and dependency solver.
+
+FastAPI matches the path against every route, builds a dependency graph call by call and prepares several contexts. For a
+short sentence that takes longer than everything else in this process, so throughput with many clients is lower by the
+figure in benchmarks/README.md ("Fast path"). This middleware finds the endpoint in a dictionary by method and path, reads
+its parameters with the same ParameterReader that FastAPI calls as a dependency (the same pydantic model), and handles the
+same exceptions. Every other request goes to FastAPI: paths with parameters, endpoints with other dependencies, 404, 405,
+redirects and the documents. Nothing depends on this middleware: without its line in `server/api/app.py`, FastAPI answers
+every request alike, which tests/unit/server/api/middleware/test_fast_path.py checks for both ways.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi.routing import APIRoute
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from server.api.parameters import ParameterReader
+
+Handler = Callable[[Request, Exception], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class DirectRoute:
+    """An endpoint whose parameters are the request and, with a `reader`, the parameters that it reads."""
+
+    route: APIRoute
+    reader: ParameterReader[Any] | None
+
+    async def __call__(self, request: Request) -> Response:
+        if self.reader is None:
+            response: Response = await self.route.endpoint(request)
+        else:
+            response = await self.route.endpoint(request, await self.reader(request))
+        return response
+
+
+class FastPath:
+    """ASGI middleware. `handle` turns exceptions of the types `handled` into responses; others are raised."""
+
+    def __init__(
+        self, app: ASGIApp, routes: Iterable[APIRoute], handled: tuple[type[Exception], ...], handle: Handler
+    ) -> None:
+        self.app = app
+        self.routes = direct_routes(routes)
+        self.handled = handled
+        self.handle = handle
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        found = None
+        if scope["type"] == "http" and not scope.get("root_path"):
+            found = self.routes.get((scope["method"], scope["path"]))
+        if found is None:
+            await self.app(scope, receive, send)
+            return
+        scope["route"] = found.route
+        request = Request(scope, receive, send)
+        try:
+            response = await found(request)
+        except self.handled as error:
+            response = await self.handle(request, error)
+        await response(scope, receive, send)
+
+
+def direct_routes(routes: Iterable[APIRoute]) -> dict[tuple[str, str], DirectRoute]:
+    """Returns the routes that can be called directly, by method and path. The first route for a path counts."""
+    found: dict[tuple[str, str], DirectRoute | None] = {}
+    for route in routes:
+        for method in route.methods or ():
+            found.setdefault((method, route.path), direct_route(route))
+    return {key: direct for key, direct in found.items() if direct is not None}
+
+
+def direct_route(route: APIRoute) -> DirectRoute | None:
+    """Returns a route as a DirectRoute, or None if its endpoint needs FastAPI."""
+    if "{" in route.path or route.dependencies or not inspect.iscoroutinefunction(route.endpoint):
+        return None
+    annotations = [one.annotation for one in inspect.signature(route.endpoint, eval_str=True).parameters.values()]
+    readers = [dependency.call for dependency in route.dependant.dependencies]
+    if annotations[:1] != [Request] or len(annotations) != 1 + len(readers):
+        return None
+    match readers:
+        case []:
+            return DirectRoute(route, None)
+        case [ParameterReader() as reader]:
+            return DirectRoute(route, reader)
+    return None

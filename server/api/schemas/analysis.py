@@ -1,0 +1,122 @@
+"""Parameters and answers of POST /score, POST /trace and GET /model."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import Field, StrictStr
+
+from server.api.schemas.attention import CANDIDATES, AlignmentHeadAnswer, Candidate, LanguagePair, TextPieces
+from server.api.schemas.base import Answer, BeamSize, Code, HeadMask, LengthPenalty, Parameters
+
+SCORED_LIMIT = 16
+"""Largest number of translations in one request for scores."""
+PIECES = [["▁Eine", "▁Katze"]]
+SCORES = [[-0.32, -0.18, -0.05]]
+TOTAL = "Natural log-probability of the hypothesis so far."
+
+
+class ScoreParameters(Parameters):
+    q: StrictStr = Field(description="One sentence.", examples=["A cat"])
+    translation: StrictStr | list[StrictStr] = Field(
+        description=f"A translation of `q`, or up to {SCORED_LIMIT}.", examples=["Eine Katze"]
+    )
+    source: Code = Field(description="Language of `q`.", examples=["en"])
+    target: Code = Field(description="Language of the translations.", examples=["de"])
+    masked_heads: HeadMask = None
+
+
+class ScoredTranslation(Answer):
+    text: str = Field(examples=["Eine Katze"])
+    pieces: list[str] = Field(examples=[["▁Eine", "▁Katze", "</s>"]])
+    offsets: list[tuple[int, int]] = Field(
+        description="Start and end of each piece in `text`, in characters.", examples=[[(0, 4), (5, 10), (10, 10)]]
+    )
+    scores: list[float] = Field(description="Natural log-probability of each piece.", examples=SCORES)
+    score: float = Field(description="Sum of `scores`.", examples=[-0.55])
+    average: float = Field(description="Mean of `scores`.", examples=[-0.18])
+    perplexity: float = Field(examples=[1.2])
+    candidates: list[list[Candidate]] = Field(
+        description=CANDIDATES, examples=[[[("▁Eine", -0.32)], [("▁Katze", -0.18)], [("</s>", -0.05)]]]
+    )
+
+
+class ScoreAnswer(Answer):
+    model: str = Field(examples=["everyday-en-de-fr-es"])
+    source: TextPieces
+    scores: ScoredTranslation | list[ScoredTranslation] = Field(description="A list if `translation` is a list.")
+
+
+class TraceParameters(Parameters):
+    q: StrictStr = Field(description="Text to translate.", examples=["A cat"])
+    source: Code = Field(description="Language of `q`, or `auto`.", examples=["en"])
+    target: Code = Field(description="Language to translate into.", examples=["de"])
+    sentence: int = Field(default=0, ge=0, description="Sentence of the text, counted from 0.")
+    beam_size: BeamSize = None
+    length_penalty: LengthPenalty = None
+    masked_heads: HeadMask = None
+
+
+class ChosenToken(Answer):
+    parent: int = Field(description="Row of the step before.", examples=[0])
+    piece: str = Field(examples=["▁Eine"])
+    total: float = Field(description=TOTAL, examples=[-0.32])
+
+
+class FinishedHypothesis(Answer):
+    parent: int = Field(description="Row of the step before.", examples=[0])
+    total: float = Field(description=TOTAL, examples=[-0.55])
+
+
+class SearchStep(Answer):
+    """One step of the search. Rows are numbered from 0 within a step."""
+
+    rows: list[list[Candidate]] = Field(
+        description="Best continuations of each row with natural log-probabilities.",
+        examples=[[[("▁Eine", -0.32), ("▁Die", -1.9)]]],
+    )
+    chosen: list[ChosenToken] = Field(description="Hypotheses that continue.")
+    finished: list[FinishedHypothesis] = Field(description="Hypotheses that ended in this step.", examples=[[]])
+
+
+class TracedHypothesis(Answer):
+    text: str = Field(examples=["Eine Katze"])
+    pieces: list[str] = Field(examples=PIECES)
+    scores: list[float] = Field(examples=SCORES)
+    score: float = Field(description="Score that ranks the hypotheses.", examples=[-0.44])
+    finish_reason: str = Field(description="`stop` or `length`.", examples=["stop"])
+
+
+class TraceAnswer(Answer):
+    model: str = Field(examples=["everyday-en-de-fr-es"])
+    language: LanguagePair
+    sentence: int = Field(examples=[0])
+    sentences: int = Field(description="Number of sentences in the text.", examples=[1])
+    source: TextPieces
+    steps: list[SearchStep]
+    hypotheses: list[TracedHypothesis] = Field(description="Best first.")
+
+
+class ModelParameters(Parameters):
+    source: StrictStr = Field(max_length=32, description="Source language.", examples=["en"])
+    target: StrictStr = Field(max_length=32, description="Target language.", examples=["de"])
+
+
+class AlignmentChoiceAnswer(Answer):
+    heads: list[AlignmentHeadAnswer] = Field(description="Cross-attention heads that align words best.")
+
+
+class ModelLeg(Answer):
+    name: str = Field(examples=["everyday-en-de-fr-es"])
+    source: str = Field(examples=["en"])
+    target: str = Field(examples=["de"])
+    license: str = Field(examples=["CC-BY-4.0"])
+    config: dict[str, Any] = Field(
+        description="Fields of the model's config.json and `head_dim`.",
+        examples=[{"vocab_size": 10_000, "d_model": 256, "heads": 4, "encoder_layers": 6, "decoder_layers": 3, "head_dim": 64}],
+    )
+    alignment: AlignmentChoiceAnswer
+
+
+class ModelAnswer(Answer):
+    legs: list[ModelLeg] = Field(description="One model, or two for a route through a pivot language.")

@@ -1,0 +1,190 @@
+"""Parameters and JSON answer of GET /attention."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StrictStr
+
+from server.api.schemas.base import Answer, BeamSize, HeadMask, Parameters, number_or_word
+
+Format = Literal["json", "npz", "svg", "png", "html"]
+Numbers = Literal["lists", "float32", "uint16"]
+Candidate = tuple[str, float]
+Weights = list[list[list[list[float | None]]]] | str
+OptionalCode = Annotated[StrictStr | None, Field(max_length=32)]
+
+OFFSETS = "Start and end of each piece in `text`, in characters."
+CANDIDATES = "The most probable pieces at each position with their natural log-probabilities, best first."
+
+
+class AttentionParameters(Parameters):
+    id: StrictStr | None = Field(default=None, max_length=64, description="Id of an earlier translation.")
+    q: StrictStr | None = Field(
+        default=None, description="Text to translate and inspect, instead of an id.", examples=["The cat sleeps."]
+    )
+    source: OptionalCode = Field(default=None, description="Language of `q`, or `auto`.", examples=["en"])
+    target: OptionalCode = Field(default=None, description="Language to translate `q` into.", examples=["de"])
+    translation: StrictStr | None = Field(
+        default=None, description="A translation of `q` to inspect instead of the model's own."
+    )
+    sentence: int = Field(default=0, ge=0, description="Sentence of the text, counted from 0.")
+    leg: int = Field(default=0, ge=0, description="Step of a route through a pivot language, counted from 0.")
+    kind: Literal["cross", "encoder", "decoder", "all"] = Field(default="all", description="Attention maps to return.")
+    layer: Annotated[int | Literal["all"], BeforeValidator(number_or_word)] = Field(
+        default="all", description="One layer, counted from 0, or `all`."
+    )
+    head: Annotated[int | Literal["all", "mean", "max"], BeforeValidator(number_or_word)] = Field(
+        default="all", description="One head, counted from 0, the `mean` or `max` over the heads, or `all`."
+    )
+    level: Literal["piece", "word"] = Field(
+        default="piece", description="`word` sums weights over a key's pieces and averages them over a query's."
+    )
+    rollout: bool = Field(default=False, description="Attention rollout instead of heads: one map per layer.")
+    normalize: Literal["none", "row", "max"] = Field(
+        default="none", description="`row`: the weights of each query sum to 1; `max`: the largest weight of a map is 1."
+    )
+    figures: bool = Field(default=False, description="Add entropy, diagonality and role of every head.")
+    numbers: Numbers = Field(
+        default="lists",
+        description="Weights in JSON: `lists` with five decimals, or base64 of little-endian `float32` or of `uint16` "
+        "(65535 times the weight).",
+    )
+    masked_heads: HeadMask = None
+    vectors: StrictStr | None = Field(
+        default=None,
+        max_length=32,
+        description="A head, such as `cross.0.1`, whose queries, keys and values are added to the JSON.",
+    )
+    alignment: Literal["combined", "attention"] | None = Field(
+        default=None,
+        description="Method of word alignment. `attention` links each word to the one it attends to most. `combined` also "
+        "uses the model's probabilities in both directions, which is more exact and takes some milliseconds. The default "
+        "is `combined` for a report without masked heads, otherwise `attention`.",
+    )
+    beam_size: BeamSize = None
+    format: Format | None = Field(
+        default=None,
+        description="`json`, `npz`, a picture (`svg`, `png`), or `html`, a report in one file. Without it, the `Accept` "
+        "header decides; a browser gets the explorer.",
+    )
+
+
+class TextPieces(Answer):
+    text: str = Field(examples=["A cat"])
+    pieces: list[str] = Field(examples=[[">>de<<", "▁A", "▁cat", "</s>"]])
+    offsets: list[tuple[int, int]] = Field(description=OFFSETS, examples=[[(0, 0), (0, 1), (2, 5), (5, 5)]])
+
+
+class WordAnswer(Answer):
+    text: str = Field(examples=["cat"])
+    start: int = Field(description="First character of the word in the sentence.", examples=[2])
+    end: int = Field(description="End of the word; equal to `start` for special pieces.", examples=[5])
+    pieces: list[int] = Field(description="Indices of the word's pieces.", examples=[[2]])
+
+
+def word_examples(*words: tuple[str, int, int]) -> list[list[dict[str, Any]]]:
+    """Returns examples of a field `words` whose words have one piece each."""
+    return [[WordAnswer(text=t, start=s, end=e, pieces=[i]).model_dump() for i, (t, s, e) in enumerate(words)]]
+
+
+class SourceAnswer(TextPieces):
+    words: list[WordAnswer] = Field(
+        examples=word_examples((">>de<<", 0, 0), ("A", 0, 1), ("cat", 2, 5), ("</s>", 5, 5))
+    )
+
+
+class TargetAnswer(Answer):
+    text: str = Field(examples=["Eine Katze"])
+    pieces: list[str] = Field(examples=[["▁Eine", "▁Katze", "</s>"]])
+    offsets: list[tuple[int, int]] = Field(description=OFFSETS, examples=[[(0, 4), (5, 10), (10, 10)]])
+    words: list[WordAnswer] = Field(examples=word_examples(("Eine", 0, 4), ("Katze", 5, 10), ("</s>", 10, 10)))
+    scores: list[float] = Field(
+        description="Natural log-probability of each piece.", examples=[[-0.32, -0.18, -0.05]]
+    )
+    candidates: list[list[Candidate]] = Field(
+        description=CANDIDATES,
+        examples=[[[("▁Eine", -0.32), ("▁Die", -1.9)], [("▁Katze", -0.18)], [("</s>", -0.05)]]],
+    )
+
+
+class DecoderInputAnswer(Answer):
+    """The pieces that the decoder reads: the keys of its self-attention."""
+
+    pieces: list[str] = Field(examples=[["<s>", "▁Eine", "▁Katze"]])
+    words: list[WordAnswer] = Field(examples=word_examples(("<s>", 0, 0), ("Eine", 0, 4), ("Katze", 5, 10)))
+
+
+class AlignmentHeadAnswer(Answer):
+    layer: int = Field(examples=[0])
+    head: int | None = Field(description="None means all heads of the layer.", examples=[0])
+    shift: bool = Field(
+        description="Whether the row after the one that produced a piece is used.", examples=[True]
+    )
+
+
+class AlignmentAnswer(Answer):
+    heads: list[AlignmentHeadAnswer] = Field(description="Cross-attention heads that align words best.")
+    method: Literal["combined", "attention"] = Field(examples=["attention"])
+    links: list[tuple[int, int, float]] = Field(
+        description="Source word, target word and weight.", examples=[[(1, 0, 0.81), (2, 1, 0.97)]]
+    )
+    coverage: list[float] = Field(
+        description="Attention that each source word gets from the whole target.", examples=[[0.04, 0.93, 0.99, 0.1]]
+    )
+
+
+class LanguagePair(Answer):
+    source: str = Field(examples=["en"])
+    target: str = Field(examples=["de"])
+
+
+class HeadFiguresAnswer(Answer):
+    entropy: float = Field(description="Bits, averaged over the queries.", examples=[1.06])
+    spread: float = Field(description="Entropy divided by its largest possible value.", examples=[0.38])
+    diagonality: float = Field(description="1 on the diagonal, 0 for uniform attention.", examples=[0.11])
+    role: str = Field(description="Where most queries attend.", examples=["previous"])
+    role_share: float = Field(description="Share of the queries that attend there.", examples=[0.83])
+
+
+class VectorsAnswer(Answer):
+    """Vectors of one head with one row per position."""
+
+    query: list[list[float]]
+    key: list[list[float]]
+    value: list[list[float]]
+
+
+class AttentionAnswer(Answer):
+    """Maps have the axes layer, head, query and key, also if one layer or head is chosen."""
+
+    id: str | None = Field(description="Id of the translation; null for a given one.", examples=["01JDX3T0W5C7Q8Z1V2B3N4M5K6"])
+    model: str = Field(examples=["everyday-en-de-fr-es"])
+    language: LanguagePair
+    sentence: int = Field(examples=[0])
+    sentences: int = Field(description="Number of sentences in the text.", examples=[1])
+    leg: int = Field(examples=[0])
+    legs: int = Field(description="Number of steps of the route.", examples=[1])
+    level: Literal["piece", "word"] = Field(examples=["piece"])
+    source: SourceAnswer
+    target: TargetAnswer
+    decoder_input: DecoderInputAnswer
+    alignment: AlignmentAnswer
+    layers: dict[str, list[int]] = Field(description="Layers of each kind of map.", examples=[{"cross": [0]}])
+    heads: dict[str, list[int | str]] = Field(description="Heads of each kind of map.", examples=[{"cross": ["mean"]}])
+    shapes: dict[str, list[int]] = Field(
+        description="Shape of each kind of map: layers, heads, queries, keys.", examples=[{"cross": [1, 1, 3, 4]}]
+    )
+    cross: Weights | None = Field(
+        default=None,
+        description="Cross-attention: target queries, source keys.",
+        examples=[[[[[0.04, 0.81, 0.1, 0.05], [0.01, 0.01, 0.97, 0.01], [0.02, 0.08, 0.1, 0.8]]]]],
+    )
+    encoder: Weights | None = Field(default=None, description="Self-attention of the encoder.")
+    decoder: Weights | None = Field(
+        default=None, description="Self-attention of the decoder; the keys are `decoder_input`."
+    )
+    figures: dict[str, list[list[HeadFiguresAnswer]]] | None = Field(
+        default=None, description="Only with `figures`: by kind, layer and head."
+    )
+    vectors: VectorsAnswer | None = Field(default=None, description="Only with `vectors`.")

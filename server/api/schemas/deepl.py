@@ -1,0 +1,125 @@
+"""Parameters and answers of the DeepL-compatible routes under /v2."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, StrictStr
+
+from server.api.schemas.base import Answer, Code, OptionalCode, OptionalText, Parameters, list_of_one
+from server.errors import InvalidRequest
+
+
+def _text_of(value: Any) -> Any:
+    """Returns a string, number or boolean as lower-case text, and None for blank text."""
+    if isinstance(value, bool):
+        return str(int(value))
+    return str(value).strip().lower() or None if isinstance(value, str | int) else value
+
+
+def _comma_separated(value: Any) -> Any:
+    return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
+
+
+def _list_type(value: Any) -> Any:
+    if value and value not in ("source", "target"):
+        raise InvalidRequest("Parameter 'type' must be source or target.")
+    return value or "source"
+
+
+Tags = Annotated[list[Annotated[StrictStr, Field(max_length=256)]] | None, BeforeValidator(_comma_separated)]
+DeeplKey = Annotated[
+    StrictStr | None, Field(default=None, max_length=512, description="API key, for clients without the header.")
+]
+
+
+class DeeplError(Answer):
+    message: str = Field(description="One sentence.", examples=["Parameter 'text' not specified."])
+
+
+class DeeplParameters(Parameters):
+    text: Annotated[list[StrictStr], BeforeValidator(list_of_one)] = Field(
+        description="Texts to translate.", examples=[["Hello, world!"]]
+    )
+    target_lang: Code = Field(description="Language to translate into.", examples=["DE"])
+    source_lang: OptionalCode = Field(
+        default=None, description="Language of the texts; detected if absent.", examples=["EN"]
+    )
+    split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, BeforeValidator(_text_of)] = Field(
+        default=None, description="`0` takes each text as one sentence; `nonewlines` does not split at line ends."
+    )
+    tag_handling: Annotated[Literal["xml", "html"] | None, BeforeValidator(_text_of)] = Field(
+        default=None, description="Markup in the texts."
+    )
+    ignore_tags: Tags = Field(default=None, description="Elements whose content is not translated.")
+    splitting_tags: Tags = Field(default=None, description="XML elements that end a sentence.")
+    glossary_id: StrictStr | None = Field(default=None, description="Rejected: the server has no glossaries.")
+    auth_key: DeeplKey = None
+
+
+class DeeplTranslation(Answer):
+    detected_source_language: str = Field(examples=["EN"])
+    text: str = Field(examples=["Hallo, Welt!"])
+    billed_characters: int = Field(examples=[13])
+
+
+class DeeplAnswer(Answer):
+    translations: list[DeeplTranslation]
+
+
+class DeeplUsageParameters(Parameters):
+    auth_key: OptionalText = Field(default=None, description="API key, for clients without the header.")
+
+
+class DeeplLanguagesParameters(DeeplUsageParameters):
+    type: Annotated[Literal["source", "target"], BeforeValidator(_list_type)] = Field(
+        default="source", description="List of source or of target languages."
+    )
+
+
+class DeeplLanguage(Answer):
+    language: str = Field(examples=["EN-GB"])
+    name: str = Field(examples=["English (British)"])
+    supports_formality: bool = Field(examples=[False])
+
+
+class DeeplUsage(Answer):
+    character_count: int = Field(description="Characters sent with this key since the server started.", examples=[1234])
+    character_limit: int = Field(examples=[10**12])
+
+
+class DeeplGlossaryPairs(Answer):
+    supported_languages: list[str] = Field(description="Always empty.", examples=[[]])
+
+
+class DeeplGlossaries(Answer):
+    glossaries: list[str] = Field(description="Always empty.", examples=[[]])
+
+
+class DocumentParameters(Parameters):
+    target_lang: Code = Field(description="Language to translate into.", examples=["DE"])
+    source_lang: OptionalCode = Field(
+        default=None, description="Language of the file; detected if absent.", examples=["EN"]
+    )
+    glossary_id: StrictStr | None = Field(default=None, description="Rejected: the server has no glossaries.")
+    auth_key: DeeplKey = None
+
+
+class DocumentKey(Parameters):
+    document_key: StrictStr = Field(
+        max_length=256, description="Key from the answer to the upload.", examples=["2c6f0b9d4e7a4c0f"]
+    )
+    auth_key: DeeplKey = None
+
+
+class DocumentAnswer(Answer):
+    document_id: str = Field(examples=["8f1b0c5d2a3e4f60"])
+    document_key: str = Field(examples=["2c6f0b9d4e7a4c0f"])
+
+
+class DocumentStatus(Answer):
+    document_id: str = Field(examples=["8f1b0c5d2a3e4f60"])
+    status: Literal["translating", "done", "error"] = Field(examples=["done"])
+    seconds_remaining: int | None = Field(default=None, description="Only while the file is translated.")
+    billed_characters: int | None = Field(default=None, description="Only when done.", examples=[1234])
+    error_message: str | None = Field(default=None, description="Only after an error.")

@@ -1,0 +1,20 @@
+"""Parameters and answer of POST /translate_file."""
+
+from __future__ import annotations
+
+from pydantic import Field
+
+from server.api.schemas.base import Answer, Code, Key, Parameters
+
+
+class FileParameters(Parameters):
+    source: Code = Field(description="Language of the file, or `auto`.", examples=["en"])
+    target: Code = Field(description="Language to translate into.", examples=["de"])
+    api_key: Key = None
+
+
+class FileAnswer(Answer):
+    translatedFileUrl: str = Field(
+        description="Address of the translated file, valid for a limited time.",
+        examples=["http://localhost:8000/download_file/1f0c2a9e/letter_de.txt"],
+    )

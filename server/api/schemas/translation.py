@@ -1,0 +1,115 @@
+"""Parameters and answer of POST /translate."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, Field, StrictStr
+
+from server.api.schemas.base import (
+    Answer,
+    BeamSize,
+    Code,
+    HeadMask,
+    Key,
+    LengthPenalty,
+    OptionalFloat,
+    OptionalInt,
+    Parameters,
+    lower_case,
+)
+from server.api.schemas.languages import DetectedLanguage
+
+SCORES = [-0.143, -0.221, -0.098]
+
+
+class TranslateParameters(Parameters):
+    q: StrictStr | list[StrictStr] = Field(
+        description="Text to translate, or a list of texts.", examples=["The cat sleeps."]
+    )
+    source: Code = Field(description="Language of the text, or `auto`.", examples=["en"])
+    target: Code = Field(description="Language to translate into.", examples=["de"])
+    format: Annotated[Literal["text", "html"], BeforeValidator(lower_case)] = Field(
+        default="text", description="`html` keeps tags and translates the text between them."
+    )
+    alternatives: Annotated[int, Field(ge=0)] = Field(default=0, description="Number of further translations.")
+    api_key: Key = None
+    beam_size: BeamSize = None
+    length_penalty: LengthPenalty = None
+    max_length: OptionalInt = Field(
+        default=None, ge=1, le=100_000, description="Largest number of tokens generated per sentence."
+    )
+    no_repeat_ngram_size: Annotated[int, Field(ge=0, le=64)] = Field(
+        default=0, description="No sequence of this many tokens occurs twice in a sentence's translation; 0 allows it."
+    )
+    loop_guard: bool = Field(default=True, description="Decode a sentence again if its translation repeats endlessly.")
+    details: bool = Field(default=False, description="Add sentences, scores and timings.")
+    masked_heads: HeadMask = None
+    stream: bool = Field(default=False, description="Answer with server-sent events, one per finished sentence.")
+    stream_tokens: bool = Field(
+        default=False, description="Like `stream`, with further events while a sentence is decoded."
+    )
+    timeout: OptionalFloat = Field(default=None, gt=0, description="Time limit of the request, in seconds.")
+
+
+class RouteStep(Answer):
+    model: str = Field(examples=["everyday-en-de-fr-es"])
+    source: str = Field(examples=["en"])
+    target: str = Field(examples=["de"])
+
+
+class HypothesisDetails(Answer):
+    text: str = Field(examples=["Die Katze schläft."])
+    score: float = Field(description="Score that ranks the hypotheses.", examples=[-0.462])
+    token_scores: list[float] = Field(
+        description="Natural log-probability of each token and of the end of sentence.", examples=[SCORES]
+    )
+    finish_reason: str = Field(description="`stop` or `length`.", examples=["stop"])
+
+
+class SentenceDetails(Answer):
+    source: str = Field(examples=["The cat sleeps."])
+    target: str = Field(examples=["Die Katze schläft."])
+    read: str = Field(description="Text that the model read, placeholders included.", examples=["The cat sleeps."])
+    copied: bool = Field(description="Whether the sentence was copied without translation.", examples=[False])
+    tokens: int = Field(description="Number of source tokens.", examples=[7])
+    hypotheses: list[HypothesisDetails] = Field(description="Best first; empty if the sentence was copied.")
+
+
+class TimingsDetails(Answer):
+    """Seconds that the slowest sentence spent in each part."""
+
+    queue: float = Field(examples=[0.0004])
+    encode: float = Field(examples=[0.0021])
+    decode: float = Field(examples=[0.0093])
+    first_token: float = Field(examples=[0.0035])
+
+
+class TranslationDetails(Answer):
+    route: list[RouteStep] = Field(description="Models in the order of use; empty if no model was needed.")
+    pivot: str | None = Field(description="Language between two models.", examples=[None])
+    sentences: list[list[SentenceDetails]] = Field(description="Sentences of each step of the route.")
+    timings: TimingsDetails
+
+
+class TranslateAnswer(Answer):
+    """Each value is a list with one entry per text if `q` is a list."""
+
+    translatedText: str | list[str] = Field(examples=["Die Katze schläft."])
+    id: str | list[str] = Field(description="For GET /attention?id=...", examples=["01JDX3T0W5C7Q8Z1V2B3N4M5K6"])
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage | None] | None = Field(
+        default=None, description="Only with `source` `auto`."
+    )
+    alternatives: list[str] | list[list[str]] | None = Field(
+        default=None, description="Only with `alternatives` above 0."
+    )
+    details: TranslationDetails | list[TranslationDetails] | None = Field(
+        default=None, description="Only with `details`."
+    )
+
+
+TRANSLATE_EVENTS = (
+    'event: sentence\ndata: {"text":0,"sentence":0,"source":"The cat sleeps.","translatedText":"Die Katze schläft."}\n\n'
+    'event: translation\ndata: {"translatedText":"Die Katze schläft.","id":"01JDX3T0W5C7Q8Z1V2B3N4M5K6"}\n\n'
+)
+"""Example of the events of a streamed translation."""

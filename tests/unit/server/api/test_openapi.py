@@ -1,0 +1,136 @@
+"""The OpenAPI document describes every route, its parameters and its answers, and the page at /docs shows it."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import TypeAdapter
+
+from server.api.app import ROUTES, new_app
+from server.api.markdown import reference
+from server.api.openapi import example_of, readers
+from server.web.assets import DOCS_POLICY
+
+ROOT = Path(__file__).parents[4]
+DOCUMENT: dict[str, Any] = new_app().openapi()
+SCHEMAS = DOCUMENT["components"]["schemas"]
+OPERATIONS = [
+    pytest.param(path, method, operation, id=f"{method} {path}")
+    for path, methods in DOCUMENT["paths"].items()
+    for method, operation in methods.items()
+]
+DOCUMENTED = [route for route in ROUTES if route.include_in_schema]
+ASK = {"q": "Hello", "source": "en", "target": "de"}
+CALLS = [
+    ("post", "/translate", ASK | {"details": True, "alternatives": 1}),
+    ("post", "/translate", ASK | {"q": ["Hello", "42"], "details": True, "alternatives": 1, "source": "auto"}),
+    ("post", "/detect", {"q": "Hello"}),
+    ("get", "/languages", {}),
+    ("get", "/frontend/settings", {}),
+    ("get", "/attention", ASK | {"figures": "true", "translation": "Hallo"}),
+    ("get", "/attention", ASK | {"numbers": "float32"}),
+    ("post", "/score", ASK | {"translation": "Hallo"}),
+    ("post", "/score", ASK | {"translation": ["Hallo", "Tag"]}),
+    ("post", "/trace", ASK),
+    ("get", "/health", {}),
+    ("get", "/ready", {}),
+    ("get", "/", {}),
+    ("post", "/v2/translate", {"text": ["Hello"], "target_lang": "DE"}),
+    ("get", "/v2/languages", {"type": "target"}),
+    ("get", "/v2/usage", {}),
+    ("get", "/v2/glossaries", {}),
+    ("get", "/v2/glossary-language-pairs", {}),
+    ("post", "/language/translate/v2", {"q": ["Hello"], "target": "de"}),
+    ("post", "/language/translate/v2/detect", {"q": ["Hello"]}),
+    ("get", "/language/translate/v2/languages", {"target": "en"}),
+]
+
+
+def resolved(schema: dict[str, Any]) -> dict[str, Any]:
+    return SCHEMAS[schema["$ref"].rsplit("/", 1)[1]] if "$ref" in schema else schema
+
+
+def test_every_public_route_is_described():
+    paths = {(method.lower(), route.path) for route in DOCUMENTED for method in route.methods}
+    assert {(method, path) for path, methods in DOCUMENT["paths"].items() for method in methods} == paths
+    hidden = {route.path for route in ROUTES} - {route.path for route in DOCUMENTED}
+    assert hidden == {"/docs", "/static/{name}"}  # every other route with another method only repeats a described one
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
+def test_every_body_of_a_200_has_a_schema_and_an_example(path, method, operation):
+    if path == "/suggest":
+        assert "200" not in operation["responses"]
+        return
+    contents = operation["responses"]["200"]["content"]
+    assert contents
+    for media, content in contents.items():
+        assert content["example"] not in (None, "", {}), media
+        schema = resolved(content["schema"])
+        assert schema.get("properties") or schema["type"] in ("string", "array"), media
+        if schema["type"] == "array":
+            assert resolved(schema["items"])["properties"]
+
+
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
+def test_every_error_has_a_schema_and_an_example(path, method, operation):
+    assert operation["summary"] and operation["tags"]
+    for status, response in operation["responses"].items():
+        if status not in ("200", "304"):
+            content = response["content"]["application/json"]
+            assert resolved(content["schema"])["properties"] and content["example"], status
+    assert "422" not in operation["responses"]  # validation errors are 400
+
+
+@pytest.mark.parametrize("route", [route for route in DOCUMENTED if route.response_model], ids=lambda route: route.path)
+def test_examples_of_answers_match_their_models(route):
+    [method] = route.methods
+    response = DOCUMENT["paths"][route.path][method.lower()]["responses"][str(route.status_code or 200)]
+    TypeAdapter(route.response_model).validate_python(response["content"]["application/json"]["example"], extra="forbid")
+
+
+@pytest.mark.parametrize("route", [route for route in DOCUMENTED if list(readers(route))], ids=lambda route: route.path)
+def test_parameters_have_examples_that_match_their_models(route):
+    [reader] = readers(route)
+    schema = SCHEMAS[reader.model.__name__]
+    reader.model.model_validate(example_of(schema, SCHEMAS))
+    assert all(field.get("description") for field in schema["properties"].values())
+    [method] = route.methods
+    operation = DOCUMENT["paths"][route.path][method.lower()]
+    if method == "GET":
+        names = {one["name"] for one in operation["parameters"] if one["in"] == "query"}
+        assert names == set(schema["properties"])
+    else:
+        assert set(operation["requestBody"]["content"]) == set(reader.media_types)
+
+
+@pytest.mark.parametrize(("method", "path", "fields"), CALLS)
+def test_answers_match_their_models(client, method, path, fields):
+    answer = client.get(path, params=fields) if method == "get" else client.post(path, json=fields)
+    assert answer.status_code == 200, answer.text
+    [route] = [one for one in DOCUMENTED if one.path == path and method.upper() in one.methods]
+    TypeAdapter(route.response_model).validate_json(answer.content, extra="forbid")
+
+
+def test_the_document_is_served(client):
+    assert client.get("/openapi.json").json() == DOCUMENT
+
+
+def test_the_reference_is_up_to_date():
+    written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
+    assert written == reference(DOCUMENT), "run: python -m server.api.markdown > docs/api.md"
+
+
+def test_the_page_loads_only_files_of_this_server(client):
+    page = client.get("/docs")
+    assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
+    assert page.headers["content-security-policy"] == DOCS_POLICY
+    assert "unsafe" not in DOCS_POLICY and "http" not in DOCS_POLICY
+    assert not re.search(r"<script(?![^>]* src=)|<style|style=", page.text)
+    links = re.findall(r'(?:src|href)="([^"]+)"', page.text)
+    assert "/static/swagger-ui-bundle.js" in links
+    for link in links:
+        assert link.startswith("/") and client.get(link).status_code == 200, link
