@@ -14,7 +14,7 @@ from server.errors import NotFound
 from server.version import server_version
 from server.web.assets import DOCS_POLICY, PAGE_POLICY, Asset, assets, swagger_assets
 
-router = APIRouter(tags=["attention"])
+router = APIRouter(tags=["operation"])
 SAFETY = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
 HTML_EXAMPLE = '<!doctype html>\n<html lang="en">...</html>\n'
 
