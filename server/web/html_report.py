@@ -1,4 +1,4 @@
-"""A look as one self-contained HTML file: styles, scripts and numbers inside, nothing fetched, opens from disk."""
+"""Reports of attention requests: one HTML file with its styles, scripts and numbers, which loads nothing."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from server.web.assets import assets, source_hash
 _SCRIPTS = ("views.js", "report.js")
 
 
-def report(look: dict[str, Any]) -> bytes:
-    """The report of an answer of GET /attention, made with `numbers=uint16` and figures."""
-    data = orjson.dumps(look, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SERIALIZE_DATACLASS).decode("utf-8")
-    # Inside a script element only "<" could end it or open a comment; JSON may write it as an escape.
+def report(answer: dict[str, Any]) -> bytes:
+    """Returns the report of an answer of GET /attention with `numbers=uint16` and figures."""
+    data = orjson.dumps(answer, option=orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_SERIALIZE_DATACLASS).decode("utf-8")
+    # Only "<" can end a script element or open a comment, and JSON can escape it.
     data = data.replace("<", "\\u003c")
-    title = escape(f"{look['source']['text']} \u2192 {look['target']['text']}"[:200])
+    title = escape(f"{answer['source']['text']} \u2192 {answer['target']['text']}"[:200])
     scripts = "".join(f"<script>{assets()[name].text}</script>\n" for name in _SCRIPTS)
     page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
@@ -33,7 +33,7 @@ def report(look: dict[str, Any]) -> bytes:
 
 @cache
 def policy() -> str:
-    """Exactly the report's own scripts and styles may run, and nothing may be fetched."""
+    """Returns the Content-Security-Policy that allows only the scripts and the style of the report."""
     scripts = " ".join(source_hash(assets()[name].text) for name in _SCRIPTS)
     style = source_hash(assets()["explorer.css"].text)
     return f"default-src 'none'; script-src {scripts}; style-src {style}; img-src data: blob:; base-uri 'none'"

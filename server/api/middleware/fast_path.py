@@ -2,11 +2,11 @@
 
 FastAPI matches the path against every route, builds a dependency graph call by call and prepares several contexts. For a
 short sentence that takes longer than everything else in this process, so throughput with many clients is lower by the
-figure in benchmarks/README.md ("Fast path"). This middleware finds the endpoint in a dictionary by method and path, reads
-its parameters with the same ParameterReader that FastAPI calls as a dependency (the same pydantic model), and handles the
-same exceptions. Every other request goes to FastAPI: paths with parameters, endpoints with other dependencies, 404, 405,
-redirects and the documents. Nothing depends on this middleware: without its line in `server/api/app.py`, FastAPI answers
-every request alike, which tests/unit/server/api/middleware/test_fast_path.py checks for both ways.
+figure in benchmarks/README.md ("Fast path"). This middleware finds the endpoint in a dictionary by method and path. It reads
+the parameters with the ParameterReader that FastAPI would call, so the pydantic model is the same, and handles the same
+exceptions. All other requests go to FastAPI: paths with parameters, endpoints with other dependencies, 404, 405, redirects
+and /openapi.json. The middleware is optional: without its line in `server/api/app.py`, FastAPI gives the same answers to
+all requests, which tests/unit/server/api/middleware/test_fast_path.py checks.
 """
 
 from __future__ import annotations

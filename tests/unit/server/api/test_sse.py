@@ -31,14 +31,14 @@ def test_sentences_in_order_then_the_whole(client):
     assert " ".join(data["translatedText"] for _, data in found[:-1]) == plain["translatedText"]
 
 
-def test_tokens_of_a_sentence_grow(client):
+def test_tokens_events_extend_the_translation(client):
     found = events(client.post("/translate", json=FIELDS | {"q": "Hello", "stream_tokens": True}))
     tokens = [data["translatedText"] for name, data in found if name == "tokens"]
     assert tokens == ["o", "ol", "oll", "olle", "olleH"]
     assert found[-1][1]["translatedText"] == "olleH"
 
 
-def test_a_list_says_which_text_a_sentence_belongs_to(client):
+def test_events_of_a_list_have_the_index_of_the_text(client):
     found = events(client.post("/translate", json=FIELDS | {"q": ["One. Two!", "Three"]}))
     assert sorted((data["text"], data["sentence"]) for name, data in found if name == "sentence") == [
         (0, 0),
@@ -49,13 +49,13 @@ def test_a_list_says_which_text_a_sentence_belongs_to(client):
 
 
 @pytest.mark.parametrize(("fields", "status"), [({"target": "xx"}, 400), ({"q": ""}, 400), ({"q": "x" * 100_001}, 400)])
-def test_what_fails_before_the_first_event_has_its_status(client, fields, status):
+def test_an_error_before_the_first_event_has_its_status(client, fields, status):
     answer = client.post("/translate", json=FIELDS | fields)
     assert answer.status_code == status
     assert "error" in answer.json()
 
 
-def test_what_fails_later_is_an_event(client, engine):
+def test_a_later_error_is_an_event(client, engine):
     engine.failures["Third?"] = WorkerFailure("internal", "The worker failed.")
     found = events(client.post("/translate", json=FIELDS))
     assert found[-1][0] == "error"
@@ -66,7 +66,7 @@ def test_same_language_needs_no_sentences(client):
     assert events(client.post("/translate", json=FIELDS | {"target": "en"}))[-1][1]["translatedText"] == TEXT
 
 
-def test_silence_is_broken_by_comments(client, engine, monkeypatch):
+def test_comments_are_sent_while_no_event_comes(client, engine, monkeypatch):
     monkeypatch.setattr(streaming, "HEARTBEAT_SECONDS", 0.05)
     engine.delay = 0.5
     answer = client.post("/translate", json=FIELDS | {"stream_tokens": True})
@@ -74,7 +74,7 @@ def test_silence_is_broken_by_comments(client, engine, monkeypatch):
     assert events(answer)[-1][0] == "translation"
 
 
-def test_a_reader_that_stops_cancels_the_work(serve, engine):
+def test_a_disconnect_cancels_the_work(serve, engine):
     services = serve().app.state.services
     engine.delay = 30.0
 

@@ -1,4 +1,4 @@
-"""DeepL's dialect against the fake worker: inputs, answers, errors and markup."""
+"""DeepL-compatible translation with the fake worker: parameters, answers, errors and markup."""
 
 from __future__ import annotations
 
@@ -103,7 +103,7 @@ def test_errors_are_strings(client, fields, status):
 
 
 @pytest.mark.parametrize(("method", "path", "status"), [("GET", "/v2/nothing", 404), ("PUT", "/v2/translate", 405)])
-def test_unknown_places_are_in_the_dialect_too(client, method, path, status):
+def test_errors_of_unknown_paths_have_the_form_of_deepl(client, method, path, status):
     answer = client.request(method, path)
     assert (answer.status_code, set(answer.json())) == (status, {"message"})
 
@@ -115,7 +115,7 @@ def test_target_languages_are_regional(client, parts):
     assert {"EN-US", "DE", "FR"} <= set(languages) and "EN" not in languages
 
 
-def test_source_languages_and_wrong_kinds(client):
+def test_source_languages_and_invalid_types(client):
     assert [entry["language"] for entry in client.get("/v2/languages").json()] == ["DE", "EN", "FR"]
     assert client.get("/v2/languages?type=both").status_code == 400
 
@@ -132,7 +132,7 @@ def test_usage_counts_the_characters_of_a_key(serve, tmp_path):
     assert client.get("/v2/usage", headers={"Authorization": "DeepL-Auth-Key x"}).status_code == 403
 
 
-def test_six_identical_requests_cost_one_translation(client, engine):
+def test_six_identical_requests_need_one_translation(client, engine):
     engine.delay = 0.5
     with ThreadPoolExecutor(6) as pool:
         answers = list(pool.map(lambda _: ask(client).json()["translations"][0]["text"], range(6)))
@@ -147,7 +147,7 @@ documents = st.lists(pieces, max_size=20).map("".join)
 
 
 @given(documents, st.booleans())
-def test_masking_and_restoring_is_the_document(document, xml):
+def test_restoring_a_masked_document_returns_the_document(document, xml):
     rules = TagRules(xml, frozenset({"x"}), frozenset({"z"}))
     masked = mask(document, rules)
     assert masked.restore(masked.text, xml) == document

@@ -1,4 +1,4 @@
-"""Files in DeepL's dialect: sent, asked about, fetched once."""
+"""DeepL-compatible translation of files: upload, status, one download."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def test_a_file_is_fetched_once(client):
     assert client.post(path, data=key).status_code == 404
 
 
-def test_nobody_else_can_fetch_it(client):
+def test_a_file_needs_its_key(client):
     sent = send(client).json()
     finished(client, sent)
     for path in (f"/v2/document/{sent['document_id']}", f"/v2/document/{sent['document_id']}/result", "/v2/document/X"):
@@ -54,7 +54,7 @@ def test_not_ready_yet(client, engine):
     assert answer.status_code == 503 and answer.headers["Retry-After"]
 
 
-def test_a_failure_is_told(client, engine):
+def test_the_status_reports_a_failure(client, engine):
     from server.engine.client.supervisor import WorkerFailure
 
     engine.failures["Hello world"] = WorkerFailure("internal", "The worker failed.")
@@ -68,13 +68,13 @@ def test_a_failure_is_told(client, engine):
 @pytest.mark.parametrize(
     "fields", [{"target_lang": "XX"}, {"source_lang": "XX"}, {"glossary_id": "x"}, {"target_lang": ""}]
 )
-def test_what_cannot_be_done_is_said_at_once(client, fields):
+def test_an_upload_that_cannot_be_translated_is_rejected(client, fields):
     answer = send(client, **fields)
     assert answer.status_code == 400
     assert isinstance(answer.json()["message"], str)
 
 
-def test_files_wait_for_their_turn(serve, engine):
+def test_files_wait_for_a_free_job(serve, engine):
     client = serve(file_jobs=1)
     engine.delay = 0.1
     sent = [send(client, content=f"file {i}".encode()).json() for i in range(4)]

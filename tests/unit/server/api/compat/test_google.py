@@ -1,4 +1,4 @@
-"""Google's v2 dialect against the fake worker."""
+"""Google-compatible translation with the fake worker."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def test_translate(client, parts):
     assert client.post(PATH, **parts).json() == {"data": {"translations": [{"translatedText": "olleH"}]}}
 
 
-def test_a_query_string_is_enough_and_the_source_is_found(client):
+def test_a_query_string_and_a_detected_source(client):
     answer = client.get(PATH, params={"q": ["Where is the dog?", "Wo ist der Hund?"], "target": "fr"}).json()
     assert [entry["detectedSourceLanguage"] for entry in answer["data"]["translations"]] == ["en", "de"]
 
@@ -33,7 +33,7 @@ def test_detect_and_languages(client):
     assert "name" not in client.get(PATH + "/languages").json()["data"]["languages"][0]
 
 
-def test_errors_are_in_the_dialect(client):
+def test_errors_have_the_form_of_google(client):
     for answer in (client.post(PATH, json={"q": "x"}), client.post(PATH, json={"q": "x", "target": "xx"})):
         error = answer.json()["error"]
         assert (answer.status_code, error["code"], error["status"]) == (400, 400, "INVALID_ARGUMENT")

@@ -1,4 +1,4 @@
-"""GET /attention against the fake worker: which sentence, which maps, and what cannot be looked at."""
+"""GET /attention with the fake worker: choice of sentence and maps, and errors."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def served(client) -> str:
     return client.post("/translate", json={"q": TEXT, "source": "en", "target": "de"}).json()["id"]
 
 
-def test_maps_of_what_was_served(client, engine, served):
+def test_maps_of_an_earlier_translation(client, engine, served):
     found = client.get("/attention", params={"id": served, "sentence": 2}).json()
     assert found["id"] == served
     assert (found["sentence"], found["sentences"]) == (2, 3)
@@ -98,13 +98,13 @@ def test_legs_of_a_pivot(client):
         ({"id": new_id(time.time() - 10_000)}, 410),
     ],
 )
-def test_what_cannot_be_looked_at(client, query, status):
+def test_errors(client, query, status):
     answer = client.get("/attention", params=query)
     assert answer.status_code == status
     assert set(answer.json()) == {"error"}
 
 
-def test_a_copied_sentence_has_nothing_to_look_at(client, served):
+def test_a_copied_sentence_has_no_maps(client, served):
     answer = client.get("/attention", params={"id": served, "sentence": 1})
     assert answer.status_code == 400 and "copied" in answer.json()["error"]
 

@@ -1,4 +1,4 @@
-"""The other endpoints, and what holds for every answer."""
+"""Languages, health, metrics, and properties of every answer."""
 
 from __future__ import annotations
 
@@ -57,14 +57,14 @@ def test_health_and_readiness(client, engine):
     assert client.get("/ready").json()["status"] == "draining"
 
 
-def test_unknown_places_and_methods_are_json(client):
+def test_errors_of_unknown_paths_and_methods_are_json(client):
     for method, path, status in (("GET", "/nowhere", 404), ("GET", "/translate", 405), ("DELETE", "/languages", 405)):
         answer = client.request(method, path)
         assert (answer.status_code, set(answer.json())) == (status, {"error"})
     assert client.get("/translate").headers["allow"] == "POST"
 
 
-def test_a_bug_is_a_500_without_details(client, engine, caplog):
+def test_an_unexpected_exception_is_a_500_without_details(client, engine, caplog):
     def broken(*arguments, **options):
         raise ZeroDivisionError("secret text of a user")
 
@@ -97,7 +97,7 @@ def test_cross_origin_requests(client):
         assert client.get(path, headers={"Origin": "https://example.org"}).headers["access-control-allow-origin"] == "*"
 
 
-def test_the_log_says_what_was_asked_but_not_the_text(client, caplog):
+def test_the_log_has_the_request_but_not_the_text(client, caplog):
     with caplog.at_level(logging.DEBUG):
         client.post("/translate", json={"q": "Geheimnis", "source": "en", "target": "de", "api_key": "K3Y"})
         client.post("/translate?q=Geheimnis&source=en&target=tlhGeheimnis")
@@ -126,7 +126,7 @@ def test_metrics_count_exactly(client, engine):
         assert f"attentive_{name}" in lines
 
 
-def test_every_wanted_metric_is_there(client):
+def test_all_metrics_are_exported(client):
     families = {line.split()[2] for line in client.get("/metrics").text.splitlines() if line.startswith("# TYPE")}
     wanted = """http_requests_total http_request_duration_seconds requests_running requests_waiting
     requests_rejected_total requests_cancelled_total request_success_total request_queue_seconds request_encode_seconds

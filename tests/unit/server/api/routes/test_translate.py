@@ -1,4 +1,4 @@
-"""POST /translate against the fake worker: the LibreTranslate dialect, its inputs, answers and errors."""
+"""POST /translate with the fake worker: parameters, answers and errors."""
 
 from __future__ import annotations
 
@@ -53,12 +53,12 @@ def test_a_repeated_form_field_is_a_list(client):
     assert answer["translatedText"] == ["enO", "owT"]
 
 
-def test_separators_stay_where_they_were(client):
+def test_separators_are_kept(client):
     text = "  First one. Second one!\n\n\t- Third?\r\n\n"
     assert ask(client, q=text).json()["translatedText"] == "  .eno tsriF !eno dnoceS\n\n\t- ?drihT\r\n\n"
 
 
-def test_auto_detects_and_says_so(client):
+def test_auto_reports_the_detected_language(client):
     text = "Guten Morgen, wie geht es Ihnen heute?"
     answer = ask(client, q=text, source="auto", target="en").json()
     assert answer["detectedLanguage"]["language"] == "de"
@@ -67,7 +67,7 @@ def test_auto_detects_and_says_so(client):
     assert [guess["language"] for guess in answer["detectedLanguage"]] == ["de", "de"]
 
 
-def test_auto_copies_what_has_no_word_of_a_served_language(client):
+def test_auto_copies_text_of_no_served_language(client):
     for text in ("12345", "你好，世界", "😀"):
         answer = ask(client, q=text, source="auto", target="fr").json()
         assert answer["translatedText"] == text
@@ -91,7 +91,7 @@ def test_options_reach_the_decoder(client, engine):
     assert (options.beam_size, options.length_penalty, options.max_length) == (5, 1.5, 7)
 
 
-def test_details_tell_of_sentences_scores_and_timings(client):
+def test_details_have_sentences_scores_and_timings(client):
     details = ask(client, q="One. 42.", details=True).json()["details"]
     assert details["route"] == [{"model": "toy", "source": "en", "target": "de"}]
     assert details["pivot"] is None
@@ -107,13 +107,13 @@ def test_html_keeps_its_markup(client):
     assert answer["translatedText"] == '<p class="x">lla &amp; <b>dlrow</b> olleH</p><br>'
 
 
-def test_what_has_no_words_is_copied(client, engine):
+def test_text_without_words_is_copied(client, engine):
     texts = ["42", "😀 🎉", "https://example.org/?q=1", "me@example.org", "--- *** ---", "  \n ", "你好"]
     assert ask(client, q=texts).json()["translatedText"] == texts
     assert engine.submitted == []
 
 
-def test_an_over_long_sentence_is_cut_and_nothing_is_lost(client, engine):
+def test_a_sentence_over_the_limit_is_split_without_loss(client, engine):
     text = "word " * 500 + "end"
     translated = ask(client, q=text).json()["translatedText"]
     assert sorted(translated) == sorted(text)
@@ -181,7 +181,7 @@ def test_language_aliases(serve, sent, meant):
         ({"content": b"x" * 10_000_001, "headers": {"content-type": "application/json"}}, 413, "bytes"),
     ],
 )
-def test_bad_input_gets_one_sentence(client, parts, status, word):
+def test_invalid_input_gets_one_sentence(client, parts, status, word):
     answer = client.post("/translate", **parts)
     assert answer.status_code == status, answer.text
     assert set(answer.json()) == {"error"}
@@ -221,7 +221,7 @@ def test_a_deadline_ends_the_request_and_its_work(client, engine):
     assert ask(client, q="x", timeout=0.05).status_code == 504
 
 
-def test_documents_give_way_to_short_requests(client, engine):
+def test_short_requests_take_precedence_over_documents(client, engine):
     ask(client, q="One.")
     ask(client, q="\n".join(f"Line {'x' * i} a." for i in range(40)))
     assert [priority for *_, priority, _ in engine.submitted] == [0] + [1] * 40

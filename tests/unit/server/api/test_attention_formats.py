@@ -1,0 +1,128 @@
+"""Formats, views and ETags of GET /attention."""
+
+from __future__ import annotations
+
+import base64
+import io
+import json
+import re
+
+import numpy as np
+import pytest
+
+ASK = {"q": "Hello", "source": "en", "target": "de"}
+PNG, SVG = b"\x89PNG\r\n", b"<?xml"
+
+
+def test_formats_and_their_etags(client):
+    starts = {"json": b"{", "npz": b"PK", "svg": SVG, "png": PNG, "html": b"<!doctype html>"}
+    tags = set()
+    for format, start in starts.items():
+        answer = client.get("/attention", params=ASK | {"format": format, "kind": "cross", "translation": "Hallo"})
+        assert answer.content.startswith(start)
+        tag = answer.headers["etag"]
+        tags.add(tag)
+        again = client.get(
+            "/attention",
+            params=ASK | {"format": format, "kind": "cross", "translation": "Hallo"},
+            headers={"If-None-Match": tag},
+        )
+        assert again.status_code == 304 and again.content == b""
+    assert len(tags) == len(starts)
+    for accept, start in (("image/png", PNG), ("image/svg+xml", SVG), ("application/x-npz", b"PK")):
+        assert client.get("/attention", params=ASK, headers={"Accept": accept}).content.startswith(start)
+
+
+def test_an_archive_has_the_same_maps_as_json(client):
+    asked = ASK | {"translation": "Hallo", "kind": "cross"}
+    written = client.get("/attention", params=asked).json()
+    with np.load(io.BytesIO(client.get("/attention", params=asked | {"format": "npz"}).content)) as archive:
+        np.testing.assert_array_equal(archive["cross"], np.array(written["cross"], dtype=np.float32))
+        assert archive["cross_queries"].tolist() == written["target"]["pieces"]
+
+
+def test_base64_numbers_equal_the_lists(client):
+    asked = ASK | {"translation": "Hallo", "kind": "cross"}
+    lists = np.array(client.get("/attention", params=asked).json()["cross"])
+    for form, kind, scale in (("float32", "<f4", 1.0), ("uint16", "<u2", 65535.0)):
+        found = client.get("/attention", params=asked | {"numbers": form}).json()
+        unpacked = np.frombuffer(base64.b64decode(found["cross"]), dtype=kind).reshape(found["shapes"]["cross"]) / scale
+        np.testing.assert_allclose(unpacked, lists, atol=1e-5)
+
+
+def test_levels_rollout_and_scale(client):
+    asked = {"q": "Good day", "source": "en", "target": "de", "kind": "cross"}
+    word = client.get("/attention", params=asked | {"level": "word"}).json()
+    shape = np.array(word["cross"]).shape
+    assert shape[-2:] == (len(word["target"]["words"]), len(word["source"]["words"]))
+    assert [w["text"] for w in word["source"]["words"]] == [">>de<<", "Good", "day", "</s>"]
+    rolled = client.get("/attention", params=asked | {"kind": "encoder", "rollout": "true"}).json()
+    assert rolled["heads"] == {"encoder": ["rollout"]}
+    np.testing.assert_allclose(np.array(rolled["encoder"]).sum(axis=-1), 1.0, atol=1e-4)
+    most = client.get("/attention", params=asked | {"normalize": "max"}).json()
+    np.testing.assert_allclose(np.array(most["cross"]).max(axis=(-2, -1)), 1.0)
+
+
+def test_figures_alignment_and_coverage(client):
+    found = client.get("/attention", params={"q": "abc", "source": "en", "target": "de", "figures": "true"}).json()
+    assert set(found["figures"]["cross"][0][0]) == {"entropy", "spread", "diagonality", "role", "role_share"}
+    words = found["source"]["words"], found["target"]["words"]
+    assert all(source < len(words[0]) and target < len(words[1]) for source, target, _ in found["alignment"]["links"])
+    assert len(found["alignment"]["coverage"]) == len(words[0])
+
+
+def test_combined_alignment_of_a_model_for_both_directions(client):
+    asked = {"q": "one two three", "source": "en", "target": "de", "alignment": "combined"}  # the translation: eerht owt eno
+    found = client.get("/attention", params=asked).json()
+    assert found["alignment"]["method"] == "combined"
+    texts = [[word["text"] for word in found[side]["words"]] for side in ("source", "target")]
+    linked = {(texts[0][i], texts[1][j]) for i, j, _ in found["alignment"]["links"]}
+    assert linked == {("one", "eno"), ("two", "owt"), ("three", "eerht")}
+    assert all(0 < weight <= 1 for *_, weight in found["alignment"]["links"])
+    assert client.get("/attention", params=asked | {"alignment": "attention"}).json()["alignment"]["method"] == "attention"
+    report = client.get("/attention", params={"q": "one", "source": "en", "target": "de", "format": "html"})
+    assert '"method":"combined"' in report.text.replace(" ", "")
+    assert client.get("/attention", params=asked | {"alignment": "magic"}).status_code == 400
+
+
+def test_a_report_is_one_file_and_escapes_its_data(client):
+    attack = "</script><script>alert(1)</script><!--"
+    answer = client.get("/attention", params=ASK | {"q": attack, "translation": attack, "format": "html"})
+    page = answer.text
+    assert "<script>alert" not in page and page.count("<script") == 3
+    data = re.search(r'<script type="application/json" id="look">(.*?)</script>', page, re.S)
+    assert data is not None and json.loads(data[1])["source"]["text"] == attack
+    assert not re.search(r'(?:src|href)="', page)
+    assert "'sha256-" in answer.headers["content-security-policy"]
+
+
+def test_limits_of_pictures_and_of_weights(client, engine, monkeypatch):
+    monkeypatch.setattr("server.inspection.heatmap.MAPS_LIMIT", 3)
+    answer = client.get("/attention", params=ASK | {"format": "png"})
+    assert answer.status_code == 400 and "choose" in answer.json()["error"]
+    monkeypatch.setattr("server.api.attention_formats.WEIGHTS_LIMIT", 10)
+    assert client.get("/attention", params=ASK).status_code == 400
+
+
+@pytest.mark.parametrize("format", ["json", "svg", "html"])
+def test_a_304_needs_no_worker(client, engine, format):
+    asked = ASK | {"kind": "cross", "format": format}
+    tag = client.get("/attention", params=asked).headers["etag"]
+    before = len(engine.submitted), len(engine.attended)
+    answer = client.get("/attention", params=asked, headers={"If-None-Match": f'"other", {tag}'})
+    assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
+    assert (len(engine.submitted), len(engine.attended)) == before
+
+
+def test_the_etag_depends_on_the_parameters_and_the_models(client):
+    def tag(**fields) -> str:
+        return client.get("/attention", params=ASK | {"kind": "cross"} | fields).headers["etag"]
+
+    assert tag() == tag() == tag(unknown="field")
+    different = [tag(), tag(q="Hallo"), tag(layer=0), tag(head="mean"), tag(masked_heads="cross.0.1"), tag(numbers="uint16")]
+    assert len(set(different)) == len(different)
+    id = client.post("/translate", json=ASK).json()["id"]
+    by_id = client.get("/attention", params={"id": id}).headers["etag"]
+    client.app.state.services.translator.history._records.clear()
+    gone = client.get("/attention", params={"id": id}, headers={"If-None-Match": by_id})
+    assert gone.status_code in (404, 410)
