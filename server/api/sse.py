@@ -11,8 +11,8 @@ from starlette.responses import Response, StreamingResponse
 
 from server.api.errors import status_and_message
 from server.errors import AttentiveError
-from server.translation.translator import ProgressListener, Translator
-from server.translation.types import Sentence, Translation, TranslationRequest
+from server.translation.translator import Translator
+from server.translation.types import ProgressListener, Sentence, Translation, TranslationRequest
 
 HEARTBEAT_SECONDS = 15.0
 """A comment is sent after this time without an event, because proxies close idle connections."""

@@ -46,7 +46,7 @@ def page(data: bytes) -> Document:
     """HTML or XHTML, in the encoding that it names itself. What the encoding lacks is written as a reference."""
     found = CHARSET.search(data[:HEAD_BYTES])
     text, back = decoded(data, (found[1] or found[2]).decode() if found else "utf-8")
-    pieces = gathered(passage.render(passage.text) for passage in parse_passages(text, "html"))
+    pieces = gathered(passage.render() for passage in parse_passages(text, "html"))
     return Document(tuple(pieces), "html", lambda translations: back("".join(translations)))
 
 

@@ -14,7 +14,7 @@ from server.documents.document import Document
 from server.documents.formats import FileFormat, format_of
 from server.documents.store import FileStore
 from server.errors import InvalidRequest, Overloaded, TextTooLong
-from server.text.html_passages import scan_markup
+from server.text.html_scanner import scan_markup
 from server.translation.catalog import AUTO
 from server.translation.time_limit import time_limit
 from server.translation.translator import Translator

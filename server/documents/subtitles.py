@@ -9,7 +9,8 @@ from dataclasses import dataclass
 
 from server.documents.document import Document, has_words
 from server.documents.plain import decoded
-from server.text.html_passages import escape, scan_markup
+from server.text.html_passages import escape
+from server.text.html_scanner import scan_markup
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 MOMENT = re.compile(r"<\d[\d:.,]*>")

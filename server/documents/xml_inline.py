@@ -14,7 +14,7 @@ from typing import Any
 from lxml import etree
 
 from server.errors import InvalidRequest
-from server.text.html_passages import scan_markup
+from server.text.html_scanner import scan_markup
 
 Element = Any
 """An lxml element; the library has no types of its own."""

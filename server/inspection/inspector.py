@@ -144,7 +144,7 @@ class Inspector:
                     pair.target,
                     masked_heads=options.masked_heads,
                     vectors_of=options.vectors_of,
-                    words=None if words is None else words.question,
+                    words=None if words is None else words.worded,
                 )
         return with_pieces(subject, attention, words)
 

@@ -10,7 +10,7 @@ from server.engine.ipc.messages import TranslationResult
 from server.errors import InvalidRequest
 from server.inspection.inspector import Inspector
 from server.translation.catalog import AUTO, Leg
-from server.translation.preprocessing import segment_text
+from server.translation.segments import segment_text
 from server.translation.time_limit import time_limit
 from server.translation.translator import Translator
 from server.translation.types import TranslationRequest

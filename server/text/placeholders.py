@@ -1,8 +1,8 @@
-"""What a model cannot be trusted with inside a sentence: addresses, emoji, numbers, foreign scripts, capitals.
+"""Masks the parts of a sentence that a model does not translate reliably, and restores them in the translation.
 
-Addresses, emoji and numbers that a translation lost, and whatever the model's vocabulary can only spell in bytes, are taken out
-of the sentence before the model reads it and put back where the words around them went. A sentence in capitals is read
-in small letters and written in capitals again.
+Two kinds of spans are masked: do_not_translate spans (addresses, emoji, names of files and things, and numbers) that a
+translation has lost, and byte-fallback spans, which the vocabulary can only spell in bytes. A restored span follows the
+words around it. A sentence in capitals is translated in sentence case and written in capitals again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from model.tokenizer import Encoding
-from server.text.markup_projection import Link, Mark, place_marks
+from server.text.markup_projection import Link, Mark, project_marks, with_marks
 from server.text.segmentation import Span
 from server.text.unicode_scripts import ADDRESS, may_hold_address, script_of, scripts_of
 
@@ -20,7 +20,7 @@ EMOJI = re.compile(
 )
 WORD = re.compile(r"\w+")
 CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
-# A4, COVID-19, sha256; report.pdf, example.org; and words so long that they are none.
+# A4, COVID-19, sha256; report.pdf, example.org; and strings of 40 characters and more, which are not words.
 NAME = re.compile(
     r"(?<![\w@./\\-])(?:[\w-]+(?:\.[\w-]+)*\."
     r"(?:com|org|net|eu|uk|edu|gov|pdf|txt|docx?|xlsx?|pptx?|od[tsp]|csv|zip|png|jpe?g|gif|svg|html?|xml|json)"
@@ -28,11 +28,13 @@ NAME = re.compile(
 )
 DIGIT = re.compile(r"\d")
 CLOSING = ".,;:!?)]}\"'»”’…"
-"""Marks after an address that belong to the sentence."""
+"""Characters after an address that belong to the sentence."""
+_MERGED_WORDS = re.compile(r"[^\W_]\0[^\W_]|\d[.,'’]?\0[.,'’]?\d")
+"""Two words or two numbers that would become one if the text before and after the \\0 were joined."""
 
 
 def do_not_translate_spans(text: str) -> list[Span]:
-    """Parts of a text that every translation of it has to hold as they are: addresses, emoji, names of files and things."""
+    """Returns the spans that every translation contains unchanged: addresses, emoji, names of files and things."""
     found = [] if text.isascii() else [found.span() for found in EMOJI.finditer(text)]
     for address in ADDRESS.finditer(text) if may_hold_address(text) else ():
         start = address.start()
@@ -43,12 +45,12 @@ def do_not_translate_spans(text: str) -> list[Span]:
 
 
 def may_hold_name(text: str) -> bool:
-    """False where `NAME` cannot match: far quicker to tell than to search for it."""
+    """Returns False where `NAME` cannot match. This test is much faster than the search."""
     return "." in text[:-1] or DIGIT.search(text) is not None or any(len(word) >= 40 for word in text.split())
 
 
 def foreign_script_spans(text: str, language: str) -> list[Span]:
-    """Words in letters that the language is not written with."""
+    """Returns the words in letters that the language is not written with."""
     scripts = scripts_of(language)
     return [
         word.span()
@@ -59,7 +61,7 @@ def foreign_script_spans(text: str, language: str) -> list[Span]:
 
 
 def byte_fallback_spans(text: str, language: str, encoding: Encoding) -> list[Span]:
-    """Emoji and foreign words that the vocabulary can only spell in bytes."""
+    """Returns the emoji and the words in a foreign script that the encoding of `text` spells in bytes."""
     spelled = [
         offset for piece, offset in zip(encoding.pieces, encoding.offsets, strict=True) if piece.startswith("<0x")
     ]
@@ -70,7 +72,7 @@ def byte_fallback_spans(text: str, language: str, encoding: Encoding) -> list[Sp
 
 
 def mask(text: str, spans: Sequence[Span]) -> tuple[str, tuple[Mark, ...]]:
-    """The text without the spans, and each span, with the white space before it, as a mark at its place."""
+    """Returns the text without the spans, and a mark for each span with the white space before it."""
     parts: list[str] = []
     marks: list[Mark] = []
     done = length = 0
@@ -89,22 +91,34 @@ def mask(text: str, spans: Sequence[Span]) -> tuple[str, tuple[Mark, ...]]:
 def restore(
     marks: Sequence[Mark], read: str, target: str, links: Sequence[Link], write: Callable[[str], str] = str
 ) -> str:
-    """The translation of `read`, passed through `write`, with every mark that was taken out of the text."""
-    return place_marks(marks, read, target, links, write)
+    """Returns the translation of the masked text `read`, passed through `write`, with every masked span. A space is added
+    where a span would otherwise merge with a word or a number."""
+    parts = with_marks(project_marks(marks, read, target, links), target, write)
+    if read == target:
+        return "".join(part for part, _ in parts)
+    text, after_mark = "", False
+    for part, is_mark in parts:
+        if not part:
+            continue
+        if (is_mark or after_mark) and _MERGED_WORDS.search(f"{text[-2:]}\0{part[:2]}"):
+            text += " "
+        text += part
+        after_mark = is_mark
+    return text
 
 
 def is_all_caps(text: str) -> bool:
-    """Whether a text is a phrase in capitals, more than an abbreviation or two."""
+    """Returns whether a text is a phrase in capitals, as opposed to one or two abbreviations."""
     return text.isupper() and len(CAPITALS.findall(text)) >= 2 and sum(map(len, CAPITALS.findall(text))) >= 6
 
 
 def to_sentence_case(text: str) -> str:
-    """A phrase in capitals as an ordinary sentence, as far as that can be told."""
+    """Returns a phrase in capitals with only the first letter, and the English word I, in capitals."""
     return re.sub(r"\bi\b", "I", text[:1] + text[1:].lower())
 
 
 def merge_spans(spans: Sequence[Span]) -> list[Span]:
-    """The spans in order, overlapping ones as one."""
+    """Returns the spans in order, with overlapping spans merged."""
     result: list[Span] = []
     for start, end in sorted(spans):
         if result and start < result[-1][1]:

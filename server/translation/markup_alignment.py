@@ -1,4 +1,4 @@
-"""Which words of a translation come from which words of the source: needed to keep inline markup on its words."""
+"""Links the words of a translation to the words of its source, so that inline markup can follow its words."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from server.errors import AttentiveError
 from server.text.markup_projection import Link
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
-from server.translation.preprocessing import Segment, SegmentedText
+from server.translation.segments import Segment, SegmentedText
 from server.translation.types import Sentence
 from server.translation.word_pairs import sentence_pair
 
@@ -21,64 +21,69 @@ WORD = re.compile(r"\w+")
 
 
 class WordAligner:
-    """Links the words of a translation to those of its source, from the attention of the model that translated."""
+    """Links words by the attention of the model that translated them, or by their position if that is not available."""
 
     def __init__(self, engine: EngineClient) -> None:
-        self.engine = engine
+        self._engine = engine
 
-    async def links(self, segmented: SegmentedText, sentences: Sequence[Sentence], boundaries: Sequence[int]) -> list[Link]:
-        """Links between a passage and the translation that `Plan.join` makes of it, for the best hypotheses.
+    async def passage_links(
+        self, segmented: SegmentedText, sentences: Sequence[Sentence], boundaries: Sequence[int]
+    ) -> list[Link]:
+        """Returns links between a passage and its best translation, as `SegmentedText.join` makes it.
 
-        Only a sentence with a boundary of markup inside needs to know about its words; any other is linked as a whole.
+        Only a sentence with a boundary of a mark inside is aligned by words. Any other sentence is one link.
         """
-        found: list[Link] = []
+        links: list[Link] = []
         done, written = 0, 0
         for segment, sentence in zip(segmented.segments, sentences, strict=True):
             start, end = segment.span
-            written += start - done  # the separator before it
+            written += start - done  # the separator before the segment
             target = sentence.targets[0]
             if any(start < boundary < end for boundary in boundaries):
-                inner = await self._inner(segmented.leg, segment, sentence)
-                found += [(shift_span(source, start), shift_span(goal, written)) for source, goal in inner]
+                inside = await self._segment_links(segmented.leg, segment, sentence)
+                links += [(_shift(source, start), _shift(goal, written)) for source, goal in inside]
             else:
-                found.append(((start, end), (written, written + len(target))))
+                links.append(((start, end), (written, written + len(target))))
             written += len(target)
             done = end
-        return found
+        return links
 
-    async def within(self, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
-        """Links between the words of one sentence as the model read and wrote it, in characters."""
+    async def sentence_links(
+        self, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]
+    ) -> list[Link]:
+        """Returns links between the text `read` that the model read as `ids` and the text of the `tokens` it wrote."""
         decoding = leg.model.tokenizer.decode_pieces(tokens)
-        paired = sentence_pair(leg, read, decoding.text)
+        pair = sentence_pair(leg, read, decoding.text)
         try:
-            attended = await self.engine.align(leg.model, ids, tokens, None if paired is None else paired.question)
+            result = await self._engine.align(leg.model, ids, tokens, pair.worded if pair else None)
         except AttentiveError as error:
-            log.warning("no alignment: %s", error.message)
+            log.warning("words are linked by position because the alignment failed: %s", error.message)
             return links_by_position(read, decoding.text)
         encoding = leg.model.tokenizer.encode(read, leg.target)
-        maps = attended.maps.cross  # (L, H, T, S)
+        maps = result.maps.cross  # (L, H, T, S)
         soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, maps.shape[0]))  # (T, S)
-        found: list[Link] = []
-        if paired is not None and attended.evidence is not None:
+        links: list[Link] = []
+        if pair is not None and result.evidence is not None:
             sources = words(read, encoding.pieces, encoding.offsets)
             targets = words(decoding.text, decoding.pieces, decoding.offsets)
-            found = sorted(paired.links(attended.evidence, soft, sources, targets))
-        return found or links_by_attention(soft, encoding.offsets, decoding.offsets) or links_by_position(read, decoding.text)
+            links = sorted(pair.links(result.evidence, soft, sources, targets))
+        return links or _links_by_attention(soft, encoding.offsets, decoding.offsets) or links_by_position(read, decoding.text)
 
-    async def _inner(self, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
-        """Links between a segment and its translation as they stand in the texts."""
+    async def _segment_links(self, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
+        """Returns links between the texts of a segment and of its translation."""
         target = sentence.targets[0]
         if sentence.copied:
             return [(found.span(), found.span()) for found in WORD.finditer(target)]
-        found = await self.within(leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)
-        written = leg.model.tokenizer.decode(sentence.hypotheses[0].tokens)
-        # Where something was taken out and put back, the model's characters are not those of the texts.
+        tokens = sentence.hypotheses[0].tokens
+        links = await self.sentence_links(leg, sentence.read, sentence.ids, tokens)
+        written = leg.model.tokenizer.decode(tokens)
+        # After masking, positions in the model's texts differ from those in the texts of the segment.
         same = len(sentence.read) == len(segment.text) and len(written) == len(target)
-        return found if same else links_by_position(segment.text, target)
+        return links if same else links_by_position(segment.text, target)
 
 
-def links_by_attention(soft: Weights, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:
-    """Each target piece linked to the source piece it attends to most, by attention (T, S)."""
+def _links_by_attention(soft: Weights, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:
+    """Links each target piece to the source piece with the highest attention weight. `soft` has the shape (T, S)."""
     visible = [i for i, (start, end) in enumerate(sources) if end > start]
     if not visible:
         return []
@@ -91,11 +96,11 @@ def links_by_attention(soft: Weights, sources: Sequence[Span], targets: Sequence
 
 
 def links_by_position(source: str, target: str) -> list[Link]:
-    """Each target word linked to the source word at the same relative place."""
+    """Links each target word to the source word at the same relative position."""
     words = [found.span() for found in WORD.finditer(source)]
     goals = [found.span() for found in WORD.finditer(target)]
     return [(words[i * len(words) // len(goals)], goal) for i, goal in enumerate(goals)] if words else []
 
 
-def shift_span(span: Span, by: int) -> Span:
+def _shift(span: Span, by: int) -> Span:
     return span[0] + by, span[1] + by

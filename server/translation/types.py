@@ -1,8 +1,8 @@
-"""One translation as plain data: what is asked, and what comes back. Text lives here; below this line there are only
-ids."""
+"""The request and the result of a translation as plain data, in text. The engine exchanges token ids only."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -17,11 +17,12 @@ NO_TIMINGS = Timings(queue=0.0, encode=0.0, decode=0.0, first_token=0.0)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TranslationRequest:
-    """One or more texts between the same two languages. Codes are as the caller wrote them; `source` may be "auto".
+    """One or more texts between the same two languages. Language codes are as the caller wrote them; `source` may be
+    "auto".
 
-    `split` None cuts text at line ends and after sentences, HTML after sentences only. `options` holds for every
-    sentence. `client` is an opaque key of the caller, for fairness. `deadline` is a moment on
-    the monotonic clock, in seconds. `remember` False keeps it out of the history.
+    `split` None stands for "all" in text and for "punctuation" in HTML. `options` applies to every sentence. `client` is
+    an opaque key of the caller for fair queuing. `deadline` is in seconds on the monotonic clock. With `remember` False
+    the translation is not added to the history.
     """
 
     texts: tuple[str, ...]
@@ -37,9 +38,9 @@ class TranslationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of one leg. `span` is its place in the leg's text. `ids` are what the encoder read (empty for a
-    sentence that was copied), `hypotheses` the n-best list and `targets` their texts, best first. `read` is what the
-    model read where that is not the source as it stands (see `server.protection`)."""
+    """One sentence of one leg. `span` is its position in the text or passage of the leg. `ids` are the token ids that the
+    encoder read; they are empty for a copied sentence. `hypotheses` is the n-best list and `targets` holds their texts,
+    best first. `read` is the text that the model read, which differs from the source where spans were masked."""
 
     span: Span
     source: str
@@ -55,8 +56,20 @@ class Sentence:
 
 
 @dataclass(frozen=True, slots=True)
+class ProgressListener:
+    """Callbacks that receive the parts of a translation in order, from the last leg of a route only.
+
+    `on_sentence(text, number, sentence)` gets the position of the text in the request, and of the sentence in the text,
+    both counted from 0. `on_tokens(text, number, target)` gets the translation of a sentence so far.
+    """
+
+    on_sentence: Callable[[int, int, Sentence], None]
+    on_tokens: Callable[[int, int, str], None] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class TranslatedLeg:
-    """A whole text after one model: `text`, and the sentences in order. `key` names the very weights
+    """A whole text translated by one model, with its sentences in order. `key` identifies the model's weights
     (`ServedModel.key`)."""
 
     model: str
@@ -69,7 +82,7 @@ class TranslatedLeg:
 
 @dataclass(frozen=True, slots=True)
 class Translation:
-    """The answer for one text. `detected` is set where the source language was "auto"; `legs` is empty where source and
+    """The translation of one text. `detected` is set if the source language was "auto". `legs` is empty if source and
     target language are the same."""
 
     id: str
@@ -80,7 +93,8 @@ class Translation:
 
     @property
     def timings(self) -> Timings:
-        """Of the slowest sentence in each part, summed over the legs: what the caller waited for. Seconds."""
+        """The timings of the slowest sentence of each leg, summed over the legs, in seconds: the time the caller
+        waited."""
         if len(self.legs) == 1 and len(self.legs[0].sentences) == 1:
             return self.legs[0].sentences[0].timings
         parts = [[sentence.timings for sentence in leg.sentences] or [NO_TIMINGS] for leg in self.legs]

@@ -1,4 +1,4 @@
-"""The words of a sentence and of its translation, as the workers are asked which belong together."""
+"""The words of a sentence and of its translation, in the form in which a worker compares them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from server.translation.catalog import Leg
 
 @dataclass(frozen=True, slots=True)
 class PairedSentence:
-    """One side: its words as runs of tokens that the encoder reads, and as characters of `text`."""
+    """One side of a pair. `worded` holds its words as runs of tokens, `spans` holds them as characters of `text`."""
 
     text: str
     worded: WordedSentence
@@ -29,21 +29,21 @@ class PairedSentence:
 
 @dataclass(frozen=True, slots=True)
 class SentencePair:
-    """Both sides of one sentence."""
+    """A sentence and its translation with their words."""
 
     source: PairedSentence
     target: PairedSentence
 
     @property
-    def question(self) -> tuple[WordedSentence, WordedSentence]:
-        """What the worker needs to know."""
+    def worded(self) -> tuple[WordedSentence, WordedSentence]:
+        """Both sides as the worker needs them."""
         return self.source.worded, self.target.worded
 
     def links(
         self, evidence: WordEvidence, soft: Weights, sources: Sequence[Word], targets: Sequence[Word]
     ) -> dict[Link, float]:
-        """Characters of the source and of the target that belong together, with their probability. `soft` is attention
-        between the pieces of `sources` and `targets`, the same words as they were translated."""
+        """Returns the spans of source and target words that belong together, with their probabilities. `soft` is the
+        attention (T, S) between the pieces of `targets` and `sources`, the same words as they were translated."""
         attention = np.zeros((len(self.source.spans), len(self.target.spans)), dtype=np.float32)
         rows, source = _shared(self.source.spans, sources)
         columns, target = _shared(self.target.spans, targets)
@@ -55,15 +55,15 @@ class SentencePair:
 
 
 def _shared(spans: Sequence[Span], found: Sequence[Word]) -> tuple[list[int], list[Word]]:
-    """Which of the words at `spans` the found ones are, and those."""
-    places = {span: place for place, span in enumerate(spans)}
-    shared = [word for word in found if (word.start, word.end) in places]
-    return [places[word.start, word.end] for word in shared], shared
+    """Returns the words of `found` that are at one of the `spans`, with the indices of these spans."""
+    indices = {span: index for index, span in enumerate(spans)}
+    shared = [word for word in found if (word.start, word.end) in indices]
+    return [indices[word.start, word.end] for word in shared], shared
 
 
 def sentence_pair(leg: Leg, source: str, target: str) -> SentencePair | None:
-    """The words of a sentence and its translation. None where the model cannot be asked: it does not translate both ways
-    with one vocabulary, or the target is longer than it reads."""
+    """Returns the words of a sentence and its translation. Returns None if the model cannot compare them: it does not
+    translate in both directions with one vocabulary, or one side is longer than the model reads."""
     model = leg.model
     if (leg.target, leg.source) not in model.pairs or not model.tokenizer.joint:
         return None

@@ -13,7 +13,8 @@ from server.api.compat.xml_tags import TagRules, mask
 from server.documents.document import Document
 from server.documents.formats import format_of
 from server.errors import AttentiveError
-from server.text.html_passages import parse_passages, scan_markup
+from server.text.html_passages import parse_passages
+from server.text.html_scanner import scan_markup
 from server.text.segmentation import BREAKS, BULLET, CONTROLS, split_long_sentence, split_sentences
 from tests.support import document_files as make
 from tests.unit.server.documents.test_formats import SRT, VTT
@@ -74,7 +75,7 @@ def losses(text: str, language: str, limit: int) -> Iterator[str]:
         yield "cutting"
     if "".join(token if isinstance(token, str) else token.raw for token in scan_markup(text)).encode() != text.encode():
         yield "scanning"
-    rendered = "".join(passage.render(passage.text) for passage in parse_passages(text, "html"))
+    rendered = "".join(passage.render() for passage in parse_passages(text, "html"))
     if html.unescape(rendered) != html.unescape(text):
         yield "markup"
     for xml in (True, False):
@@ -105,7 +106,7 @@ def check_file(name: str, data: bytes, exact: bool = False) -> bool:
     same = format.read(data, "de").write(document.texts)
     assert not exact or same == data
     assert words(format.read(same, "de")) == words(document)
-    reversed_texts = ["".join(passage.render(passage.text[::-1]) for passage in found) for found in passages]
+    reversed_texts = ["".join(passage.translated(passage.text[::-1]).render() for passage in found) for found in passages]
     format.read(document.write(reversed_texts), "de")
     return True
 

@@ -29,7 +29,7 @@ def change(name: str, data: bytes, how=str.upper) -> bytes:
     """The file with its words changed, as the translator would change them."""
     document = format_of(name).read(data, "de")
     passages = [parse_passages(text, document.format) for text in document.texts]
-    return document.write(["".join(passage.render(how(passage.text)) for passage in found) for found in passages])
+    return document.write(["".join(passage.translated(how(passage.text)).render() for passage in found) for found in passages])
 
 
 def unchanged(name: str, data: bytes) -> bytes:

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.html_passages import parse_passages, scan_markup
-from server.text.markup_projection import place_marks
+from server.text.html_passages import parse_passages
+from server.text.html_scanner import scan_markup
+from server.text.markup_projection import project_marks, with_marks
 
 TAGS = [
     "<b>",
@@ -61,7 +62,7 @@ def test_scanning_loses_nothing(document):
 
 @given(documents)
 def test_an_unchanged_passage_keeps_everything_in_place(document):
-    rendered = "".join(passage.render(passage.text) for passage in parse_passages(document, "html"))
+    rendered = "".join(passage.translated(passage.text).render() for passage in parse_passages(document, "html"))
     assert html.unescape(rendered) == html.unescape(document)
 
 
@@ -72,7 +73,8 @@ spans = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(lambda pair: (min(
 def test_every_mark_is_placed_once_and_nested_whatever_the_links(document, target, links):
     for passage in parse_passages(document, "html"):
         named = [replace(mark, opening=f"<{i}>", closing=f"</{i}>") for i, mark in enumerate(passage.marks)]
-        placed = place_marks(named, passage.text, target, links, str)
+        projected = project_marks(named, passage.text, target, links)
+        placed = "".join(part for part, _ in with_marks(projected, target, str))
         assert re.sub(r"</?\d+>", "", placed) == target
         assert sorted(re.findall(r"<\d+>", placed)) == sorted(mark.opening for mark in named)
         stack = []
@@ -105,7 +107,7 @@ def test_every_mark_is_placed_once_and_nested_whatever_the_links(document, targe
 def test_tags_follow_their_words(document, target, links, expected):
     passages = parse_passages(document, "html")
     [translated] = [passage for passage in passages if passage.text.strip()]
-    assert "".join(p.render(target, links) if p is translated else p.render(p.text) for p in passages) == expected
+    assert "".join(p.translated(target, links).render() if p is translated else p.render() for p in passages) == expected
 
 
 def test_scripts_comments_and_marked_elements_are_no_text():
@@ -119,5 +121,5 @@ def test_scripts_comments_and_marked_elements_are_no_text():
 def test_long_hostile_documents_come_back(piece):
     document = piece * (40_000 // len(piece))
     passages = parse_passages(document, "html")
-    rendered = "".join(passage.render(passage.text.upper()) for passage in passages)
+    rendered = "".join(passage.translated(passage.text.upper()).render() for passage in passages)
     assert len(html.unescape(rendered)) == len(html.unescape(document))

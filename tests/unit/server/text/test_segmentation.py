@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from server.text.segmentation import BREAKS, split_long_sentence, split_sentences
 from server.text.unicode_scripts import is_translatable
 from server.translation.catalog import Leg
-from server.translation.preprocessing import segment_text
+from server.translation.segments import segment_text
 from tests.support.fake_engine import fake_model
 
 LANGUAGES = ["en", "de", "fr", "es", "zh", "ja", "ru", "xx", "pt-BR"]
