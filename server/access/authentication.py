@@ -43,7 +43,7 @@ class Authenticator:
             return None
         if not secret:
             if self.key_required:
-                raise Forbidden("This server asks for an API key; its operator makes them.")
+                raise Forbidden("This server requires an API key, which its operator issues.")
             return None
         key = self.keys.find(secret) if self.keys is not None else None
         if key is None:

@@ -1,4 +1,4 @@
-"""What the history stores of a translation, and the ids under which it is stored."""
+"""Records of translations in the history, their ids and their serialization."""
 
 from __future__ import annotations
 

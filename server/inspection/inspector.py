@@ -95,7 +95,7 @@ class Inspector:
         """Returns a sentence of a served translation. Raises UnknownTranslation, ExpiredTranslation, NotFound,
         InvalidRequest."""
         if self.translator.history is None:
-            raise NotFound("This server keeps no history; ask with q, source and target instead of an id.")
+            raise NotFound("This server keeps no history; give q, source and target instead of an id.")
         return self._select(await self.translator.history.find(id), id, sentence, leg)
 
     async def translate(self, request: TranslationRequest, *, sentence: int = 0, leg: int = 0) -> InspectedSentence:
@@ -130,7 +130,7 @@ class Inspector:
         limit = min(self.token_limit, model.max_length)
         if max(len(pair.source), len(pair.target) + 1) > limit:
             raise TextTooLong(
-                f"A look inside takes at most {limit} tokens on either side; this sentence has {len(pair.source)} and "
+                f"An attention request takes at most {limit} tokens on either side; this sentence has {len(pair.source)} and "
                 f"{len(pair.target) + 1}."
             )
         words = (
@@ -152,7 +152,7 @@ class Inspector:
         """Returns one sentence of a record. Raises InvalidRequest where the record has no such sentence to inspect."""
         if not record.legs:
             raise InvalidRequest(
-                "Source and target language are the same: the text was copied and nothing attended to it."
+                "Source and target language are the same: the text was copied without a model, so it has no attention."
             )
         if not 0 <= leg < len(record.legs):
             raise InvalidRequest(f"leg must be between 0 and {len(record.legs) - 1} for this translation.")

@@ -1,4 +1,4 @@
-"""A real browser on a real server. Skipped where there is no Chromium; none is downloaded."""
+"""A Chromium browser and a live server. The tests are skipped where Chromium is not installed."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ SENTENCE = "the cat sleeps in a house"
 
 
 @dataclass
-class Watch:
-    """What a page said and asked for behind everybody's back."""
+class PageLog:
+    """Console messages of the pages, and their requests to other servers."""
 
-    said: list[str] = field(default_factory=list)
-    foreign: list[str] = field(default_factory=list)
+    messages: list[str] = field(default_factory=list)
+    foreign_requests: list[str] = field(default_factory=list)
 
 
 @pytest.fixture(scope="module")
 def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """A server whose model of random weights writes words."""
+    """A server with a model of random weights that produces words."""
     folder = tmp_path_factory.mktemp("speaking")
     speaking_model(folder / "tiny")
     with live_server(folder, folder / "server.log", ("--dtype", "float32")) as server:
@@ -35,7 +35,7 @@ def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Liv
 
 
 def speaking_model(path: Path) -> None:
-    """The tiny model with byte pieces too faint to be chosen."""
+    """Saves the tiny model with embeddings of byte pieces so small that they are never chosen."""
     import torch
 
     from model.checkpoint import load_model, save_model
@@ -51,7 +51,7 @@ def speaking_model(path: Path) -> None:
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Any]:
-    """Closed before other modules run: while Playwright is up, its event loop counts as running in this thread."""
+    """Closed after each module, because the event loop of Playwright runs in this thread while it is open."""
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         pytest.skip(f"no Chromium on this machine (looked for {', '.join(NAMES)})")
@@ -63,13 +63,13 @@ def browser() -> Iterator[Any]:
 
 
 @pytest.fixture
-def watch() -> Watch:
-    return Watch()
+def page_log() -> PageLog:
+    return PageLog()
 
 
 @pytest.fixture
-def open_page(browser: Any, live: LiveServer, watch: Watch) -> Iterator[Callable[..., Any]]:
-    """Opens a page with nothing remembered. After the test it must have said nothing and asked nobody else."""
+def open_page(browser: Any, live: LiveServer, page_log: PageLog) -> Iterator[Callable[..., Any]]:
+    """Opens a page without stored data. After the test, the pages must have logged nothing and sent no foreign request."""
     contexts = []
 
     def start(**options: Any) -> Any:
@@ -77,14 +77,14 @@ def open_page(browser: Any, live: LiveServer, watch: Watch) -> Iterator[Callable
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(60_000)
-        page.on("console", lambda message: watch.said.append(f"{message.type}: {message.text}"))
-        page.on("pageerror", lambda error: watch.said.append(str(error)))
+        page.on("console", lambda message: page_log.messages.append(f"{message.type}: {message.text}"))
+        page.on("pageerror", lambda error: page_log.messages.append(str(error)))
         page.on(
             "request",
             lambda request: (
                 None
                 if request.url.startswith((live.url, "blob:", "data:", "file:"))
-                else watch.foreign.append(request.url)
+                else page_log.foreign_requests.append(request.url)
             ),
         )
         return page
@@ -92,8 +92,8 @@ def open_page(browser: Any, live: LiveServer, watch: Watch) -> Iterator[Callable
     yield start
     for context in contexts:
         context.close()
-    assert watch.said == []
-    assert watch.foreign == []
+    assert page_log.messages == []
+    assert page_log.foreign_requests == []
 
 
 @pytest.fixture

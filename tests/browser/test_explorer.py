@@ -1,4 +1,4 @@
-"""The explorer as a person uses it."""
+"""The explorer in a browser: pointing, keyboard, views, downloads, permalinks."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from tests.browser.conftest import SENTENCE, Watch, translate
+from tests.browser.conftest import SENTENCE, PageLog, translate
 from tests.support.live import LiveServer
 
 
-def test_hovering_a_word_lights_up_both_sides(explorer: Any) -> None:
+def test_hovering_a_word_highlights_both_sides(explorer: Any) -> None:
     explorer.hover("#output .w >> nth=0")
     assert explorer.locator("#output .w.on").count() == 1
     assert explorer.locator("#mirror .w.linked").count() == 1
@@ -19,7 +19,7 @@ def test_hovering_a_word_lights_up_both_sides(explorer: Any) -> None:
     assert explorer.locator("#mirror .w.on").inner_text() == "cat"
 
 
-def test_every_weight_can_be_read_with_the_keyboard(explorer: Any) -> None:
+def test_weights_are_read_with_the_keyboard(explorer: Any) -> None:
     explorer.focus("#panel-attention .heat canvas")
     explorer.keyboard.press("ArrowRight")
     explorer.keyboard.press("ArrowDown")
@@ -43,9 +43,11 @@ def test_the_model_view_enlarges_a_head(explorer: Any) -> None:
     assert explorer.locator("#panel-attention tbody tr").count() == 2 * 4
 
 
-def test_words_that_belong_together_are_framed_and_drawn(explorer: Any) -> None:
+def test_aligned_words_are_framed_and_drawn(explorer: Any) -> None:
     explorer.get_by_role("radio", name="Alignment").click()
-    assert "by attention" in explorer.inner_text("#panel-attention .card h3 >> nth=0")  # the model knows one direction
+    assert "by attention" in explorer.inner_text(
+        "#panel-attention .card h3 >> nth=0"
+    )  # the model translates in one direction only
     canvas = explorer.locator("#panel-attention canvas").first
     canvas.focus()
     canvas.press("ArrowRight")
@@ -53,7 +55,7 @@ def test_words_that_belong_together_are_framed_and_drawn(explorer: Any) -> None:
     assert explorer.locator("#output .w.on").count() == 1
 
 
-def test_the_trace_shows_the_beams_and_what_else_was_likely(explorer: Any) -> None:
+def test_the_trace_shows_beams_and_candidates(explorer: Any) -> None:
     explorer.click("#tab-decoding")
     explorer.wait_for_selector("#panel-decoding svg .node.win")
     assert explorer.locator("#panel-decoding svg .edge.win").count() >= 1
@@ -73,7 +75,7 @@ def test_why_not_compares_another_translation(explorer: Any) -> None:
     assert explorer.locator("#panel-whynot canvas").count() == 2
 
 
-def test_heads_are_switched_off_and_the_difference_shown(explorer: Any) -> None:
+def test_switching_heads_off_shows_the_difference(explorer: Any) -> None:
     explorer.click("#tab-heads")
     explorer.click("#panel-heads .thumb >> nth=0")
     assert "1 head off" in explorer.inner_text("#panel-heads")
@@ -83,7 +85,7 @@ def test_heads_are_switched_off_and_the_difference_shown(explorer: Any) -> None:
     assert "log-probability" in explorer.inner_text("#panel-heads .card")
 
 
-def test_how_it_works_draws_this_model_with_its_numbers(explorer: Any) -> None:
+def test_how_it_works_shows_the_numbers_of_this_model(explorer: Any) -> None:
     explorer.click("#tab-works")
     explorer.wait_for_selector("#panel-works table.numbers")
     text = explorer.text_content("#panel-works .drawing")
@@ -107,7 +109,7 @@ def test_the_report_opens_from_disk_without_a_network(
     assert page.locator(".thumb").count() == 8
 
 
-def test_text_is_never_markup(open_page: Callable[..., Any], live: LiveServer) -> None:
+def test_text_is_not_interpreted_as_markup(open_page: Callable[..., Any], live: LiveServer) -> None:
     attack = "<img src=x onerror=\"document.title='broken'\"> </script><script>document.title='broken'</script>"
     page = open_page()
     page.goto(live.url + "/attention")
@@ -126,7 +128,7 @@ def test_text_is_never_markup(open_page: Callable[..., Any], live: LiveServer) -
     assert "broken" not in (report.evaluate("window.broken || ''"))
 
 
-def test_a_phone_in_the_dark(open_page: Callable[..., Any], live: LiveServer) -> None:
+def test_the_layout_of_a_phone_with_a_dark_theme(open_page: Callable[..., Any], live: LiveServer) -> None:
     page = open_page(viewport={"width": 360, "height": 740}, color_scheme="dark", has_touch=True, is_mobile=True)
     page.goto(live.url + "/attention")
     translate(page, SENTENCE)
@@ -141,13 +143,13 @@ def test_a_phone_in_the_dark(open_page: Callable[..., Any], live: LiveServer) ->
     assert page.get_attribute("html", "data-theme") == "light"
 
 
-def test_a_picture_is_saved(explorer: Any) -> None:
+def test_a_picture_is_downloaded(explorer: Any) -> None:
     with explorer.expect_download() as download:
         explorer.click("#panel-attention .card h3 a >> text=PNG")
     assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
 
 
-def test_a_permalink_brings_the_same_view_back(explorer: Any, open_page: Callable[..., Any]) -> None:
+def test_a_permalink_restores_the_view(explorer: Any, open_page: Callable[..., Any]) -> None:
     explorer.click("role=radio[name='Encoder']")
     explorer.click("role=radio[name='All heads']")
     page = open_page()
@@ -158,14 +160,14 @@ def test_a_permalink_brings_the_same_view_back(explorer: Any, open_page: Callabl
     assert page.inner_text("#output") == explorer.inner_text("#output")
 
 
-def test_json_and_curl_stand_behind_a_view(explorer: Any) -> None:
+def test_a_view_shows_its_json_and_curl_command(explorer: Any) -> None:
     explorer.click("#panel-attention .card h3 button")
     assert explorer.inner_text("#dialog-body").startswith("curl ")
     answer = explorer.request.get(explorer.get_attribute("#dialog-open", "href"))
     assert answer.json()["source"]["text"] == SENTENCE
 
 
-def test_a_text_of_many_sentences_loads_each_on_demand(open_page: Callable[..., Any], live: LiveServer) -> None:
+def test_sentences_are_loaded_on_demand(open_page: Callable[..., Any], live: LiveServer) -> None:
     page = open_page()
     asked: list[str] = []
     page.on("request", lambda request: "/attention?" in request.url and asked.append(request.url))
@@ -179,7 +181,7 @@ def test_a_text_of_many_sentences_loads_each_on_demand(open_page: Callable[..., 
     assert len(asked) == 2
 
 
-def test_an_error_is_shown_as_one_sentence(open_page: Callable[..., Any], live: LiveServer, watch: Watch) -> None:
+def test_an_error_is_shown_as_one_sentence(open_page: Callable[..., Any], live: LiveServer, page_log: PageLog) -> None:
     page = open_page()
     page.goto(live.url + "/attention")
     page.select_option("#from", "auto")
@@ -188,5 +190,5 @@ def test_an_error_is_shown_as_one_sentence(open_page: Callable[..., Any], live: 
     page.click("#go")
     page.wait_for_selector("#error:not([hidden])")
     assert page.inner_text("#error") == "The server is busy."
-    assert all("429" in said for said in watch.said)
-    watch.said.clear()
+    assert all("429" in message for message in page_log.messages)
+    page_log.messages.clear()

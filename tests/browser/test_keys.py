@@ -1,4 +1,4 @@
-"""The explorer of a server that asks for an API key."""
+"""The explorer on a server that requires an API key."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from server.access.api_keys import KeyFile
-from tests.browser.conftest import SENTENCE, Watch, speaking_model, translate
+from tests.browser.conftest import SENTENCE, PageLog, speaking_model, translate
 from tests.support.live import LiveServer, live_server
 
 
@@ -22,7 +22,7 @@ def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Liv
         yield server
 
 
-def test_the_page_asks_for_the_key_once(open_page: Callable[..., Any], live: LiveServer, watch: Watch) -> None:
+def test_the_page_prompts_for_the_key_once(open_page: Callable[..., Any], live: LiveServer, page_log: PageLog) -> None:
     secret, _ = KeyFile(Path(live.log.parent / "data")).create("browser")
     page = open_page()
     asked: list[str] = []
@@ -38,5 +38,5 @@ def test_the_page_asks_for_the_key_once(open_page: Callable[..., Any], live: Liv
     page.reload()
     translate(page, SENTENCE)
     assert len(asked) == 1
-    assert all("403" in said for said in watch.said)
-    watch.said.clear()
+    assert all("403" in message for message in page_log.messages)
+    page_log.messages.clear()

@@ -1,22 +1,22 @@
-// The explorer: translates, then shows what the model looked at. Talks to this server's public API only.
+// The explorer: translates a text and shows its attention. Uses the public API of this server only.
 "use strict";
 (() => {
   const { el, percent, chance } = Views;
   const $ = (id) => document.getElementById(id);
-  const EXAMPLES = ["The cat sleeps on the table because it is tired.", "I never said that she stole my money.", "Could you tell me where the station is, please?"];
+  const EXAMPLES = ["The cat sleeps on the table because it is tired.", "I never said that she stole my money.", "Could you showCount me where the station is, please?"];
   const state = { paragraphs: [], items: [], current: 0, panel: Views.start(), tab: "attention", masked: new Set(), options: {}, done: null, leg: 0 };
-  const looks = new Map();
+  const results = new Map();
   let languages = [], model = null, busy = null;
 
-  // -- talking to the server ----------------------------------------------------------------------------------------
-  // A server that asks for an API key gets the one that was typed in once; this browser keeps it.
+  // -- requests to the server ---------------------------------------------------------------------------------------
+  // A server that requires an API key gets the key that the user typed in once; it is kept in localStorage.
   const key = () => localStorage.getItem("key");
-  const keyed = (headers) => (key() ? { ...headers, Authorization: `Bearer ${key()}` } : headers);
+  const withKey = (headers) => (key() ? { ...headers, Authorization: `Bearer ${key()}` } : headers);
   async function ask(path, { body, signal } = {}) {
     const used = key();
     let response;
     try {
-      response = await fetch(path, { method: body ? "POST" : "GET", signal, headers: keyed({ Accept: "application/json", ...(body ? { "Content-Type": "application/json" } : {}) }), body: body ? JSON.stringify(body) : undefined });
+      response = await fetch(path, { method: body ? "POST" : "GET", signal, headers: withKey({ Accept: "application/json", ...(body ? { "Content-Type": "application/json" } : {}) }), body: body ? JSON.stringify(body) : undefined });
     } catch (error) {
       if (error.name === "AbortError") throw error;
       throw new Error("The server cannot be reached.");
@@ -31,27 +31,27 @@
     return answer;
   }
   async function download(path, file) {
-    const response = await fetch(path, { headers: keyed({}) });
+    const response = await fetch(path, { headers: withKey({}) });
     if (!response.ok) throw new Error((await response.json()).error);
     const link = el("a", { href: URL.createObjectURL(await response.blob()), download: file });
     link.click();
     setTimeout(() => URL.revokeObjectURL(link.href), 60000);
   }
   const query = (values) => new URLSearchParams(Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "")).toString();
-  function fail(error) {
+  function showError(error) {
     if (error?.name === "AbortError") return;
     $("error").textContent = error ? error.message : "";
     $("error").hidden = !error;
   }
-  const guard = (work) => (...args) => Promise.resolve(work(...args)).catch(fail);
+  const guard = (work) => (...args) => Promise.resolve(work(...args)).catch(showError);
 
   // -- translating --------------------------------------------------------------------------------------------------
   async function translate() {
     const text = $("text").value;
     busy?.abort();
     if (!text.trim()) return clear();
-    const mine = (busy = new AbortController());
-    fail(null);
+    const controller = (busy = new AbortController());
+    showError(null);
     $("output").classList.add("busy");
     const lines = text.split("\n"), wanted = lines.map((line, i) => [line, i]).filter(([line]) => line.trim());
     const paragraphs = lines.map((line) => ({ source: line, target: line, sentences: [] }));
@@ -62,7 +62,7 @@
     try {
       for (let at = 0; at < wanted.length; at += size) {
         const part = wanted.slice(at, at + size);
-        const answer = await ask("/translate", { signal: mine.signal, body: { q: part.map(([line]) => line), ...state.options, beam_size: Number($("beam").value), source: $("from").value, target: $("to").value, details: true } });
+        const answer = await ask("/translate", { signal: controller.signal, body: { q: part.map(([line]) => line), ...state.options, beam_size: Number($("beam").value), source: $("from").value, target: $("to").value, details: true } });
         part.forEach(([line, i], j) => {
           const details = answer.details[j], sentences = details.sentences[details.sentences.length - 1] || [];
           paragraphs[i] = { source: line, target: answer.translatedText[j], id: answer.id[j], detected: answer.detectedLanguage?.[j], legs: details.route.length, route: details.route, sentences };
@@ -71,17 +71,17 @@
         if (size < wanted.length) show(paragraphs);
       }
     } finally {
-      if (busy === mine) {
+      if (busy === controller) {
         $("progress").hidden = true;
         $("output").classList.remove("busy");
       }
     }
     state.done = { text, from: $("from").value, to: $("to").value, beam: $("beam").value, seconds: (performance.now() - began) / 1000 };
-    looks.clear();
+    results.clear();
     show(paragraphs);
     remember();
-    await open(Math.min(state.wish ?? 0, Math.max(0, state.items.length - 1)));
-    state.wish = undefined;
+    await open(Math.min(state.wantedSentence ?? 0, Math.max(0, state.items.length - 1)));
+    state.wantedSentence = undefined;
   }
   function clear() {
     state.paragraphs = state.items = [];
@@ -92,7 +92,7 @@
     $("examples").hidden = false;
   }
 
-  /** Output and mirror as spans, one per sentence; words become spans once their look is there. */
+  /** Shows output and mirror with one span per sentence. Words become spans when the attention of their sentence arrives. */
   function show(paragraphs) {
     state.paragraphs = paragraphs;
     state.items = [];
@@ -139,22 +139,22 @@
   const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / (numbers.length || 1);
   const name = (code) => languages.find((language) => language.code === code)?.name || code;
 
-  // -- looking ------------------------------------------------------------------------------------------------------
+  // -- attention ----------------------------------------------------------------------------------------------------
   const address = (item, extra = {}) => ({ id: item.paragraph.id, sentence: item.number, leg: item.paragraph.legs - 1 || null, ...(state.options.masked_heads ? { masked_heads: state.options.masked_heads } : {}), ...extra });
-  const pair = (item, translation, extra = {}) => ({ q: item.sentence.source, translation, ...way(item), ...extra });
-  const way = (item) => { const leg = item.paragraph.route[item.paragraph.legs - 1]; return { source: leg.source, target: leg.target }; };
-  async function look(item) {
-    if (!looks.has(item)) {
+  const pair = (item, translation, extra = {}) => ({ q: item.sentence.source, translation, ...direction(item), ...extra });
+  const direction = (item) => { const leg = item.paragraph.route[item.paragraph.legs - 1]; return { source: leg.source, target: leg.target }; };
+  async function attentionOf(item) {
+    if (!results.has(item)) {
       const wanted = { figures: true, numbers: "uint16", format: "json", ...(state.options.masked_heads ? {} : { alignment: "combined" }) };
       const found = ask("/attention?" + query(address(item, wanted))).catch((error) => {
-        // The server may keep no history, or have forgotten: the pair itself says as much.
+        // Without a record in the history, the pair of texts gives the same answer.
         if (/no longer kept|no history|No translation has/.test(error.message)) return ask("/attention?" + query(pair(item, item.sentence.target, wanted)));
         throw error;
       }).then(Views.unpack);
-      looks.set(item, found);
-      found.catch(() => looks.delete(item));
+      results.set(item, found);
+      found.catch(() => results.delete(item));
     }
-    return looks.get(item);
+    return results.get(item);
   }
   async function open(index) {
     const item = state.items[index];
@@ -167,7 +167,7 @@
       if (frame && (box.top < frame.top || box.bottom > frame.bottom)) sheet.scrollTop += box.top - frame.top - 40;
     });
     [...$("sentences").children].forEach((node, i) => node.setAttribute("aria-pressed", i === index));
-    const found = await look(item);
+    const found = await attentionOf(item);
     if (state.items[state.current] !== item) return;
     words(item, found);
     facts(item, found);
@@ -179,7 +179,7 @@
     $("served").textContent = `Model: ${found.model}.`;
   }
 
-  /** Words of the current sentence on both sides; pointing at one lights up the other side by attention. */
+  /** Splits the current sentence into word spans on both sides. Pointing at a word highlights the other side by attention. */
   function words(item, found) {
     item.soft = Views.aligned(found);
     item.find = found;
@@ -197,11 +197,11 @@
           node.title = `${chance(word.pieces.reduce((sum, p) => sum + side.scores[p], 0))} · ${word.pieces.map((p) => side.pieces[p]).join(" ")}`;
           node.tabIndex = 0;
           node.setAttribute("role", "button");
-          node.addEventListener("pointerenter", () => light(item, "target", i));
-          node.addEventListener("pointerleave", () => light(item));
-          node.addEventListener("focus", () => light(item, "target", i));
-          node.addEventListener("blur", () => light(item));
-          node.addEventListener("click", () => light(item, "target", i));
+          node.addEventListener("pointerenter", () => highlight(item, "target", i));
+          node.addEventListener("pointerleave", () => highlight(item));
+          node.addEventListener("focus", () => highlight(item, "target", i));
+          node.addEventListener("blur", () => highlight(item));
+          node.addEventListener("click", () => highlight(item, "target", i));
         } else if (found.alignment.coverage[i] < 0.15 && /\w/.test(word.text)) node.classList.add("missed");
         item[which].set(i, node);
         parts.push(node);
@@ -217,7 +217,7 @@
     const key = (kind, text) => (shown(kind) ? [el("span", { class: "w " + kind }, "abc"), ` ${text}  `] : []);
     $("legend").replaceChildren(...key("unsure", "the model was unsure (< 25 %)"), ...key("missed", "hardly looked at: perhaps left out"), "Point at a word: shaded words were looked at, framed ones belong to it.");
   }
-  function light(item, side, i) {
+  function highlight(item, side, i) {
     const { rows, columns, data } = item.soft;
     const links = item.find.alignment.links;
     const mark = (nodes, weight, chosen, linked) => nodes.forEach((node, j) => {
@@ -230,13 +230,13 @@
     mark(item.sources, (j) => (side === "target" ? data[i * columns + j] : 0), (j) => side === "source" && j === i, (j) => side === "target" && links.some(([s, t]) => s === j && t === i));
     mark(item.targets, (j) => (side === "source" ? data[j * columns + i] / Math.max(column, 0.5) : 0), (j) => side === "target" && j === i, (j) => side === "source" && links.some(([s, t]) => s === i && t === j));
   }
-  /** The source is a text area; where the pointer is in it, the mirror behind knows. */
-  function hit(event) {
+  /** Finds the source word under the pointer by the mirror behind the text area, which has a span per word. */
+  function pointAtSource(event) {
     const item = state.items[state.current];
     if (!item?.sources || $("text").value !== state.done?.text) return;
     for (const [i, node] of item.sources) for (const box of node.getClientRects())
-      if (event.clientX >= box.left && event.clientX <= box.right && event.clientY >= box.top && event.clientY <= box.bottom) return light(item, "source", i);
-    light(item);
+      if (event.clientX >= box.left && event.clientX <= box.right && event.clientY >= box.top && event.clientY <= box.bottom) return highlight(item, "source", i);
+    highlight(item);
   }
 
   // -- tabs ---------------------------------------------------------------------------------------------------------
@@ -249,20 +249,20 @@
       $("panel-" + each).hidden = each !== wanted;
     }
     const strip = $("tab-" + wanted).parentElement;
-    strip.scrollLeft = $("tab-" + wanted).offsetLeft - strip.offsetLeft - 24; // a phone shows three of the five
+    strip.scrollLeft = $("tab-" + wanted).offsetLeft - strip.offsetLeft - 24; // a phone has room for three of the five tabs
     if (focus) $("tab-" + wanted).focus();
     remember();
     const item = state.items[state.current];
     if (!item) return;
     const host = $("panel-" + wanted);
-    await { attention, decoding, whynot, heads, works }[wanted](host, item, await look(item));
+    await { attention, decoding, whynot, heads, works }[wanted](host, item, await attentionOf(item));
   }
   function attention(host, item, found) {
-    const told = ({ kind, level }, queryAt, keyAt) => {
+    const onPoint = ({ kind, level }, queryAt, keyAt) => {
       if (kind !== "alignment" && (kind !== "cross" || level !== "word")) return;
-      if (queryAt !== null) light(item, "target", queryAt);
-      else if (keyAt !== null) light(item, "source", keyAt);
-      else light(item);
+      if (queryAt !== null) highlight(item, "target", queryAt);
+      else if (keyAt !== null) highlight(item, "source", keyAt);
+      else highlight(item);
     };
     const json = (asked) => el("button", { type: "button", class: "quiet", onclick: () => source("GET", "/attention?" + query(address(item, asked))) }, "JSON & curl");
     const tools = (view) => {
@@ -275,17 +275,17 @@
       };
       return [picture("svg"), picture("png"), json(asked)];
     };
-    Views.panel(host, found, state.panel, { told, changed: remember, tools });
+    Views.panel(host, found, state.panel, { onPoint, changed: remember, tools });
   }
   async function decoding(host, item) {
     const beam = state.beam || Math.max(2, Number($("beam").value));
-    const body = { q: item.sentence.source, ...way(item), beam_size: beam, ...(state.options.masked_heads ? state.options : {}) };
-    const place = el("div");
+    const body = { q: item.sentence.source, ...direction(item), beam_size: beam, ...(state.options.masked_heads ? state.options : {}) };
+    const panel = el("div");
     host.replaceChildren(el("div", { class: "controls" }, el("label", { class: "note" }, "Beam width ", Views.select("Beam width of the trace", [1, 2, 3, 4, 6, 8].map((n) => [n, String(n)]), beam, guard((n) => { state.beam = n; return tab("decoding"); }))), el("span", { class: "grow" }),
-      el("button", { type: "button", class: "quiet", onclick: () => source("POST", "/trace", body) }, "JSON & curl")), place);
+      el("button", { type: "button", class: "quiet", onclick: () => source("POST", "/trace", body) }, "JSON & curl")), panel);
     if (item.trace?.beam !== beam) item.trace = { beam, found: await ask("/trace", { body }) };
-    Decoding.show(place, item.trace.found);
-    if (beam !== Number(state.done.beam)) place.prepend(el("p", { class: "note" }, `The translation above was made with beam width ${state.done.beam}; this search has ${beam} and may find another.`));
+    Decoding.show(panel, item.trace.found);
+    if (beam !== Number(state.done.beam)) panel.prepend(el("p", { class: "note" }, `The translation above was made with beam width ${state.done.beam}; this search has ${beam} and may find another.`));
   }
   function whynot(host, item, found) {
     const field = el("textarea", { id: "asked", rows: "2", "aria-label": "Your translation", maxlength: "2000", dir: "auto", onkeydown: (event) => {
@@ -293,60 +293,60 @@
       event.preventDefault();
       compare();
     } }, item.asked || found.target.text);
-    const place = el("div");
+    const panel = el("div");
     const compare = guard(async () => {
       item.asked = field.value.trim();
       if (!item.asked) return;
-      fail(null);
-      Decoding.compare(place, found, Views.unpack(await ask("/attention?" + query(pair(item, item.asked, { figures: true, numbers: "uint16", format: "json" })))));
+      showError(null);
+      Decoding.compare(panel, found, Views.unpack(await ask("/attention?" + query(pair(item, item.asked, { figures: true, numbers: "uint16", format: "json" })))));
     });
     const form = el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); compare(); } }, el("button", { class: "primary" }, "Compare"),
       el("button", { type: "button", class: "quiet", onclick: () => source("POST", "/score", pair(item, field.value)) }, "JSON & curl"));
-    host.replaceChildren(el("p", {}, "Write what you would have expected. The model is made to write it, piece by piece, and says how likely it finds each one."), el("p", {}, el("span", { class: "note" }, found.source.text)), field, el("p"), form, place);
+    host.replaceChildren(el("p", {}, "Write the translation that you expected. The model computes the probability of each of its pieces."), el("p", {}, el("span", { class: "note" }, found.source.text)), field, el("p"), form, panel);
     if (item.asked) compare();
   }
   function heads(host, item, found) {
-    const kind = state.maskKind || "cross", grid = el("div"), place = el("div");
+    const kind = state.maskKind || "cross", grid = el("div"), panel = el("div");
     const key = (layer, head) => `${kind}.${layer}.${head}`;
     const count = el("b");
-    const tell = () => (count.textContent = `${state.masked.size} ${state.masked.size === 1 ? "head" : "heads"} off`);
+    const showCount = () => (count.textContent = `${state.masked.size} ${state.masked.size === 1 ? "head" : "heads"} off`);
     const all = (off) => {
       const [layers, per] = found.maps[kind].shape;
       for (let layer = 0; layer < layers; layer++) for (let head = 0; head < per; head++) state.masked[off ? "add" : "delete"](key(layer, head));
       heads(host, item, found);
     };
-    const again = guard(async () => {
-      fail(null);
+    const translateAgain = guard(async () => {
+      showError(null);
       const masked_heads = [...state.masked].sort().join(",");
-      const [plain, other, score] = await Promise.all([
-        ask("/translate", { body: { q: item.sentence.source, ...way(item), beam_size: Number($("beam").value) } }),
-        ask("/translate", { body: { q: item.sentence.source, ...way(item), beam_size: Number($("beam").value), masked_heads } }),
+      const [unmasked, other, score] = await Promise.all([
+        ask("/translate", { body: { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value) } }),
+        ask("/translate", { body: { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value), masked_heads } }),
         ask("/score", { body: pair(item, found.target.text, { masked_heads }) })]);
       const before = Decoding.total(found), change = score.scores.score - before;
-      place.replaceChildren(el("div", { class: "card" }, el("h3", {}, "With ", count.textContent), el("p", { class: "big diff" }, ...diff(plain.translatedText, other.translatedText)),
+      panel.replaceChildren(el("div", { class: "card" }, el("h3", {}, "With ", count.textContent), el("p", { class: "big diff" }, ...diff(unmasked.translatedText, other.translatedText)),
         el("p", {}, "The translation from before now has log-probability ", el("b", {}, score.scores.score.toFixed(2)), ` instead of ${before.toFixed(2)}: `, el("b", { class: change < 0 ? "down" : "up" }, (change >= 0 ? "+" : "") + change.toFixed(2)), "."),
-        el("div", { class: "row" }, el("button", { type: "button", class: "quiet", onclick: () => source("POST", "/translate", { q: item.sentence.source, ...way(item), masked_heads }) }, "JSON & curl"))));
+        el("div", { class: "row" }, el("button", { type: "button", class: "quiet", onclick: () => source("POST", "/translate", { q: item.sentence.source, ...direction(item), masked_heads }) }, "JSON & curl"))));
     });
-    host.replaceChildren(el("p", {}, "Choose heads to switch off: they add nothing any more. Then translate again and see what the model needed them for."),
+    host.replaceChildren(el("p", {}, "Choose heads to switch off: their output becomes zero. Then translate again and compare the translations."),
       el("div", { class: "controls" }, Views.segmented("Heads of", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]], kind, (value) => { state.maskKind = value; heads(host, item, found); }),
         el("button", { type: "button", onclick: () => all(true) }, "All of these off"), el("button", { type: "button", onclick: () => { state.masked.clear(); heads(host, item, found); } }, "All on"), count, el("span", { class: "grow" }),
-        el("button", { type: "button", class: "primary", id: "again", onclick: again }, "Translate again")), place, grid);
+        el("button", { type: "button", class: "primary", id: "again", onclick: translateAgain }, "Translate again")), panel, grid);
     Views.model(grid, found, kind, { state: (layer, head) => ({ pressed: state.masked.has(key(layer, head)) }), choose: (layer, head, button) => {
       const id = key(layer, head), off = !state.masked.has(id);
       state.masked[off ? "add" : "delete"](id);
       button.setAttribute("aria-pressed", off);
-      tell();
+      showCount();
     } });
-    tell();
+    showCount();
   }
   async function works(host, item, found) {
-    const { source: from, target: to } = way(item);
-    if (model?.way !== from + to) model = { way: from + to, legs: (await ask("/model?" + query({ source: from, target: to }))).legs };
+    const { source: from, target: to } = direction(item);
+    if (model?.direction !== from + to) model = { direction: from + to, legs: (await ask("/model?" + query({ source: from, target: to }))).legs };
     const vectors = (kind, layer, head) => ask("/attention?" + query(address(item, { kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })));
-    Works.show(host, model.legs[0], found, vectors);
+    HowItWorks.show(host, model.legs[0], found, vectors);
   }
 
-  /** Words that went and came, by longest common subsequence. */
+  /** Returns the words of both texts, with removed and added ones marked, by longest common subsequence. */
   function diff(before, after) {
     const a = before.match(/\S+\s*/g) || [], b = after.match(/\S+\s*/g) || [];
     const best = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
@@ -386,7 +386,7 @@
     button.textContent = "Copied";
     setTimeout(() => (button.textContent = before), 1200);
   }
-  /** The view as a fragment: a fragment is never sent to a server, so the text stays out of its logs. */
+  /** Returns the view as a URL fragment. Browsers do not send fragments, so the text does not reach server logs. */
   function permalink() {
     const { kind, layer, head, level, view } = state.panel;
     return "#" + query({ q: state.done.text, source: state.done.from, target: state.done.to, beam: state.done.beam, s: state.current || null, tab: state.tab, kind, layer, head, level, view });
@@ -406,10 +406,10 @@
     const head = wanted.get("head");
     state.panel = { kind: among(wanted.get("kind"), ["cross", "encoder", "decoder", "alignment"], "cross"), level: among(wanted.get("level"), ["word", "piece"], "word"), view: among(wanted.get("view"), ["map", "model", "figures"], "map"),
       layer: /^\d{1,3}$/.test(wanted.get("layer")) ? Number(wanted.get("layer")) : null, head: /^\d{1,3}$/.test(head) ? Number(head) : among(head, ["mean", "max", "rollout"], "mean") };
-    state.wish = /^\d{1,4}$/.test(wanted.get("s")) ? Number(wanted.get("s")) : undefined;
+    state.wantedSentence = /^\d{1,4}$/.test(wanted.get("s")) ? Number(wanted.get("s")) : undefined;
     if (wanted.get("q")) {
       $("text").value = wanted.get("q").slice(0, 20000);
-      grow();
+      resizeInput();
       return translate();
     }
     return null;
@@ -422,7 +422,7 @@
     $("to").replaceChildren(...codes.map((code) => el("option", { value: code }, name(code))));
     if (codes.includes(before)) $("to").value = before;
   }
-  function grow() {
+  function resizeInput() {
     $("text").style.height = "auto";
     $("text").style.height = $("text").scrollHeight + 2 + "px";
   }
@@ -437,14 +437,14 @@
     dark.addEventListener("change", () => !saved && theme(dark.matches ? "dark" : "light"));
     $("theme").onclick = () => {
       theme(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
-      try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* private windows may keep nothing */ }
+      try { localStorage.setItem("theme", document.documentElement.dataset.theme); } catch { /* localStorage may be unavailable in private windows */ }
     };
     let timer = 0;
-    const soon = () => { clearTimeout(timer); timer = setTimeout(guard(translate), 450); };
-    $("text").addEventListener("input", () => { grow(); $("mirror").replaceChildren(); $("text").value.length < 1500 ? soon() : clearTimeout(timer); });
-    $("text").addEventListener("pointermove", hit);
-    $("text").addEventListener("pointerdown", hit);
-    $("text").addEventListener("pointerleave", () => state.items[state.current]?.soft && light(state.items[state.current]));
+    const translateSoon = () => { clearTimeout(timer); timer = setTimeout(guard(translate), 450); };
+    $("text").addEventListener("input", () => { resizeInput(); $("mirror").replaceChildren(); $("text").value.length < 1500 ? translateSoon() : clearTimeout(timer); });
+    $("text").addEventListener("pointermove", pointAtSource);
+    $("text").addEventListener("pointerdown", pointAtSource);
+    $("text").addEventListener("pointerleave", () => state.items[state.current]?.soft && highlight(state.items[state.current]));
     $("text").addEventListener("keydown", (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)());
     $("translate").addEventListener("submit", (event) => { event.preventDefault(); clearTimeout(timer); guard(translate)(); });
     $("from").addEventListener("change", () => { targets(); guard(translate)(); });
@@ -457,7 +457,7 @@
       targets();
       $("to").value = from;
       if (text.trim()) $("text").value = text;
-      grow();
+      resizeInput();
       return translate();
     });
     $("copy").onclick = () => copy($("output").textContent, $("copy"));
@@ -468,7 +468,7 @@
     });
     $("others").onclick = guard(async () => {
       const item = state.items[state.current];
-      const { alternatives } = await ask("/translate", { body: { q: item.sentence.source, ...way(item), alternatives: 4 } });
+      const { alternatives } = await ask("/translate", { body: { q: item.sentence.source, ...direction(item), alternatives: 4 } });
       $("alternatives").hidden = false;
       $("alternatives").replaceChildren(...alternatives.map((text) => el("li", {}, el("button", { type: "button", title: "Compare with the translation above", onclick: guard(() => { item.asked = text; return tab("whynot"); }) }, text))));
     });
@@ -479,7 +479,7 @@
       if (move) guard(tab)(TABS[(TABS.indexOf(state.tab) + move + TABS.length) % TABS.length], true);
     });
     TABS.forEach((each) => ($("tab-" + each).onclick = guard(() => tab(each))));
-    $("examples").append(el("span", { class: "note" }, "Try"), ...EXAMPLES.map((text) => el("button", { type: "button", onclick: guard(() => { $("from").value = [...$("from").options].some((o) => o.value === "en") ? "en" : "auto"; targets(); $("text").value = text; grow(); return translate(); }) }, text)));
+    $("examples").append(el("span", { class: "note" }, "Try"), ...EXAMPLES.map((text) => el("button", { type: "button", onclick: guard(() => { $("from").value = [...$("from").options].some((o) => o.value === "en") ? "en" : "auto"; targets(); $("text").value = text; resizeInput(); return translate(); }) }, text)));
     languages = await ask("/languages");
     $("from").append(el("option", { value: "auto" }, "Detect language"), ...languages.filter((l) => l.targets.some((t) => t !== l.code)).map((l) => el("option", { value: l.code }, l.name)));
     if (languages.some((l) => l.code === "en")) $("from").value = "en";

@@ -1,10 +1,10 @@
-// How a sentence was decoded: the tree of beams, the candidates of every step, and "Why not ...?".
+// The decoding of a sentence: the tree of beams, the candidates of every step, and the comparison "Why not ...?".
 "use strict";
 const Decoding = (() => {
   const { el, svg, chance } = Views;
   const STEP = 104, ROW = 38;
 
-  /** Nodes of the search: {step, row, parent, piece, total, pieces, dead, win, finished}. */
+  /** Returns the nodes of the search: {step, row, parent, piece, total, pieces, dead, win, finished}. */
   function nodes(trace) {
     const all = [], layers = [[{ step: -1, row: 0, parent: null, piece: "start", total: 0, pieces: [] }]];
     const ends = [];
@@ -28,7 +28,7 @@ const Decoding = (() => {
     return { all, layers };
   }
 
-  /** The tree as a drawing; `choose(node)` hears which node was picked. */
+  /** Draws the tree. `choose(node)` is called with the selected node. */
   function tree(trace, choose) {
     const { all, layers } = nodes(trace);
     const rows = Math.max(...all.map((node) => node.row)) + 1;
@@ -62,7 +62,7 @@ const Decoding = (() => {
     return [el("span", { class: picked.includes(piece) ? "picked" : "" }, piece + (picked.includes(piece) ? " ✓" : "")), bar, el("span", { class: "n" }, chance(score))];
   }));
 
-  /** The decoding panel: the tree, and the candidates after the node that was chosen. */
+  /** Shows the decoding panel: the tree, and the candidates after the selected node. */
   function show(host, trace) {
     const side = el("div", { class: "card" });
     function candidates(node) {
@@ -81,13 +81,13 @@ const Decoding = (() => {
   }
 
   // -- why not ------------------------------------------------------------------------------------------------------
-  const total = (look) => look.target.scores.reduce((a, b) => a + b, 0);
-  const chips = (look, other) => el("div", { class: "chips" }, ...look.target.pieces.map((piece, i) => {
-    const chip = el("span", { class: "chip" + (piece !== other.target.pieces[i] ? " differs" : ""), title: look.target.candidates[i].map(([p, s]) => `${p} ${chance(s)}`).join("\n") }, piece, el("small", {}, chance(look.target.scores[i])));
-    chip.style.background = `color-mix(in srgb, var(--heat1) ${Math.round(55 * Math.exp(look.target.scores[i]))}%, var(--card))`;
+  const total = (result) => result.target.scores.reduce((a, b) => a + b, 0);
+  const chips = (result, other) => el("div", { class: "chips" }, ...result.target.pieces.map((piece, i) => {
+    const chip = el("span", { class: "chip" + (piece !== other.target.pieces[i] ? " differs" : ""), title: result.target.candidates[i].map(([p, s]) => `${p} ${chance(s)}`).join("\n") }, piece, el("small", {}, chance(result.target.scores[i])));
+    chip.style.background = `color-mix(in srgb, var(--heat1) ${Math.round(55 * Math.exp(result.target.scores[i]))}%, var(--card))`;
     return chip;
   }));
-  /** Two translations of one sentence side by side: the model's own and the asked one. */
+  /** Shows two translations of one sentence side by side: that of the model and that of the user. */
   function compare(host, own, asked) {
     const difference = total(asked) - total(own);
     const at = asked.target.pieces.findIndex((piece, i) => piece !== own.target.pieces[i]);
@@ -95,10 +95,10 @@ const Decoding = (() => {
     const verdict = difference > 0 ? `The model finds yours likelier, by ${difference.toFixed(2)}: a wider beam might have found it.` : `The model finds yours less likely, by ${(-difference).toFixed(2)}: ${ratio(difference)}.`;
     const turn = at < 0 ? null : el("p", {}, `They part at piece ${at + 1}, after “${own.target.pieces.slice(0, at).join("").replaceAll("▁", " ").trim() || "nothing"}”: the model wrote `, el("b", {}, own.target.pieces[at]), ` (${chance(own.target.scores[at])}), you ask for `, el("b", {}, asked.target.pieces[at]), ` (${chance(asked.target.scores[at])}).`);
     host.replaceChildren(el("p", { class: "big " + (difference > 0 ? "up" : "down") }, verdict), turn || "",
-      el("div", { class: "split even" }, ...[["The model's", own, asked, maps[0]], ["Yours", asked, own, maps[1]]].map(([name, look, other, map]) => el("div", { class: "card" },
-        el("h3", {}, name, el("span", { class: "note" }, `log-probability ${total(look).toFixed(2)}, ${(total(look) / look.target.scores.length).toFixed(2)} per piece`)), chips(look, other),
-        at >= 0 ? el("details", { open: true }, el("summary", {}, `What could have come at piece ${at + 1}`), bars(look.target.candidates[at], [look.target.pieces[at]])) : "", map))));
-    [own, asked].forEach((look, i) => Views.heat(maps[i], Views.pick(look, "cross", Views.best(look).layer, "mean", "word"), { label: "Cross-attention" }));
+      el("div", { class: "split even" }, ...[["The model's", own, asked, maps[0]], ["Yours", asked, own, maps[1]]].map(([name, result, other, map]) => el("div", { class: "card" },
+        el("h3", {}, name, el("span", { class: "note" }, `log-probability ${total(result).toFixed(2)}, ${(total(result) / result.target.scores.length).toFixed(2)} per piece`)), chips(result, other),
+        at >= 0 ? el("details", { open: true }, el("summary", {}, `What could have come at piece ${at + 1}`), bars(result.target.candidates[at], [result.target.pieces[at]])) : "", map))));
+    [own, asked].forEach((result, i) => Views.heat(maps[i], Views.pick(result, "cross", Views.best(result).layer, "mean", "word"), { label: "Cross-attention" }));
   }
   const ratio = (difference) => {
     const times = Math.exp(-difference);

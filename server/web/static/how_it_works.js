@@ -1,27 +1,27 @@
-// How it works: the model drawn from its own config, positions, the mask, and one head with its real numbers.
+// The panel "How it works": the model drawn from its config, positions, the mask, and one head with its numbers.
 "use strict";
-const Works = (() => {
+const HowItWorks = (() => {
   const { el, svg, percent } = Views;
 
-  /** The panel. `model` is an entry of GET /model, `look` the current sentence, `vectors(kind, layer, head)` asks the server. */
-  function show(host, model, look, vectors) {
-    const c = model.config, S = look.source.pieces.length, T = look.target.pieces.length;
+  /** Shows the panel. `model` is an entry of GET /model, `result` the attention of the current sentence; `vectors(kind, layer, head)` fetches vectors. */
+  function show(host, model, result, vectors) {
+    const c = model.config, S = result.source.pieces.length, T = result.target.pieces.length;
     const drawing = el("div", { class: "drawing card" }), wave = el("div"), curve = el("div", { class: "drawing" }), mask = el("div"), head = el("div");
     host.replaceChildren(
       el("h2", {}, "The model"), el("p", { class: "note" }, `Drawn from its own configuration, with the shapes of this sentence: ${S} source pieces, ${T} target pieces, end of sentence included.`), drawing,
       el("h2", {}, "Positions"), el("p", {}, POSITIONS[c.positions]), el("div", { class: "split even" }, el("div", { class: "card" }, wave), el("div", { class: "card" }, curve)),
       el("h2", {}, "The mask"), el("p", {}, `While it writes, the decoder may look at what is already there, never ahead: the softmax gets −∞ above the diagonal${c.window ? `, and beyond ${c.window} places` : ""}.`), el("div", { class: "card narrow" }, mask),
-      el("h2", {}, "One head, step by step"), el("p", {}, "Attention(Q, K, V) = softmax(QKᵀ / √dₖ) V, with the numbers of this very sentence."), head);
+      el("h2", {}, "One head, step by step"), el("p", {}, "Attention(Q, K, V) = softmax(QKᵀ / √dₖ) V, with the numbers of this sentence."), head);
     drawing.append(architecture(c, S, T));
     positions(wave, curve, c, Math.max(S, T, 24));
-    const read = look.decoder_input.pieces;
+    const read = result.decoder_input.pieces;
     const seen = (q, k) => k <= q && (!c.window || q - k <= c.window);
-    Views.heat(mask, { rows: T, columns: T, data: Float32Array.from({ length: T * T }, (_, i) => (seen(Math.floor(i / T), i % T) ? 1 : 0)), queries: look.target.pieces, keys: read },
+    Views.heat(mask, { rows: T, columns: T, data: Float32Array.from({ length: T * T }, (_, i) => (seen(Math.floor(i / T), i % T) ? 1 : 0)), queries: result.target.pieces, keys: read },
       { label: "Mask of the decoder", format: (x) => (x ? "may look" : "masked, −∞"), verb: "→" });
-    oneHead(head, c, look, vectors);
+    oneHead(head, c, result, vectors);
   }
   const POSITIONS = {
-    sinusoidal: "Every position gets a vector of sines and cosines of different wavelengths. The product of two of them depends on their distance only, which is how the model can tell near from far.",
+    sinusoidal: "Every position gets a vector of sines and cosines of different wavelengths. The product of two of them depends on their distance only, so the model can compute how far apart two words are.",
     sinusoidal_half: "Every position gets a vector: the first half sines, the second half cosines of different wavelengths. The product of two of them depends on their distance only.",
     learned: "This model learned a vector for every position; they are weights, not a formula.",
     rotary: "Queries and keys are rotated by an angle that grows with the position: their product depends on the distance only.",
@@ -100,24 +100,24 @@ const Works = (() => {
   }
 
   // -- one head -----------------------------------------------------------------------------------------------------
-  function oneHead(host, c, look, vectors) {
-    const state = { kind: "cross", layer: Views.best(look).layer, head: Views.best(look).head || 0, query: Math.min(1, look.target.pieces.length - 1) };
-    const place = el("div");
+  function oneHead(host, c, result, vectors) {
+    const state = { kind: "cross", layer: Views.best(result).layer, head: Views.best(result).head || 0, query: Math.min(1, result.target.pieces.length - 1) };
+    const panel = el("div");
     async function draw() {
-      const [layers, heads] = look.maps[state.kind].shape;
+      const [layers, heads] = result.maps[state.kind].shape;
       state.layer = Math.min(state.layer, layers - 1);
-      const [queries, keys] = { cross: [look.target.pieces, look.source.pieces], encoder: [look.source.pieces, look.source.pieces], decoder: [look.target.pieces, look.decoder_input.pieces] }[state.kind];
+      const [queries, keys] = { cross: [result.target.pieces, result.source.pieces], encoder: [result.source.pieces, result.source.pieces], decoder: [result.target.pieces, result.decoder_input.pieces] }[state.kind];
       state.query = Math.min(state.query, queries.length - 1);
       const change = (name) => (value) => { state[name] = value; return draw(); };
       const range = (n, word) => Array.from({ length: n }, (_, i) => [i, `${word} ${i}`]);
       host.replaceChildren(el("div", { class: "controls" }, Views.segmented("Attention of the head", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]], state.kind, change("kind")),
         Views.select("Layer of the head", range(layers, "layer"), state.layer, change("layer")), Views.select("Head", range(heads, "head"), state.head, change("head")),
-        el("label", { class: "note" }, "query ", Views.select("Query", queries.map((q, i) => [i, `${i} ${q}`]), state.query, change("query")))), place);
+        el("label", { class: "note" }, "query ", Views.select("Query", queries.map((q, i) => [i, `${i} ${q}`]), state.query, change("query")))), panel);
       try {
         const { kind, layer, head } = state, found = await vectors(kind, layer, head);
-        if (kind === state.kind && layer === state.layer && head === state.head) numbers(place, c, found.vectors, state, queries, keys);
+        if (kind === state.kind && layer === state.layer && head === state.head) numbers(panel, c, found.vectors, state, queries, keys);
       } catch (error) {
-        place.replaceChildren(el("p", { class: "error" }, error.message));
+        panel.replaceChildren(el("p", { class: "error" }, error.message));
       }
     }
     draw();
@@ -128,7 +128,7 @@ const Works = (() => {
     const raw = key.map((k) => dot(q, k)), scaled = raw.map((x, k) => (allowed(k) ? x / Math.sqrt(D) : -Infinity)), top = Math.max(...scaled);
     const powers = scaled.map((x) => Math.exp(x - top)), sum = powers.reduce((a, b) => a + b, 0), weights = powers.map((x) => x / sum);
     const output = q.map((_, i) => weights.reduce((s, w, k) => s + w * value[k][i], 0));
-    const tell = (x) => (x === -Infinity ? "−∞" : x.toFixed(3));
+    const format = (x) => (x === -Infinity ? "−∞" : x.toFixed(3));
     const order = [...keys.keys()];
     const plain = c.positions !== "alibi" && !(c.window && state.kind !== "cross");
     host.replaceChildren(el("div", { class: "card" }, el("p", {}, "1. The query of ", el("b", {}, queries[state.query]), ` (q, ${D} numbers) meets the key of every place (k). 2. Each product is divided by √${D} = ${Math.sqrt(D).toFixed(2)}. 3. The softmax turns them into weights. 4. The values (v), weighted, are the head's output.`),
@@ -137,13 +137,13 @@ const Works = (() => {
         el("tbody", {}, ...order.map((k) => {
           const bar = el("i");
           bar.style.width = 100 * weights[k] + "%";
-          return el("tr", { class: weights[k] === Math.max(...weights) ? "on" : "" }, el("td", {}, keys[k]), el("td", { class: "n" }, tell(raw[k])), el("td", { class: "n" }, tell(scaled[k])), el("td", { class: "n" }, weights[k].toFixed(4)),
+          return el("tr", { class: weights[k] === Math.max(...weights) ? "on" : "" }, el("td", {}, keys[k]), el("td", { class: "n" }, format(raw[k])), el("td", { class: "n" }, format(scaled[k])), el("td", { class: "n" }, weights[k].toFixed(4)),
             el("td", {}, percent(weights[k])), el("td", { class: "n note" }, value[k].slice(0, 4).map((x) => x.toFixed(2)).join("  ") + " …"));
         })))),
       el("div", { class: "strip" }, el("span", { class: "note" }, "keys, one row per place"), strip(key), el("span", { class: "note" }, "values"), strip(value), el("span", { class: "note" }, `output = Σ weight · v: ${output.slice(0, 6).map((x) => x.toFixed(3)).join("  ")} …`), strip([output])),
       plain ? "" : el("p", { class: "note" }, "This model also adds a bias by distance to the scores, which is not in this table.")));
   }
-  /** Vectors as rows of a strip, from the lowest to the highest number. */
+  /** Draws vectors as rows of a strip, coloured from the lowest to the highest number. */
   function strip(rows) {
     const low = Math.min(...rows.flat()), high = Math.max(...rows.flat());
     const canvas = Views.paint({ rows: rows.length, columns: rows[0].length, data: Float32Array.from(rows.flat(), (x) => ((x - low) / (high - low || 1)) ** 2) }, 1);

@@ -1,9 +1,9 @@
-// Attention maps as pictures in the page: heat map, line view, thumbnails. Shared by the explorer and its reports.
+// Draws attention maps: heat map, line view, thumbnails. Used by the explorer and by reports.
 "use strict";
 const Views = (() => {
   const HUES = ["#4e79a7", "#e8710a", "#2f9e44", "#d6336c", "#7950f2", "#1098ad", "#a0640f", "#5c6b7a"];
 
-  // -- small DOM helpers; text always goes in as text, never as markup ------------------------------------------------
+  // -- DOM helpers; text is inserted as text nodes, never as markup ---------------------------------------------------
   function el(tag, attributes = {}, ...children) {
     const node = document.createElement(tag);
     for (const [name, value] of Object.entries(attributes)) {
@@ -29,7 +29,7 @@ const Views = (() => {
   const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const chance = (score) => percent(Math.exp(score));
 
-  /** One choice among several: [[value, label], ...]. Arrow keys move it. */
+  /** A radio group of options [[value, label], ...]. Arrow keys change the choice. */
   function segmented(label, options, value, choose) {
     const group = el("div", { class: "seg", role: "radiogroup", "aria-label": label });
     const show = () => [...group.children].forEach((button, i) => {
@@ -59,21 +59,21 @@ const Views = (() => {
   }
 
   // -- data ---------------------------------------------------------------------------------------------------------
-  /** A look as GET /attention?numbers=uint16 answers it, with `maps[kind]` = {shape, data}. */
-  function unpack(look) {
-    look.maps = {};
-    for (const kind of Object.keys(look.shapes)) {
-      const bytes = Uint8Array.from(atob(look[kind]), (c) => c.charCodeAt(0));
+  /** Decodes an answer of GET /attention?numbers=uint16: adds `maps[kind]` = {shape, data}. */
+  function unpack(result) {
+    result.maps = {};
+    for (const kind of Object.keys(result.shapes)) {
+      const bytes = Uint8Array.from(atob(result[kind]), (c) => c.charCodeAt(0));
       const view = new DataView(bytes.buffer);
       const data = new Float32Array(bytes.length / 2);
       for (let i = 0; i < data.length; i++) data[i] = view.getUint16(2 * i, true) / 65535;
-      look.maps[kind] = { shape: look.shapes[kind], data };
-      delete look[kind];
+      result.maps[kind] = { shape: result.shapes[kind], data };
+      delete result[kind];
     }
-    return look;
+    return result;
   }
-  function sides(look, kind) {
-    const { source, target, decoder_input: input } = look;
+  function sides(result, kind) {
+    const { source, target, decoder_input: input } = result;
     return { cross: [target, source], encoder: [source, source], decoder: [target, input] }[kind];
   }
   const slice = (map, layer, head) => {
@@ -101,24 +101,24 @@ const Views = (() => {
       }
     return out;
   }
-  const halves = (a, b) => a.map((w, i) => 0.5 * w + 0.5 * b[i]);
-  /** Attention rollout after `layer`, residual connections counted as half (Abnar & Zuidema 2020). */
-  function rollout(look, kind, layer) {
-    const { encoder, decoder, cross } = look.maps;
+  const average = (a, b) => a.map((w, i) => 0.5 * w + 0.5 * b[i]);
+  /** Returns attention rollout after `layer`. Residual connections count as half (Abnar & Zuidema 2020). */
+  function rollout(result, kind, layer) {
+    const { encoder, decoder, cross } = result.maps;
     const S = encoder.shape[2], T = decoder.shape[2];
     let source = identity(S);
     const depth = kind === "encoder" ? layer + 1 : encoder.shape[0];
-    for (let l = 0; l < depth; l++) source = halves(source, product(combine(encoder, l, "mean").data, source, S, S, S));
+    for (let l = 0; l < depth; l++) source = average(source, product(combine(encoder, l, "mean").data, source, S, S, S));
     if (kind === "encoder") return { rows: S, columns: S, data: source };
     let written = identity(T), read = new Float32Array(T * S);
     for (let l = 0; l <= layer; l++) {
       const own = combine(decoder, l, "mean").data;
-      written = halves(written, product(own, written, T, T, T)).map((w) => 0.5 * w);
-      read = halves(halves(read, product(own, read, T, T, S)), product(combine(cross, l, "mean").data, source, T, S, S));
+      written = average(written, product(own, written, T, T, T)).map((w) => 0.5 * w);
+      read = average(average(read, product(own, read, T, T, S)), product(combine(cross, l, "mean").data, source, T, S, S));
     }
     return kind === "decoder" ? { rows: T, columns: T, data: written } : { rows: T, columns: S, data: read };
   }
-  /** Weights between words: summed over a key's pieces, averaged over a query's. */
+  /** Returns weights between words: summed over the pieces of a key, averaged over the pieces of a query. */
   function byWord(map, queries, keys) {
     const data = new Float32Array(queries.length * keys.length);
     const word = new Int32Array(map.columns);
@@ -128,29 +128,29 @@ const Views = (() => {
     }));
     return { rows: queries.length, columns: keys.length, data };
   }
-  /** One map ready to be drawn. `head` is a number, "mean", "max" or "rollout"; `level` "word" or "piece". */
-  function pick(look, kind, layer, head, level) {
-    const raw = look.maps[kind];
+  /** Returns one map with its labels. `head` is a number, "mean", "max" or "rollout"; `level` "word" or "piece". */
+  function pick(result, kind, layer, head, level) {
+    const raw = result.maps[kind];
     layer = Math.min(layer, raw.shape[0] - 1);
-    const map = head === "rollout" ? rollout(look, kind, layer)
+    const map = head === "rollout" ? rollout(result, kind, layer)
       : typeof head === "number" ? slice(raw, layer, Math.min(head, raw.shape[1] - 1)) : combine(raw, layer, head);
-    const [queries, keys] = sides(look, kind);
+    const [queries, keys] = sides(result, kind);
     if (level === "word") return { ...byWord(map, queries.words, keys.words), queries: queries.words.map((w) => w.text), keys: keys.words.map((w) => w.text) };
     return { ...map, queries: queries.pieces, keys: keys.pieces };
   }
-  /** The head that aligns best at the row that wrote a word: what a row of its map shows is about that word. */
-  const best = (look) => look.alignment.heads.find((head) => !head.shift) || { layer: look.maps.cross.shape[0] - 1, head: 0 };
-  /** The soft word alignment (target words x source words) that the model folder's choice of heads gives. */
-  function aligned(look) {
-    const raw = look.maps.cross, { rows, columns } = slice(raw, 0, 0), data = new Float32Array(rows * columns);
-    for (const { layer, head, shift } of look.alignment.heads) {
+  /** Returns the best alignment head without shift, so that a row of its map belongs to the word of that row. */
+  const best = (result) => result.alignment.heads.find((head) => !head.shift) || { layer: result.maps.cross.shape[0] - 1, head: 0 };
+  /** Returns the soft word alignment (target words x source words) by the heads that the model folder names. */
+  function aligned(result) {
+    const raw = result.maps.cross, { rows, columns } = slice(raw, 0, 0), data = new Float32Array(rows * columns);
+    for (const { layer, head, shift } of result.alignment.heads) {
       const map = head === null ? combine(raw, layer, "mean").data : slice(raw, layer, head).data;
       for (let q = 0; q < rows; q++) {
         const from = shift ? Math.min(q + 1, rows - 1) : q;
-        for (let k = 0; k < columns; k++) data[q * columns + k] += map[from * columns + k] / look.alignment.heads.length;
+        for (let k = 0; k < columns; k++) data[q * columns + k] += map[from * columns + k] / result.alignment.heads.length;
       }
     }
-    return byWord({ rows, columns, data }, look.target.words, look.source.words);
+    return byWord({ rows, columns, data }, result.target.words, result.source.words);
   }
 
   // -- colour -------------------------------------------------------------------------------------------------------
@@ -159,7 +159,7 @@ const Views = (() => {
     return [n >> 16, (n >> 8) & 255, n & 255];
   }
   const ramps = {};
-  /** 256 colours from no weight to the largest, as 32-bit pixels; one table per theme. */
+  /** Returns 256 colours from weight 0 to the largest weight, as 32-bit pixels. One table per theme. */
   function ramp() {
     const theme = document.documentElement.dataset.theme;
     if (ramps[theme]) return ramps[theme];
@@ -188,8 +188,8 @@ const Views = (() => {
   }
 
   // -- heat map -----------------------------------------------------------------------------------------------------
-  /** Draws a labelled heat map into `host`. `told(query, key)` hears where the pointer or the arrow keys are (null: nowhere). */
-  function heat(host, map, { label = "Attention", told = () => {}, format = percent, verb = "looks at", top } = {}) {
+  /** Draws a labelled heat map into `host`. `onPoint(query, key)` is called with the position of the pointer or the arrow keys (null: none). */
+  function heat(host, map, { label = "Attention", onPoint = () => {}, format = percent, verb = "looks at", top } = {}) {
     const canvas = el("canvas", { tabindex: "0", role: "img", "aria-label": `${label}: ${map.rows} queries by ${map.columns} keys. Arrow keys read single weights.` });
     const tip = el("div", { class: "tip", hidden: true }), frame = el("div", { class: "heat" }, canvas, tip);
     const readout = el("div", { class: "readout", "aria-live": "polite" });
@@ -254,7 +254,7 @@ const Views = (() => {
         tip.style.top = Math.max(34, head + cell * i) + "px";
         readout.textContent = text;
       } else readout.textContent = "";
-      if (!quiet) told(at ? at[0] : null, at ? at[1] : null);
+      if (!quiet) onPoint(at ? at[0] : null, at ? at[1] : null);
     }
     const find = (event) => {
       const box = canvas.getBoundingClientRect();
@@ -278,7 +278,7 @@ const Views = (() => {
     return { point: (query, key) => point(query === null ? null : [query, key], true), canvas };
   }
 
-  // Redraw when the width or the theme changes; one observer for all hosts, forgotten with them.
+  // Redraws a host when its width or the theme changes. One observer serves all hosts; references to hosts are weak.
   const watched = new WeakMap();
   const sizes = new ResizeObserver((entries) => {
     for (const { target } of entries) {
@@ -289,23 +289,23 @@ const Views = (() => {
       }
     }
   });
-  const live = new Set();
+  const hosts = new Set();
   function observe(host, draw) {
     watched.set(host, { width: host.clientWidth, draw });
-    live.add(new WeakRef(host));
+    hosts.add(new WeakRef(host));
     sizes.observe(host);
   }
   function repaint() {
-    for (const reference of live) {
+    for (const reference of hosts) {
       const host = reference.deref();
       if (host?.isConnected) watched.get(host)?.draw();
-      else live.delete(reference);
+      else hosts.delete(reference);
     }
   }
 
   // -- line view ----------------------------------------------------------------------------------------------------
-  /** Queries on the left, keys on the right, a line per weight; `maps` has one map per shown head, `hues` their colours. */
-  function lines(host, maps, { hues = HUES, names = [], told = () => {} } = {}) {
+  /** Draws queries on the left, keys on the right and a line per weight. `maps` has one map per head, `hues` their colours. */
+  function lines(host, maps, { hues = HUES, names = [], onPoint = () => {} } = {}) {
     const [first] = maps;
     const shown = maps.map(() => true);
     const canvas = el("canvas", { role: "img", "aria-label": "Lines from each query to the keys it looks at; the words left and right can be chosen." });
@@ -334,7 +334,7 @@ const Views = (() => {
       [...left.children].forEach((node, q) => mark(node, on && side === "right" ? share(q, i) : 0, side === "left" && q === i));
       [...right.children].forEach((node, k) => mark(node, on && side === "left" ? share(i, k) : 0, side === "right" && k === i));
       draw();
-      told(side === "left" ? i : null, side === "right" ? i : null);
+      onPoint(side === "left" ? i : null, side === "right" ? i : null);
     }
     const mark = (node, weight, chosen) => {
       node.style.background = weight > 0.005 ? `rgb(${color("--glow")} / ${Math.min(0.6, 0.65 * Math.sqrt(weight)).toFixed(3)})` : "";
@@ -370,16 +370,16 @@ const Views = (() => {
   }
 
   // -- model view ---------------------------------------------------------------------------------------------------
-  /** Layers x heads as thumbnails. `choose(layer, head)` on a click; `state(layer, head)` gives {current, pressed}. */
-  function model(host, look, kind, { choose, state = () => ({}), level = "piece" }) {
-    const [layers, heads] = look.maps[kind].shape;
+  /** Draws layers x heads as thumbnails. `choose(layer, head)` is called on a click; `state(layer, head)` returns {current, pressed}. */
+  function model(host, result, kind, { choose, state = () => ({}), level = "piece" }) {
+    const [layers, heads] = result.maps[kind].shape;
     const grid = el("div", { class: "model" });
     grid.style.setProperty("--heads", heads);
     const jobs = [];
     for (let layer = 0; layer < layers; layer++) {
       const row = el("div", { class: "layer", role: "group", "aria-label": `Layer ${layer}` }, el("span", {}, `layer ${layer}`));
       for (let head = 0; head < heads; head++) {
-        const figures = look.figures?.[kind]?.[layer]?.[head], { current, pressed } = state(layer, head);
+        const figures = result.figures?.[kind]?.[layer]?.[head], { current, pressed } = state(layer, head);
         const picture = el("canvas", { "aria-hidden": "true" });
         const button = el("button", { type: "button", class: "thumb", onclick: () => choose(layer, head, button),
           title: figures ? `entropy ${figures.entropy.toFixed(2)} bits, diagonality ${figures.diagonality.toFixed(2)}` : "" },
@@ -388,7 +388,7 @@ const Views = (() => {
         if (current) button.setAttribute("aria-current", "true");
         if (pressed !== undefined) button.setAttribute("aria-pressed", pressed);
         jobs.push(() => {
-          const map = level === "word" ? pick(look, kind, layer, head, "word") : slice(look.maps[kind], layer, head), small = paint(map);
+          const map = level === "word" ? pick(result, kind, layer, head, "word") : slice(result.maps[kind], layer, head), small = paint(map);
           picture.width = small.width;
           picture.height = small.height;
           picture.getContext("2d").drawImage(small, 0, 0);
@@ -404,105 +404,105 @@ const Views = (() => {
   }
   const role = (figures) => ({ end: "end of sentence", start: "first token", previous: "previous token", next: "next token", same: "same token" })[figures.role] || figures.role;
 
-  /** Entropy, diagonality and role of every head as a table. */
-  function table(host, look, kind, choose) {
+  /** Shows entropy, diagonality and role of every head as a table. */
+  function table(host, result, kind, choose) {
     const body = el("tbody");
-    look.figures[kind].forEach((row, layer) => row.forEach((f, head) => body.append(el("tr", {},
+    result.figures[kind].forEach((row, layer) => row.forEach((f, head) => body.append(el("tr", {},
       el("td", {}, el("button", { type: "button", class: "quiet", onclick: () => choose(layer, head) }, `layer ${layer}, head ${head}`)),
       el("td", {}, role(f) + (f.role_share ? ` (${percent(f.role_share)} of queries)` : "")),
       ...[f.entropy.toFixed(2), percent(f.spread), f.diagonality.toFixed(2)].map((n) => el("td", { class: "n" }, n))))));
     host.replaceChildren(el("div", { class: "wide" }, el("table", {}, el("thead", {}, el("tr", {},
       ...["head", "looks mostly at", "entropy (bits)", "of the largest", "diagonality"].map((t) => el("th", { scope: "col" }, t)))), body)));
   }
-  /** One number per head as a heat map of layers x heads. */
-  function byHead(host, look, kind, name) {
-    const values = look.figures[kind].map((row) => row.map((f) => f[name]));
+  /** Draws one number per head as a heat map of layers x heads. */
+  function byHead(host, result, kind, name) {
+    const values = result.figures[kind].map((row) => row.map((f) => f[name]));
     heat(host, { rows: values.length, columns: values[0].length, data: Float32Array.from(values.flat()),
       queries: values.map((_, i) => `layer ${i}`), keys: values[0].map((_, i) => `head ${i}`) },
       { label: name, format: (x) => x.toFixed(2), verb: "·", top: Math.max(...values.flat()) || 1 });
   }
 
-  // -- the attention panel: everything about one look ---------------------------------------------------------------
+  // -- the attention panel: all views of one result -----------------------------------------------------------------
   const KINDS = [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"], ["alignment", "Alignment"]];
-  const SAYS = {
+  const DESCRIPTIONS = {
     cross: "Each word of the translation (row) and the source words (columns) it looked at.",
     encoder: "Each source word (row) and the source words (columns) it looked at.",
     decoder: "Each word of the translation (row) and what was already written (columns). The empty triangle is the mask: no look ahead.",
   };
-  const METHODS = {
-    combined: "Which words belong together, by more than attention: the model reads both sentences, and words fit whose encoder states are alike and which it translates into each other.",
+  const METHOD_DESCRIPTIONS = {
+    combined: "Which words belong together, by attention and further evidence: the similarity of the encoder states of both sentences, and the probability that the model translates one word into the other.",
     attention: "The source word that each word of the translation looked at most, by the heads that align best.",
   };
   const start = () => ({ kind: "cross", layer: null, head: "mean", level: "word", view: "map" });
-  /** Draws the panel into `host`. `state` (see `start`) is kept up to date; `told(kind, query, key)` hears the pointer in words. */
-  function panel(host, look, state, { told = () => {}, changed = () => {}, tools = () => [] } = {}) {
+  /** Draws the panel into `host` and updates `state` (see `start`). `onPoint(state, query, key)` is called with the words under the pointer. */
+  function panel(host, result, state, { onPoint = () => {}, changed = () => {}, tools = () => [] } = {}) {
     const aligning = state.kind === "alignment";
-    const [layers, heads] = look.maps[aligning ? "cross" : state.kind].shape;
-    if (state.layer === null || state.layer >= layers) state.layer = state.kind === "cross" ? Math.min(best(look).layer, layers - 1) : layers - 1;
+    const [layers, heads] = result.maps[aligning ? "cross" : state.kind].shape;
+    if (state.layer === null || state.layer >= layers) state.layer = state.kind === "cross" ? Math.min(best(result).layer, layers - 1) : layers - 1;
     if (typeof state.head === "number" && state.head >= heads) state.head = "mean";
     const set = (change) => {
       Object.assign(state, change);
       changed(state);
-      panel(host, look, state, { told, changed, tools });
+      panel(host, result, state, { onPoint, changed, tools });
     };
     const keep = (name) => (value) => {
       set({ [name]: value, ...(name === "kind" ? { layer: null } : {}) });
       host.querySelector(`[aria-label="${{ kind: "Attention", view: "View", level: "Level" }[name]}"] [aria-checked="true"]`)?.focus();
     };
     const range = (n) => [...Array(n).keys()];
-    const headings = [["mean", "mean of heads"], ["max", "max of heads"], ...range(heads).map((h) => [h, `head ${h}`]), ["rollout", "rollout"]];
+    const headOptions = [["mean", "mean of heads"], ["max", "max of heads"], ...range(heads).map((h) => [h, `head ${h}`]), ["rollout", "rollout"]];
     const controls = el("div", { class: "controls" }, segmented("Attention", KINDS, state.kind, keep("kind")));
     const body = el("div");
     host.replaceChildren(controls, body);
-    if (aligning) return wordLinks(body, look, state, told, tools(state));
+    if (aligning) return wordLinks(body, result, state, onPoint, tools(state));
     controls.append(
       segmented("View", [["map", "Map & lines"], ["model", "All heads"], ["figures", "Numbers"]], state.view, keep("view")),
       segmented("Level", [["word", "words"], ["piece", "pieces"]], state.level, keep("level")));
     if (state.view === "map") controls.append(
       select("Layer", range(layers).map((l) => [l, `layer ${l}`]), state.layer, keep("layer")),
-      select("Head", headings, state.head, keep("head")));
-    if (state.view === "map") mapAndLines(body, look, state, told, tools(state));
+      select("Head", headOptions, state.head, keep("head")));
+    if (state.view === "map") mapAndLines(body, result, state, onPoint, tools(state));
     else if (state.view === "model") {
       const card = el("div");
       body.append(el("p", { class: "note" }, "Every head of every layer; choose one to enlarge it."), card);
-      model(card, look, state.kind, { level: state.level, choose: (layer, head) => set({ layer, head, view: "map" }),
+      model(card, result, state.kind, { level: state.level, choose: (layer, head) => set({ layer, head, view: "map" }),
         state: (layer, head) => ({ current: layer === state.layer && head === state.head }) });
-    } else figures(body, look, state, (layer, head) => set({ layer, head, view: "map" }));
+    } else figures(body, result, state, (layer, head) => set({ layer, head, view: "map" }));
   }
-  function mapAndLines(body, look, state, told, tools) {
-    const map = pick(look, state.kind, state.layer, state.head, state.level);
+  function mapAndLines(body, result, state, onPoint, tools) {
+    const map = pick(result, state.kind, state.layer, state.head, state.level);
     const name = `${state.kind}, layer ${state.layer}, ${typeof state.head === "number" ? "head " + state.head : state.head}`;
-    const one = typeof state.head === "number" && look.figures ? look.figures[state.kind][state.layer][state.head] : null;
-    const grid = el("div"), threads = el("div");
-    body.append(el("p", { class: "note" }, SAYS[state.kind]), el("div", { class: "split" },
+    const one = typeof state.head === "number" && result.figures ? result.figures[state.kind][state.layer][state.head] : null;
+    const grid = el("div"), lineView = el("div");
+    body.append(el("p", { class: "note" }, DESCRIPTIONS[state.kind]), el("div", { class: "split" },
       el("div", { class: "card" }, el("h3", {}, "Heat map ", el("span", { class: "note" }, name + (one ? ` · ${role(one)}, ${one.entropy.toFixed(2)} bits` : "")), el("span", { class: "grow" }), ...tools), grid),
-      el("div", { class: "card" }, el("h3", {}, "Lines"), threads)));
+      el("div", { class: "card" }, el("h3", {}, "Lines"), lineView)));
     const several = state.head === "mean" || state.head === "max";
-    const maps = several ? [...Array(look.maps[state.kind].shape[1]).keys()].map((h) => pick(look, state.kind, state.layer, h, state.level)) : [map];
-    const speak = (query, key) => told(state, query, key);
-    heat(grid, map, { label: name, told: speak });
-    lines(threads, maps, { names: maps.map((_, h) => `head ${h}`), told: speak });
+    const maps = several ? [...Array(result.maps[state.kind].shape[1]).keys()].map((h) => pick(result, state.kind, state.layer, h, state.level)) : [map];
+    const report = (query, key) => onPoint(state, query, key);
+    heat(grid, map, { label: name, onPoint: report });
+    lines(lineView, maps, { names: maps.map((_, h) => `head ${h}`), onPoint: report });
   }
-  function wordLinks(body, look, state, told, tools) {
+  function wordLinks(body, result, state, onPoint, tools) {
     const real = (side) => [...side.words.keys()].filter((i) => side.words[i].start < side.words[i].end);
-    const rows = real(look.target), columns = real(look.source), data = new Float32Array(rows.length * columns.length);
-    for (const [source, target, weight] of look.alignment.links) data[rows.indexOf(target) * columns.length + columns.indexOf(source)] = weight;
-    const map = { rows: rows.length, columns: columns.length, data, queries: rows.map((i) => look.target.words[i].text), keys: columns.map((i) => look.source.words[i].text) };
-    const speak = (row, column) => told(state, row === null ? null : rows[row], column === null ? null : columns[column]);
-    const grid = el("div"), threads = el("div");
-    body.append(el("p", { class: "note" }, METHODS[look.alignment.method]), el("div", { class: "split" },
-      el("div", { class: "card" }, el("h3", {}, "Word alignment ", el("span", { class: "note" }, look.alignment.method === "attention" ? "by attention" : "by all evidence"), el("span", { class: "grow" }), ...tools), grid),
-      el("div", { class: "card" }, el("h3", {}, "Lines"), threads)));
-    heat(grid, map, { label: "Word alignment", told: speak, verb: "belongs to", top: 1 });
-    lines(threads, [map], { told: speak });
+    const rows = real(result.target), columns = real(result.source), data = new Float32Array(rows.length * columns.length);
+    for (const [source, target, weight] of result.alignment.links) data[rows.indexOf(target) * columns.length + columns.indexOf(source)] = weight;
+    const map = { rows: rows.length, columns: columns.length, data, queries: rows.map((i) => result.target.words[i].text), keys: columns.map((i) => result.source.words[i].text) };
+    const report = (row, column) => onPoint(state, row === null ? null : rows[row], column === null ? null : columns[column]);
+    const grid = el("div"), lineView = el("div");
+    body.append(el("p", { class: "note" }, METHOD_DESCRIPTIONS[result.alignment.method]), el("div", { class: "split" },
+      el("div", { class: "card" }, el("h3", {}, "Word alignment ", el("span", { class: "note" }, result.alignment.method === "attention" ? "by attention" : "by all evidence"), el("span", { class: "grow" }), ...tools), grid),
+      el("div", { class: "card" }, el("h3", {}, "Lines"), lineView)));
+    heat(grid, map, { label: "Word alignment", onPoint: report, verb: "belongs to", top: 1 });
+    lines(lineView, [map], { onPoint: report });
   }
-  function figures(body, look, state, choose) {
+  function figures(body, result, state, choose) {
     const bits = el("div"), diagonal = el("div"), rows = el("div");
     body.append(el("p", { class: "note" }, "Entropy says how widely a head looks (0 bits: one token). Diagonality is 1 for a head that follows the order of the sentence, 0 for one that looks everywhere alike."),
       el("div", { class: "split even" }, el("div", { class: "card" }, el("h3", {}, "Entropy in bits"), bits), el("div", { class: "card" }, el("h3", {}, "Diagonality"), diagonal)), rows);
-    byHead(bits, look, state.kind, "entropy");
-    byHead(diagonal, look, state.kind, "diagonality");
-    table(rows, look, state.kind, choose);
+    byHead(bits, result, state.kind, "entropy");
+    byHead(diagonal, result, state.kind, "diagonality");
+    table(rows, result, state.kind, choose);
   }
 
   return { panel, start, best, el, svg, percent, chance, color, segmented, select, unpack, pick, aligned, slice, heat, lines, model, table, byHead, role, repaint, observe, paint, HUES };
