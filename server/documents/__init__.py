@@ -1,6 +1,6 @@
-"""Files as documents: what is to be translated in them, and the same file with other words.
+"""Translates files.
 
-Every reader turns bytes into a `Document`: texts in the translator's own formats, and a function that writes the file anew.
-Office formats and books are archives of XML. They are read with zipfile and lxml within fixed bounds, and whatever is not
-text is copied as it is.
+A reader for each file format turns bytes into a `Document`: the texts to translate, as plain text or HTML, and a function
+that writes the file with translated texts. Office files and books are zip archives of XML; they are read with zipfile and
+lxml within fixed limits, and everything that is not text is copied.
 """

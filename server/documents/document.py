@@ -1,4 +1,4 @@
-"""A file between reading and writing."""
+"""The texts of a file, and the function that writes the translated file."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from server.text.unicode_scripts import script_of
 from server.translation.types import Format
 
 UNIT_CHARACTERS = 2_000
-"""Texts of a document are gathered to about this length where they may be."""
+"""Neighbouring texts of a document are joined up to this length if the format allows it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """What is to be translated in a file, in order. `write` takes as many translations and returns the new file."""
+    """The texts of a file in order. `write` takes a translation of each text and returns the new file."""
 
     texts: tuple[str, ...]
     format: Format
@@ -25,8 +25,8 @@ class Document:
         return sum(map(len, self.texts))
 
 
-def gathered(pieces: Iterable[str]) -> list[str]:
-    """Neighbours joined up to UNIT_CHARACTERS; together they are the pieces."""
+def join_pieces(pieces: Iterable[str]) -> list[str]:
+    """Joins neighbouring pieces up to UNIT_CHARACTERS. The result contains all pieces in order."""
     units: list[str] = []
     for piece in pieces:
         if units and len(units[-1]) + len(piece) <= UNIT_CHARACTERS:
@@ -37,5 +37,5 @@ def gathered(pieces: Iterable[str]) -> list[str]:
 
 
 def has_words(text: str) -> bool:
-    """Whether there is any letter in a text."""
+    """Returns whether a text has a letter."""
     return any(script_of(character) for character in text)

@@ -1,7 +1,7 @@
-"""Word files (.docx): the paragraphs of the text, of headers, footers and notes.
+"""Reads Word files (.docx): the paragraphs of the text, of headers, footers and notes.
 
-A paragraph is runs of text with their properties. Runs that look like most of the paragraph become plain words, others
-keep their properties around their words. Fields and deleted text stay as they are.
+A paragraph consists of runs: text with formatting properties. Runs with the most frequent formatting of the paragraph
+become plain text; other runs become inline elements and keep their formatting. Fields and deleted text are not changed.
 """
 
 from __future__ import annotations
@@ -25,18 +25,18 @@ CONTAINERS = frozenset(W + name for name in ("hyperlink", "ins", "smartTag", "mo
 STARTS = frozenset(W + name for name in ("bookmarkStart", "commentRangeStart", "permStart"))
 ENDS = frozenset(W + name for name in ("bookmarkEnd", "commentRangeEnd", "permEnd"))
 GAPS = frozenset(W + name for name in ("tab", "br", "cr", "ptab"))
-UNSEEN = frozenset(W + name for name in ("lang", "noProof", "proofErr"))
-"""Properties that do not change how a run looks."""
+INVISIBLE = frozenset(W + name for name in ("lang", "noProof", "proofErr"))
+"""Properties that do not change the appearance of a run."""
 
 
 def read(data: bytes) -> Document:
-    """The document in a .docx file. Raises InvalidRequest or PayloadTooLarge."""
+    """Reads a .docx file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     archive.part("word/document.xml")
     roots = {name: parse_xml(archive.part(name)) for name in archive.names if PARTS.fullmatch(name)}
     paragraphs = [paragraph for root in roots.values() for paragraph in root.iter(W + "p")]
-    # All are cut up before any is filled: a paragraph may lie in a text box within another.
-    found = [cut for cut in map(Paragraph, paragraphs) if has_words(cut.inline.words)]
+    # All paragraphs are read before any is written: a text box within a paragraph contains paragraphs too.
+    found = [read for read in map(Paragraph, paragraphs) if has_words(read.inline.words)]
 
     def write(translations: Sequence[str]) -> bytes:
         for paragraph, translated in zip(found, translations, strict=True):
@@ -47,7 +47,7 @@ def read(data: bytes) -> Document:
 
 
 class Paragraph:
-    """One paragraph as HTML; `fill` puts a translation in its place."""
+    """One paragraph as HTML. `fill` replaces its content with a translation."""
 
     def __init__(self, element: Element) -> None:
         self.element = element
@@ -55,15 +55,15 @@ class Paragraph:
         self._starts: list[Element] = []
         self._ends: list[Element] = []
         self._moves: list[tuple[Element, Element]] = []
-        self._base = most_used(element)
+        self._base = most_frequent_properties(element)
         self._field: list[Element] = []
         self._depth = 0
         self._add(element, top=True)
-        if self._field:  # a field that ends in a later paragraph
+        if self._field:  # the field ends in a later paragraph
             self.inline.atom(self._field)
 
     def fill(self, translated: str) -> None:
-        """Replaces the content. Ranges (bookmarks, comments) then span the whole paragraph, as their words moved."""
+        """Replaces the content. Bookmarks and comments then cover the whole paragraph, because their words have moved."""
         for run, child in self._moves:
             run.append(child)
         for child in list(self.element):
@@ -93,7 +93,7 @@ class Paragraph:
 
     def _run(self, run: Element, top: bool) -> None:
         marks = [child.get(W + "fldCharType") for child in run.iter(W + "fldChar")]
-        if marks or self._field:  # from the first mark of a field to its last nothing may move
+        if marks or self._field:  # everything from the first to the last mark of a field is kept together
             self._depth += marks.count("begin") - marks.count("end")
             self._field.append(run)
             if self._depth <= 0:
@@ -101,12 +101,12 @@ class Paragraph:
                 self._field, self._depth = [], 0
             return
         properties = run.find(W + "rPr")
-        plain = look(properties) == look(self._base)
+        plain = visible_formatting(properties) == visible_formatting(self._base)
         for child in run:
             if child.tag == W + "t":
-                self._words(child.text or "", None if plain else made_run(properties))
+                self._words(child.text or "", None if plain else new_run(properties))
             elif child is not properties:
-                piece = made_run(properties)
+                piece = new_run(properties)
                 self._moves.append((piece, child))
                 (self.inline.gap if top and child.tag in GAPS else self.inline.atom)([piece])
 
@@ -119,27 +119,27 @@ class Paragraph:
         self.inline.close(number)
 
 
-def most_used(paragraph: Element) -> Element | None:
-    """The properties of the run look that has most of the paragraph's characters."""
+def most_frequent_properties(paragraph: Element) -> Element | None:
+    """Returns the run properties of the visible formatting with the largest number of characters in the paragraph."""
     sizes: Counter[bytes] = Counter()
     examples: dict[bytes, Element | None] = {}
     for run in paragraph.iter(W + "r"):
         properties = run.find(W + "rPr")
-        seen = look(properties)
+        seen = visible_formatting(properties)
         examples.setdefault(seen, properties)
         sizes[seen] += sum(len(text.text or "") for text in run.iterchildren(W + "t"))
     return examples[sizes.most_common(1)[0][0]] if sizes else None
 
 
-def look(properties: Element | None) -> bytes:
-    """What a reader sees of a run's properties, comparable."""
+def visible_formatting(properties: Element | None) -> bytes:
+    """Returns the visible properties of a run in a form that can be compared."""
     if properties is None:
         return b""
-    return b"".join(etree.tostring(child, with_tail=False) for child in properties if child.tag not in UNSEEN)
+    return b"".join(etree.tostring(child, with_tail=False) for child in properties if child.tag not in INVISIBLE)
 
 
-def made_run(properties: Element | None) -> Element:
-    """An empty run with these properties."""
+def new_run(properties: Element | None) -> Element:
+    """Returns an empty run with these properties."""
     run = etree.Element(W + "r")
     if properties is not None:
         run.append(copy.deepcopy(properties))
@@ -147,11 +147,11 @@ def made_run(properties: Element | None) -> Element:
 
 
 def add_text(parent: Element, text: str, base: Element | None) -> None:
-    """Words at the end of a run, or in a run of their own."""
+    """Adds text at the end of a run, or in a new run with the properties `base` if `parent` is not a run."""
     if not text:
         return
     if parent.tag != W + "r":
-        run = made_run(base)
+        run = new_run(base)
         parent.append(run)
         parent = run
     element = etree.SubElement(parent, W + "t")

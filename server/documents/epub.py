@@ -1,4 +1,4 @@
-"""Books (.epub): the pages, the table of contents, the title and the language."""
+"""Reads books (.epub): the pages, the table of contents, the title and the language."""
 
 from __future__ import annotations
 
@@ -23,10 +23,11 @@ CONTENTS = "application/x-dtbncx+xml"
 SPACES = re.compile(r"\s+")
 
 Part = tuple[tuple[str, ...], Callable[[Sequence[str]], bytes]]
+"""The texts of one file of the archive, and the function that writes the file with their translations."""
 
 
 def read(data: bytes, target: str) -> Document:
-    """The book; `target` becomes its language. Raises InvalidRequest or PayloadTooLarge."""
+    """Reads a book and sets its language to `target`. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     package = package_name(archive)
     root = parse_xml(archive.part(package), doctype=True)
@@ -51,14 +52,14 @@ def read(data: bytes, target: str) -> Document:
 
 
 def package_name(archive: Archive) -> str:
-    """Where the book's description lies. Raises InvalidRequest."""
+    """Returns the name of the package document. Raises InvalidRequest if the container does not name it."""
     for rootfile in parse_xml(archive.part(CONTAINER)).iter("{*}rootfile"):
         return str(rootfile.get("full-path", ""))
     raise InvalidRequest("The file is damaged: it does not say where the book is.")
 
 
 def package_part(root: Element, target: str) -> Part:
-    """The description: titles are translated, the language is the new one."""
+    """Reads the package document: its titles are translated and its language is set."""
     texts, write_titles = labels(root, DC + "title")
 
     def write(translations: Sequence[str]) -> bytes:
@@ -70,12 +71,12 @@ def package_part(root: Element, target: str) -> Part:
 
 
 def contents_part(data: bytes) -> Part:
-    """The table of contents of older readers."""
+    """Reads the table of contents for older e-readers (NCX)."""
     return labels(parse_xml(data, doctype=True), NCX + "text")
 
 
 def labels(root: Element, tag: str) -> Part:
-    """Elements that hold nothing but words."""
+    """Reads the elements with this tag, which contain plain text."""
     elements = [element for element in root.iter(tag) if has_words(element.text or "")]
 
     def write(translations: Sequence[str]) -> bytes:
@@ -87,13 +88,13 @@ def labels(root: Element, tag: str) -> Part:
 
 
 def plain(markup: str) -> str:
-    """The words of translated HTML that holds no tags."""
+    """Returns the text of translated HTML without tags."""
     text: str = parse_xml(b"<x>" + markup.replace("&nbsp;", "\xa0").encode() + b"</x>").text or ""
     return text
 
 
 def page_part(data: bytes, target: str) -> Part:
-    """One page. XHTML need not know the name of the no-break space."""
+    """Reads one page. The no-break space is written as a number, since XHTML does not define &nbsp;."""
     document = page(data)
 
     def write(translations: Sequence[str]) -> bytes:

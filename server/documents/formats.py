@@ -1,18 +1,16 @@
-"""Which files are read: by the end of their name."""
+"""The file formats that can be translated, by file name suffix."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from server.documents import docx as word
-from server.documents import epub, plain, subtitles
-from server.documents import odt as opendocument
+from server.documents import docx, epub, odt, plain, subtitles
 from server.documents.document import Document
 from server.errors import UnsupportedMediaType
 
 Reader = Callable[[bytes, str], Document]
-"""(content, target language) -> document."""
+"""Reads a document from (content, target language)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,16 +29,16 @@ FORMATS = (
     FileFormat(
         ".docx",
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
-        lambda data, _: word.read(data),
+        lambda data, _: docx.read(data),
     ),
-    FileFormat(".odt", "application/vnd.oasis.opendocument.text", lambda data, _: opendocument.read(data)),
+    FileFormat(".odt", "application/vnd.oasis.opendocument.text", lambda data, _: odt.read(data)),
     FileFormat(".epub", "application/epub+zip", epub.read),
 )
 SUFFIXES = tuple(format.suffix for format in FORMATS)
 
 
 def format_of(name: str) -> FileFormat:
-    """The format of a file by its name. Raises UnsupportedMediaType."""
+    """Returns the format of a file by its name. Raises UnsupportedMediaType."""
     for format in FORMATS:
         if name.lower().endswith(format.suffix):
             return format

@@ -1,4 +1,4 @@
-"""Files that are translated while nobody waits: started, asked about, fetched once."""
+"""Translations of files in the background: a job is started, its state is polled, its result is fetched once."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ State = Literal["translating", "done", "error"]
 
 @dataclass(frozen=True, slots=True)
 class FileJob:
-    """One file on its way. `key` is the secret that the one who sent it got; `characters` were read in it."""
+    """One file. `key` is the secret returned to the client that uploaded it. `characters` is the length of its texts, `until`
+    the time of expiry on the clock of `FileJobs`."""
 
     id: str
     key: str
@@ -36,13 +37,13 @@ class FileJob:
 
     @property
     def problem(self) -> str:
-        """Why it failed, in one sentence."""
+        """The reason of the failure in one sentence."""
         error = None if self.work.cancelled() else self.work.exception()
         return error.message if isinstance(error, AttentiveError) else "The file could not be translated."
 
 
 class FileJobs:
-    """At most `limit` files, under way or waiting to be fetched, each for at most `seconds`."""
+    """Keeps at most `limit` jobs, running or waiting to be fetched, each for at most `seconds`."""
 
     def __init__(self, limit: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
         self._limit = limit
@@ -51,13 +52,13 @@ class FileJobs:
         self._jobs: dict[str, FileJob] = {}
 
     def start(self, work: Coroutine[Any, Any, bytes], name: str, media_type: str, characters: int) -> FileJob:
-        """Begins the work. Raises Overloaded where too many files are here already."""
+        """Starts a job. Raises Overloaded if there are `limit` jobs already."""
         self._prune()
         if len(self._jobs) >= self._limit:
             work.close()
             raise Overloaded("Too many files are waiting; fetch yours, or try again later.", 10)
         task = asyncio.ensure_future(work)
-        task.add_done_callback(seen)
+        task.add_done_callback(log_failure)
         job = FileJob(
             secrets.token_hex(16).upper(), secrets.token_hex(32).upper(), name, media_type, characters,
             self._clock() + self._seconds, task,
@@ -66,7 +67,7 @@ class FileJobs:
         return job
 
     def find(self, id: str, key: str) -> FileJob:
-        """Raises NotFound for a file that is not here or a key that is not its own."""
+        """Returns a job. Raises NotFound if there is no such job or the key is not the job's key."""
         self._prune()
         job = self._jobs.get(id)
         if job is None or not secrets.compare_digest(job.key.encode(), key.encode("utf-8", "replace")):
@@ -74,12 +75,12 @@ class FileJobs:
         return job
 
     def forget(self, job: FileJob) -> None:
-        """Ends a job, whatever its state."""
+        """Cancels and removes a job."""
         job.work.cancel()
         self._jobs.pop(job.id, None)
 
     def close(self) -> None:
-        """Ends all."""
+        """Cancels and removes all jobs."""
         for job in list(self._jobs.values()):
             self.forget(job)
 
@@ -90,8 +91,8 @@ class FileJobs:
                 self.forget(job)
 
 
-def seen(work: asyncio.Future[bytes]) -> None:
-    """Takes note of a failure that nobody may ever ask about."""
+def log_failure(work: asyncio.Future[bytes]) -> None:
+    """Logs an unexpected failure, since the job may never be polled again."""
     error = None if work.cancelled() else work.exception()
     if error is not None and not isinstance(error, AttentiveError):
         log.error("a file could not be translated", exc_info=error)

@@ -1,4 +1,4 @@
-"""OpenDocument texts (.odt): the paragraphs and headings of the text, and of headers and footers."""
+"""Reads OpenDocument texts (.odt): the paragraphs and headings of the text, of headers and footers."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ GAPS = frozenset(TEXT + name for name in ("tab", "line-break"))
 
 
 def read(data: bytes) -> Document:
-    """The document in an .odt file. Raises InvalidRequest or PayloadTooLarge."""
+    """Reads an .odt file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     archive.part("content.xml")
     roots = {name: parse_xml(archive.part(name)) for name in PARTS if name in archive.names}
     paragraphs = [paragraph for root in roots.values() for paragraph in root.iter(*PARAGRAPHS)]
-    found = [(paragraph, inline) for paragraph in paragraphs if has_words((inline := inside(paragraph)).words)]
+    found = [(paragraph, inline) for paragraph in paragraphs if has_words((inline := to_inline(paragraph)).words)]
 
     def write(translations: Sequence[str]) -> bytes:
         for (paragraph, inline), translated in zip(found, translations, strict=True):
@@ -36,20 +36,21 @@ def read(data: bytes) -> Document:
     return Document(tuple(inline.html for _, inline in found), "html", write)
 
 
-def inside(paragraph: Element) -> Inline:
-    """The content of a paragraph as HTML."""
+def to_inline(paragraph: Element) -> Inline:
+    """Returns the content of a paragraph as HTML."""
     inline = Inline()
-    add(inline, paragraph, top=True)
+    add_content(inline, paragraph, top=True)
     return inline
 
 
-def add(inline: Inline, parent: Element, top: bool) -> None:
+def add_content(inline: Inline, parent: Element, top: bool) -> None:
+    """Adds the content of an element. `top` is True for the paragraph itself, where a line break separates sentences."""
     inline.text(parent.text or "")
     for child in parent:
         tail = child.tail
         if child.tag in CONTAINERS:
             number = inline.open(etree.Element(child.tag, child.attrib, child.nsmap))
-            add(inline, child, top=False)
+            add_content(inline, child, top=False)
             inline.close(number)
         elif child.tag == TEXT + "s":
             inline.text(" ")
@@ -59,7 +60,7 @@ def add(inline: Inline, parent: Element, top: bool) -> None:
 
 
 def add_text(parent: Element, text: str) -> None:
-    """Words at the end of an element of mixed content."""
+    """Adds text at the end of an element with mixed content."""
     if len(parent):
         parent[-1].tail = (parent[-1].tail or "") + text
     else:

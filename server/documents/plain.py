@@ -1,4 +1,4 @@
-"""Plain text (.txt) and web pages (.html)."""
+"""Reads plain text (.txt) and web pages (.html)."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import codecs
 import re
 from collections.abc import Callable, Sequence
 
-from server.documents.document import Document, gathered
+from server.documents.document import Document, join_pieces
 from server.errors import InvalidRequest
 from server.text.html_passages import parse_passages
 from server.text.segmentation import BREAKS
 
-MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
 LINES = re.compile(r"[^\n]*\n|[^\n]+")
 HEAD_BYTES = 2048
 CHARSET = re.compile(
@@ -19,23 +19,24 @@ CHARSET = re.compile(
     rb"|<\?xml[^>]{0,200}?encoding\s*=\s*[\"']([\w.:\-]{2,40})[^>]{0,200}>",
     re.I,
 )
-"""Where a page names its encoding. What never ends is no tag, would be written as text and name nothing any more."""
+"""Declarations of a page's encoding. A tag without an end is excluded: it is text, and after translation it would no
+longer declare the encoding."""
 ENCODINGS = re.compile(
     r"(?:utf|iso|cp\d|windows|latin|koi8|big5|gb|euc|shift|sjis|mac|us-ascii|ascii|tis)", re.IGNORECASE
 )
-"""What pages are written in. Python knows more codecs, and some take time that grows with the square of the length."""
+"""Encodings of web pages. Some of Python's other codecs take time that grows with the square of the length."""
 ROOT = re.compile(rb"<html\b[^>]{0,1000}>", re.IGNORECASE)
 LANGUAGE = re.compile(rb"(\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECASE)
 
 
 def read_text(data: bytes) -> Document:
-    """A text in UTF-8, or in UTF-16 with its mark. Raises InvalidRequest."""
-    text, back = decoded(data)
-    return separated(gathered(LINES.findall(text)), back)
+    """Reads a text in UTF-8, or in UTF-16 with a byte order mark. Raises InvalidRequest."""
+    text, encode = decode(data)
+    return text_document(join_pieces(LINES.findall(text)), encode)
 
 
 def read_page(data: bytes, target: str) -> Document:
-    """A web page; `target` becomes its language. Raises InvalidRequest."""
+    """Reads a web page and sets its language to `target`. Raises InvalidRequest."""
     document = page(data)
     return Document(
         document.texts, document.format, lambda translations: with_language(document.write(translations), target)
@@ -43,15 +44,15 @@ def read_page(data: bytes, target: str) -> Document:
 
 
 def page(data: bytes) -> Document:
-    """HTML or XHTML, in the encoding that it names itself. What the encoding lacks is written as a reference."""
+    """Reads HTML or XHTML in the encoding that it declares. Characters outside the encoding are written as references."""
     found = CHARSET.search(data[:HEAD_BYTES])
-    text, back = decoded(data, (found[1] or found[2]).decode() if found else "utf-8")
-    pieces = gathered(passage.render() for passage in parse_passages(text, "html"))
-    return Document(tuple(pieces), "html", lambda translations: back("".join(translations)))
+    text, encode = decode(data, (found[1] or found[2]).decode() if found else "utf-8")
+    pieces = join_pieces(passage.render() for passage in parse_passages(text, "html"))
+    return Document(tuple(pieces), "html", lambda translations: encode("".join(translations)))
 
 
-def separated(pieces: list[str], back: Callable[[str], bytes]) -> Document:
-    """Pieces of text whose line ends at the edges stay where they are."""
+def text_document(pieces: list[str], encode: Callable[[str], bytes]) -> Document:
+    """Returns a document of pieces of text. Line ends at the edges of a piece are kept and not translated."""
     edges = [(len(piece) - len(piece.lstrip("\r\n")), len(piece.rstrip("\r\n"))) for piece in pieces]
     filled = [i for i, piece in enumerate(pieces) if BREAKS.sub("", piece).strip()]
 
@@ -60,15 +61,15 @@ def separated(pieces: list[str], back: Callable[[str], bytes]) -> Document:
         for i, translated in zip(filled, translations, strict=True):
             start, end = edges[i]
             made[i] = pieces[i][:start] + translated + pieces[i][end:]
-        return back("".join(made))
+        return encode("".join(made))
 
     return Document(tuple(pieces[i][slice(*edges[i])] for i in filled), "text", write)
 
 
-def decoded(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], bytes]]:
-    """The text of a file, and the way back to its encoding. Raises InvalidRequest."""
+def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], bytes]]:
+    """Returns the text of a file and a function that encodes a text in the same way. Raises InvalidRequest."""
     mark = b""
-    for known, name in MARKS:
+    for known, name in BYTE_ORDER_MARKS:
         if data.startswith(known):
             mark, encoding = known, name
             break
@@ -83,7 +84,7 @@ def decoded(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], 
 
 
 def with_language(data: bytes, target: str) -> bytes:
-    """The page with the language attributes of its root, where it has any, set to the new language."""
+    """Returns the page with the language attributes of its root element set to `target`, if it has any."""
     root = ROOT.search(data[:HEAD_BYTES])
     if root is None:
         return data

@@ -1,4 +1,4 @@
-"""File in, translated file out: read, translated in the gaps that short requests leave, written."""
+"""Translates documents: reads a file, translates its texts in batches with low priority, and writes the new file."""
 
 from __future__ import annotations
 
@@ -22,13 +22,16 @@ from server.translation.types import TranslationRequest
 
 BATCH_CHARACTERS = 10_000
 BATCH_TEXTS = 200
-"""What goes to the translator at once: enough to fill a batch, little enough that others find room between two."""
+"""Limits of one request to the translator: enough to fill a batch, and small enough that other requests are served
+between two batches."""
 SAMPLE_CHARACTERS = 2_000
+"""Number of characters for the detection of the language."""
 NAME_CHARACTERS = 100
+"""Longest file name without its suffix."""
 
 
 class DocumentTranslator:
-    """Translates files. At most `jobs` at the same time, each of at most `characters`."""
+    """Translates files, at most `jobs` at the same time and each with at most `characters`."""
 
     def __init__(self, translator: Translator, store: FileStore, characters: int, jobs: int) -> None:
         self.store = store
@@ -38,7 +41,7 @@ class DocumentTranslator:
         self._reading = asyncio.Semaphore(jobs)
 
     async def read(self, content: bytes, name: str, target: str) -> tuple[FileFormat, Document]:
-        """The document in a file. Raises UnsupportedMediaType, InvalidRequest, PayloadTooLarge or TextTooLong."""
+        """Reads a file. Raises UnsupportedMediaType, InvalidRequest, PayloadTooLarge or TextTooLong."""
         format = format_of(name)
         language = self._translator.catalog.target(target)
         async with self._reading:
@@ -50,28 +53,28 @@ class DocumentTranslator:
         return format, document
 
     async def translate(self, document: Document, request: TranslationRequest, patient: bool = False) -> bytes:
-        """The file with its texts translated as `request` says, whose own texts are ignored.
+        """Returns the file with its texts translated with the options of `request`; the texts of `request` are ignored.
 
-        Raises what the translator raises. Where there is no room it waits if `patient`, and in the middle of a file in
-        any case.
+        Raises the errors of `Translator.translate`. If the server is overloaded it raises Overloaded, or waits if `patient`;
+        after the first batch it always waits.
         """
         async with time_limit(request.deadline):
-            with ExitStack() as place:
-                await self._enter(place, patient)
+            with ExitStack() as slot:
+                await self._enter(slot, patient)
                 source = await self._source(document, request)
                 translated: list[str] = []
                 for texts in batches(document.texts):
-                    step = dataclasses.replace(
+                    batch = dataclasses.replace(
                         request, texts=texts, source=source, format=document.format, remember=False
                     )
-                    translated += await self._step(step, patient or bool(translated))
+                    translated += await self._translate_batch(batch, patient or bool(translated))
                 return await asyncio.to_thread(document.write, translated)
 
-    async def _enter(self, place: ExitStack, patient: bool) -> None:
-        """Takes one of the places for files. Raises Overloaded where there is none, unless it is to wait."""
+    async def _enter(self, slot: ExitStack, patient: bool) -> None:
+        """Takes one of the slots for files. If all are taken, waits if `patient`, and raises Overloaded otherwise."""
         while True:
             try:
-                place.enter_context(self._admission.admit(1))
+                slot.enter_context(self._admission.admit(1))
                 return
             except Overloaded as busy:
                 if not patient:
@@ -79,7 +82,7 @@ class DocumentTranslator:
                 await asyncio.sleep(busy.retry_after)
 
     async def _source(self, document: Document, request: TranslationRequest) -> str:
-        """The source language, found out once for the whole file."""
+        """Returns the source language, detected once for the whole file."""
         if request.source.strip().lower() != AUTO or not document.texts:
             return request.source
         guesses = await asyncio.to_thread(self._translator.detect, sample(document))
@@ -87,7 +90,8 @@ class DocumentTranslator:
             raise InvalidRequest("The language cannot be detected here; name it in source.")
         return guesses[0].language
 
-    async def _step(self, request: TranslationRequest, patient: bool) -> list[str]:
+    async def _translate_batch(self, request: TranslationRequest, patient: bool) -> list[str]:
+        """Translates one batch. If the server is overloaded, waits if `patient`, and raises Overloaded otherwise."""
         while True:
             try:
                 return [translation.text for translation in await self._translator.translate(request)]
@@ -98,7 +102,7 @@ class DocumentTranslator:
 
 
 def batches(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Neighbours up to the sizes above."""
+    """Groups neighbouring texts up to BATCH_CHARACTERS and BATCH_TEXTS."""
     batch: list[str] = []
     size = 0
     for text in texts:
@@ -112,7 +116,7 @@ def batches(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
 
 
 def sample(document: Document) -> str:
-    """Words from the beginning, without markup."""
+    """Returns text from the beginning of a document, without markup."""
     words = ""
     for text in document.texts:
         tokens = [text] if document.format == "text" else [token for token in scan_markup(text) if isinstance(token, str)]
@@ -123,7 +127,7 @@ def sample(document: Document) -> str:
 
 
 def translated_name(name: str, target: str) -> str:
-    """book.epub -> book.de.epub; whatever path came with the name is dropped."""
+    """Returns the name of the translated file: book.epub -> book.de.epub. Folders in the name are dropped."""
     plain = PurePosixPath(PureWindowsPath(name).name).name
     plain = "".join(character for character in plain if character.isprintable() and character not in '"/\\:<>|?*')
     stem, dot, suffix = plain.rpartition(".")

@@ -1,4 +1,4 @@
-"""Finished files until they are fetched: bounded in number of bytes and in time, under names that cannot be guessed."""
+"""Keeps translated files on disk until they are downloaded, limited in bytes and in time, under random tokens."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from server.errors import NotFound, Unavailable
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file on disk; `name` is what the one who fetches it calls it."""
+    """A file on disk. `name` is the file name for the download."""
 
     path: Path
     name: str
@@ -25,7 +25,7 @@ class StoredFile:
 
 
 class FileStore:
-    """Keeps each file `seconds` long and `limit` bytes in all; the oldest give way. Everything is gone after `close`."""
+    """Keeps each file for `seconds` and `limit` bytes in total. The oldest files are deleted first, `close` deletes all."""
 
     def __init__(self, seconds: float, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
         self._seconds = seconds
@@ -35,7 +35,7 @@ class FileStore:
         self._files: dict[str, StoredFile] = {}
 
     def save(self, content: bytes, name: str, media_type: str) -> str:
-        """Keeps a file; returns its token. Raises Unavailable where the disk does not take it."""
+        """Saves a file and returns its token. Raises Unavailable if it cannot be written to disk."""
         token = secrets.token_urlsafe(24)
         path: Path | None = None
         try:
@@ -45,21 +45,21 @@ class FileStore:
             path.write_bytes(content)
         except OSError as error:
             if path is not None:
-                path.unlink(missing_ok=True)  # the part that the disk still took
+                path.unlink(missing_ok=True)  # a partly written file
             raise Unavailable("The translated file cannot be kept: the disk is full or not writable.", 60) from error
         self._files[token] = StoredFile(path, name, media_type, len(content), self._clock() + self._seconds)
         self._prune()
         return token
 
     def find(self, token: str) -> StoredFile:
-        """Raises NotFound for a token that never was or is no more."""
+        """Returns a file. Raises NotFound if the token is unknown or the file has expired."""
         self._prune()
         if (found := self._files.get(token)) is None:
             raise NotFound(f"There is no such file; files are kept for {self._seconds:,.0f} seconds.")
         return found
 
     def close(self) -> None:
-        """Deletes everything."""
+        """Deletes all files."""
         self._files.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -68,7 +68,7 @@ class FileStore:
     def _prune(self) -> None:
         now = self._clock()
         size = sum(file.size for file in self._files.values())
-        for token, file in list(self._files.items()):  # oldest first; the newest stays whatever its size
+        for token, file in list(self._files.items()):  # oldest first; the newest file is always kept
             if file.until > now and (size <= self._limit or len(self._files) == 1):
                 return
             file.path.unlink(missing_ok=True)

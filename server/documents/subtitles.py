@@ -1,4 +1,4 @@
-"""Subtitles (.srt, .vtt): the words change, numbers, times, notes and styles stay as written."""
+"""Reads subtitles (.srt, .vtt). Only the spoken text is translated; numbers, times, notes and styles are kept."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from server.documents.document import Document, has_words
-from server.documents.plain import decoded
+from server.documents.plain import decode
 from server.text.html_passages import escape
 from server.text.html_scanner import scan_markup
 
@@ -22,7 +22,7 @@ SPEAKER = re.compile(r"\s*[-–—]\s")
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """A run of lines of one cue that are one text: `lines` as written, `head` a position code or a dash before the words."""
+    """Lines of a subtitle that are one text. `lines` are as written, `head` is a position code or a dash before the text."""
 
     lines: tuple[str, ...]
     head: str
@@ -30,20 +30,20 @@ class Cue:
 
 
 def read(data: bytes, web: bool) -> Document:
-    """Subtitles in SubRip's format, or where `web` in WebVTT's, which escapes like HTML. Raises InvalidRequest."""
-    text, back = decoded(data)
-    parts = list(cut(text, web))
+    """Reads subtitles in the format SubRip, or WebVTT if `web`, which escapes text as HTML does. Raises InvalidRequest."""
+    text, encode = decode(data)
+    parts = list(split_cues(text, web))
     cues = [part for part in parts if isinstance(part, Cue) and has_words(part.text)]
 
     def write(translations: Sequence[str]) -> bytes:
         made = dict(zip(map(id, cues), translations, strict=True))
-        return back("".join(lay_out(part, made.get(id(part)), web) for part in parts))
+        return encode("".join(lay_out(part, made.get(id(part)), web) for part in parts))
 
     return Document(tuple(cue.text for cue in cues), "html", write)
 
 
-def cut(text: str, web: bool) -> Iterator[str | Cue]:
-    """Everything in order: what stays as strings, cues' words as cues. Together they are the text."""
+def split_cues(text: str, web: bool) -> Iterator[str | Cue]:
+    """Yields the file in order: spoken text as cues, everything else as strings."""
     spoken: list[str] | None = None
     for line in LINE.findall(text):
         if not line.strip():
@@ -60,36 +60,37 @@ def cut(text: str, web: bool) -> Iterator[str | Cue]:
 
 
 def cues_of(lines: list[str], web: bool) -> Iterator[Cue]:
-    """The lines of a cue: one text, or one for each speaker where lines begin with a dash."""
+    """Yields the lines of a subtitle as one cue, or as one cue for each speaker if lines begin with a dash."""
     start = 0
     for i in range(1, len(lines) + 1):
         if i == len(lines) or SPEAKER.match(lines[i]):
-            yield cue(lines[start:i], web)
+            yield make_cue(lines[start:i], web)
             start = i
 
 
-def cue(lines: list[str], web: bool) -> Cue:
+def make_cue(lines: list[str], web: bool) -> Cue:
+    """Returns the lines as one cue, without the times of single words."""
     joined = " ".join(line.strip() for line in lines)
     head = HEAD.match(joined)
     start = head.end() if head else 0
     words = MOMENT.sub("", joined[start:])
-    return Cue(tuple(lines), joined[:start], words if web else retold(words, escape))
+    return Cue(tuple(lines), joined[:start], words if web else change_text(words, escape))
 
 
 def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
-    """A part as it is written; a translation gets as many lines as the original had, of about the same length."""
+    """Returns a part as written to the file. A translation has the number of lines of the original, of similar length."""
     if isinstance(part, str):
         return part
     if translated is None:
         return "".join(part.lines)
-    words = WORDS.findall(part.head + (translated if web else retold(translated, html.unescape)))
+    words = WORDS.findall(part.head + (translated if web else change_text(translated, html.unescape)))
     total = sum(map(len, words)) + len(words)
     rows: list[list[str]] = [[] for _ in part.lines]
     done, row = 0, 0
     for word in words:
         middle = done + len(word) / 2
         best = min(len(rows) - 1, int(len(rows) * middle / max(1, total)))
-        if best == row or word not in DASHES:  # a dash at the beginning of a line would be another speaker
+        if best == row or word not in DASHES:  # a dash at the beginning of a line marks another speaker
             row = best
         rows[row].append(word)
         done += len(word) + 1
@@ -99,6 +100,6 @@ def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
     return inner.join(" ".join(row) for row, _ in kept) + ending
 
 
-def retold(text: str, change: Callable[[str], str]) -> str:
-    """The text with everything but its tags changed."""
+def change_text(text: str, change: Callable[[str], str]) -> str:
+    """Returns the text with `change` applied to everything except tags."""
     return "".join(change(token) if isinstance(token, str) else token.raw for token in scan_markup(text))

@@ -1,7 +1,7 @@
-"""A paragraph of XML as HTML for the translator, and back: formatting follows its words.
+"""Converts a paragraph of XML to HTML for the translator, and back, so that formatting follows its words.
 
-Every element within the paragraph has a numbered stand-in: `<span k3>` around words, `<img k3>` for what stands like a
-word, `<br k3>` for what parts sentences.
+Every element within the paragraph is represented by a numbered HTML tag: `<span k3>` for an element around words,
+`<img k3>` for an element that is moved like a word, and `<br k3>` for an element between sentences.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from server.errors import InvalidRequest
 from server.text.html_scanner import scan_markup
 
 Element = Any
-"""An lxml element; the library has no types of its own."""
-UNPRINTABLE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""Characters that XML cannot hold."""
-STAND_IN = re.compile(r"<(/?)(?:span|img|br) k([0-9]+)>")
+"""An element of lxml, which has no type annotations."""
+INVALID_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+"""Characters that XML does not allow."""
+NUMBERED_TAG = re.compile(r"<(/?)(?:span|img|br) k([0-9]+)>")
 
 
 class Inline:
-    """Builds the HTML of one paragraph. `elements[k]` are those that the stand-in of number k stands for."""
+    """Builds the HTML of one paragraph. `elements[k]` are the elements that the tag with number k represents."""
 
     def __init__(self) -> None:
         self.elements: list[Sequence[Element]] = []
@@ -37,7 +37,7 @@ class Inline:
 
     @property
     def words(self) -> str:
-        """The text without its stand-ins."""
+        """The text without tags."""
         return "".join(self._words)
 
     def text(self, text: str) -> None:
@@ -45,7 +45,7 @@ class Inline:
         self._parts.append(html.escape(text, quote=False))
 
     def open(self, shell: Element) -> int:
-        """Begins an element around words; `shell` is empty and gets the words later. Returns its number."""
+        """Opens an element around words and returns its number. `shell` is a copy of the element without content."""
         self._parts.append(f"<span k{self._number([shell])}>")
         return len(self.elements) - 1
 
@@ -53,11 +53,11 @@ class Inline:
         self._parts.append(f"</span k{number}>")
 
     def atom(self, elements: Sequence[Element]) -> None:
-        """Something between words that moves with them: an image, a note's mark."""
+        """Adds elements that are moved like a word: an image, the mark of a note."""
         self._parts.append(f"<img k{self._number(elements)}>")
 
     def gap(self, elements: Sequence[Element]) -> None:
-        """Something between sentences that stays: a line break, a tabulator."""
+        """Adds elements between sentences, which are not moved: a line break, a tabulator."""
         self._parts.append(f"<br k{self._number(elements)}>")
 
     def _number(self, elements: Sequence[Element]) -> int:
@@ -68,16 +68,16 @@ class Inline:
 def rebuild(
     parent: Element, translated: str, elements: Sequence[Sequence[Element]], add_text: Callable[[Element, str], None]
 ) -> None:
-    """Fills an emptied paragraph from translated HTML. `add_text(element, words)` writes words at an element's end."""
+    """Fills an empty paragraph from translated HTML. `add_text(element, text)` adds text at the end of an element."""
     stack = [parent]
     for token in scan_markup(translated):
         if isinstance(token, str):
-            add_text(stack[-1], UNPRINTABLE.sub("", html.unescape(token)))
-        elif found := STAND_IN.fullmatch(token.raw):
+            add_text(stack[-1], INVALID_CHARACTERS.sub("", html.unescape(token)))
+        elif found := NUMBERED_TAG.fullmatch(token.raw):
             if not found[1]:
                 originals = elements[int(found[2])]
                 for element in originals:
-                    element.tail = None  # the words after it are in the translation
+                    element.tail = None  # the text after the element is part of the translation
                 stack[-1].extend(originals)
                 if token.name == "span":
                     stack.append(originals[0])
@@ -86,16 +86,16 @@ def rebuild(
 
 
 def parse_xml(data: bytes, doctype: bool = False) -> Element:
-    """The root of an XML part. Entities are not expanded, nothing is fetched, and depth is bounded by the library.
+    """Returns the root element of an XML file. Entities are not expanded, nothing is fetched, and lxml limits the depth.
 
-    Raises InvalidRequest, also for a document type where office formats have none.
+    Raises InvalidRequest, also for a document type declaration unless `doctype`: office formats have none.
     """
     parser = etree.XMLParser(resolve_entities=False, no_network=True, load_dtd=False, huge_tree=False)
     try:
         root = etree.fromstring(data, parser)
     except (etree.XMLSyntaxError, ValueError) as error:
         raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.") from error
-    if parser.error_log.filter_from_errors():  # the library lets an error pass that a mere warning comes after
+    if parser.error_log.filter_from_errors():  # lxml does not raise an error that is followed by a warning
         raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.")
     if root.getroottree().docinfo.doctype and not doctype:
         raise InvalidRequest("The file is damaged: a part of it declares a document type.")
@@ -103,6 +103,6 @@ def parse_xml(data: bytes, doctype: bool = False) -> Element:
 
 
 def write_xml(root: Element) -> bytes:
-    """An XML part as bytes, in UTF-8."""
+    """Returns an XML file as bytes in UTF-8."""
     data: bytes = etree.tostring(root.getroottree(), xml_declaration=True, encoding="UTF-8", standalone=True)
     return data

@@ -1,4 +1,4 @@
-"""Zip archives within bounds: office files and books are zips, and so are bombs."""
+"""Reads zip archives within limits that protect against archives which unpack to an excessive size."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from server.errors import InvalidRequest, PayloadTooLarge
 
 ENTRIES_LIMIT = 10_000
 UNPACKED_BYTES = 200_000_000
-"""All entries together, unpacked. They are unpacked one at a time."""
+"""Limit on the unpacked size of all entries together. They are unpacked one at a time."""
 PART_BYTES = 20_000_000
-"""One entry that is read as XML: its tree takes about ten times as much memory."""
+"""Limit on an entry that is parsed as XML. The tree takes about ten times as much memory."""
 PARTS_BYTES = 40_000_000
-"""All entries that are read, not only copied."""
+"""Limit on all entries that are parsed."""
 RATIO_LIMIT = 300
-"""How much larger than packed an archive may be; XML of real documents stays below 50."""
+"""Limit on the ratio of unpacked to packed size. Real documents stay below 50."""
 METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 
 
 class Archive:
-    """The entries of a zip in memory. Raises InvalidRequest, or PayloadTooLarge before anything is unpacked."""
+    """A zip archive in memory. Raises InvalidRequest, or PayloadTooLarge before anything is unpacked."""
 
     def __init__(self, data: bytes) -> None:
         try:
@@ -31,7 +31,7 @@ class Archive:
             raise InvalidRequest("The file is damaged, or its name does not say what it is.") from error
         self._entries = self._zip.infolist()
         self.names = {entry.filename: entry for entry in self._entries}
-        """What is in the archive, in order."""
+        """The entries by name, in order."""
         self._read = 0
         unpacked = sum(entry.file_size for entry in self._entries)
         if len(self._entries) > ENTRIES_LIMIT or unpacked > UNPACKED_BYTES or unpacked > RATIO_LIMIT * len(data):
@@ -40,11 +40,12 @@ class Archive:
             raise InvalidRequest("The file is damaged: two of its parts have the same name.")
         if any(entry.flag_bits & 1 or entry.compress_type not in METHODS for entry in self._entries):
             raise InvalidRequest("The file is encrypted or packed in a way that is not read here.")
-        for entry in self._entries:  # damage anywhere is told before the work is done, not after
+        for entry in self._entries:  # damage is reported before the translation starts
             self._unpacked(entry)
 
     def part(self, name: str) -> bytes:
-        """One entry to be read, at most PART_BYTES. Raises InvalidRequest where it is missing or damaged."""
+        """Returns the content of an entry. Raises InvalidRequest if it is missing or damaged, and PayloadTooLarge if it is too
+        large."""
         entry = self.names.get(name)
         if entry is None:
             raise InvalidRequest("The file is damaged, or its name does not say what it is: a part of it is missing.")
@@ -54,12 +55,12 @@ class Archive:
         return self._unpacked(entry)
 
     def replaced(self, parts: Mapping[str, bytes]) -> bytes:
-        """The archive with some entries replaced; order, names and packing of all stay."""
+        """Returns the archive with some entries replaced. Order, names and compression of all entries are kept."""
         target = io.BytesIO()
         with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
             for entry in self._entries:
                 content = parts.get(entry.filename)
-                # An EPUB's first entry must be stored as it is: each keeps its own method.
+                # The compression method of each entry is kept: the first entry of an EPUB must be uncompressed.
                 header = zipfile.ZipInfo(entry.filename, entry.date_time)
                 header.compress_type = entry.compress_type
                 header.external_attr = entry.external_attr
@@ -68,6 +69,6 @@ class Archive:
 
     def _unpacked(self, entry: zipfile.ZipInfo) -> bytes:
         try:
-            return self._zip.read(entry)  # never more than the size that was checked
+            return self._zip.read(entry)  # zipfile reads no more than the declared size
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
             raise InvalidRequest("The file is damaged: a part of it cannot be unpacked.") from error

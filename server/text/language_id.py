@@ -1,4 +1,4 @@
-"""Language codes as callers write them, and finding out which language a text is in."""
+"""Resolves language codes of callers and detects the language of a text."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from server.text.unicode_scripts import has_letters
 
 log = logging.getLogger(__name__)
 
-# Each group holds codes that mean the same to the clients that send them, most usual first.
+# Each group holds codes that clients use for the same language, the most common code first.
 ALIASES: tuple[tuple[str, ...], ...] = (
     ("pt-BR", "pb"),
     ("zh-Hans", "zh", "zh-CN", "cmn_Hans", "cmn"),
@@ -25,20 +25,20 @@ ALIASES: tuple[tuple[str, ...], ...] = (
     ("fil", "tl"),
 )
 DETECTION_CHARACTERS = 1_000
-"""Characters looked at: detection slows with the length of a text (about 2 ms here) and gains nothing from more."""
+"""Number of characters used for detection. They take about 2 ms; more characters take longer and do not improve it."""
 
 
 @dataclass(frozen=True, slots=True)
 class DetectedLanguage:
-    """A guess at the language of a text; `confidence` is a whole number from 0 to 100."""
+    """A possible language of a text. `confidence` is an integer from 0 to 100."""
 
     language: str
     confidence: int
 
 
 def resolve_language_code(code: str, served: Collection[str]) -> str | None:
-    """The served code that a caller means, or None: the same code in any case, an alias of it, or the language without
-    its region (de-AT -> de)."""
+    """Returns the served code for a caller's code, or None. The code matches in any case, by an alias, or without its
+    region (de-AT -> de)."""
     if code in served:
         return code
     wanted = code.strip().replace("_", "-").lower()
@@ -56,7 +56,7 @@ def resolve_language_code(code: str, served: Collection[str]) -> str | None:
 
 
 class LanguageDetector:
-    """Detection among the languages that are served; the statistics are loaded by `load`, or at the first question."""
+    """Detects which of the served languages a text is in. `load` or the first detection loads the statistics."""
 
     def __init__(self, languages: Iterable[str]) -> None:
         self.languages = tuple(sorted(set(languages)))
@@ -65,7 +65,7 @@ class LanguageDetector:
         self._codes: dict[lingua.IsoCode639_1, str] = {}
 
     def load(self) -> None:
-        """Reads the statistics: about 0.2 s per language. Safe to call from any thread, any number of times."""
+        """Loads the statistics, which takes about 0.2 s per language. Can be called from any thread and more than once."""
         with self._lock:
             if self._detector is not None or self._codes:
                 return
@@ -74,14 +74,14 @@ class LanguageDetector:
                 if iso := iso_code(language):
                     codes.setdefault(iso, language)
                 else:
-                    log.warning("language %s cannot be detected and is never the answer of auto", language)
+                    log.warning("language %s cannot be detected by source=auto", language)
             if len(codes) > 1:
                 builder = lingua.LanguageDetectorBuilder.from_iso_codes_639_1(*codes)
                 self._detector = builder.with_preloaded_language_models().build()
             self._codes = codes
 
     def detect(self, text: str) -> list[DetectedLanguage]:
-        """Every served language with its confidence, best first. A text without letters gets 0 for all of them."""
+        """Returns every served language with its confidence, best first. All are 0 for a text without letters."""
         self.load()
         sample = text[:DETECTION_CHARACTERS]
         if self._detector is None:
@@ -94,7 +94,7 @@ class LanguageDetector:
 
 
 def iso_code(language: str) -> lingua.IsoCode639_1 | None:
-    """The code under which lingua knows a language, or None."""
+    """Returns the code of a language in the lingua library, or None if the library does not support it."""
     short = language.replace("_", "-").split("-")[0].lower()
     macro = {"no": "nb", "cmn": "zh", "fil": "tl"}.get(short, short)
     return getattr(lingua.IsoCode639_1, macro.upper(), None)

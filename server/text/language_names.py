@@ -31,5 +31,5 @@ NAMES: dict[str, str] = {
 
 
 def language_name(code: str) -> str:
-    """The English name of a language; the code itself for one that the table does not know."""
+    """Returns the English name of a language, or the code itself if it is not in the table."""
     return NAMES.get(code) or NAMES.get(code.split("-")[0].split("_")[0]) or code

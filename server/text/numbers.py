@@ -1,7 +1,6 @@
-"""Numbers in a text, and which of them a translation lacks.
+"""Finds the numbers of a text and detects whether a translation lacks one of them.
 
-A number may be written in another way (1,234.5 and 1.234,5), as a word when it is small ("drei"), and 5 p.m. may become 17.
-What matters is that its value is there.
+Numbers are compared by value: a translation may write 1,234.5 as 1.234,5 and a small number as a word ("drei").
 """
 
 from __future__ import annotations
@@ -11,8 +10,8 @@ from collections import Counter
 
 from server.text.segmentation import Span
 
-# Digits with marks between them (dates and times too), alone or with a currency or percent sign; not those of "A4", "21st"
-# or "COVID-19".
+# Digits with separators between them (also dates and times), optionally with a currency or percent sign. Digits within
+# "A4", "21st" or "COVID-19" do not match.
 NUMBER = re.compile(
     r"(?<![\w.,:/\-])[$€£¥+−-]?"
     r"(?:\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?:[.,]\d+)?|\d(?:[\d.,:/'’–-]*\d)?)"
@@ -20,26 +19,26 @@ NUMBER = re.compile(
 )
 _DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d(?:[.,'’]?\d)*")
-_MARKS = re.compile(r"[.,'’]")
+_SEPARATORS = re.compile(r"[.,'’]")
 _GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?!\d)")
 _OFTEN_A_WORD = 12
-"""Numbers up to this are often written as words."""
+"""Numbers up to this one are often written as words."""
 
 
 def find_numbers(text: str) -> list[Span]:
-    """Where a text has numbers that stand for themselves."""
+    """Returns the spans of the numbers in a text that are not part of a word."""
     return [found.span() for found in NUMBER.finditer(text)] if _DIGIT.search(text) else []
 
 
 def number_values(text: str) -> Counter[str]:
-    """The numbers of a text, wherever they stand, as plain decimals: how often each is there."""
+    """Returns how often each number occurs in a text, as plain decimals, including digits within words."""
     joined = _GROUPS.sub(lambda found: re.sub(r"\D", "", found[0]), text)
     return Counter(_plain(found[0]) for found in _DIGITS.finditer(joined))
 
 
 def lacks_numbers(source: str, target: str) -> bool:
-    """Whether the target lacks a number of the source. One that is small may be a word, unless the target has a number
-    that the source does not have."""
+    """Returns whether the target lacks a number of the source. A small number may be missing, since it can be written as
+    a word, unless the target has a number that the source does not have."""
     spans = find_numbers(source)
     if not spans:
         return False
@@ -50,8 +49,9 @@ def lacks_numbers(source: str, target: str) -> bool:
 
 
 def _plain(number: str) -> str:
-    """Digits without marks between thousands, with a point before what is no group of three: 1,234.5 and 1.234,5 are equal."""
-    groups = _MARKS.split(number)
+    """Returns a plain decimal: separators before groups of three digits are dropped, the last other one becomes a point. So
+    1,234.5 and 1.234,5 are equal."""
+    groups = _SEPARATORS.split(number)
     if all(len(group) == 3 for group in groups[1:]):
         plain = "".join(groups)
     elif all(len(group) == 3 for group in groups[1:-1]):

@@ -1,7 +1,7 @@
-"""A text as sentences and the separators between them.
+"""Splits a text into sentences.
 
-Sentences are spans of the text; whatever lies between two spans is a separator and is copied. So nothing can get lost:
-joining separators and sentences is the text, byte for byte.
+Sentences are spans of the text. The text between two spans is a separator and is copied, so sentences and separators
+joined together are the text, byte for byte.
 """
 
 from __future__ import annotations
@@ -16,26 +16,26 @@ from sentencex import segment
 Span = tuple[int, int]
 """Start and end (exclusive) in characters."""
 Split = Literal["all", "punctuation", "none"]
-"""Where a text is cut: at line ends and after sentences, after sentences only (the line ends of HTML are spaces), or
+"""Where a text is split: at line ends and after sentences; after sentences only, because line ends in HTML are spaces; or
 nowhere."""
 
-# Line and paragraph ends, tabs (columns), and control characters, none of which a model is asked to carry.
+# Line and paragraph ends, tabs (columns) and control characters. Models do not translate them.
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
 CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u2028\u2029]+")
-# What begins an item of a list, or somebody's words in a dialogue.
+# The beginning of a list item or of a line of dialogue.
 BULLET = re.compile(r"(?:[-*+•‣◦▪●○·–—>]|#{1,6})[^\S\n]+(?=\S)")
 WORDS = re.compile(r"\S(?:.*\S)?", re.DOTALL)
 
-# Where an over-long sentence is best cut: after the mark, best kinds first. The last resort is anywhere.
+# Punctuation after which an over-long sentence is split, the best kinds first.
 CUTS = tuple(
     re.compile(pattern) for pattern in (r"[.!?…。！？]+[\"'”’»)\]]*\s*", r"[;:—–；：]\s*", r"[,،，、]\s*", r"\s+")
 )
 
 
 def split_sentences(text: str, language: str, split: Split = "all") -> list[Span]:
-    """The sentences of a text, in order, without the white space around them.
+    """Returns the sentences of a text, in order, without surrounding white space.
 
-    `language` guides the boundary rules (abbreviations); an unknown one gets general rules.
+    `language` selects the rules for abbreviations; an unknown language uses general rules.
     """
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
@@ -44,7 +44,7 @@ def split_sentences(text: str, language: str, split: Split = "all") -> list[Span
 
 
 def split_lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
-    """The lines and table cells of a text that are not blank, trimmed."""
+    """Yields the lines and table cells of a text that are not blank, without surrounding white space."""
     start = 0
     for found in breaks.finditer(text):
         yield from _trimmed(text, start, found.start())
@@ -58,7 +58,7 @@ def _sentences_of_line(text: str, line: Span, language: str) -> Iterator[Span]:
         start = bullet.end()
     content = text[start:end]
     parts = segment(language.replace("_", "-").split("-")[0].lower(), content)
-    if "".join(parts) != content:  # the library normalised something away: the line stays whole rather than losing it
+    if "".join(parts) != content:  # the library has normalised the text: the line is kept whole so that nothing is lost
         parts = [content]
     for part in parts:
         yield from _trimmed(text, start, start + len(part))
@@ -71,11 +71,11 @@ def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:
 
 
 def split_long_sentence(text: str, starts: Sequence[int], limit: int) -> list[Span]:
-    """Cuts an over-long sentence into spans of at most `limit` tokens.
+    """Splits an over-long sentence into spans of at most `limit` tokens.
 
-    `starts` holds the character at which each token starts, ascending. A cut falls in the last two thirds of what fits,
-    at the best mark there is: end of a sentence, semicolon, comma, white space, and between two tokens where there is
-    none. The spans, with the white space between them, are the text. Raises ValueError for a limit below 1.
+    `starts` holds the first character of each token, in ascending order. A split lies in the last two thirds of the
+    longest span that fits, at the best punctuation: end of a sentence, semicolon, comma, white space, or else between two
+    tokens. The spans and the white space between them are the text. Raises ValueError for a limit below 1.
     """
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
@@ -88,15 +88,14 @@ def split_long_sentence(text: str, starts: Sequence[int], limit: int) -> list[Sp
         spans += _trimmed(text, begin, end)
         begin = end
         token = bisect_left(starts, end)
-        if token == len(starts) or starts[token] > end:  # the token before reaches over the cut (its leading space)
+        if token == len(starts) or starts[token] > end:  # the token before starts with the white space at the split
             token -= 1
     spans += _trimmed(text, begin, len(text))
     return spans
 
 
 def _best_cut(text: str, earliest: int, latest: int) -> int:
-    """The end of the last match of the best kind of mark that ends in [earliest, latest]; `latest` where there is
-    none."""
+    """Returns the end of the last match of the best kind of punctuation that ends in [earliest, latest], or `latest`."""
     for pattern in CUTS:
         ends = [found.end() for found in pattern.finditer(text, earliest - 1, latest) if found.end() >= earliest]
         if ends:

@@ -1,1 +1,1 @@
-"""Text to text: models and language pairs, preprocessing, one sentence to the worker and back."""
+"""Translates text: models and routes, segments of a text, sentences on the workers, markup in the result."""

@@ -1,5 +1,4 @@
-"""The models that are served and the ways from one language to another through them. Immutable: a reload makes a new
-one."""
+"""The served models and the routes between languages. Catalogs are immutable; a reload creates a new one."""
 
 from __future__ import annotations
 
@@ -16,8 +15,8 @@ AUTO = "auto"
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """One model folder as the API process knows it: everything but the weights. `max_length` is in source tokens,
-    `bytes` the size of the weight files; `version` changes with the folder's content."""
+    """A model folder without its weights. `max_length` is in source tokens and `bytes` is the size of the weight files.
+    `version` changes with the content of the folder."""
 
     name: str
     folder: Path
@@ -30,13 +29,13 @@ class ServedModel:
 
     @property
     def key(self) -> str:
-        """What the workers and the history call this content of the folder."""
+        """Identifies the content of the folder for the workers and the history."""
         return f"{self.name}@{self.version}"
 
 
 @dataclass(frozen=True, slots=True)
 class Leg:
-    """One step of a route: a model and the two languages it is used between."""
+    """One step of a route: a model, its source language and its target language."""
 
     model: ServedModel
     source: str
@@ -44,9 +43,9 @@ class Leg:
 
 
 class ModelCatalog:
-    """Languages, pairs and routes of a set of models. Where several serve a pair, the first by name does.
+    """Languages, pairs and routes of a set of models. If several models have a pair, the first by name is used.
 
-    A pair without a model goes over one language in between, English if it can.
+    A pair without a model is translated through one pivot language, English if possible.
     """
 
     def __init__(self, models: Iterable[ServedModel]) -> None:
@@ -60,11 +59,11 @@ class ModelCatalog:
         self._targets = {source: self._reachable(source) for source in self.sources}
 
     def targets(self, source: str) -> tuple[str, ...]:
-        """Languages that a source can be translated to, through a pivot or not; itself included."""
+        """Returns the languages that a source can be translated to, directly or through a pivot. It includes the source."""
         return self._targets.get(source, ())
 
     def source(self, code: str) -> str:
-        """The served source language that a caller's code means. Raises UnsupportedLanguage."""
+        """Returns the served source language for a caller's code. Raises UnsupportedLanguage."""
         if (language := resolve_language_code(code, self.sources)) is None:
             raise UnsupportedLanguage(
                 f"{printable_code(code)} is not supported as source language; served: {', '.join(self.sources)}."
@@ -72,7 +71,7 @@ class ModelCatalog:
         return language
 
     def target(self, code: str) -> str:
-        """The served target language that a caller's code means. Raises UnsupportedLanguage."""
+        """Returns the served target language for a caller's code. Raises UnsupportedLanguage."""
         if (language := resolve_language_code(code, self.languages)) is None:
             raise UnsupportedLanguage(
                 f"{printable_code(code)} is not supported as target language; served: {', '.join(self.languages)}."
@@ -80,9 +79,9 @@ class ModelCatalog:
         return language
 
     def route(self, source: str, target: str) -> tuple[Leg, ...]:
-        """The legs from one served language to another: none for the same, one, or two through a pivot.
+        """Returns the legs from one served language to another: none for the same language, one, or two through a pivot.
 
-        Raises UnsupportedLanguage where no way exists.
+        Raises UnsupportedLanguage if there is no route.
         """
         if source == target:
             return ()
@@ -96,7 +95,7 @@ class ModelCatalog:
         raise UnsupportedLanguage(f"There is no model for {source} to {target}; {source} goes to {goals}.")
 
     def model(self, key: str) -> ServedModel | None:
-        """The model with that key, or None where it is not served, or no longer with that content."""
+        """Returns the model with that key, or None if no served model has that name and content."""
         return next((model for model in self.models if model.key == key), None)
 
     def _reachable(self, source: str) -> tuple[str, ...]:
@@ -106,6 +105,6 @@ class ModelCatalog:
 
 
 def printable_code(code: str) -> str:
-    """A caller's language code as an error message repeats it: short and printable."""
+    """Returns a caller's language code for an error message: shortened, without control characters, quoted."""
     printable = "".join(character for character in code[:20] if character.isprintable())
     return repr(printable)

@@ -1,4 +1,4 @@
-"""The record of a translation that the history keeps."""
+"""Converts a translation to the record that the history keeps."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from server.translation.types import Translation
 
 
 def history_record(translation: Translation) -> TranslationRecord:
-    """A translation as the history keeps it."""
+    """Returns the record of a translation: the token ids of every sentence, without the translated text."""
     legs = tuple(
         LegRecord(
             leg.key,

@@ -1,4 +1,4 @@
-"""Finding model folders on disk and reading what the API process needs of them (everything but the weights)."""
+"""Finds model folders on disk and reads everything but their weights."""
 
 from __future__ import annotations
 
@@ -12,13 +12,14 @@ from server.translation.catalog import ServedModel
 
 log = logging.getLogger(__name__)
 ENDS_BYTES = 1_000_000
+"""Number of bytes at each end of a file that its folder's fingerprint covers."""
 SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 
 
 def find_models(weights: Path) -> tuple[list[ServedModel], dict[str, str]]:
-    """The models under a folder and, by folder name, one sentence why others cannot be used.
+    """Returns the models under a folder, and for each unusable folder one sentence with the reason, by folder name.
 
-    Raises SettingsError where there is not a single model that can be.
+    Raises SettingsError if there is no usable model.
     """
     try:
         folders = find_folders(weights)
@@ -42,7 +43,7 @@ def find_models(weights: Path) -> tuple[list[ServedModel], dict[str, str]]:
 
 
 def read_model(folder: Path) -> ServedModel:
-    """One model folder. Raises FolderError with one sentence where it cannot be used."""
+    """Reads one model folder. Raises FolderError with a one-sentence message if it cannot be used."""
     read = read_folder(folder)
     if not read.pairs:
         raise FolderError("config.json names no language pairs.")
@@ -59,7 +60,8 @@ def read_model(folder: Path) -> ServedModel:
 
 
 def fingerprint(folder: Path) -> str:
-    """A short name for a folder's content: of all names and sizes, of small files, and of both ends of large ones."""
+    """Returns a hash of a folder's content: names and sizes of its files, and the first and last megabyte of each. Markdown
+    files are ignored."""
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         if not file.is_file() or file.suffix == ".md":

@@ -10,12 +10,13 @@ from server.errors import DeadlineExceeded
 
 
 def time_limit(deadline: float | None) -> TimeLimit:
-    """`async with`: cancels the block at a moment on the monotonic clock. Raises DeadlineExceeded there."""
+    """Returns a context manager for `async with`. It cancels the block at `deadline`, in seconds on the monotonic clock, and
+    raises DeadlineExceeded. None sets no limit."""
     return TimeLimit(asyncio.timeout(None if deadline is None else deadline - time.monotonic()))
 
 
 class TimeLimit:
-    """What `time_limit` returns."""
+    """The context manager of `time_limit`. A class, because a generator would cost more time on every request."""
 
     __slots__ = ("_timeout",)
 
