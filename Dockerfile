@@ -1,4 +1,4 @@
-# Two stages: everything is built in the first, the second only runs it, as a user without rights.
+# Two stages: the first builds everything, the second runs it as an unprivileged user.
 #
 #   docker build -t attentive-server .
 #   docker build -t attentive-server --build-arg TORCH_INDEX=https://download.pytorch.org/whl/cpu .   (small, CPU only)
@@ -14,7 +14,7 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
 RUN python -m venv /attentive/venv
 ENV PATH=/attentive/venv/bin:$PATH
-# What changes seldom comes first: torch, then the other dependencies, then our own code.
+# Layers that change rarely come first: torch, the other dependencies, the code.
 COPY constraints.txt ./
 RUN pip install ${PIP_ARGS} -c constraints.txt ${TORCH_INDEX:+--index-url ${TORCH_INDEX}} torch
 COPY pyproject.toml ./
@@ -24,11 +24,11 @@ COPY README.md LICENSE ./
 COPY model model
 COPY server server
 RUN pip install ${PIP_ARGS} -c constraints.txt ".${EXTRAS:+[${EXTRAS}]}"
-# The runtime stage has no compiler: the engine is compiled for every instruction set, and the image runs on other processors
-# than this one. Where it cannot be compiled, the server runs without it and says so.
+# The runtime stage has no compiler, and the image runs on other processors, so the CPU backend is compiled for every instruction
+# set here. If it cannot be compiled, the server uses torch.
 WORKDIR /
-RUN python -m model.backends.cpu build || echo "This image goes without the native engine."
-# Weights that were trained or imported here may be readable by their owner alone.
+RUN python -m model.backends.cpu build || echo "This image has no CPU backend."
+# Trained or imported weights may be readable only by their owner.
 COPY weights /attentive/weights
 RUN chmod -R a+rX /attentive/weights
 
@@ -41,7 +41,7 @@ RUN apt-get update \
     && install -d -o attentive -g attentive /data
 COPY --from=builder /attentive/venv /attentive/venv
 COPY --from=builder /attentive/weights /attentive/weights
-# /data holds what survives a restart; everything else that is written goes to /tmp, so the root may be read-only.
+# /data is persistent; all other files are written to /tmp, so the root may be read-only.
 ENV PATH=/attentive/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     HOME=/tmp \
@@ -59,6 +59,6 @@ HEALTHCHECK --interval=10s --timeout=5s --start-period=60s --retries=3 \
     CMD ["python", "-c", "import http.client, os, sys; \
 c = http.client.HTTPConnection('127.0.0.1', int(os.environ['ATTENTIVE_PORT']), timeout=4); \
 c.request('GET', '/ready'); sys.exit(c.getresponse().status != 200)"]
-# tini reaps what a killed worker leaves behind and hands SIGTERM to the server, which then drains.
+# tini reaps orphaned processes and forwards SIGTERM to the server, which then drains.
 ENTRYPOINT ["tini", "--", "attentive"]
 CMD ["serve"]

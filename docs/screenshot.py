@@ -1,4 +1,4 @@
-"""The picture of the explorer in the README, taken from a running server.
+"""Takes the picture of the explorer in the README from a running server.
 
     attentive serve &
     python docs/screenshot.py http://127.0.0.1:8000 docs/explorer.png
@@ -16,7 +16,7 @@ SENTENCE = "The cat sleeps on the table because it is tired."
 
 
 def main(url: str, file: str, sentence: str = SENTENCE, source: str = "en", target: str = "de", theme: str = "light") -> None:
-    """Translate the sentence, point at its second word, and take the picture."""
+    """Translates the sentence, points at its second word, and takes the picture."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     fragment = urlencode({"q": sentence, "source": source, "target": target, "beam": 4})
     with sync_playwright() as driver:
@@ -26,7 +26,7 @@ def main(url: str, file: str, sentence: str = SENTENCE, source: str = "en", targ
         page = context.new_page()
         page.goto(f"{url}/attention#{fragment}")
         page.wait_for_selector("#panel-attention canvas")
-        page.click("#go")  # once more: the first answer also waited for the browser to start
+        page.click("#go")  # again, because the first answer includes the start of the browser
         page.wait_for_timeout(1500)
         page.hover("#output .w >> nth=1")
         page.wait_for_timeout(500)

@@ -1,4 +1,4 @@
-"""The wheel holds every package and every file that is read at run time; the pins and the ranges agree."""
+"""The wheel contains all files that are read at run time, and the pinned versions are within the declared ranges."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def test_every_requirement_is_pinned_within_its_range(requirement: Requirement) 
 
 
 def imported_distributions(*folders: str) -> set[str]:
-    """Distributions behind all imports in these folders; one that is not installed goes by its module name."""
+    """Returns the distributions of all imports in these folders, or the module name if it is not installed."""
     modules: set[str] = set()
     for path in (path for folder in folders for path in (ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
