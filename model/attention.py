@@ -1,4 +1,4 @@
-"""Multi-head attention (the paper, section 3.2): a fused path for speed and a path that returns the weights for looking."""
+"""Multi-head attention ("Attention Is All You Need", section 3.2): a fused path, and a path that returns the weights."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from torch.nn import functional
 
 def attention_weights(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor:
     """softmax(Q K^T / sqrt(D) + bias), equation 1 without V: query (B, H, T, D), key (B, H, S, D) -> (B, H, T, S)."""
-    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])
+    scores = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # (B, H, T, S)
     if bias is not None:
         scores = scores + bias
     return torch.softmax(scores, dim=-1, dtype=torch.float32).to(query.dtype)
 
 
 class MultiHeadAttention(nn.Module):
-    """h attention heads of width D = d_model / h side by side (section 3.2.2).
+    """H attention heads of width D = d_model / H (section 3.2.2).
 
-    `bias` is added to the scores before the softmax: 0 where a query may look, -inf where it may not, broadcastable to
-    (B, H, T, S). `gate` scales each head's output, broadcastable to (B, H): 0 switches a head off.
+    `bias` is added to the scores before the softmax: 0 where a query may attend, -inf where it may not, broadcastable to
+    (B, H, T, S). `gate` scales the output of each head, broadcastable to (B, H): 0 masks a head.
     """
 
     def __init__(self, d_model: int, heads: int) -> None:
@@ -32,24 +32,24 @@ class MultiHeadAttention(nn.Module):
         self.value = nn.Linear(d_model, d_model)
         self.output = nn.Linear(d_model, d_model)
         self.weight_dropout = 0.0
-        """Share of the weights that training drops; never in evaluation."""
+        """Dropout rate of the attention weights in training."""
 
     def split(self, x: Tensor) -> Tensor:
-        """(B, T, d_model) -> (B, H, T, D)"""
-        return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)
+        """Splits the features into heads: (B, T, d_model) -> (B, H, T, D)."""
+        return x.view(x.shape[0], x.shape[1], self.heads, -1).transpose(1, 2)  # (B, T, H, D) -> (B, H, T, D)
 
     def queries(self, x: Tensor) -> Tensor:
-        """Projected queries of x (B, T, d_model): (B, H, T, D)."""
+        """Projects queries: x (B, T, d_model) -> (B, H, T, D)."""
         return self.split(self.query(x))
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Projected keys and values of memory (B, S, d_model): two of (B, H, S, D)."""
+        """Projects keys and values: memory (B, S, d_model) -> two of (B, H, S, D)."""
         return self.split(self.key(memory)), self.split(self.value(memory))
 
     def attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None) -> Tensor:
         """Fused path: query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model)."""
         if self.training and query.device.type == "cpu":
-            # The fused kernel's backward on a CPU takes ten times as long as the products it saves on short sentences.
+            # On a CPU and short sentences the backward pass of the fused kernel takes ten times as long as these products.
             weights = functional.dropout(attention_weights(query, key, bias), self.weight_dropout)
             return self.merge(weights @ value, gate)
         dropped = self.weight_dropout if self.training else 0.0
@@ -59,12 +59,12 @@ class MultiHeadAttention(nn.Module):
     def attend_weights(
         self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None
     ) -> tuple[Tensor, Tensor]:
-        """Looking path: the same output, and the weights (B, H, T, S)."""
+        """Path with explicit weights: the output of `attend`, and the weights (B, H, T, S)."""
         weights = attention_weights(query, key, bias)
         return self.merge(weights @ value, gate), weights
 
     def merge(self, context: Tensor, gate: Tensor | None) -> Tensor:
-        """Concatenate the heads and project: (B, H, T, D) -> (B, T, d_model)."""
+        """Concatenates the heads and projects: (B, H, T, D) -> (B, T, d_model)."""
         if gate is not None:
             context = context * gate.view(gate.shape[0], -1, 1, 1).to(context.dtype)
         merged = context.transpose(1, 2).flatten(2)  # (B, T, H * D)

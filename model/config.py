@@ -1,11 +1,9 @@
-"""The shape of a Transformer: one frozen, validated object that travels as JSON beside the weights."""
+"""The shape of a Transformer: a frozen, validated object, stored as JSON beside the weights."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Self, get_args
 
 Norm = Literal["post", "pre"]
@@ -13,25 +11,25 @@ Activation = Literal["relu", "swish", "gelu"]
 Positions = Literal["sinusoidal", "sinusoidal_half", "learned", "rotary", "alibi"]
 
 
-_MOST = {
+_MAX_SIZES = {
     "vocab_size": 4_000_000, "source_vocab_size": 4_000_000, "d_model": 32_768, "heads": 1024, "d_ff": 262_144,
     "encoder_layers": 256, "decoder_layers": 256, "max_length": 65_536,
 }
-"""Sizes beyond these are a broken or hostile config.json, not a model."""
+"""Largest accepted sizes; a config.json beyond them is broken or malicious."""
 
 
 class ConfigError(ValueError):
-    """A model shape that cannot be built; the message says which field to change."""
+    """The model shape is invalid. The message names the field to change."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """Shape of one encoder-decoder Transformer ("Attention Is All You Need", table 3; the defaults are the base model).
+    """Shape of an encoder-decoder Transformer ("Attention Is All You Need"). The defaults are the base model of table 3.
 
     Sizes are in features, layers, heads, tokens. `source_vocab_size` is None when source and target share one
     vocabulary. `tied_embeddings` ties source embedding, target embedding and output projection (section 3.4);
     when False each has its own matrix. `window` is the neighbourhood r of restricted self-attention (section 4):
-    a position sees the r positions on either side of it. Raises ConfigError where the fields contradict each other.
+    a position attends to the r positions on either side. Raises ConfigError for invalid or contradictory fields.
     """
 
     vocab_size: int
@@ -60,7 +58,7 @@ class ModelConfig:
     """The decoder's first input is a zero vector instead of the embedding of `decoder_start_id` (Marian)."""
 
     def __post_init__(self) -> None:
-        self._check_kinds()
+        self._check_types()
         if self.d_model % self.heads:
             raise ConfigError(f"d_model {self.d_model} must be divisible by heads {self.heads}.")
         for name, kind in (("norm", Norm), ("activation", Activation), ("positions", Positions)):
@@ -76,9 +74,9 @@ class ModelConfig:
             if not 0 <= getattr(self, name) < self.vocab_size:
                 raise ConfigError(f"{name} {getattr(self, name)!r} is outside the vocabulary of {self.vocab_size}.")
 
-    def _check_kinds(self) -> None:
-        """Each field by itself: values that came from a file may be of any kind."""
-        for name, most in _MOST.items():
+    def _check_types(self) -> None:
+        """Checks each field by itself: values from a file may have any type."""
+        for name, most in _MAX_SIZES.items():
             value = getattr(self, name)
             if value is None and name == "source_vocab_size":
                 continue
@@ -99,27 +97,16 @@ class ModelConfig:
 
     @property
     def head_dim(self) -> int:
-        """Width D of one head, d_model / heads."""
+        """Width D of a head: d_model / heads."""
         return self.d_model // self.heads
 
     def replace(self, **changes: Any) -> Self:
-        """A copy with some fields changed, validated again."""
+        """Returns a validated copy with some fields changed."""
         return dataclasses.replace(self, **changes)
-
-    def to_json(self) -> str:
-        return json.dumps(dataclasses.asdict(self), indent=2) + "\n"
-
-    @classmethod
-    def from_json(cls, text: str) -> Self:
-        """Inverse of `to_json`; unknown and missing fields are named in the ConfigError."""
-        try:
-            fields = json.loads(text)
-        except (ValueError, RecursionError) as error:
-            raise ConfigError(f"config.json is not JSON: {error}.") from None
-        return cls.from_dict(fields)
 
     @classmethod
     def from_dict(cls, fields: Any) -> Self:
+        """Returns the config of a JSON object. Raises ConfigError, which names unknown, missing and invalid fields."""
         if not isinstance(fields, dict):
             raise ConfigError("config.json must hold an object.")
         known = {field.name for field in dataclasses.fields(cls)}
@@ -129,23 +116,19 @@ class ModelConfig:
             raise ConfigError("config.json lacks vocab_size.")
         return cls(**fields)
 
-    @classmethod
-    def load(cls, path: Path) -> Self:
-        return cls.from_json(path.read_text(encoding="utf-8"))
-
 
 def base(vocab_size: int, **changes: Any) -> ModelConfig:
-    """The paper's base model: N=6, d_model 512, h=8, d_ff 2048, dropout 0.1."""
+    """Returns the paper's base model: N=6, d_model 512, h=8, d_ff 2048, dropout 0.1."""
     return ModelConfig(vocab_size=vocab_size, **changes)
 
 
 def big(vocab_size: int, **changes: Any) -> ModelConfig:
-    """The paper's big model: d_model 1024, h=16, d_ff 4096, dropout 0.3."""
+    """Returns the paper's big model: d_model 1024, h=16, d_ff 4096, dropout 0.3."""
     return ModelConfig(**{"d_model": 1024, "heads": 16, "d_ff": 4096, "dropout": 0.3, **changes}, vocab_size=vocab_size)
 
 
 def small(vocab_size: int, **changes: Any) -> ModelConfig:
-    """For training on a CPU and for tests: a deep encoder and a shallow decoder, which decodes fast."""
+    """Returns a model for training on a CPU: a deep encoder, and a shallow decoder for fast decoding."""
     shape = {"d_model": 256, "heads": 4, "d_ff": 1024, "encoder_layers": 6, "decoder_layers": 3, "dropout": 0.1}
     return ModelConfig(**{**shape, **changes}, vocab_size=vocab_size)
 

@@ -1,4 +1,4 @@
-"""Keys and values of everything decoded so far, in slots: written once, never computed again."""
+"""Cache of the decoder's keys and values, one slot per sequence."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from torch import Tensor
 from model.config import ModelConfig
 
 _GROWTH = 32
-"""Positions are added in multiples of this, so that storage grows rarely and holds little that is not live."""
+"""Storage grows by multiples of this number of positions: rarely, and with little unused memory."""
 
 
 class KVCache:
-    """Storage for `slots` sequences. Self-attention keys and values grow by one position a step; cross-attention keys and
-    values are written once per source. Tensors are (L, slots, H, T, D) and (L, slots, H, S, D); T and S are grown to
-    the longest live sequence and kept, so a step allocates nothing.
+    """Storage for `slots` sequences.
 
-    A step is bracketed: `open_step(rows)` -> `write_self` and `read_cross` per layer -> `close_step()`.
+    Self-attention keys and values (L, slots, H, T, D) grow by one position per step; cross-attention keys and values
+    (L, slots, H, S, D) are written once per source. T and S grow to the longest sequence so far.
+
+    A step is `open_step(rows)`, then `write_self` and `read_cross` for each layer, then `close_step()`.
     """
 
     def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -36,17 +37,17 @@ class KVCache:
 
     @property
     def bytes(self) -> int:
-        """Bytes held."""
+        """Bytes of storage."""
         tensors = (self.self_keys, self.self_values, self.cross_keys, self.cross_values)
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def begin(self, slots: list[int], source_lengths: list[int]) -> None:
-        """Start new sequences in `slots`: nothing decoded yet, `source_lengths` source tokens each."""
+        """Starts new sequences in `slots` with `source_lengths` source tokens each."""
         for slot, length in zip(slots, source_lengths, strict=True):
             self.lengths[slot], self.source_lengths[slot] = 0, length
 
     def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
-        """Cross-attention keys and values (B, H, S, D) of newly encoded sources."""
+        """Writes the cross-attention keys and values (B, H, S, D) of new sources."""
         source = keys.shape[2]
         if source > self.cross_keys.shape[3]:
             self.cross_keys = self._grow(self.cross_keys, source)
@@ -56,7 +57,7 @@ class KVCache:
         self.cross_values[layer, index, :, :source] = values
 
     def open_step(self, rows: list[int]) -> None:
-        """Begin a step that writes position lengths[row] of each slot in `rows`."""
+        """Begins a step that writes position lengths[row] of each slot in `rows`."""
         self._rows = rows
         contiguous = rows == list(range(rows[0], rows[0] + len(rows))) if rows else True
         self._index = (
@@ -70,11 +71,11 @@ class KVCache:
             self.self_values = self._grow(self.self_values, self._live)
 
     def step_positions(self) -> Tensor:
-        """Position that each row writes in this step: (B,)."""
+        """Returns the position that each row writes in this step: (B,)."""
         return self._positions
 
     def step_masks(self) -> tuple[Tensor, Tensor]:
-        """True where a row may look in this step: self (B, T) up to its own position, cross (B, S) its source tokens."""
+        """Returns True where a row may attend: self (B, T) up to its own position, cross (B, S) its source tokens."""
         time = torch.arange(self._live, device=self._device)
         sources = [self.source_lengths[row] for row in self._rows]
         source = torch.arange(max(sources, default=0), device=self._device)
@@ -82,7 +83,7 @@ class KVCache:
         return time[None, :] <= self._positions[:, None], source[None, :] < lengths[:, None]
 
     def write_self(self, layer: int, key: Tensor, value: Tensor) -> tuple[Tensor, Tensor]:
-        """Append key and value (B, H, D); returns all live keys and values (B, H, T, D) of the step's rows."""
+        """Appends key and value (B, H, D). Returns all keys and values (B, H, T, D) of the step's rows."""
         rows = torch.tensor(self._rows, device=self._device)
         self.self_keys[layer, rows, :, self._positions] = key.to(self._dtype)
         self.self_values[layer, rows, :, self._positions] = value.to(self._dtype)
@@ -90,17 +91,17 @@ class KVCache:
         return self.self_keys[layer][self._index][:, :, live], self.self_values[layer][self._index][:, :, live]
 
     def read_cross(self, layer: int) -> tuple[Tensor, Tensor]:
-        """Cross-attention keys and values (B, H, S, D) of the step's rows, cut to the longest source among them."""
+        """Returns the cross-attention keys and values (B, H, S, D) of the step's rows, S their longest source."""
         live = slice(0, max((self.source_lengths[row] for row in self._rows), default=0))
         return self.cross_keys[layer][self._index][:, :, live], self.cross_values[layer][self._index][:, :, live]
 
     def close_step(self) -> None:
-        """End the step: each row is one position longer."""
+        """Ends the step: the length of each row grows by one."""
         for row in self._rows:
             self.lengths[row] += 1
 
     def reorder(self, targets: list[int], origins: list[int]) -> None:
-        """Slot targets[i] continues from what slot origins[i] held before the call (beams): history and source."""
+        """Copies sequences (beam search): slot targets[i] continues from what slot origins[i] held before the call."""
         moves = [(t, o) for t, o in zip(targets, origins, strict=True) if t != o]
         if not moves:
             return
@@ -110,10 +111,10 @@ class KVCache:
         of = torch.tensor([origin for _, origin in moves], device=self._device)
         for tensor, length in ((self.self_keys, live), (self.self_values, live)):
             tensor[:, to, :, :length] = tensor[:, of, :, :length]
-        strangers = [(t, o) for t, o in moves if self.source_lengths[t] != self.source_lengths[o] or self.lengths[t] == 0]
-        if strangers:
-            to = torch.tensor([target for target, _ in strangers], device=self._device)
-            of = torch.tensor([origin for _, origin in strangers], device=self._device)
+        changed = [(t, o) for t, o in moves if self.source_lengths[t] != self.source_lengths[o] or self.lengths[t] == 0]
+        if changed:
+            to = torch.tensor([target for target, _ in changed], device=self._device)
+            of = torch.tensor([origin for _, origin in changed], device=self._device)
             for tensor in (self.cross_keys, self.cross_values):
                 tensor[:, to, :, :source] = tensor[:, of, :, :source]
         held = [(self.lengths[origin], self.source_lengths[origin]) for _, origin in moves]
@@ -121,7 +122,7 @@ class KVCache:
             self.lengths[target], self.source_lengths[target] = length, sources
 
     def free(self, slots: list[int]) -> None:
-        """Forget the sequences in `slots`; the storage is reused."""
+        """Frees the sequences in `slots`. The storage is reused."""
         for slot in slots:
             self.lengths[slot] = self.source_lengths[slot] = 0
 
@@ -130,7 +131,7 @@ class KVCache:
         return torch.zeros(layers, slots, heads, positions, width, dtype=self._dtype, device=self._device)
 
     def _grow(self, tensor: Tensor, positions: int) -> Tensor:
-        """A copy with room for `positions`; at least half as much again, so that the cost per position stays constant."""
+        """Returns a copy for at least `positions`, half as large again at least: constant cost per position."""
         room = max(positions, tensor.shape[3] * 3 // 2)
         grown = self._allocate(-(-room // _GROWTH) * _GROWTH)
         grown[:, :, :, : tensor.shape[3]] = tensor

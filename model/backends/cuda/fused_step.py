@@ -11,7 +11,8 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from model.backends.cuda.static_cache import StaticCache
-from model.transformer import DecoderLayer, Transformer
+from model.layers import DecoderLayer
+from model.transformer import Transformer
 
 AttendSelf = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]
 Attend = Callable[[Tensor, Tensor, Tensor, Tensor], Tensor]

@@ -16,8 +16,9 @@ from model.attention import MultiHeadAttention
 from model.checkpoint import load_model
 from model.config import ModelConfig
 from model.convert.vocabulary import folder_pieces
+from model.layers import DecoderLayer, EncoderLayer, FeedForward, Sublayer
 from model.model_folder import FolderError, ModelFolder
-from model.transformer import DecoderLayer, EncoderLayer, FeedForward, Sublayer, Transformer
+from model.transformer import Transformer
 
 _ACTIVATIONS = {"relu": "RELU", "swish": "SWISH", "gelu": "GELU"}
 _DEFAULT_EPSILON = 1e-5

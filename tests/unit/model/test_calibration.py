@@ -12,8 +12,9 @@ import torch
 from model import quantization
 from model.backends.cpu.tensors import position_table
 from model.calibration import for_int8
+from model.layers import DecoderLayer
 from model.quantization import quantize
-from model.transformer import DecoderLayer, Transformer
+from model.transformer import Transformer
 from tests.support.cpu_models import VARIANTS, cpu_backend, needs_cpu_backend, sentences, tiny
 
 

@@ -1,4 +1,4 @@
-"""Positional encodings, among them the linear shift PE(pos + k) = T_k PE(pos) of the paper, section 3.5."""
+"""Positional encodings: the formula, the linear shift PE(pos + k) = T_k PE(pos) of section 3.5, rotary, ALiBi."""
 
 from __future__ import annotations
 
@@ -7,12 +7,23 @@ import math
 import pytest
 import torch
 
-from model.positions import alibi_bias, rotate, shift_matrix, sinusoidal_table
+from model.positions import alibi_bias, rotate, sinusoidal_table
+
+
+def shift_matrix(offset: int, width: int) -> torch.Tensor:
+    """T_k (width, width), float64: PE(pos + offset) = T_k @ PE(pos) for every pos."""
+    matrix = torch.zeros(width, width, dtype=torch.float64)
+    for i in range(width // 2):
+        angle = offset / 10000 ** (2 * i / width)
+        pair = slice(2 * i, 2 * i + 2)
+        cos, sin = math.cos(angle), math.sin(angle)
+        matrix[pair, pair] = torch.tensor([[cos, sin], [-sin, cos]], dtype=torch.float64)
+    return matrix
 
 
 @pytest.mark.parametrize("offset", [0, 1, 7, 100, -3])
 @pytest.mark.parametrize("width", [2, 64, 512])
-def test_a_shift_is_one_linear_map_for_every_position(offset: int, width: int) -> None:
+def test_shift_is_one_linear_map_for_all_positions(offset: int, width: int) -> None:
     table = sinusoidal_table(300, width).double()
     start = max(0, -offset)
     here = table[start : 300 - max(0, offset)]
@@ -20,13 +31,13 @@ def test_a_shift_is_one_linear_map_for_every_position(offset: int, width: int) -
     assert torch.allclose(here @ shift_matrix(offset, width).T, there, atol=1e-4)
 
 
-def test_a_shift_keeps_lengths_and_shifts_add_up() -> None:
+def test_shift_matrices_are_orthogonal_and_compose() -> None:
     matrix = shift_matrix(5, 32)
     assert torch.allclose(matrix @ matrix.T, torch.eye(32, dtype=torch.float64), atol=1e-12)
     assert torch.allclose(shift_matrix(2, 32) @ shift_matrix(3, 32), matrix, atol=1e-12)
 
 
-def test_the_table_is_the_papers_formula() -> None:
+def test_table_equals_the_formula_of_the_paper() -> None:
     table = sinusoidal_table(20, 8)
     for position in (0, 1, 19):
         for i in range(4):
@@ -35,12 +46,12 @@ def test_the_table_is_the_papers_formula() -> None:
             assert table[position, 2 * i + 1] == pytest.approx(math.cos(angle), abs=1e-6)
 
 
-def test_half_and_half_is_the_same_in_another_order() -> None:
+def test_half_layout_is_a_permutation_of_the_interleaved_one() -> None:
     interleaved, half = sinusoidal_table(30, 16), sinusoidal_table(30, 16, half=True)
     assert torch.equal(half, torch.cat([interleaved[:, 0::2], interleaved[:, 1::2]], dim=1))
 
 
-def test_rotary_scores_depend_on_the_distance_alone() -> None:
+def test_rotary_scores_depend_only_on_the_distance() -> None:
     torch.manual_seed(0)
     query, key = torch.randn(1, 2, 1, 16), torch.randn(1, 2, 1, 16)
 

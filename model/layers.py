@@ -1,0 +1,167 @@
+"""Encoder and decoder layers of the Transformer ("Attention Is All You Need", section 3.1).
+
+Shapes: B batch, S source length, T target length, H heads, D head width.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from model.attention import MultiHeadAttention
+from model.config import ModelConfig
+from model.kv_cache import KVCache
+from model.positions import rotate
+
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "swish": functional.silu, "gelu": functional.gelu}
+
+
+class FeedForward(nn.Module):
+    """Position-wise feed-forward network (section 3.3): activation(x W1 + b1) W2 + b2."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.inner = nn.Linear(config.d_model, config.d_ff)
+        self.outer = nn.Linear(config.d_ff, config.d_model)
+        self.activation = _ACTIVATIONS[config.activation]
+
+    def forward(self, x: Tensor) -> Tensor:
+        """x (B, T, d_model) -> (B, T, d_model)."""
+        output: Tensor = self.outer(self.activation(self.inner(x)))  # inner: (B, T, d_ff)
+        return output
+
+
+class Sublayer(nn.Module):
+    """Residual connection, dropout and LayerNorm around a sublayer (sections 3.1 and 5.4).
+
+    Post-norm (the paper): LayerNorm(x + Sublayer(x)). Pre-norm: x + Sublayer(LayerNorm(x)).
+    """
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(config.d_model, eps=config.norm_epsilon)
+        self.dropout = nn.Dropout(config.dropout)
+        self.pre = config.norm == "pre"
+
+    def enter(self, x: Tensor) -> Tensor:
+        """Returns the input of the sublayer: x, normalised in pre-norm models."""
+        output: Tensor = self.norm(x) if self.pre else x
+        return output
+
+    def leave(self, x: Tensor, output: Tensor) -> Tensor:
+        """Returns the sum of x and the sublayer's output, normalised in post-norm models."""
+        total: Tensor = x + self.dropout(output)
+        return total if self.pre else self.norm(total)
+
+
+class EncoderLayer(nn.Module):
+    """Self-attention, then feed-forward (section 3.1, encoder)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config.d_model, config.heads)
+        self.feed_forward = FeedForward(config)
+        self.attention_residual = Sublayer(config)
+        self.feed_forward_residual = Sublayer(config)
+        self.rotary = config.positions == "rotary"
+
+    def forward(
+        self, x: Tensor, bias: Tensor | None, gate: Tensor | None = None, *, weights: bool = False
+    ) -> tuple[Tensor, Tensor | None]:
+        """x (B, S, d_model), bias broadcastable to (B, H, S, S), gate (B or 1, H) -> (B, S, d_model).
+
+        The second value is the attention weights (B, H, S, S) if `weights`, else None.
+        """
+        query, key, value = _project(self.self_attention, self.attention_residual.enter(x), self.rotary)
+        attended, attention = _attend(self.self_attention, query, key, value, bias, gate, weights)
+        x = self.attention_residual.leave(x, attended)
+        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x))), attention
+
+
+class DecoderLayer(nn.Module):
+    """Masked self-attention, encoder-decoder attention, feed-forward (section 3.1, decoder)."""
+
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.self_attention = MultiHeadAttention(config.d_model, config.heads)
+        self.cross_attention = MultiHeadAttention(config.d_model, config.heads)
+        self.feed_forward = FeedForward(config)
+        self.self_residual = Sublayer(config)
+        self.cross_residual = Sublayer(config)
+        self.feed_forward_residual = Sublayer(config)
+        self.rotary = config.positions == "rotary"
+
+    def forward(
+        self,
+        x: Tensor,
+        memory: Tensor,
+        self_bias: Tensor | None,
+        cross_bias: Tensor | None,
+        gates: tuple[Tensor | None, Tensor | None] = (None, None),
+        *,
+        weights: bool = False,
+    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
+        """All T positions at once: x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model).
+
+        The other two values are the weights (B, H, T, T) and (B, H, T, S) if `weights`, else None.
+        """
+        query, key, value = _project(self.self_attention, self.self_residual.enter(x), self.rotary)
+        attended, self_weights = _attend(self.self_attention, query, key, value, self_bias, gates[0], weights)
+        x = self.self_residual.leave(x, attended)
+        query = self.cross_attention.queries(self.cross_residual.enter(x))  # (B, H, T, D)
+        key, value = self.cross_attention.keys_values(memory)  # (B, H, S, D) each
+        attended, cross_weights = _attend(self.cross_attention, query, key, value, cross_bias, gates[1], weights)
+        x = self.cross_residual.leave(x, attended)
+        x = self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
+        return x, self_weights, cross_weights
+
+    def step(
+        self,
+        x: Tensor,
+        cache: KVCache,
+        layer: int,
+        self_bias: Tensor | None,
+        cross_bias: Tensor | None,
+        gates: tuple[Tensor | None, Tensor | None] = (None, None),
+    ) -> Tensor:
+        """One position per row with cached keys and values: x (B, 1, d_model) -> (B, 1, d_model)."""
+        entered = self.self_residual.enter(x)
+        query = self.self_attention.queries(entered)  # (B, H, 1, D)
+        key, value = self.self_attention.keys_values(entered)  # (B, H, 1, D) each
+        if self.rotary:
+            positions = cache.step_positions().unsqueeze(1)  # (B, 1)
+            query, key = rotate(query, positions), rotate(key, positions)
+        keys, values = cache.write_self(layer, key.squeeze(2), value.squeeze(2))  # (B, H, T, D) each
+        x = self.self_residual.leave(x, self.self_attention.attend(query, keys, values, self_bias, gates[0]))
+        query = self.cross_attention.queries(self.cross_residual.enter(x))  # (B, H, 1, D)
+        keys, values = cache.read_cross(layer)  # (B, H, S, D) each
+        x = self.cross_residual.leave(x, self.cross_attention.attend(query, keys, values, cross_bias, gates[1]))
+        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
+
+
+def _project(attention: MultiHeadAttention, x: Tensor, rotary: bool) -> tuple[Tensor, Tensor, Tensor]:
+    """Queries, keys and values of self-attention: x (B, T, d_model) -> three of (B, H, T, D)."""
+    query = attention.queries(x)
+    key, value = attention.keys_values(x)
+    if rotary:
+        positions = torch.arange(x.shape[1], device=x.device)  # (T,)
+        query, key = rotate(query, positions), rotate(key, positions)
+    return query, key, value
+
+
+def _attend(
+    attention: MultiHeadAttention,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    bias: Tensor | None,
+    gate: Tensor | None,
+    weights: bool,
+) -> tuple[Tensor, Tensor | None]:
+    """query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model) and the weights (B, H, T, S) if `weights`."""
+    if weights:
+        return attention.attend_weights(query, key, value, bias, gate)
+    return attention.attend(query, key, value, bias, gate), None
