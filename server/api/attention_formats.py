@@ -19,15 +19,13 @@ from server.api.schemas.attention import Numbers
 from server.errors import InvalidRequest
 from server.inspection.attention_view import (
     MapView,
-    SentenceWords,
-    align_words,
     head_statistics,
     select_maps,
-    split_words,
 )
 from server.inspection.heatmap import render_heatmap
-from server.inspection.inspector import InspectionResult, Token
 from server.inspection.json_weights import in_unit_interval, nested_lists
+from server.inspection.types import InspectionResult, Token
+from server.inspection.word_alignment import SentenceWords, align_words, split_words
 from server.web import html_report
 
 WEIGHTS_LIMIT = 8_000_000

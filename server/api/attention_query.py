@@ -12,7 +12,7 @@ from server.api.negotiation import preferred
 from server.api.parameters import ParameterReader, deadline, head_mask, merged, validated
 from server.api.schemas.attention import AttentionParameters, Format
 from server.inspection.attention_view import KINDS, ViewOptions
-from server.inspection.inspector import InspectionOptions
+from server.inspection.types import InspectionOptions
 from server.services import Services
 from server.version import server_version
 

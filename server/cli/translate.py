@@ -4,20 +4,17 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import contextlib
 import dataclasses
-import io
 import sys
-import threading
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Literal, TextIO
 
 from tqdm import tqdm
 
 from model.search.options import DecodingOptions
+from server.cli.text_streams import LineReader, open_text, utf8_lines
 from server.config import MAX_INT, Settings, add_flags
-from server.errors import AttentiveError, InvalidRequest, Unavailable
+from server.errors import Unavailable
 from server.observability.logging import configure_logging
 from server.services import Services
 from server.translation.translator import Translator
@@ -114,7 +111,7 @@ async def translate_lines(
         while (task := await in_progress.get()) is not None:
             write(await task)
 
-    reader = LineReader(lines)
+    reader = LineReader(lines, LINES_AT_ONCE)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(write_all())
@@ -127,73 +124,7 @@ async def translate_lines(
         reader.close()
 
 
-class LineReader:
-    """Reads lines in a thread, because reading from a terminal blocks. Reads at most LINES_AT_ONCE lines ahead.
-
-    The thread is a daemon, so that Ctrl-C and failures do not wait for the next line.
-    """
-
-    def __init__(self, lines: Iterator[str]) -> None:
-        self._read: asyncio.Queue[str | Exception | None] = asyncio.Queue()
-        self._room = threading.Semaphore(LINES_AT_ONCE)
-        self._closed = False
-        threading.Thread(target=self._work, args=(lines, asyncio.get_running_loop()), daemon=True).start()
-
-    async def line(self) -> str | None:
-        """Returns the next line, or None at the end. Raises the error of the reading thread."""
-        item = await self._read.get()
-        self._room.release()
-        if isinstance(item, Exception):
-            raise item
-        return item
-
-    def close(self) -> None:
-        """Ends the thread after its next line."""
-        self._closed = True
-        self._room.release()
-
-    def _work(self, lines: Iterator[str], loop: asyncio.AbstractEventLoop) -> None:
-        def put(item: str | Exception | None) -> None:
-            self._room.acquire()
-            with contextlib.suppress(RuntimeError):  # the event loop is closed, so the line is not needed
-                loop.call_soon_threadsafe(self._read.put_nowait, item)
-
-        try:
-            for line in lines:
-                if self._closed:
-                    return
-                put(line)
-            put(None)
-        except (AttentiveError, OSError) as error:
-            put(error)
-
-
 async def translate_line(translator: Translator, line: str, request: TranslationRequest) -> str:
     """Returns the translation of one line."""
     [translation] = await translator.translate(dataclasses.replace(request, texts=(line,)))
     return translation.text
-
-
-def utf8_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yields the lines. Raises InvalidRequest where the file is not UTF-8."""
-    try:
-        yield from lines
-    except UnicodeDecodeError:
-        raise InvalidRequest("The input is not UTF-8 text.") from None
-
-
-@contextlib.contextmanager
-def open_text(name: str, mode: Literal["r", "w"]) -> Iterator[TextIO]:
-    """Opens a file by name, or the standard stream for "-", as UTF-8 with unchanged line ends. Raises InvalidRequest."""
-    if name == "-":
-        stream = sys.stdin if mode == "r" else sys.stdout
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", newline="" if mode == "r" else "\n")
-        yield stream
-        return
-    with contextlib.ExitStack() as stack:
-        try:
-            file = stack.enter_context(Path(name).open(mode, encoding="utf-8", newline=""))
-        except OSError as error:
-            raise InvalidRequest(f"{name} cannot be opened: {error.strerror}.") from None
-        yield file

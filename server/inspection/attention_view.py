@@ -9,24 +9,16 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.analysis.attention_alignment import (
-    AlignmentChoice,
-    Word,
-    alignment_map,
-    coverage,
-    target_to_source,
-    to_words,
-    words,
-)
+from model.analysis.attention_alignment import to_words
 from model.analysis.head_statistics import HeadFigures, Rollout, head_figures, rollout
 from server.errors import InvalidRequest
-from server.inspection.inspector import InspectionResult, Token
+from server.inspection.types import InspectionResult
+from server.inspection.word_alignment import SentenceWords
 
 Weights = NDArray[np.float32]
 Kind = Literal["cross", "encoder", "decoder"]
 Level = Literal["piece", "word"]
 Scale = Literal["none", "row", "max"]
-AlignmentMethod = Literal["combined", "attention"]
 KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
 
 
@@ -56,30 +48,6 @@ class MapView:
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class SentenceWords:
-    """The words of the three sequences of a sentence pair."""
-
-    source: tuple[Word, ...]
-    target: tuple[Word, ...]
-    decoder_input: tuple[Word, ...]
-
-
-@dataclass(frozen=True, slots=True)
-class Alignment:
-    """Links (source word, target word, weight).
-
-    `method` "combined" is `model.analysis.pair_alignment`, whose weights are probabilities. "attention" links each
-    target word to the source word with the largest weight in the heads of `choice`. `coverage` is the attention that
-    each source word received in these heads, summed over the target.
-    """
-
-    method: AlignmentMethod
-    choice: AlignmentChoice
-    links: tuple[tuple[int, int, float], ...]
-    coverage: tuple[float, ...]
-
-
 def select_maps(result: InspectionResult, options: ViewOptions, words: SentenceWords) -> list[MapView]:
     """Returns the selected maps. `words` are those of the result. Raises InvalidRequest for a layer or head that the
     model does not have."""
@@ -92,43 +60,6 @@ def maps_of(result: InspectionResult, kind: Kind) -> Weights:
     """Returns one kind of map: cross (L, H, T, S), encoder (L, H, S, S), decoder (L, H, T, T)."""
     maps = result.attention.maps
     return {"cross": maps.cross, "encoder": maps.encoder, "decoder": maps.decoder}[kind]
-
-
-def split_words(result: InspectionResult) -> SentenceWords:
-    """Returns the words of source, target and decoder input."""
-    return SentenceWords(
-        _words(result.source_text, result.source),
-        _words(result.target_text, result.target),
-        _words(result.target_text, result.decoder_input),
-    )
-
-
-def align_words(result: InspectionResult, found: SentenceWords) -> Alignment:
-    """Returns the word alignment: "combined" if the request collected the evidence for it, else "attention" by the heads
-    that the model folder names."""
-    cross = result.attention.maps.cross
-    choice = AlignmentChoice.load(result.subject.leg.model.folder, cross.shape[0])
-    soft = alignment_map(cross, choice)
-    combined = _combined_links(result, soft, found)
-    links = target_to_source(soft, found.source, found.target) if combined is None else combined
-    return Alignment(
-        "attention" if combined is None else "combined",
-        choice,
-        tuple((source, target, weight) for (source, target), weight in sorted(links.items())),
-        tuple(coverage(soft, found.source, found.target)),
-    )
-
-
-def _combined_links(
-    result: InspectionResult, soft: Weights, found: SentenceWords
-) -> dict[tuple[int, int], float] | None:
-    """Returns the links by all evidence, or None where the request collected none."""
-    if result.pairing is None or result.attention.evidence is None:
-        return None
-    sources = {(word.start, word.end): index for index, word in enumerate(found.source) if not word.special}
-    targets = {(word.start, word.end): index for index, word in enumerate(found.target) if not word.special}
-    links = result.pairing.links(result.attention.evidence, soft, found.source, found.target)
-    return {(sources[a], targets[b]): weight for (a, b), weight in links.items() if a in sources and b in targets}
 
 
 def head_statistics(result: InspectionResult, kinds: Sequence[Kind] = KINDS) -> dict[Kind, list[list[HeadFigures]]]:
@@ -187,10 +118,6 @@ def _normalize(maps: Weights, scale: Scale) -> Weights:
         return np.ascontiguousarray(maps)
     total = maps.sum(axis=-1, keepdims=True) if scale == "row" else maps.max(axis=(-2, -1), keepdims=True)
     return np.ascontiguousarray(np.divide(maps, total, out=np.zeros_like(maps), where=total > 0))
-
-
-def _words(text: str, tokens: Sequence[Token]) -> tuple[Word, ...]:
-    return words(text, [token.piece for token in tokens], [(token.start, token.end) for token in tokens])
 
 
 def _pieces(result: InspectionResult, kind: Kind) -> tuple[tuple[str, ...], tuple[str, ...]]:

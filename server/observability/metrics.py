@@ -1,18 +1,16 @@
-"""Prometheus metrics. The only importer of prometheus_client. No label contains text, a key, an address or an id."""
+"""Prometheus metrics. No label contains text, a key, an address or an id."""
 
 from __future__ import annotations
 
-from bisect import bisect_left
 from collections.abc import Callable, Iterable
-from itertools import accumulate
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
-from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, HistogramMetricFamily, Metric
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
-from prometheus_client.utils import floatToGoString
 
 from server.engine.client.supervisor import WorkerStatus
 from server.engine.ipc.messages import StepStats, TranslationResult
+from server.observability.histogram import Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
@@ -27,45 +25,6 @@ SENTENCE_TIMES = {
     "time_to_first_token": "Time from a sentence's arrival in the worker to its first token.",
 }
 disable_created_metrics()  # type: ignore[no-untyped-call]  # one unused series per metric
-
-
-class Histogram(Collector):
-    """A histogram that is cheaper to write to than prometheus_client's, which takes a lock and visits all buckets. It has
-    at most one label and is written to by one thread."""
-
-    def __init__(
-        self, name: str, help: str, buckets: tuple[float, ...], registry: CollectorRegistry, label: str = ""
-    ) -> None:
-        self._name, self._help, self._label = name, help, label
-        self._bounds = buckets
-        self._series: dict[str, _Series] = {} if label else {"": _Series(len(buckets))}
-        registry.register(self)
-
-    def observe(self, value: float, label: str = "") -> None:
-        """Counts a value under a value of the label."""
-        series = self._series.get(label)
-        if series is None:
-            series = self._series[label] = _Series(len(self._bounds))
-        series.counts[bisect_left(self._bounds, value)] += 1
-        series.sum += value
-
-    def collect(self) -> Iterable[Metric]:
-        family = HistogramMetricFamily(self._name, self._help, labels=(self._label,) if self._label else ())
-        bounds = [*map(floatToGoString, self._bounds), "+Inf"]
-        for label, series in self._series.items():
-            buckets = list(zip(bounds, accumulate(series.counts), strict=True))
-            family.add_metric((label,) if self._label else (), buckets, series.sum)
-        yield family
-
-
-class _Series:
-    """`counts[i]` is the number of values in bucket i. The last bucket has no upper bound."""
-
-    __slots__ = ("counts", "sum")
-
-    def __init__(self, buckets: int) -> None:
-        self.counts = [0] * (buckets + 1)
-        self.sum = 0.0
 
 
 class Metrics:

@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((*ROOT.glob("model/**/*.py"), *ROOT.glob("server/**/*.py")))
 
 OWNERS = {
-    "prometheus_client": ["server/observability/metrics.py"],
+    "prometheus_client": ["server/observability/metrics.py", "server/observability/histogram.py"],
     "fastapi": ["server/api/"],
     "starlette": ["server/api/"],
     "opentelemetry": ["server/observability/telemetry.py"],

@@ -29,8 +29,8 @@ from server.api.schemas.analysis import (
     TraceParameters,
 )
 from server.errors import NotFound, TextTooLong, Unavailable
-from server.inspection.inspector import InspectionOptions, InspectionResult
 from server.inspection.search_trace import SearchTrace, trace_search
+from server.inspection.types import InspectionOptions, InspectionResult
 from server.translation.types import TranslationRequest
 
 router = APIRouter(tags=["attention"])

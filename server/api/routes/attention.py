@@ -17,7 +17,7 @@ from server.api.routes.pages import HTML_EXAMPLE, explorer_page
 from server.api.routes.translate import check_texts
 from server.api.schemas.attention import AttentionAnswer, AttentionParameters
 from server.errors import InvalidRequest
-from server.inspection.inspector import InspectedSentence
+from server.inspection.types import InspectedSentence
 from server.services import Services
 from server.translation.types import TranslationRequest
 

@@ -7,7 +7,8 @@ import threading
 
 import pytest
 
-from server.cli.translate import LINES_AT_ONCE, open_text, translate, translate_lines, utf8_lines
+from server.cli.text_streams import open_text, utf8_lines
+from server.cli.translate import LINES_AT_ONCE, translate, translate_lines
 from server.config import Settings
 from server.engine.client.supervisor import WorkerFailure
 from server.errors import InvalidRequest, TranslationFailed

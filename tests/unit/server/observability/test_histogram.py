@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from prometheus_client import CollectorRegistry, generate_latest
 
-from server.observability.metrics import Histogram
+from server.observability.histogram import Histogram
 
 BUCKETS = (0.001, 0.5, 1.0, 10.0)
 values = st.lists(st.sampled_from(BUCKETS) | st.floats(0, 100), max_size=20)

@@ -1,0 +1,68 @@
+"""The subject, the options and the result of an attention request."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from server.engine.ipc.messages import AttentionResult
+from server.history.records import SentenceRecord
+from server.translation.catalog import Leg
+from server.translation.word_pairs import SentencePair
+
+Head = tuple[str, int, int]
+"""Kind of attention, layer and head, such as ("cross", 0, 1)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """One piece and its character span in the text of the sentence. Special pieces have an empty span."""
+
+    piece: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class InspectedSentence:
+    """The sentence pair that an attention request is about. `sentence` of `sentences` and `leg_number` of `legs` count
+    from 0. `id` is None for a pair that is not in the history."""
+
+    leg: Leg
+    pair: SentenceRecord
+    id: str | None = None
+    sentence: int = 0
+    sentences: int = 1
+    leg_number: int = 0
+    legs: int = 1
+
+
+@dataclass(frozen=True, slots=True)
+class InspectionOptions:
+    """Options of one attention request: heads to switch off, a head whose query, key and value vectors are returned, and
+    whether to collect evidence for the word alignment."""
+
+    masked_heads: tuple[Head, ...] = ()
+    vectors_of: Head | None = None
+    align: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class InspectionResult:
+    """One sentence with its attention maps.
+
+    `target` ends with the end-of-sentence piece, whose query is the last row of the maps. `decoder_input` holds the keys
+    of the decoder's self-attention: the start piece, then the target without its last piece. `scores` holds the
+    log-probability of each target piece, `candidates` the most probable pieces at every position with their
+    log-probabilities. `pairing` describes the words of `attention.evidence`, if the request asked for it.
+    """
+
+    subject: InspectedSentence
+    source_text: str
+    target_text: str
+    source: tuple[Token, ...]
+    target: tuple[Token, ...]
+    decoder_input: tuple[Token, ...]
+    candidates: tuple[tuple[tuple[str, float], ...], ...]
+    scores: tuple[float, ...]
+    attention: AttentionResult
+    pairing: SentencePair | None = None
