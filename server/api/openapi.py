@@ -15,7 +15,7 @@ from server.api.errors import ErrorBody, default_body
 from server.api.parameters import ParameterReader, UploadReader
 from server.api.schemas.base import ErrorAnswer
 
-WAIT = "`Retry-After` is the number of seconds to wait."
+RETRY_AFTER = {"description": "Seconds to wait.", "schema": {"type": "integer"}, "example": 1}
 ERRORS: dict[int, tuple[str, str]] = {
     400: (
         "A missing or invalid parameter, an unsupported language, or a text over a limit.",
@@ -26,8 +26,8 @@ ERRORS: dict[int, tuple[str, str]] = {
     410: ("The id has expired.", "This translation is no longer kept."),
     413: ("The body is too large.", "The body is over the limit of 20,000,000 bytes."),
     415: ("The body is neither JSON nor a form.", "Send the parameters as application/json or as a form."),
-    429: (f"The server is busy, or there were too many requests; {WAIT}", "The server is busy. Try again later."),
-    503: (f"The server is starting or stopping, or no worker runs; {WAIT}", "The server is shutting down."),
+    429: ("The server is busy, or there were too many requests.", "The server is busy; try again later."),
+    503: ("The server is starting or stopping, or no worker runs.", "The server is shutting down."),
     504: ("The time limit of the request has passed.", "The time for this request has passed."),
 }
 """Description and example sentence of each error status."""
@@ -42,14 +42,14 @@ Responses = dict[int | str, Json]
 
 def errors(*statuses: int, model: type[BaseModel] = ErrorAnswer, body: ErrorBody = default_body) -> Responses:
     """Returns `responses` of a route for these statuses. `body` makes the examples of `model`."""
-    return {
-        status: {
-            "model": model,
-            "description": ERRORS[status][0],
-            "content": {"application/json": {"example": body(status, ERRORS[status][1])}},
-        }
-        for status in statuses
-    }
+    found: Responses = {}
+    for status in statuses:
+        description, message = ERRORS[status]
+        example = {"application/json": {"example": body(status, message)}}
+        found[status] = {"model": model, "description": description, "content": example}
+        if status in (429, 503):
+            found[status]["headers"] = {"Retry-After": RETRY_AFTER}
+    return found
 
 
 def content(examples: dict[str, str]) -> Json:
