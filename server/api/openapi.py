@@ -21,7 +21,7 @@ ERRORS: dict[int, tuple[str, str]] = {
         "A missing or invalid parameter, an unsupported language, or a text over a limit.",
         "Invalid request: missing q parameter.",
     ),
-    403: ("The key is missing or not valid.", "Please contact the server operator to get an API key."),
+    403: ("The key is missing or not valid.", "This server requires an API key, which its operator issues."),
     404: ("Not found.", "There is no translation with this id."),
     410: ("The id has expired.", "This translation is no longer kept."),
     413: ("The body is too large.", "The body is over the limit of 20,000,000 bytes."),
