@@ -1,4 +1,4 @@
-"""Small files of every kind, made on the spot."""
+"""Creates small files of every format for tests."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ CONTENTS = (
 
 
 def archive(parts: Mapping[str, str | bytes], stored: tuple[str, ...] = ("mimetype",)) -> bytes:
-    """A zip with these entries, in order."""
+    """Returns a zip archive with these entries in order."""
     target = io.BytesIO()
     with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as made:
         for name, content in parts.items():
@@ -41,7 +41,7 @@ def archive(parts: Mapping[str, str | bytes], stored: tuple[str, ...] = ("mimety
 
 
 def word_file() -> bytes:
-    """A heading, a paragraph with formats, a tabulator and a line break, a table, a header."""
+    """Returns a .docx with a heading, a formatted paragraph, a tabulator, a table and a header."""
     document = docx.Document()
     document.add_heading("The title", 1)
     paragraph = document.add_paragraph("Hello ")
@@ -60,18 +60,20 @@ def word_file() -> bytes:
 
 
 def word_body(body: str) -> bytes:
-    """A .docx with nothing but this body."""
+    """Returns a .docx with only this body."""
     namespace = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
     return archive({"word/document.xml": f'<w:document xmlns:w="{namespace}"><w:body>{body}</w:body></w:document>'})
 
 
 def open_document(body: str) -> bytes:
+    """Returns an .odt with this body."""
     head = f'<office:document-content xmlns:office="{OFFICE}" xmlns:text="{TEXT}"><office:body><office:text>'
     content = head + body + "</office:text></office:body></office:document-content>"
     return archive({"mimetype": "application/vnd.oasis.opendocument.text", "content.xml": content})
 
 
 def book() -> bytes:
+    """Returns an .epub with a page, a table of contents and an image."""
     return archive(
         {
             "mimetype": "application/epub+zip",
@@ -85,6 +87,6 @@ def book() -> bytes:
 
 
 def part(data: bytes, name: str) -> str:
-    """One entry of a zip, as text."""
+    """Returns one entry of a zip archive as text."""
     with zipfile.ZipFile(io.BytesIO(data)) as found:
         return found.read(name).decode()

@@ -1,4 +1,4 @@
-"""Every kind of file: what is translated, what stays, and that a file without a change comes back as it was."""
+"""Every file format: the text is translated, everything else is kept, and an untranslated file is unchanged."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ VTT = "WEBVTT\n\nSTYLE\n::cue {}\n\nfirst\n00:01.000 --> 00:02.000 align:start\n
 
 
 def change(name: str, data: bytes, how=str.upper) -> bytes:
-    """The file with its words changed, as the translator would change them."""
+    """Returns the file with its text changed, as the translator would change it."""
     document = format_of(name).read(data, "de")
     passages = [parse_passages(text, document.format) for text in document.texts]
     return document.write(["".join(passage.translated(how(passage.text)).render() for passage in found) for found in passages])
@@ -38,25 +38,25 @@ def unchanged(name: str, data: bytes) -> bytes:
 
 
 @given(st.text(st.sampled_from("ab .\n\r\t<&é\u2028"), max_size=300))
-def test_text_files_lose_nothing(text):
+def test_unchanged_text_files_are_identical(text):
     data = text.encode()
     assert unchanged("a.txt", data) == data
 
 
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_texts_keep_their_encoding(encoding):
+def test_text_files_keep_their_encoding(encoding):
     data = "Héllo\r\n\r\nwörld\n".encode(encoding)
     assert change("a.txt", data) == "HÉLLO\r\n\r\nWÖRLD\n".encode(encoding)
 
 
-def test_long_texts_are_cut_at_line_ends():
+def test_long_texts_are_split_at_line_ends():
     text = "".join(f"Line number {i} of a long file.\n" for i in range(1000))
     document = format_of("a.txt").read(text.encode(), "de")
     assert len(document.texts) > 5
     assert document.write(document.texts) == text.encode()
 
 
-def test_pages_keep_markup_and_encoding_and_change_their_language():
+def test_pages_keep_markup_and_encoding_and_get_the_new_language():
     data = '<html lang="en"><meta charset="latin-1"><p>Café <b class="x">más</b><!-- no --><script>a<b</script>'.encode(
         "latin-1"
     )
@@ -67,12 +67,12 @@ def test_pages_keep_markup_and_encoding_and_change_their_language():
 
 
 @pytest.mark.parametrize("encoding", ["punycode", "zip", "idna", "unicode_escape", "nonsense"])
-def test_only_encodings_of_pages_are_used(encoding):
+def test_unusual_encodings_of_pages_are_ignored(encoding):
     data = f'<meta charset="{encoding}"><p>é'.encode()
     assert change("a.html", data).decode() == f'<meta charset="{encoding}"><p>É'
 
 
-def test_subtitles_keep_everything_but_the_words():
+def test_subtitles_keep_everything_except_the_text():
     assert change("a.srt", SRT.encode()).decode() == (
         SRT.replace("Hello there", "HELLO THERE").replace("Tom & Jerry", "TOM & JERRY").replace("Yes", "YES")
         .replace("No ", "NO ").replace("way", "WAY")
@@ -93,14 +93,14 @@ def test_a_cue_keeps_its_number_of_lines():
         max_size=15,
     )
 )
-def test_subtitles_without_a_change_are_the_same(lines):
+def test_unchanged_subtitles_keep_their_text(lines):
     text = "".join(lines)
     made = unchanged("a.srt", text.encode()).decode()
     assert made.split() == text.split()
     assert made.count("\n") <= text.count("\n")
 
 
-def test_word_files_keep_formats_on_their_words():
+def test_word_files_keep_the_formatting_of_words():
     document = docx.Document(io.BytesIO(change("a.docx", word_file())))
     title, paragraph, tabbed = document.paragraphs
     assert (title.text, title.style.name) == ("THE TITLE", "Heading 1")
@@ -116,7 +116,7 @@ def test_word_files_keep_formats_on_their_words():
     assert document.sections[0].header.paragraphs[0].text == "ON EVERY PAGE"
 
 
-def test_word_runs_move_with_their_words():
+def test_word_runs_are_moved_with_their_words():
     data = word_body(
         "<w:p><w:r><w:t>the </w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>red</w:t></w:r>"
         '<w:r><w:t xml:space="preserve"> cat</w:t></w:r></w:p>'
@@ -129,7 +129,7 @@ def test_word_runs_move_with_their_words():
     assert runs == [("chat ", False), ("rouge", True)]
 
 
-def test_word_fields_notes_links_and_text_boxes_stay_whole():
+def test_word_fields_notes_links_and_text_boxes_are_kept():
     data = word_body(
         '<w:p><w:bookmarkStart w:id="1" w:name="m"/><w:r><w:t>See page </w:t></w:r>'
         '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGEREF m</w:instrText></w:r>'
@@ -152,7 +152,7 @@ def test_word_fields_notes_links_and_text_boxes_stay_whole():
 
 
 @pytest.mark.parametrize("name", ["a.docx", "a.odt"])
-def test_characters_that_xml_cannot_hold_do_not_break_a_file(name):
+def test_characters_that_xml_does_not_allow_are_removed(name):
     data = word_file() if name == "a.docx" else open_document("<text:p>Hello</text:p>")
     document = format_of(name).read(data, "de")
     made = document.write(["\x00\x1f\ufffe words &amp; <more" for _ in document.texts])
@@ -160,7 +160,7 @@ def test_characters_that_xml_cannot_hold_do_not_break_a_file(name):
     assert " words &amp; &lt;more" in texts
 
 
-def test_opendocument_keeps_spans_notes_and_breaks():
+def test_opendocument_files_keep_spans_notes_and_line_breaks():
     data = open_document(
         '<text:h>Head</text:h><text:p>Say <text:span text:style-name="B">bold<text:s text:c="3"/>words</text:span> now<text:note>'
         "<text:note-citation>1</text:note-citation><text:note-body><text:p>The note</text:p></text:note-body></text:note> fine."
@@ -179,7 +179,7 @@ def test_opendocument_keeps_spans_notes_and_breaks():
     assert "".join(paragraph[1].itertext()) == "1THE NOTE"
 
 
-def test_books_stay_books():
+def test_books_keep_their_structure_and_get_the_new_language():
     data = book()
     made = change("a.epub", data)
     with zipfile.ZipFile(io.BytesIO(made)) as after, zipfile.ZipFile(io.BytesIO(data)) as before:
@@ -196,14 +196,14 @@ def test_books_stay_books():
 
 
 @pytest.mark.parametrize("name", ["a.exe", "a", "", ".", "a.docx.zip"])
-def test_other_kinds_are_refused(name):
+def test_unknown_formats_are_rejected(name):
     with pytest.raises(UnsupportedMediaType, match=r"\.epub"):
         format_of(name)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
 @given(data=st.binary(max_size=200) | st.text(max_size=100).map(str.encode))
-def test_rubbish_is_refused_or_read(suffix, data):
+def test_random_data_is_rejected_or_read(suffix, data):
     try:
         document = format_of("a" + suffix).read(data, "de")
     except InvalidRequest as error:
@@ -223,26 +223,26 @@ def test_rubbish_is_refused_or_read(suffix, data):
         ("x" * 500 + ".txt", "x" * 100 + ".de.txt"),
     ],
 )
-def test_names(name, expected):
+def test_the_translated_file_name_has_the_language_and_no_folder(name, expected):
     assert translated_name(name, "de") == expected
 
 
-def test_an_undefined_prefix_is_damage_whatever_comes_after():
-    """The library forgets the error at the warning about the next element's attribute."""
+def test_an_undefined_prefix_is_rejected_even_before_a_warning():
+    """lxml does not raise the error if a warning about the next element's attribute follows."""
     body = '<w:p><q:r/><w:r><w:t xml:space="nonsense">Hello</w:t></w:r></w:p>'
     with pytest.raises(InvalidRequest, match="well-formed"):
         format_of("a.docx").read(word_body(body), "de")
 
 
 @pytest.mark.parametrize("dash", "-–—")
-def test_a_dash_within_a_subtitle_never_begins_a_line(dash):
-    """There it would be another speaker's."""
+def test_a_dash_within_a_subtitle_does_not_begin_a_line(dash):
+    """A dash at the beginning of a line marks another speaker."""
     data = f"1\n00:00:01,000 --> 00:00:02,000\nI do not know what to say\n{dash}ever {dash} again\n".encode()
     once = unchanged("a.srt", data)
     assert f"\n{dash} " not in once.decode()
     assert unchanged("a.srt", once) == once
 
 
-def test_a_tag_that_never_ends_names_no_encoding():
+def test_a_tag_without_end_does_not_declare_an_encoding():
     with pytest.raises(InvalidRequest, match="UTF-8"):
         format_of("a.html").read(b"<p>caf\xe9</p><meta charset=latin-1", "de")

@@ -1,4 +1,4 @@
-"""HTML in, HTML out: nothing lost, tags on their words."""
+"""HTML is split into passages without loss, and tags follow their words in the translation."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TAGS = [
     "</a>",
     '<a href="?a=1&b=2">',
 ]
-ODD = [
+UNBALANCED = [
     "<!-- no --",
     "-->",
     "<!-- c -->",
@@ -52,16 +52,16 @@ MORE = [
     "&",
 ]
 WORDS = ["one ", "two", " three.", " Four!\n", "  ", "\n\n", "äöü", "😀"]
-documents = st.lists(st.sampled_from(TAGS + ODD + MORE + WORDS), max_size=30).map("".join)
+documents = st.lists(st.sampled_from(TAGS + UNBALANCED + MORE + WORDS), max_size=30).map("".join)
 
 
 @given(documents | st.text("<>!-/'\" abp=", max_size=60))
-def test_scanning_loses_nothing(document):
+def test_scanned_text_and_markup_are_the_document(document):
     assert "".join(token if isinstance(token, str) else token.raw for token in scan_markup(document)) == document
 
 
 @given(documents)
-def test_an_unchanged_passage_keeps_everything_in_place(document):
+def test_unchanged_passages_render_to_the_document(document):
     rendered = "".join(passage.translated(passage.text).render() for passage in parse_passages(document, "html"))
     assert html.unescape(rendered) == html.unescape(document)
 
@@ -70,7 +70,7 @@ spans = st.tuples(st.integers(0, 20), st.integers(0, 20)).map(lambda pair: (min(
 
 
 @given(documents, st.text("xyz .", max_size=20), st.lists(st.tuples(spans, spans), max_size=6))
-def test_every_mark_is_placed_once_and_nested_whatever_the_links(document, target, links):
+def test_every_mark_is_projected_once_and_nested_for_any_links(document, target, links):
     for passage in parse_passages(document, "html"):
         named = [replace(mark, opening=f"<{i}>", closing=f"</{i}>") for i, mark in enumerate(passage.marks)]
         projected = project_marks(named, passage.text, target, links)
@@ -104,13 +104,13 @@ def test_every_mark_is_placed_once_and_nested_whatever_the_links(document, targe
         ),
     ],
 )
-def test_tags_follow_their_words(document, target, links, expected):
+def test_tags_are_moved_with_their_words(document, target, links, expected):
     passages = parse_passages(document, "html")
     [translated] = [passage for passage in passages if passage.text.strip()]
     assert "".join(p.translated(target, links).render() if p is translated else p.render() for p in passages) == expected
 
 
-def test_scripts_comments_and_marked_elements_are_no_text():
+def test_scripts_comments_and_elements_with_translate_no_are_not_text():
     document = "<script>var a = 'b';</script><!-- c --><style>p {}</style><div translate='no'>keep</div><p>say</p>"
     assert "".join(passage.text for passage in parse_passages(document, "html")) == "say"
 
@@ -118,7 +118,7 @@ def test_scripts_comments_and_marked_elements_are_no_text():
 @pytest.mark.parametrize(
     "piece", ["<", "<a ", "<a '\">", "<!--", "<script>", "<b>", "</b>", "<b>x</b> ", "<b><i>", "&", "<a href='"]
 )
-def test_long_hostile_documents_come_back(piece):
+def test_long_documents_of_broken_markup_keep_their_content(piece):
     document = piece * (40_000 // len(piece))
     passages = parse_passages(document, "html")
     rendered = "".join(passage.translated(passage.text.upper()).render() for passage in passages)

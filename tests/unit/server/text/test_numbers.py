@@ -1,4 +1,4 @@
-"""Numbers come through: found in a text, missed in a translation, put back by a server whose model loses them."""
+"""Numbers are found in a text, missed in a translation, and restored if the model loses them."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from server.text.placeholders import mask, restore
         ("no number", []),
     ],
 )
-def test_numbers_stand_for_themselves(text: str, expected: list[str]) -> None:
+def test_numbers_are_found_outside_words(text: str, expected: list[str]) -> None:
     assert [text[start:end] for start, end in find_numbers(text)] == expected
 
 
@@ -43,12 +43,12 @@ def test_numbers_stand_for_themselves(text: str, expected: list[str]) -> None:
         ("nothing", "nichts 7", False),
     ],
 )
-def test_a_number_is_missed_unless_it_may_be_a_word(source: str, target: str, lacking: bool) -> None:
+def test_a_missing_number_is_detected_unless_it_may_be_written_as_a_word(source: str, target: str, lacking: bool) -> None:
     assert lacks_numbers(source, target) is lacking
 
 
 @given(st.text("0123456789 .,:-/$%€\u00a0aé", max_size=40))
-def test_no_text_lacks_its_own_numbers(text: str) -> None:
+def test_a_text_does_not_lack_its_own_numbers(text: str) -> None:
     assert not lacks_numbers(text, text)
     assert not any(value.startswith("0") and value != "0" for value in number_values(text))
     without = list(text)
@@ -58,7 +58,7 @@ def test_no_text_lacks_its_own_numbers(text: str) -> None:
 
 
 @given(st.text("ab 12.,($", max_size=30), st.text("ab .", max_size=12))
-def test_numbers_that_are_put_back_do_not_grow_together(text: str, target: str) -> None:
+def test_restored_numbers_do_not_merge(text: str, target: str) -> None:
     read, marks = mask(text, find_numbers(text))
     given = number_values("; ".join(text[start:end] for start, end in find_numbers(text)))
     assert restore(marks, read, read, ()) == text
@@ -68,7 +68,7 @@ def test_numbers_that_are_put_back_do_not_grow_together(text: str, target: str) 
 @pytest.mark.parametrize(
     "text", ["We paid 250 euros in 1998.", "1998 was it", "look 😀 at 4711 https://example.org/x", "it was 15:30 or 16:45"]
 )
-def test_a_model_that_loses_numbers_loses_none_through_the_server(client, text: str) -> None:
+def test_the_server_restores_numbers_that_the_model_loses(client, text: str) -> None:
     answer = client.post("/translate", json={"q": text, "source": "en", "target": "de"}).json()["translatedText"]
     assert not number_values(text) - number_values(answer)
-    assert sorted(answer) == sorted(text)  # the model of this server writes letters backwards: digits too, without help
+    assert sorted(answer) == sorted(text)  # the fake model reverses all characters, digits too

@@ -1,4 +1,4 @@
-"""Addresses, emoji, foreign words and capitals come through any model."""
+"""Addresses, emoji, words in a foreign script and capitals are kept by any model."""
 
 from __future__ import annotations
 
@@ -23,30 +23,30 @@ from server.text.placeholders import (
 )
 from server.text.unicode_scripts import ADDRESS, has_letters, is_translatable, may_hold_address
 
-SOLID = ["A4", "notes.txt", "https://example.org/a?b=c#d", "me@example.org", "😀", "👩‍👩‍👧", "🇩🇪", "www.example.org", "→"]
-parts = st.lists(st.sampled_from([*SOLID, "word", "two words", ".", ",", " ", "  ", "(", ")", "!"]), max_size=12)
+KEPT = ["A4", "notes.txt", "https://example.org/a?b=c#d", "me@example.org", "😀", "👩‍👩‍👧", "🇩🇪", "www.example.org", "→"]
+parts = st.lists(st.sampled_from([*KEPT, "word", "two words", ".", ",", " ", "  ", "(", ")", "!"]), max_size=12)
 
 
 @given(parts.map("".join) | st.text(max_size=60) | st.text("@wW.:/a1 \u017f", max_size=20))
-def test_the_quick_look_for_addresses_misses_none(text):
+def test_the_fast_test_for_addresses_has_no_false_negatives(text):
     assert may_hold_address(text) or ADDRESS.search(text) is None
     assert may_hold_address(text) or is_translatable(text, "en") == has_letters(text, "en")
 
 
 @given(parts.map("".join) | st.text("aB4_-.@/ \u0663", max_size=50) | st.text("a.", min_size=38, max_size=44))
-def test_the_quick_look_for_names_misses_none(text):
+def test_the_fast_test_for_names_has_no_false_negatives(text):
     assert may_hold_name(text) or NAME.search(text) is None
 
 
 @given(parts.map("".join) | st.text(max_size=60))
-def test_taking_out_and_putting_back_is_the_identity(text):
+def test_masking_and_restoring_is_the_identity(text):
     read, marks = mask(text, do_not_translate_spans(text))
     assert restore(marks, read, read, ()) == text
     assert do_not_translate_spans(read) == [] or not marks or len(read) < len(text)
 
 
 @given(st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=8))
-def test_merged_spans_are_in_order_and_apart(spans):
+def test_merged_spans_are_in_order_and_do_not_overlap(spans):
     result = merge_spans([(min(span), max(span)) for span in spans])
     assert all(start < end for start, end in result)
     assert all(left[1] <= right[0] for left, right in pairwise(result))
@@ -68,11 +68,11 @@ def test_merged_spans_are_in_order_and_apart(spans):
         ("3 < 4 and a.b", []),
     ],
 )
-def test_what_is_protected(text, expected):
+def test_do_not_translate_spans_are_found(text, expected):
     assert [text[start:end] for start, end in do_not_translate_spans(text)] == expected
 
 
-def test_only_what_is_spelled_in_bytes_is_unspeakable():
+def test_byte_fallback_spans_are_those_that_the_encoding_spells_in_bytes():
     text = "I like 你好 and é"
     spelled = Encoding((1, 2, 3, 4), ("▁I▁like▁", "<0xE4>", "▁and▁", "<0xC3>"), ((0, 7), (7, 9), (9, 14), (14, 15)))
     assert byte_fallback_spans(text, "en", spelled) == [(7, 9)]
@@ -89,24 +89,24 @@ def test_only_what_is_spelled_in_bytes_is_unspeakable():
         ("12 34", False),
     ],
 )
-def test_capitals(text, expected):
+def test_phrases_in_capitals_are_recognized(text, expected):
     assert is_all_caps(text) is expected
 
 
-def test_small_letters():
+def test_capitals_are_converted_to_sentence_case():
     assert to_sentence_case("WHAT SHALL I DO?") == "What shall I do?"
 
 
 @pytest.mark.parametrize("sentence", ["Look at {} now.", "{} is it", "is it {}", "a {} b {} c"])
-@pytest.mark.parametrize("solid", SOLID)
-def test_every_translation_holds_it(client, sentence, solid):
-    text = sentence.format(solid, solid)
+@pytest.mark.parametrize("kept", KEPT)
+def test_every_translation_contains_the_span(client, sentence, kept):
+    text = sentence.format(kept, kept)
     answer = client.post("/translate", json={"q": text, "source": "en", "target": "de"}).json()["translatedText"]
-    assert answer.count(solid) == text.count(solid)
+    assert answer.count(kept) == text.count(kept)
     assert sorted(answer) == sorted(text)
 
 
-def test_capitals_are_read_small_and_written_large(client, engine):
+def test_capitals_are_translated_in_sentence_case_and_written_in_capitals(client, engine):
     asked = {"q": "WHERE IS IT? https://example.org/Path", "source": "en", "target": "de", "details": True}
     answer = client.post("/translate", json=asked).json()
     assert "TI SI EREHW" in answer["translatedText"] and "https://example.org/Path" in answer["translatedText"]
@@ -114,7 +114,7 @@ def test_capitals_are_read_small_and_written_large(client, engine):
     assert first["source"].startswith("WHERE")
 
 
-def test_one_can_look_at_what_the_model_read(client):
+def test_attention_shows_the_text_that_the_model_read(client):
     asked = {"q": "Look 😀 here https://example.org now", "source": "en", "target": "de"}
     id = client.post("/translate", json=asked).json()["id"]
     found = client.get("/attention", params={"id": id}).json()
@@ -122,24 +122,24 @@ def test_one_can_look_at_what_the_model_read(client):
     assert len(found["cross"][0][0][0]) == len(found["source"]["pieces"])
 
 
-def test_what_is_spelled_in_bytes_takes_the_addresses_along(live):
+def test_addresses_are_masked_together_with_byte_fallback_spans(live):
     text = "the dog 你好 https://example.org/x sleeps 😀"
     answer = live.post("/translate", {"q": text, "source": "en", "target": "de", "max_length": 5}).json()[
         "translatedText"
     ]
-    for solid in ("你好", "https://example.org/x", "😀"):
-        assert answer.count(solid) == 1
+    for kept in ("你好", "https://example.org/x", "😀"):
+        assert answer.count(kept) == 1
 
 
-def test_many_texts_with_markup_never_crowd_the_worker(client, engine):
-    crowd = []
+def test_alignments_for_markup_are_limited(client, engine):
+    running = []
     attend = engine.attend
 
     def counting(*arguments, **options):
         future = attend(*arguments, **options)
-        crowd.append(future)
-        future.add_done_callback(crowd.remove)
-        assert len(crowd) <= ALIGNMENTS_AT_ONCE
+        running.append(future)
+        future.add_done_callback(running.remove)
+        assert len(running) <= ALIGNMENTS_AT_ONCE
         return future
 
     engine.attend, engine.delay = counting, 0.002

@@ -1,4 +1,4 @@
-"""Segmentation: nothing is ever lost, separators stay, over-long sentences are cut where it hurts least."""
+"""Sentences and separators together are the text; over-long sentences are split at punctuation."""
 
 from __future__ import annotations
 
@@ -7,10 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.text.segmentation import BREAKS, split_long_sentence, split_sentences
-from server.text.unicode_scripts import is_translatable
-from server.translation.catalog import Leg
-from server.translation.segments import segment_text
-from tests.support.fake_engine import fake_model
 
 LANGUAGES = ["en", "de", "fr", "es", "zh", "ja", "ru", "xx", "pt-BR"]
 text_pieces = st.sampled_from(
@@ -59,12 +55,12 @@ def test_sentences_and_separators_are_the_text(text, language):
         ("\n \n", []),
     ],
 )
-def test_sentences_of_ordinary_texts(text, expected):
+def test_text_is_split_into_sentences(text, expected):
     assert [text[start:end] for start, end in split_sentences(text, "en")] == expected
 
 
 @given(st.text(st.sampled_from("ab ,;."), min_size=1, max_size=200), st.integers(1, 20))
-def test_cutting_loses_nothing_and_respects_the_limit(text, limit):
+def test_parts_of_a_long_sentence_are_within_the_limit_and_contain_all_of_it(text, limit):
     spans = split_long_sentence(text, range(len(text)), limit)
     assert all(0 < end - start <= limit for start, end in spans)
     assert "".join(text[start:end] for start, end in spans).replace(" ", "") == text.replace(" ", "")
@@ -80,36 +76,6 @@ def test_cutting_loses_nothing_and_respects_the_limit(text, limit):
         ("aaaaaaaaaaaaaaaaaaaa", 7, "aaaaaaa"),
     ],
 )
-def test_a_cut_falls_at_the_best_mark(text, limit, first):
+def test_a_long_sentence_is_split_at_the_best_punctuation(text, limit, first):
     start, end = split_long_sentence(text, range(len(text)), limit)[0]
     assert text[start:end] == first
-
-
-@given(texts, st.integers(4, 30))
-def test_a_plan_fits_the_model_and_joins_to_the_text(text, limit):
-    leg = Leg(fake_model(max_length=limit), "en", "de")
-    made = segment_text(text, leg)
-    assert all(len(segment.ids) <= limit for segment in made.segments)
-    assert made.join([segment.text for segment in made.segments]) == text
-
-
-@pytest.mark.parametrize(
-    ("text", "language", "expected"),
-    [
-        ("Hello", "en", True),
-        ("42 + 1 = 43!", "en", False),
-        ("😀🎉", "en", False),
-        ("https://example.org/a?b=c", "en", False),
-        ("someone@example.org, www.example.org", "en", False),
-        ("see https://example.org", "en", True),
-        ("你好", "en", False),
-        ("你好", "zh", True),
-        ("привет", "ru", True),
-        ("Éclair", "fr", True),
-        ("ﬁne", "en", True),
-        ("ＡＢＣ", "en", True),
-        ("", "en", False),
-    ],
-)
-def test_what_is_translated_and_what_is_copied(text, language, expected):
-    assert is_translatable(text, language) is expected

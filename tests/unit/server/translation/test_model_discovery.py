@@ -1,4 +1,4 @@
-"""Model folders as the API process reads them: everything but the weights."""
+"""Model folders are found and read without their weights."""
 
 from __future__ import annotations
 
@@ -8,21 +8,20 @@ from pathlib import Path
 
 import pytest
 
-from server.__main__ import main
 from server.errors import SettingsError
 from server.translation.model_discovery import find_models, fingerprint
 
 
 @pytest.fixture
 def weights(tiny_weights: Path, tmp_path: Path) -> Path:
-    """A copy that a test may spoil."""
+    """A copy of the test model, which the test may change."""
     shutil.copytree(tiny_weights, tmp_path / "weights")
     return tmp_path / "weights"
 
 
-def test_a_folder_of_models_or_one_model(weights):
-    for place in (weights, weights / "tiny"):
-        [model], errors = find_models(place)
+def test_a_folder_of_models_and_a_single_model_folder_are_read(weights):
+    for folder in (weights, weights / "tiny"):
+        [model], errors = find_models(folder)
         assert (model.name, errors, model.license) == ("tiny", {}, "MIT")
         assert set(model.pairs) == {("en", "de"), ("en", "fr")}
         assert model.bytes == (weights / "tiny" / "model.safetensors").stat().st_size
@@ -42,12 +41,12 @@ def test_a_folder_of_models_or_one_model(weights):
         (lambda folder: edit(folder, tags={"de": ">>xx<<"}), ">>xx<<"),
     ],
 )
-def test_a_spoiled_folder_is_named_with_its_reason(weights, change, word):
-    shutil.copytree(weights / "tiny", weights / "spoiled")
-    change(weights / "spoiled")
+def test_an_unusable_folder_is_reported_with_the_reason(weights, change, word):
+    shutil.copytree(weights / "tiny", weights / "broken")
+    change(weights / "broken")
     models, errors = find_models(weights)
     assert [model.name for model in models] == ["tiny"]
-    assert word in errors["spoiled"] and "\n" not in errors["spoiled"]
+    assert word in errors["broken"] and "\n" not in errors["broken"]
     shutil.rmtree(weights / "tiny")
     with pytest.raises(SettingsError, match="no usable model"):
         find_models(weights)
@@ -58,13 +57,13 @@ def edit(folder: Path, **changes) -> None:
     (folder / "config.json").write_text(json.dumps(config | changes))
 
 
-def test_two_folders_with_one_name(weights):
+def test_a_second_folder_with_the_same_model_name_is_an_error(weights):
     shutil.copytree(weights / "tiny", weights / "twin")
     [model], errors = find_models(weights)
     assert model.folder.name == "tiny" and "already" in errors["twin"]
 
 
-def test_the_fingerprint_follows_the_content(weights):
+def test_the_fingerprint_depends_on_the_content(weights):
     folder = weights / "tiny"
     first = fingerprint(folder)
     (folder / "README.md").write_text("another card")
@@ -73,27 +72,3 @@ def test_the_fingerprint_follows_the_content(weights):
     data[-1] ^= 1
     (folder / "model.safetensors").write_bytes(data)
     assert fingerprint(folder) != first
-
-
-def test_models_are_listed(weights, capsys):
-    assert main(["models", "--weights", str(weights)]) == 0
-    assert "tiny" in capsys.readouterr().out
-    (weights / "bad").mkdir()
-    (weights / "bad" / "config.json").write_text("{")
-    assert main(["models", "--weights", str(weights), "--json"]) == 1
-    listed = json.loads(capsys.readouterr().out)
-    assert listed["models"][0]["pairs"] == ["en-de", "en-fr"] and "bad" in listed["errors"]
-    assert main(["models", "--weights", "/nowhere"]) == 2
-    assert "ATTENTIVE_WEIGHTS" in capsys.readouterr().err
-
-
-def test_a_wrong_command_line_is_refused(weights, capsys):
-    for wrong in (["fly"], ["translate"], ["serve", "--no-such-flag"]):
-        with pytest.raises(SystemExit) as caught:
-            main(wrong)
-        assert caught.value.code == 2
-    assert main(["translate", "--from", "en", "--to", "tlh", "--weights", str(weights)]) == 1
-    assert "not supported" in capsys.readouterr().err
-    with pytest.raises(SystemExit) as caught:
-        main(["--version"])
-    assert caught.value.code == 0

@@ -1,0 +1,42 @@
+"""The command `attentive models`, and errors of the command line."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from server.__main__ import main
+
+
+@pytest.fixture
+def weights(tiny_weights: Path, tmp_path: Path) -> Path:
+    """A copy of the test model, which the test may change."""
+    shutil.copytree(tiny_weights, tmp_path / "weights")
+    return tmp_path / "weights"
+
+
+def test_the_command_models_lists_models_and_errors(weights, capsys):
+    assert main(["models", "--weights", str(weights)]) == 0
+    assert "tiny" in capsys.readouterr().out
+    (weights / "bad").mkdir()
+    (weights / "bad" / "config.json").write_text("{")
+    assert main(["models", "--weights", str(weights), "--json"]) == 1
+    listed = json.loads(capsys.readouterr().out)
+    assert listed["models"][0]["pairs"] == ["en-de", "en-fr"] and "bad" in listed["errors"]
+    assert main(["models", "--weights", "/nowhere"]) == 2
+    assert "ATTENTIVE_WEIGHTS" in capsys.readouterr().err
+
+
+def test_an_invalid_command_line_is_rejected(weights, capsys):
+    for wrong in (["fly"], ["translate"], ["serve", "--no-such-flag"]):
+        with pytest.raises(SystemExit) as caught:
+            main(wrong)
+        assert caught.value.code == 2
+    assert main(["translate", "--from", "en", "--to", "tlh", "--weights", str(weights)]) == 1
+    assert "not supported" in capsys.readouterr().err
+    with pytest.raises(SystemExit) as caught:
+        main(["--version"])
+    assert caught.value.code == 0
