@@ -64,7 +64,7 @@ def _torch(folder: ModelFolder, precision: str, device: str, slots: int, threads
     torch.set_num_threads(threads)
     transformer = load_model(folder, dtype=getattr(torch, precision), device=device)
     if device.startswith("cuda"):
-        from server.engine.worker.backend_loader import gpu_backend
+        from server.engine.worker.torch_loader import gpu_backend
 
         backend, name, reason = gpu_backend(transformer, slots)
         # The backend is printed, so that results of the two paths cannot be confused.

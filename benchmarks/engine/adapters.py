@@ -75,7 +75,7 @@ class Attentive:
         )  # fmt: skip
 
     def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
-        from model.search.base import translate
+        from model.search.driver import translate
         from model.search.options import DecodingOptions
 
         config = self._opened.config

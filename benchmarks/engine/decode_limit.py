@@ -138,7 +138,7 @@ def _backend(transformer: Any, slots: int) -> tuple[GraphedBackend, str]:
     """Returns the backend of the server on a GPU; on a CPU, the same steps without a captured graph."""
     if not next(transformer.parameters()).is_cuda:
         return GraphedBackend(transformer, slots, capture=False), "eager"
-    from server.engine.worker.backend_loader import gpu_backend
+    from server.engine.worker.torch_loader import gpu_backend
 
     backend, engine, reason = gpu_backend(transformer, slots)
     if not isinstance(backend, GraphedBackend):
@@ -155,14 +155,14 @@ def _time_steps(backend: GraphedBackend, sources: Sequence[Sequence[int]], steps
     for turn in range(8):
         backend.prefill(sources, slots)
         if turn % 2:
-            seconds, flight = _timed(partial(backend.launch, slots, tokens, 1, [-1] * len(slots), steps), backend.device)
-            flight.outputs()
+            seconds, pending = _timed(partial(backend.step_async, slots, tokens, 1, [-1] * len(slots), steps), backend.device)
+            pending.outputs()
             alone.append(seconds / steps)
         else:
             read = tokens
             begun = time.perf_counter()
             for _ in range(steps // 4):
-                read = backend.burst(slots, read, 4)[-1].ids[:, 0].tolist()
+                read = backend.multi_step(slots, read, 4)[-1].ids[:, 0].tolist()
             around.append((time.perf_counter() - begun) / (steps // 4 * 4))
         backend.free(slots)
     return statistics.median(alone[1:]), statistics.median(around[1:])

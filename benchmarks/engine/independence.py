@@ -18,7 +18,7 @@ from benchmarks.common import report
 from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.common.model_loader import OpenModel, open_model
 from model.backends.cpu.isa import Isa
-from model.search.base import translate
+from model.search.driver import translate
 from model.search.options import DecodingOptions
 
 Ids = tuple[int, ...]

@@ -26,7 +26,8 @@ from benchmarks.common.model_loader import OpenModel, open_model
 from benchmarks.engine.random_model import random_sources, write_random_model
 from model.backends.cpu.isa import Isa
 from model.config import ModelConfig
-from model.search.base import StepOutput, translate
+from model.search.base import StepOutput
+from model.search.driver import translate
 from model.search.options import DecodingOptions
 
 Result = TypeVar("Result")

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from model.search.ngram_blocking import longest_loop
+from model.search.loop_guard import longest_loop
 from server.text.numbers import lacks_numbers
 from server.text.placeholders import do_not_translate_spans, foreign_script_spans, is_all_caps
 

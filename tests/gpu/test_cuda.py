@@ -18,7 +18,7 @@ from model.backends.torch.backend import TorchBackend
 from model.checkpoint import save_model
 from model.config import ModelConfig
 from model.model_folder import ModelFolder, TokenizerFiles
-from model.search.base import translate
+from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.training.data.batches import Batch
 from model.training.loop.hardware import autocast, compile_layers, peak_flops, plain, training_device
@@ -159,14 +159,14 @@ def test_muon_on_a_gpu_is_torchs_muon() -> None:
         torch.testing.assert_close(mine, other, atol=1e-3, rtol=1e-2)
 
 
-def test_a_burst_is_as_many_single_steps() -> None:
+def test_multi_step_equals_single_steps() -> None:
     model = transformer()
     one, many = (GraphedBackend(model, 8, capture=True) for _ in range(2))
     for backend in (one, many):
         backend.prefill(sources(3), [4, 0, 2])
     tokens = [2, 2, 2]
     for _ in range(6):
-        for output in many.burst([4, 0, 2], tokens, 4):
+        for output in many.multi_step([4, 0, 2], tokens, 4):
             tokens = one.step([4, 0, 2], tokens, 1, [-1, -1, -1]).ids[:, 0].tolist()
             assert output.ids[:, 0].tolist() == tokens
     assert many.captured

@@ -18,7 +18,8 @@ from model.backends.cpu.weights import unsupported
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig
 from model.quantization import quantize
-from model.search.base import Backend, StepOutput, translate
+from model.search.base import Backend, StepOutput
+from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
 

@@ -96,7 +96,6 @@ class FakeEngine:
         *,
         priority: int = 0,
         client: str = "",
-        timeout: float | None = None,
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
     ) -> asyncio.Future[TranslationResult]:
         ids = tuple(source)
@@ -109,7 +108,6 @@ class FakeEngine:
         source: Iterable[int],
         target: Iterable[int],
         masked_heads: tuple[tuple[str, int, int], ...] = (),
-        timeout: float | None = None,
         vectors_of: tuple[str, int, int] | None = None,
         words: tuple[WordedSentence, WordedSentence] | None = None,
     ) -> asyncio.Future[AttentionResult]:

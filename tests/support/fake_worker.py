@@ -24,8 +24,8 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.main import serve
-from server.engine.worker.runner_interface import Finished, Loaded, Stepped
-from server.engine.worker.sequence import Look, Sequence
+from server.engine.worker.runner_interface import FinishedSequence, LoadOutcome, StepResult
+from server.engine.worker.sequence import AttentionRequest, Sequence
 
 COMMAND = (sys.executable, str(Path(__file__).resolve()))
 CRASH, HANG, RAISE, KILL, REFUSED = 90_001, 90_002, 90_003, 90_004, 90_005
@@ -44,8 +44,8 @@ class FakeRunner:
     def __init__(self, options: WorkerOptions, index: int) -> None:
         self._index = index
         self._options = options
-        self._loads: list[Loaded] = []
-        self._lanes: dict[int, tuple[int, float]] = {}
+        self._loads: list[LoadOutcome] = []
+        self._models: dict[int, tuple[int, float]] = {}
         self._made: dict[int, list[int]] = {}
         self._dying = False
 
@@ -59,35 +59,35 @@ class FakeRunner:
         error = "There is no such folder." if name == "absent" else None
         self._dying, name = name == "dying", "1" if name == "dying" else name
         shift, _, milliseconds = name.partition("-") if error is None else ("0", "", "")
-        served = (int(shift), float(milliseconds or 0) / 1000)
-        self._loads.append(Loaded(model, served, SLOTS, ModelLoaded(model, 1, 1, 0.0, error)))
+        loaded = (int(shift), float(milliseconds or 0) / 1000)
+        self._loads.append(LoadOutcome(model, loaded, SLOTS, ModelLoaded(model, 1, 1, 0.0, error)))
 
     def loading(self) -> bool:
         return False
 
-    def loaded(self) -> list[Loaded]:
+    def loaded(self) -> list[LoadOutcome]:
         loads, self._loads = self._loads, []
         return loads
 
-    def attach(self, lane: int, loaded: Loaded) -> None:
-        assert isinstance(loaded.served, tuple)
-        self._lanes[lane] = loaded.served
+    def attach(self, queue_id: int, outcome: LoadOutcome) -> None:
+        assert isinstance(outcome.loaded, tuple)
+        self._models[queue_id] = outcome.loaded
 
-    def detach(self, lane: int) -> None:
-        del self._lanes[lane]
+    def detach(self, queue_id: int) -> None:
+        del self._models[queue_id]
 
-    def refusal(self, lane: int, job: TranslateJob | AttentionJob) -> str | None:
+    def refusal(self, queue_id: int, job: TranslateJob | AttentionJob) -> str | None:
         if self._dying:
             os.kill(os.getpid(), signal.SIGSEGV)
         return "There is a token outside the vocabulary." if REFUSED in job.source else None
 
-    def prefill(self, lane: int, sequences: list[Sequence]) -> None:
+    def prefill(self, queue_id: int, sequences: list[Sequence]) -> None:
         for sequence in sequences:
             assert sequence.id not in self._made
             self._made[sequence.id] = []
 
-    def step(self, lane: int, sequences: list[Sequence]) -> Stepped:
-        shift, seconds = self._lanes[lane]
+    def step(self, queue_id: int, sequences: list[Sequence]) -> StepResult:
+        shift, seconds = self._models[queue_id]
         time.sleep(seconds)
         slots = [slot for sequence in sequences for slot in sequence.slots]
         assert len(set(slots)) == len(slots) <= SLOTS
@@ -101,20 +101,20 @@ class FakeRunner:
             sequence.steps += 1
             if len(made) == sequence.length:
                 scores = (0.0,) * (len(made) + 1)
-                finished.append(Finished(sequence, (Hypothesis(tuple(made), scores, 0.0, "stop"),)))
-        return Stepped(1, len(sequences), tuple(finished))
+                finished.append(FinishedSequence(sequence, (Hypothesis(tuple(made), scores, 0.0, "stop"),)))
+        return StepResult(1, len(sequences), tuple(finished))
 
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
         return tuple(self._made.get(sequence.id, ()))
 
-    def release(self, lane: int, sequence: Sequence) -> None:
+    def release(self, queue_id: int, sequence: Sequence) -> None:
         self._made.pop(sequence.id, None)
 
-    def attend(self, look: Look) -> AttentionResult:
-        self._misbehave(look.job.source[-1])
-        return AttentionResult(look.id, AttentionMaps(*[np.zeros((1, 1))] * 6))
+    def attend(self, request: AttentionRequest) -> AttentionResult:
+        self._misbehave(request.job.source[-1])
+        return AttentionResult(request.id, AttentionMaps(*[np.zeros((1, 1))] * 6))
 
-    def blame(self, error: Exception) -> FailureKind | None:
+    def failure_kind(self, error: Exception) -> FailureKind | None:
         return None if isinstance(error, AssertionError) else "internal"
 
     @staticmethod

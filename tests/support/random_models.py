@@ -10,7 +10,7 @@ import torch
 
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig
-from model.search.base import translate
+from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -57,7 +57,7 @@ class CpuBackend:
                 ids[row, 0], scores[row, 0] = token, wanted[row]
         return StepOutput(ids.astype(np.int64), scores)
 
-    def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
+    def multi_step(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
         """`steps` greedy steps of each row without coming back in between: ids and scores (B, 1) of each. What follows a
         row's end of sentence means nothing."""
         ids, scores = self.engine.multi_step(slots, tokens, steps)
@@ -92,6 +92,11 @@ class CpuBackend:
         what it cannot read."""
         check_words(self.engine.config, sentence, wanted)
         return WordReading(*self.engine.read_words(sentence.ids, sentence.words, wanted))
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """The instruction set."""
+        return {"isa": self.engine.isa}
 
     def close(self) -> None:
         """Stop the engine's threads and give its memory back."""

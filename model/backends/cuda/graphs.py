@@ -4,7 +4,7 @@ A step runs over all R slots, those that take part and those that do not: a prod
 order, and a translation does not depend on its neighbours. Lengths live on the device and mask what is not there, so one
 graph serves every mixture of lengths. With kernels (`fused`) each row reads its own length only; without, a step sees the
 first P positions of all, P the smallest bucket that holds everybody. Next tokens are chosen on the device and may be fed
-back there, so that several greedy steps run before the host looks (`burst`). `launch` does not even wait for them:
+back there, so that several greedy steps run before the host looks (`multi_step`). `step_async` does not even wait for them:
 newcomers are encoded on a stream of their own meanwhile. Without capture, as on a CPU, the same steps run kernel by kernel.
 """
 
@@ -21,8 +21,9 @@ from torch import Tensor
 
 from model.backends.cuda.fused_step import FusedStep, SlotKernels
 from model.backends.cuda.static_cache import StaticCache
-from model.backends.torch.backend import MaskedHeads, TorchBackend, head_gates, pad_ids
-from model.search.base import StepOutput
+from model.backends.torch.backend import TorchBackend
+from model.backends.torch.inputs import head_gates, pad_ids
+from model.search.base import MaskedHeads, StepOutput
 from model.transformer import HeadGates, Transformer
 
 _LEAST_POSITIONS = 32
@@ -33,7 +34,7 @@ _SEEN = 3
 """A bucket is captured when it is wanted the _SEEN-th time: capturing costs as much as many steps."""
 _WARM_UP = 2
 _CHUNK = 4
-"""Steps of a burst that are captured together: one launch, and nothing to copy between them."""
+"""Greedy steps that are captured together: one launch, and nothing to copy between them."""
 _EXACT, _ROUNDED = 1e-2, 0.2
 """Log-probabilities of a replayed step may differ by so much from plain torch: in float32, in half precision."""
 
@@ -95,7 +96,7 @@ class StepGraphs:
         return self._pool
 
 
-class Flight:
+class PendingSteps:
     """Steps that are under way. `outputs` waits for them; call it before the backend is asked for another step. `landed` is
     called then."""
 
@@ -127,7 +128,7 @@ class Flight:
 
 class GraphedBackend(TorchBackend):
     """A TorchBackend whose steps have fixed shapes, replayed from CUDA graphs where `capture` allows it, and made of
-    `kernels` if they are given. `captured` counts the steps that were replayed; `end` ends what a burst writes. Raises
+    `kernels` if they are given. `captured` counts the steps that were replayed; `end` ends what `multi_step` generates. Raises
     ValueError for a model that the kernels cannot run.
     """
 
@@ -160,7 +161,7 @@ class GraphedBackend(TorchBackend):
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[MaskedHeads] = ()
     ) -> None:
-        """Encode the sources as one batch and write their cross-attention keys and values. Between `launch` and `outputs`
+        """Encode the sources as one batch and write their cross-attention keys and values. Between `step_async` and `outputs`
         this runs beside the steps, in which `slots` take no part."""
         self._room(max(len(source) for source in sources))
         with self._stream():
@@ -180,20 +181,20 @@ class GraphedBackend(TorchBackend):
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
     ) -> StepOutput:
         """One token for each row; the `candidates` likeliest next tokens of each."""
-        return self.launch(slots, tokens, candidates, forced).outputs()[0]
+        return self.step_async(slots, tokens, candidates, forced).outputs()[0]
 
-    def burst(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
+    def multi_step(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
         """`steps` greedy steps, each fed with the likeliest token of the one before; the host looks once, at the end."""
-        return self.launch(slots, tokens, 1, [-1] * len(slots), steps).outputs()
+        return self.step_async(slots, tokens, 1, [-1] * len(slots), steps).outputs()
 
     @torch.inference_mode()
-    def launch(
+    def step_async(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int], steps: int = 1,
-        room: int = 0,
-    ) -> Flight:
-        """Begin one step, or a burst of `steps`, and come back at once. Sources of up to `room` tokens may be prefilled
-        into other slots before the outputs are asked for."""
-        self._room(room)
+        prefill_length: int = 0,
+    ) -> PendingSteps:
+        """Starts one step, or `steps` greedy ones, and returns at once. Sources of up to `prefill_length` tokens may be
+        prefilled into other slots before the outputs are read."""
+        self._room(prefill_length)
         before: Any = None
         if self._beside is not None:
             torch.cuda.current_stream(self.device).wait_stream(self._beside)  # what was encoded beside the last steps
@@ -201,7 +202,7 @@ class GraphedBackend(TorchBackend):
             before.record()
         chosen = self._run(slots, tokens, candidates, forced, steps)
         self._before = before
-        return Flight(chosen, slots, candidates, forced, self._land)
+        return PendingSteps(chosen, slots, candidates, forced, self._land)
 
     def _land(self) -> None:
         self._before = None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import torch
 from torch import Tensor
 
-from model.backends.torch.backend import to_device
+from model.backends.torch.inputs import to_device
 from model.config import ModelConfig
 from model.kv_cache import KVCache
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadVectors, check_head, check_pair
 from model.attention import MultiHeadAttention
-from model.backends.torch.backend import head_gates, pad_ids
+from model.backends.torch.inputs import head_gates, pad_ids
 from model.positions import rotate
 from model.transformer import Transformer
 

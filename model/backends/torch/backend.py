@@ -1,21 +1,24 @@
-"""The torch backend of search: prefill and decode steps of a Transformer over a KVCache, on any device."""
+"""The PyTorch backend: prefill and decode steps of a Transformer with a KVCache, attention maps and word readings."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 import torch
 from torch import Tensor
 
+from model.analysis.pair_alignment import WordedSentence, WordReading
+from model.analysis.types import AttentionMaps, Head, HeadMask
+from model.backends.torch.attention_maps import attention_maps
+from model.backends.torch.inputs import head_gates, pad_ids
+from model.backends.torch.word_reading import read_words
 from model.kv_cache import KVCache
-from model.search.base import StepOutput
+from model.search.base import MaskedHeads, StepOutput
 from model.transformer import HeadGates, Transformer
-
-MaskedHeads = tuple[tuple[str, int, int], ...]
 
 
 class TorchBackend:
-    """Runs a Transformer in evaluation mode. All of its methods run without gradients."""
+    """Runs a Transformer in evaluation mode on any device, without gradients."""
 
     def __init__(self, transformer: Transformer, slots: int) -> None:
         parameter = next(transformer.parameters())
@@ -28,7 +31,7 @@ class TorchBackend:
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[MaskedHeads] = ()
     ) -> None:
-        """Encode the sources as one batch and write their cross-attention keys and values."""
+        """Encodes the sources as one batch and writes their cross-attention keys and values."""
         ids, mask = pad_ids(sources, self.transformer.config.pad_id, self.device)
         for slot, masked in zip(slots, masked_heads or [()] * len(slots), strict=True):
             self._set_mask(slot, masked)
@@ -39,7 +42,7 @@ class TorchBackend:
     def step(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
     ) -> StepOutput:
-        """One token for each row; the `candidates` likeliest next tokens of each."""
+        """Advances each row by its token; returns the `candidates` likeliest next tokens of each."""
         inputs = torch.tensor(tokens, device=self.device)
         logits = self.transformer.decode_step(inputs, self.cache, list(slots), self._gates(slots))
         return choose(logits, candidates, forced)
@@ -53,10 +56,28 @@ class TorchBackend:
             self._set_mask(target, mask)
 
     def free(self, slots: Sequence[int]) -> None:
-        """Forget the rows."""
+        """Releases the rows."""
         self.cache.free(list(slots))
         for slot in slots:
             self._masked.pop(slot, None)
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """Empty: device and dtype are reported by the caller."""
+        return {}
+
+    def attention_maps(
+        self, source: Sequence[int], target: Sequence[int], masked_heads: HeadMask = (), vectors_of: Head | None = None
+    ) -> AttentionMaps:
+        """Returns the attention weights of a pair (model/backends/torch/attention_maps.py)."""
+        return attention_maps(self.transformer, source, target, masked_heads, vectors_of)
+
+    def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
+        """Returns the states of a sentence and its words' first tokens (model/backends/torch/word_reading.py)."""
+        return read_words(self.transformer, sentence, wanted)
+
+    def close(self) -> None:
+        """Does nothing: Python frees the memory."""
 
     def _set_mask(self, slot: int, masked: MaskedHeads) -> None:
         if masked:
@@ -71,7 +92,7 @@ class TorchBackend:
 
 
 def choose(logits: Tensor, candidates: int, forced: Sequence[int]) -> StepOutput:
-    """Likeliest tokens of logits (B, V): ids and natural log-probabilities (B, C), forced tokens in column 0."""
+    """Returns the likeliest tokens of logits (B, V): ids and natural log-probabilities (B, C), forced tokens in column 0."""
     scores = torch.log_softmax(logits.float(), dim=-1)
     if candidates == 1:
         best, ids = scores.max(dim=-1, keepdim=True)
@@ -84,34 +105,3 @@ def choose(logits: Tensor, candidates: int, forced: Sequence[int]) -> StepOutput
         ids[index], best[index] = ids[index].roll(1, dims=1), best[index].roll(1, dims=1)
         ids[index, 0], best[index, 0] = wanted, scores[index, wanted]
     return StepOutput(ids.cpu().numpy(), best.cpu().numpy())
-
-
-def pad_ids(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
-    """Rows of ids as one rectangle (B, S) and its mask (B, S), True at tokens."""
-    width = max(len(row) for row in rows)
-    ids = to_device(torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows]), device)
-    lengths = to_device(torch.tensor([len(row) for row in rows]), device)
-    return ids, torch.arange(width, device=device)[None, :] < lengths[:, None]
-
-
-def to_device(tensor: Tensor, device: torch.device) -> Tensor:
-    """A host's tensor on `device`. To a GPU it is copied from page-locked memory when the GPU comes to it: the host goes on."""
-    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
-
-
-def head_gates(transformer: Transformer, masked: Sequence[MaskedHeads]) -> HeadGates:
-    """Gates (B, L, H) that switch off the heads each row names as (kind, layer, head). Raises ValueError for unknown ones."""
-    config = transformer.config
-    parameter = next(transformer.parameters())
-    shapes = {
-        "encoder": (len(masked), config.encoder_layers, config.heads),
-        "decoder": (len(masked), config.decoder_layers, config.heads),
-        "cross": (len(masked), config.decoder_layers, config.heads),
-    }
-    gates = {kind: torch.ones(shape, dtype=parameter.dtype, device=parameter.device) for kind, shape in shapes.items()}
-    for row, heads in enumerate(masked):
-        for kind, layer, head in heads:
-            if kind not in gates or not (0 <= layer < shapes[kind][1] and 0 <= head < shapes[kind][2]):
-                raise ValueError(f"There is no {kind} head {head} in layer {layer}.")
-            gates[kind][row, layer, head] = 0.0
-    return HeadGates(gates["encoder"], gates["decoder"], gates["cross"])

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from model.analysis.pair_alignment import Scores, WordedSentence, WordReading, check_words
-from model.backends.torch.backend import pad_ids
+from model.backends.torch.inputs import pad_ids
 from model.transformer import Transformer
 
 

@@ -9,7 +9,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from model.config import ModelConfig
-from model.search.base import Backend, translate
+from model.search.base import Backend
+from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.tokenizer import Tokenizer
 

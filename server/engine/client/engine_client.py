@@ -34,8 +34,8 @@ class EngineClient:
     """Sends sentences to the workers of one supervisor, with their model loaded.
 
     `model_bytes` bounds the loaded models by the size of their weight files (0: no bound). Belongs to one event loop.
-    Every method that computes raises InvalidRequest, Overloaded, Unavailable, DeadlineExceeded or TranslationFailed
-    where a worker fails, and Unavailable where the model cannot be loaded.
+    Every method that computes raises InvalidRequest, Overloaded, Unavailable or TranslationFailed where a
+    worker fails, and Unavailable where the model cannot be loaded.
     """
 
     def __init__(self, supervisor: Supervisor, observer: TranslationObserver, model_bytes: int = 0) -> None:

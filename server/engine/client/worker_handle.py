@@ -1,4 +1,4 @@
-"""One device as the API process sees it: its worker through all restarts, what it has loaded and what it owes."""
+"""The API process's handle on the worker of one device: it starts and restarts the process and keeps its jobs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from server.engine.client.crash_history import Job
-from server.engine.client.worker_subprocess import Child
+from server.engine.client.watchdog import Watchdog
+from server.engine.client.worker_subprocess import WorkerSubprocess
 from server.engine.ipc.messages import (
     Answer,
     AttentionJob,
@@ -35,196 +36,190 @@ from server.engine.ipc.messages import (
 from server.engine.ipc.options import WorkerOptions
 
 COMMAND = (sys.executable, "-m", "server.engine.worker.main")
-"""How a worker process is started: a fresh interpreter, never a fork."""
-_LONGEST_PAUSE = 30.0
-_HEALTHY = 10.0
-"""Seconds a worker must have been up for its next restart to come at once."""
+"""Starts a worker process: a fresh interpreter, not a fork."""
+_MAX_PAUSE = 30.0
+_HEALTHY_SECONDS = 10.0
+"""A worker that was up for so long restarts at once when it ends."""
 
 _log = logging.getLogger("attentive.worker")
 
 
 @dataclass(frozen=True, slots=True)
-class Death:
-    """A worker process ended. `running` were being worked on, `owed` not answered (those running included), as they were
-    sent. `outside`: killed by the signal that no program sends itself by accident, and not because memory ran out."""
+class WorkerExit:
+    """A worker process ended. `running` are the jobs it was computing, `pending` all jobs it had not answered, as they
+    were sent. `external`: it was killed by SIGKILL, not by the watchdog and not because memory ran out. `loading` is the
+    name and version of the model it was loading."""
 
     running: tuple[Job, ...]
-    owed: tuple[Job, ...]
-    outside: bool
+    pending: tuple[Job, ...]
+    external: bool
     loading: tuple[str, int] | None
 
 
-class Owner(Protocol):
-    """What a device tells the supervisor."""
+class WorkerEvents(Protocol):
+    """Receives what happens to a worker."""
 
-    def on_ready(self, device: Device) -> None: ...
+    def on_ready(self, worker: WorkerHandle) -> None: ...
     def on_answer(self, answer: Answer) -> None: ...
     def on_progress(self, progress: Progress) -> None: ...
-    def on_loaded(self, device: Device, version: int, loaded: ModelLoaded) -> None: ...
-    def on_unloaded(self, device: Device, model: str) -> None: ...
-    def on_stats(self, device: Device, stats: StepStats) -> None: ...
-    def on_death(self, device: Device, death: Death) -> None: ...
+    def on_loaded(self, worker: WorkerHandle, version: int, loaded: ModelLoaded) -> None: ...
+    def on_unloaded(self, worker: WorkerHandle, model: str) -> None: ...
+    def on_stats(self, stats: StepStats) -> None: ...
+    def on_exit(self, worker: WorkerHandle, ended: WorkerExit) -> None: ...
 
 
-class Device:
-    """Starts the worker of device `index`, restarts it when it dies, kills it when it hangs."""
+class WorkerHandle:
+    """Starts the worker of device `index`, restarts it when it ends, and kills it when it hangs."""
 
-    def __init__(self, index: int, options: WorkerOptions, command: Sequence[str], owner: Owner) -> None:
+    def __init__(self, index: int, options: WorkerOptions, command: Sequence[str], events: WorkerEvents) -> None:
         self.index = index
         self.ready: WorkerReady | None = None
         self.loaded: dict[str, int] = {}
         """Version of each model that this process serves."""
         self.refused: dict[str, int] = {}
         """Version of each model that it could not load."""
-        self.owed: dict[int, Job] = {}
-        """Jobs it was sent and has not answered, by id."""
+        self.pending: dict[int, Job] = {}
+        """Jobs that were sent and are not answered, by id."""
         self.restarts = 0
         self.failures = 0
-        """Ends of its own in a row without having answered anything, or been up for some time, between."""
+        """Failed starts and crashes in a row, without an answer or a healthy time in between."""
         self.stats: StepStats | None = None
-        self._options, self._command, self._owner = options, command, owner
-        self._child: Child | None = None
+        self.name = f"{options.device}:{index}"
+        """torch's name of the device, once the worker has reported it."""
+        self._options, self._command, self._events = options, command, events
+        self._process: WorkerSubprocess | None = None
         self._loading: tuple[str, int] | None = None
-        self._started: set[int] = set()
-        self._silent = self._waited = 0.0
+        self._running: set[int] = set()
+        self._watchdog = Watchdog(options)
         self._up_since = 0.0
-        self._name = f"{options.device}:{index}"
-        self._shot = self._stopped = False
+        self._aborted = self._stopped = False
         self._memory_kills: int | None = None
         self._restart: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
-        return None if self._child is None else self._child.pid
+        return None if self._process is None else self._process.pid
 
     @property
     def loading(self) -> bool:
         return self._loading is not None
 
-    @property
-    def name(self) -> str:
-        """torch's name of the device once it is known; it stays while the worker restarts."""
-        return self._name
-
-    # -- its life ------------------------------------------------------------------------------------------------------
+    # -- control -------------------------------------------------------------------------------------------------------
 
     def start(self) -> None:
-        """Start the process; `on_ready` follows, or `on_death` and another try."""
+        """Starts the process; `on_ready` follows, or `on_exit` and another start."""
         self._restart = None
-        self._silent = self._waited = 0.0
-        self._shot = False
+        self._watchdog = Watchdog(self._options)
+        self._aborted = False
         self._memory_kills = out_of_memory_kills()
-        self._child = Child(self._on_messages, self._on_exit)
-        self._starting = asyncio.create_task(self._start(self._child))
+        self._process = WorkerSubprocess(self._on_messages, self._on_exit)
+        self._starting = asyncio.create_task(self._start(self._process))
 
-    async def _start(self, child: Child) -> None:
+    async def _start(self, process: WorkerSubprocess) -> None:
         try:
-            await child.start(self._command, (str(self.index), self._options.to_json()))
+            await process.start(self._command, (str(self.index), self._options.to_json()))
         except OSError as error:
             _log.error("worker %d cannot be started: %s", self.index, error)
             self._on_exit(1)
 
     def send(self, message: ToWorker) -> None:
-        if self._child is None:
+        """Sends a message soon; does nothing while no process runs."""
+        if self._process is None:
             return
         if isinstance(message, TranslateJob | AttentionJob):
-            if not self.owed:
-                self._silent = 0.0
-            self.owed[message.id] = message
-        self._child.send(message)
+            if not self.pending:
+                self._watchdog.restart_silence()
+            self.pending[message.id] = message
+        self._process.send(message)
 
     def load(self, model: str, folder: str, version: int) -> None:
-        """Have it load a model; one at a time, so that it is known which one a crash is to be blamed on."""
-        self._loading, self._waited = (model, version), 0.0
+        """Loads a model; one at a time, so that a crash during a load has one cause."""
+        self._loading = (model, version)
+        self._watchdog.restart_wait()
         self.send(LoadModel(model, folder))
 
     def unload(self, model: str) -> None:
+        """Unloads a model after its last job."""
         self.loaded.pop(model, None)
         self.send(UnloadModel(model))
 
     def stop(self, *, kill: bool) -> None:
-        """Do not restart it any more; end it after its last answer, or now."""
+        """Ends the process after its last answer, or at once, and does not restart it."""
         self._stopped = True
         if self._restart is not None:
             self._restart.cancel()
-        if self._child is not None:
-            self._child.kill() if kill else self._child.send(Drain())
+        if self._process is not None:
+            self._process.kill() if kill else self._process.send(Drain())
 
     def tick(self, seconds: float) -> None:
-        """`seconds` have passed: kill it if it hangs. Counted in ticks, so a pause of the API process blames nobody."""
-        if self._child is None or self._shot:
+        """`seconds` have passed: aborts the process if it hangs."""
+        if self._process is None or self._aborted:
             return
-        self._waited += seconds
-        self._silent += seconds
-        if self.ready is None and self._waited > self._options.start_seconds:
-            self._shoot("did not start")
-        elif self._loading is not None and self._waited > self._options.load_seconds:
-            self._shoot("did not finish loading a model")
-        elif self.ready is not None and self.owed and self._silent > self._options.watchdog_seconds:
-            self._shoot("hangs in a step")
+        reason = self._watchdog.tick(
+            seconds, ready=self.ready is not None, loading=self.loading, has_jobs=bool(self.pending)
+        )
+        if reason is not None:
+            _log.error("worker %d %s; killing it", self.index, reason, extra={"worker_pid": self.pid})
+            self._aborted = True
+            self._process.abort()
 
-    def _shoot(self, reason: str) -> None:
-        _log.error("worker %d %s; killing it", self.index, reason, extra={"worker_pid": self.pid})
-        self._shot = True
-        if self._child is not None:
-            self._child.abort()
-
-    # -- what it says --------------------------------------------------------------------------------------------------
+    # -- messages ------------------------------------------------------------------------------------------------------
 
     def _on_messages(self, messages: list[Any]) -> None:
-        self._silent = 0.0
+        self._watchdog.restart_silence()
         for message in messages:
             self._on_message(message)
 
     def _on_message(self, message: Any) -> None:
         match message:
             case TranslationResult(id=id) | AttentionResult(id=id) | Failed(id=id):
-                self.owed.pop(id, None)
-                self._started.discard(id)
+                self.pending.pop(id, None)
+                self._running.discard(id)
                 self.failures = 0
-                self._owner.on_answer(message)
+                self._events.on_answer(message)
             case Started(ids=ids):
-                self._started.update(ids)
+                self._running.update(ids)
             case Progress():
-                self._owner.on_progress(message)
+                self._events.on_progress(message)
             case StepStats():
                 self.stats = message
-                self._owner.on_stats(self, message)
+                self._events.on_stats(message)
             case WorkerReady():
-                self._tell_engine(message)
-                first, self.ready = self.ready is None, message
-                self._name = message.device
-                if first:
-                    self._up_since = time.monotonic()
-                    self._owner.on_ready(self)
+                self._on_ready(message)
             case ModelLoaded(model=model, error=error):
                 loading, self._loading = self._loading, None
                 if loading is not None:
                     (self.loaded if error is None else self.refused)[model] = loading[1]
-                    self._owner.on_loaded(self, loading[1], message)
+                    self._events.on_loaded(self, loading[1], message)
             case ModelUnloaded(model=model):
-                self._owner.on_unloaded(self, model)
+                self._events.on_unloaded(self, model)
 
-    def _tell_engine(self, news: WorkerReady) -> None:
-        """One line in the log whenever something else decodes, and why it is not a faster engine."""
-        reason = news.details.get("reason")
+    def _on_ready(self, message: WorkerReady) -> None:
+        """Logs a change of the backend, and reports the first message of a process."""
+        reason = message.details.get("reason")
         before = (self.ready.engine, self.ready.details.get("reason")) if self.ready else None
-        if news.engine and before != (news.engine, reason):
-            _log.info("worker %d decodes with the %s engine%s", self.index, news.engine, f": {reason}" if reason else "")
+        if message.engine and before != (message.engine, reason):
+            suffix = f": {reason}" if reason else ""
+            _log.info("worker %d decodes with the %s engine%s", self.index, message.engine, suffix)
+        first, self.ready = self.ready is None, message
+        self.name = message.device
+        if first:
+            self._up_since = time.monotonic()
+            self._events.on_ready(self)
 
     def _on_exit(self, code: int) -> None:
         ready = self.ready is not None
-        healthy = ready and time.monotonic() - self._up_since >= _HEALTHY
-        running = tuple(job for id, job in self.owed.items() if id in self._started)
-        outside = code == -signal.SIGKILL and not self._shot and out_of_memory_kills() == self._memory_kills
-        death = Death(running, tuple(self.owed.values()), outside, self._loading)
-        self._child, self.ready, self._loading, self.stats = None, None, None, None
-        self.owed, self._started, self.loaded, self.refused = {}, set(), {}, {}
+        healthy = ready and time.monotonic() - self._up_since >= _HEALTHY_SECONDS
+        running = tuple(job for id, job in self.pending.items() if id in self._running)
+        external = code == -signal.SIGKILL and not self._aborted and out_of_memory_kills() == self._memory_kills
+        ended = WorkerExit(running, tuple(self.pending.values()), external, self._loading)
+        self._process, self.ready, self._loading, self.stats = None, None, None, None
+        self.pending, self._running, self.loaded, self.refused = {}, set(), {}, {}
         if self._stopped:
-            self._owner.on_death(self, death)
+            self._events.on_exit(self, ended)
             return
-        if not (ready and outside):  # whoever kills a worker that runs has shown nothing about it
+        if not (ready and external):  # an external kill of a running worker is not a failure of its own
             self.failures = 1 if healthy else self.failures + 1
         self.restarts += 1
         pause = self._pause()
@@ -232,16 +227,16 @@ class Device:
             "worker %d ended with code %d; restarting in %.1f s", self.index, code, pause, extra={"worker_code": code}
         )
         self._restart = asyncio.get_running_loop().call_later(pause, self.start)
-        self._owner.on_death(self, death)
+        self._events.on_exit(self, ended)
 
     def _pause(self) -> float:
         """Seconds before the next start: none after the first failure, then doubling."""
-        return 0.0 if self.failures <= 1 else min(_LONGEST_PAUSE, 0.125 * 2.0 ** (self.failures - 1))
+        return 0.0 if self.failures <= 1 else min(_MAX_PAUSE, 0.125 * 2.0 ** (self.failures - 1))
 
 
 def out_of_memory_kills() -> int | None:
-    """How many processes the kernel has killed for want of memory since it started, in any container; None where it does
-    not say. A process can be killed by anybody; this tells whether it was for what it did."""
+    """Returns how many processes the kernel has killed since boot because memory ran out, in any container; None where
+    it is not available. It separates such a SIGKILL from one that a person or another program sent."""
     try:
         lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
     except OSError:

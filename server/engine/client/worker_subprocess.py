@@ -1,4 +1,4 @@
-"""One worker process as the event loop sees it: messages out, messages in, its output in the log, its end. No torch."""
+"""A worker process on the event loop: it sends and receives messages, and logs the output of the process. No torch."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from server.engine.ipc.transport import Unpacker, pack
 _log = logging.getLogger("attentive.worker")
 _LINE = 4096
 """Longest line of a worker's output that is logged whole."""
-_LAST_WORDS = 1.0
-"""Seconds after a worker's end in which what it wrote before may still arrive."""
+_DRAIN_SECONDS = 1.0
+"""Seconds after the end of a process in which messages that it sent before may still arrive."""
 
 
-class Child:
-    """A worker process. `on_messages` gets what it says; `on_exit` its return code, once, after its last message."""
+class WorkerSubprocess:
+    """A worker process. `on_messages` receives its messages; `on_exit` its return code, once, after the last message."""
 
     def __init__(self, on_messages: Callable[[list[Any]], None], on_exit: Callable[[int], None]) -> None:
         self._on_messages = on_messages
@@ -35,59 +35,59 @@ class Child:
         self._transports: list[asyncio.BaseTransport] = []
         self._unsent: list[ToWorker] = []
         self._ended = asyncio.Event()
-        self._silent = asyncio.Event()
-        self._watch: asyncio.Task[None] | None = None
+        self._pipe_closed = asyncio.Event()
+        self._waiting: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
 
     async def start(self, command: Sequence[str], arguments: Sequence[str]) -> None:
-        """Run `command` READ_FD WRITE_FD `arguments` in a fresh interpreter; its output goes to the log."""
+        """Runs `command` READ_FD WRITE_FD `arguments`; its output goes to the log. Raises OSError."""
         ends: list[int] = []
         try:
             for _ in range(3):
                 ends += os.pipe()
-            to_child, our_write, our_read, from_child, our_log, output = ends
-            self._process = subprocess.Popen(  # noqa: ASYNC220  starting takes a moment, and works in any event loop
-                [*command, str(to_child), str(from_child), *arguments],
+            to_worker, our_write, our_read, from_worker, our_log, output = ends
+            self._process = subprocess.Popen(  # noqa: ASYNC220  starting is quick, and works in any event loop
+                [*command, str(to_worker), str(from_worker), *arguments],
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=output,
-                pass_fds=(to_child, from_child),
+                pass_fds=(to_worker, from_worker),
             )
         except OSError:
             for descriptor in ends:
                 os.close(descriptor)
             raise
-        for descriptor in (to_child, from_child, output):
+        for descriptor in (to_worker, from_worker, output):
             os.close(descriptor)
         threading.Thread(target=self._wait, args=(self._process,), name="worker-wait", daemon=True).start()
         self._writer, _ = await self._loop.connect_write_pipe(asyncio.Protocol, os.fdopen(our_write, "wb", 0))
-        messages, output_lines = partial(_Messages, self._on_messages, self._silent), partial(_Output, self)
+        messages, output_lines = partial(_Messages, self._on_messages, self._pipe_closed), partial(_Output, self)
         reader, _ = await self._loop.connect_read_pipe(messages, os.fdopen(our_read, "rb", 0))
         listener, _ = await self._loop.connect_read_pipe(output_lines, os.fdopen(our_log, "rb", 0))
         self._transports = [self._writer, reader, listener]
-        self._watch = asyncio.create_task(self._await_end(self._process))
+        self._waiting = asyncio.create_task(self._await_end(self._process))
 
     def send(self, message: ToWorker) -> None:
-        """Send soon: everything sent in one turn of the event loop goes out as one frame."""
+        """Sends soon: all messages of one iteration of the event loop are written as one frame."""
         if not self._unsent:
             self._loop.call_soon(self._flush)
         self._unsent.append(message)
 
     def kill(self) -> None:
-        """End it now; `on_exit` follows."""
+        """Ends the process at once; `on_exit` follows."""
         self._signal(signal.SIGKILL)
 
     def abort(self) -> None:
-        """End it, but let it first write to the log where it is stuck (faulthandler); `on_exit` follows."""
+        """Ends the process after it has written its stack to the log (faulthandler); `on_exit` follows."""
         self._signal(signal.SIGABRT)
-        self._loop.call_later(_LAST_WORDS, self.kill)
+        self._loop.call_later(_DRAIN_SECONDS, self.kill)
 
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and not self._ended.is_set():
-            self._process.send_signal(number)  # does nothing to a process that has ended and was waited for
+            self._process.send_signal(number)  # does nothing to a process that has ended
 
     def _flush(self) -> None:
         unsent, self._unsent = self._unsent, []
@@ -102,19 +102,19 @@ class Child:
     async def _await_end(self, process: subprocess.Popen[bytes]) -> None:
         await self._ended.wait()
         with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._silent.wait(), _LAST_WORDS)
+            await asyncio.wait_for(self._pipe_closed.wait(), _DRAIN_SECONDS)
         for transport in self._transports:
             transport.close()
         self._on_exit(process.returncode)
 
 
 class _Messages(asyncio.Protocol):
-    """Frames from the worker."""
+    """Unpacks frames from the worker."""
 
-    def __init__(self, on_messages: Callable[[list[Any]], None], silent: asyncio.Event) -> None:
+    def __init__(self, on_messages: Callable[[list[Any]], None], pipe_closed: asyncio.Event) -> None:
         self._unpacker = Unpacker()
         self._on_messages = on_messages
-        self._silent = silent
+        self._pipe_closed = pipe_closed
 
     def data_received(self, data: bytes) -> None:
         messages = self._unpacker.feed(data)
@@ -122,25 +122,25 @@ class _Messages(asyncio.Protocol):
             self._on_messages(messages)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._silent.set()
+        self._pipe_closed.set()
 
 
 class _Output(asyncio.Protocol):
-    """What the worker prints (a traceback, a library's warning), line by line into the log."""
+    """Logs the output of the worker (a traceback, a library's warning) line by line."""
 
-    def __init__(self, child: Child) -> None:
-        self._child = child
+    def __init__(self, process: WorkerSubprocess) -> None:
+        self._process = process
         self._rest = b""
 
     def data_received(self, data: bytes) -> None:
         *lines, rest = (self._rest + data).split(b"\n")
         self._rest = rest[-_LINE:]
         for line in lines:
-            self._say(line)
+            self._log_line(line)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._say(self._rest)
+        self._log_line(self._rest)
 
-    def _say(self, line: bytes) -> None:
+    def _log_line(self, line: bytes) -> None:
         if text := line[:_LINE].decode("utf-8", "replace").rstrip():
-            _log.warning("worker: %s", text, extra={"worker_pid": self._child.pid})
+            _log.warning("worker: %s", text, extra={"worker_pid": self._process.pid})

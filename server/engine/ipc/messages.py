@@ -18,7 +18,7 @@ from model.analysis.types import AttentionMaps
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
 FailureKind = Literal[
-    "invalid", "deadline", "cancelled", "unknown_model", "unavailable", "overloaded", "out_of_memory", "poison", "internal"
+    "invalid", "cancelled", "unknown_model", "unavailable", "overloaded", "out_of_memory", "poison", "internal"
 ]
 
 
@@ -47,8 +47,6 @@ class TranslateJob:
     """0 interactive, 1 document: documents go in the gaps."""
     client: str = ""
     """Opaque key of the caller, for fairness between callers."""
-    timeout: float | None = None
-    """Seconds the job may still take, counted from its arrival in the worker; None is unbounded."""
     stream: bool = False
     """Ask for Progress messages as tokens come."""
     alone: bool = False
@@ -64,7 +62,6 @@ class AttentionJob:
     source: tuple[int, ...]
     target: tuple[int, ...]
     masked_heads: tuple[tuple[str, int, int], ...] = ()
-    timeout: float | None = None
     alone: bool = False
     vectors_of: tuple[str, int, int] | None = None
     """Also answer with the queries, keys and values of this head."""

@@ -1,1 +1,1 @@
-"""The worker: a process of its own that owns one device; `supervisor` is its side in the API process."""
+"""The worker process, one per device: scheduler, model runner, and the loop between them."""

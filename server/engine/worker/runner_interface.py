@@ -1,4 +1,4 @@
-"""What the worker's loop asks of the owner of the device, and what it gets back. No torch."""
+"""The interface between the worker's loop and the model runner. No torch."""
 
 from __future__ import annotations
 
@@ -14,24 +14,24 @@ from server.engine.ipc.messages import (
     TranslateJob,
     WorkerReady,
 )
-from server.engine.worker.sequence import Look, Sequence
+from server.engine.worker.sequence import AttentionRequest, Sequence
 
 
 @dataclass(frozen=True, slots=True)
-class Loaded:
-    """A model is in memory as `served`, the runner's own object, with `slots` slots; or `answer` has the error.
-    `announce` is False where the same model only moved to a faster engine."""
+class LoadOutcome:
+    """The end of a load: `loaded` is the runner's own object with `slots` slots, or `answer` has the error. `announce` is
+    False where a loaded model only moved to a faster backend."""
 
     model: str
-    served: object
+    loaded: object
     slots: int
     answer: ModelLoaded
     announce: bool = True
 
 
 @dataclass(frozen=True, slots=True)
-class Finished:
-    """A sequence that ended in this step: best hypothesis first."""
+class FinishedSequence:
+    """A sequence that ended in this step; best hypothesis first."""
 
     sequence: Sequence
     hypotheses: tuple[Hypothesis, ...]
@@ -39,27 +39,52 @@ class Finished:
 
 
 @dataclass(frozen=True, slots=True)
-class Stepped:
-    """What one call of `step` did: how many decode steps, how many tokens they wrote, and who ended."""
+class StepResult:
+    """The outcome of one call of `Runner.step`: decode steps, tokens they generated, and sequences that ended."""
 
     steps: int
     tokens: int
-    finished: tuple[Finished, ...]
+    finished: tuple[FinishedSequence, ...]
 
 
 class Runner(Protocol):
-    """What the loop asks of the owner of the device. `step` counts each sequence's steps in the sequence."""
+    """Runs models on the device. All methods are called from the worker's loop."""
 
-    def ready(self) -> WorkerReady: ...
-    def load(self, model: str, folder: str) -> None: ...
-    def loading(self) -> bool: ...
-    def loaded(self) -> list[Loaded]: ...
-    def attach(self, lane: int, loaded: Loaded) -> None: ...
-    def detach(self, lane: int) -> None: ...
-    def refusal(self, lane: int, job: TranslateJob | AttentionJob) -> str | None: ...
-    def prefill(self, lane: int, sequences: list[Sequence]) -> None: ...
-    def step(self, lane: int, sequences: list[Sequence]) -> Stepped: ...
-    def progress(self, sequence: Sequence) -> tuple[int, ...]: ...
-    def release(self, lane: int, sequence: Sequence) -> None: ...
-    def attend(self, look: Look) -> AttentionResult: ...
-    def blame(self, error: Exception) -> FailureKind | None: ...
+    def ready(self) -> WorkerReady:
+        """Returns the device and how it computes, as sent to the API process."""
+
+    def load(self, model: str, folder: str) -> None:
+        """Starts to load a model; `loaded` returns the outcome later."""
+
+    def loading(self) -> bool:
+        """Returns whether `loaded` may return something soon."""
+
+    def loaded(self) -> list[LoadOutcome]:
+        """Returns the loads that ended since the last call."""
+
+    def attach(self, queue_id: int, outcome: LoadOutcome) -> None:
+        """Uses a loaded model for the jobs of a queue."""
+
+    def detach(self, queue_id: int) -> None:
+        """Releases the model of a queue, which has no jobs any more."""
+
+    def refusal(self, queue_id: int, job: TranslateJob | AttentionJob) -> str | None:
+        """Returns one sentence why the queue's model cannot run this job, None if it can."""
+
+    def prefill(self, queue_id: int, sequences: list[Sequence]) -> None:
+        """Encodes the sources of sequences that were admitted."""
+
+    def step(self, queue_id: int, sequences: list[Sequence]) -> StepResult:
+        """Advances all running sequences of a queue by one token or a few, and counts their steps."""
+
+    def progress(self, sequence: Sequence) -> tuple[int, ...]:
+        """Returns the tokens so far."""
+
+    def release(self, queue_id: int, sequence: Sequence) -> None:
+        """Frees the slots of a sequence."""
+
+    def attend(self, request: AttentionRequest) -> AttentionResult:
+        """Runs one attention pass."""
+
+    def failure_kind(self, error: Exception) -> FailureKind | None:
+        """Returns the kind of failure; None where the device is broken and the process has to be restarted."""

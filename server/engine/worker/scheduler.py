@@ -1,109 +1,83 @@
-"""Waiting and running sequences, their slots, and who is admitted when. Pure Python: time comes in, decisions go out.
+"""Decides which jobs run next: admission by free slots and padded tokens, and when attention requests run. Pure Python.
 
-    turn = scheduler.schedule(now)   # who expired, whom to prefill, which lanes to decode, which look inside to run
-    scheduler.finish(sequence)       # answered: its slots are free for the next turn
+    output = scheduler.schedule(now)   # which sequences to prefill, which queues to decode, which attention request to run
+    scheduler.finish(id)               # answered: the slots are free for the next call
 """
 
 from __future__ import annotations
 
-import heapq
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import count
 
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 from server.engine.worker.fair_queue import FairQueue
-from server.engine.worker.sequence import Look, Sequence
+from server.engine.worker.model_queue import ModelQueue
+from server.engine.worker.prefill_budget import PrefillBudget
+from server.engine.worker.sequence import AttentionRequest, Sequence
 
-_GROUP = 8
-"""While others run and more wait than fit, newcomers are admitted in groups of at least slots / _GROUP ..."""
-_HELD = 2
-"""... but are held back for at most so many turns."""
-_STALL_SECONDS, _STALL_STEPS = 0.05, 3.0
-_LEAST_CHUNK = 64
-"""While others run, a prefill may take about _STALL_SECONDS or as long as _STALL_STEPS decode steps, and longer where
-more slots are free than run: running sequences do not stand still for long, free slots do not stay empty for long."""
-_TRANSLATORS_SHARE = 3.0
-"""After a look inside of t seconds, translators who are there get _TRANSLATORS_SHARE * t seconds for themselves."""
-
-
-@dataclass(slots=True, eq=False)
-class Lane:
-    """One loaded model: its slots, who waits for them and who runs in them (by job id). `jobs` counts everybody who is
-    not answered yet, looks inside included. A `closing` lane takes no further jobs."""
-
-    number: int
-    model: str
-    slots: int
-    queue: FairQueue = field(default_factory=FairQueue)
-    free: list[int] = field(default_factory=list)
-    running: dict[int, Sequence] = field(default_factory=dict)
-    jobs: int = 0
-    closing: bool = False
-    held: int = 0
+_TRANSLATION_SHARE = 3.0
+"""After an attention pass of t seconds, waiting and running translations have the device for _TRANSLATION_SHARE * t."""
 
 
 @dataclass(slots=True)
-class Turn:
-    """What to do now. `expired` passed their deadline and hold nothing any more. Newcomers of `prefill` are among the
-    running of their lane already, so that they decode in the same turn."""
+class SchedulerOutput:
+    """What to run now. The sequences of `prefill` are already among the running ones of their queue, and decode in the
+    same step."""
 
-    expired: list[Sequence | Look] = field(default_factory=list)
-    prefill: list[tuple[Lane, list[Sequence]]] = field(default_factory=list)
-    decode: list[Lane] = field(default_factory=list)
-    look: Look | None = None
+    prefill: list[tuple[ModelQueue, list[Sequence]]] = field(default_factory=list)
+    decode: list[ModelQueue] = field(default_factory=list)
+    attention: AttentionRequest | None = None
 
 
 class Scheduler:
-    """Decides for all models of one worker. `max_batch_tokens` bounds the padded source tokens of a prefill,
-    `max_looks` the attention jobs that may wait."""
+    """Schedules all models of one worker. `max_batch_tokens` bounds the padded source tokens of a prefill,
+    `max_attention_jobs` the attention requests that wait."""
 
-    def __init__(self, max_batch_tokens: int, max_looks: int) -> None:
-        self._max_batch_tokens = max_batch_tokens
-        self._max_looks = max_looks
-        self._lanes: dict[int, Lane] = {}
-        self._current: dict[str, Lane] = {}
-        self._numbers = count()
-        self._jobs: dict[int, Sequence | Look] = {}
-        self._deadlines: list[tuple[float, int]] = []
-        self._looks: deque[Look] = deque()
-        self._alone: deque[Sequence | Look] = deque()
-        self._isolated: Sequence | Look | None = None
-        self._next_look = 0.0
-        self._rate: float | None = None
-        """Padded tokens encoded per second, lately."""
-        self._step_seconds = 0.0
+    def __init__(self, max_batch_tokens: int, max_attention_jobs: int) -> None:
+        self._max_attention_jobs = max_attention_jobs
+        self._queues: dict[int, ModelQueue] = {}
+        self._current: dict[str, ModelQueue] = {}
+        self._ids = count()
+        self._jobs: dict[int, Sequence | AttentionRequest] = {}
+        self._attention: deque[AttentionRequest] = deque()
+        self._alone: deque[Sequence | AttentionRequest] = deque()
+        self._isolated: Sequence | AttentionRequest | None = None
+        """The job that runs alone now."""
+        self._next_attention = 0.0
+        self.budget = PrefillBudget(max_batch_tokens)
 
     # -- models --------------------------------------------------------------------------------------------------------
 
-    def open(self, model: str, slots: int, *, same: bool = False) -> Lane:
-        """A model was loaded; new jobs of this name go to its lane. Those accepted before finish in the old lane, whose
-        vocabulary they were written in; where it is the `same` model on another engine, those who wait move over."""
-        lane = Lane(next(self._numbers), model, slots, free=list(range(slots)))
+    def open(self, model: str, slots: int, *, same: bool = False) -> ModelQueue:
+        """Opens the queue of a model that was loaded; new jobs of this name go to it. Jobs accepted before finish in the
+        old queue, whose vocabulary they use. With `same`, the same model moved to another backend and waiting jobs move
+        to the new queue."""
+        queue = ModelQueue(next(self._ids), model, slots)
         old = self._current.get(model)
-        self._lanes[lane.number] = self._current[model] = lane
+        self._queues[queue.id] = self._current[model] = queue
         if old is not None:
             old.closing = True
             if same:
-                self._move(old, lane)
-        return lane
+                self._move(old, queue)
+        return queue
 
     def close(self, model: str) -> bool:
-        """Take no further jobs for `model`; False if there is none. Its lane is over when all are answered."""
-        lane = self._current.pop(model, None)
-        if lane is not None:
-            lane.closing = True
-        return lane is not None
+        """Accepts no further jobs for `model`; returns False where it is not open."""
+        queue = self._current.pop(model, None)
+        if queue is not None:
+            queue.closing = True
+        return queue is not None
 
-    def retire(self) -> list[Lane]:
-        """Closed lanes whose last job is answered, each named once."""
-        over = [lane for lane in self._lanes.values() if lane.closing and not lane.jobs]
-        for lane in over:
-            del self._lanes[lane.number]
-        return over
+    def remove_closed(self) -> list[ModelQueue]:
+        """Removes and returns the closing queues whose jobs are all answered."""
+        closed = [queue for queue in self._queues.values() if queue.closing and not queue.jobs]
+        for queue in closed:
+            del self._queues[queue.id]
+        return closed
 
-    def lane(self, model: str) -> Lane | None:
-        """Where jobs for `model` go now."""
+    def queue(self, model: str) -> ModelQueue | None:
+        """Returns the queue for new jobs of `model`."""
         return self._current.get(model)
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
@@ -114,159 +88,113 @@ class Scheduler:
 
     @property
     def running(self) -> list[Sequence]:
-        return [sequence for lane in self._lanes.values() for sequence in lane.running.values()]
+        return [sequence for queue in self._queues.values() for sequence in queue.running.values()]
 
     @property
     def slots(self) -> tuple[int, int]:
-        """Slots in use and slots there are."""
-        free = sum(len(lane.free) for lane in self._lanes.values())
-        total = sum(lane.slots for lane in self._lanes.values())
+        """Slots in use, and all slots."""
+        free = sum(len(queue.free) for queue in self._queues.values())
+        total = sum(queue.slots for queue in self._queues.values())
         return total - free, total
 
     def add(self, job: TranslateJob, now: float) -> None:
-        """A job for a model that is open and has slots enough for its beams."""
-        sequence = Sequence(job, now, self._deadline(job, now), self._current[job.model].number, job.alone)
+        """Accepts a job for an open model with enough slots for its beams."""
+        queue = self._current[job.model]
+        sequence = Sequence(job, now, queue.id, job.alone)
         self._register(sequence)
         if sequence.alone:
             self._alone.append(sequence)
         else:
-            self._current[job.model].queue.push(sequence)
+            queue.waiting.push(sequence)
 
-    def look(self, job: AttentionJob, now: float) -> bool:
-        """An attention job for a model that is open; False where too many wait already."""
-        if len(self._looks) >= self._max_looks:
+    def add_attention(self, job: AttentionJob) -> bool:
+        """Accepts an attention job for an open model; returns False where too many wait already."""
+        if len(self._attention) >= self._max_attention_jobs:
             return False
-        look = Look(job, now, self._deadline(job, now), self._current[job.model].number, job.alone)
-        self._register(look)
-        (self._alone if look.alone else self._looks).append(look)
+        request = AttentionRequest(job, self._current[job.model].id, job.alone)
+        self._register(request)
+        (self._alone if request.alone else self._attention).append(request)
         return True
 
-    def finish(self, id: int) -> Sequence | Look | None:
-        """The job is answered or cancelled: what it held is free before the next step. None if it was before."""
+    def finish(self, id: int) -> Sequence | AttentionRequest | None:
+        """Removes a job that is answered or cancelled, and frees its slots. Returns None where it is unknown."""
         job = self._jobs.pop(id, None)
         if job is not None:
-            self._leave(job)
-            job.gone = True
-            self._lanes[job.lane].jobs -= 1
+            self._remove(job)
+            job.answered = True
+            self._queues[job.queue_id].jobs -= 1
         return job
 
-    def again(self, job: Sequence) -> None:
-        """Run `job` once more from its start, with nothing beside it: one of its batch broke the step."""
-        self._leave(job)
-        job.alone, job.slots, job.steps, job.first_token = True, (), 0, 0.0
-        self._alone.append(job)
+    def restart(self, sequence: Sequence) -> None:
+        """Runs a sequence again from its start, alone, after a step of its batch failed."""
+        self._remove(sequence)
+        sequence.alone, sequence.slots, sequence.steps, sequence.first_token = True, (), 0, 0.0
+        self._alone.append(sequence)
 
-    def prefilled(self, padded_tokens: int, seconds: float) -> None:
-        """A prefill took `seconds`."""
-        rate = padded_tokens / max(seconds, 1e-6)
-        self._rate = rate if self._rate is None else 0.8 * self._rate + 0.2 * rate
-
-    def stepped(self, seconds: float) -> None:
-        """A decode step took `seconds`."""
-        self._step_seconds += 0.2 * (seconds - self._step_seconds)
-
-    def looked(self, now: float, seconds: float) -> None:
-        """A look inside took `seconds`."""
-        self._next_look = now + _TRANSLATORS_SHARE * seconds
+    def record_attention(self, now: float, seconds: float) -> None:
+        """An attention pass that ended now took `seconds`."""
+        self._next_attention = now + _TRANSLATION_SHARE * seconds
 
     # -- decisions -----------------------------------------------------------------------------------------------------
 
-    def schedule(self, now: float) -> Turn:
-        """Expire, admit, and say what runs. While there are jobs, every turn does something for one of them."""
-        turn = Turn(expired=self._expire(now))
+    def schedule(self, now: float) -> SchedulerOutput:
+        """Admits jobs and returns what runs. While there are jobs, every output advances at least one."""
+        output = SchedulerOutput()
         if self._isolated is None and self._alone:
-            if not any(lane.running for lane in self._lanes.values()):
-                self._isolate(turn)
+            if not any(queue.running for queue in self._queues.values()):
+                self._isolate(output)
         elif self._isolated is None:
-            for lane in self._lanes.values():
-                self._admit(lane, turn)
-            self._choose_look(turn, now)
-        turn.decode = [lane for lane in self._lanes.values() if lane.running]
-        return turn
+            for queue in self._queues.values():
+                if queue.waiting and queue.free:
+                    free = len(queue.free)
+                    used = queue.slots - free if queue.running else 0
+                    if admitted := queue.admit(self.budget.tokens(free, used)):
+                        output.prefill.append((queue, admitted))
+            self._schedule_attention(output, now)
+        output.decode = [queue for queue in self._queues.values() if queue.running]
+        return output
 
-    def _expire(self, now: float) -> list[Sequence | Look]:
-        expired: list[Sequence | Look] = []
-        while self._deadlines and self._deadlines[0][0] <= now:
-            job = self.finish(heapq.heappop(self._deadlines)[1])
-            if job is not None:
-                expired.append(job)
-        return expired
-
-    def _isolate(self, turn: Turn) -> None:
+    def _isolate(self, output: SchedulerOutput) -> None:
         self._isolated = job = self._alone.popleft()
-        if isinstance(job, Look):
+        if isinstance(job, AttentionRequest):
             job.running = True
-            turn.look = job
+            output.attention = job
         else:
-            lane = self._lanes[job.lane]
-            self._occupy(lane, job)
-            turn.prefill.append((lane, [job]))
+            queue = self._queues[job.queue_id]
+            queue.occupy(job)
+            output.prefill.append((queue, [job]))
 
-    def _admit(self, lane: Lane, turn: Turn) -> None:
-        if not lane.queue or not lane.free:
-            return
-        if lane.running and len(lane.free) < min(len(lane.queue), lane.slots // _GROUP) and lane.held < _HELD:
-            lane.held += 1
-            return
-        lane.held = 0
-        newcomers = lane.queue.take(len(lane.free), self._chunk(lane))
-        for sequence in newcomers:
-            self._occupy(lane, sequence)
-        if newcomers:
-            turn.prefill.append((lane, newcomers))
-
-    def _chunk(self, lane: Lane) -> int:
-        """Padded tokens that the next prefill may have."""
-        if not lane.running or self._rate is None:
-            return self._max_batch_tokens // 4 if lane.running else self._max_batch_tokens
-        stall = max(_STALL_SECONDS, _STALL_STEPS * self._step_seconds)
-        stall *= max(1.0, len(lane.free) / (lane.slots - len(lane.free)))
-        return min(self._max_batch_tokens, max(_LEAST_CHUNK, int(self._rate * stall)))
-
-    def _choose_look(self, turn: Turn, now: float) -> None:
-        translators = any(lane.running or lane.queue for lane in self._lanes.values())
-        if self._looks and (not translators or now >= self._next_look):
-            turn.look = self._looks.popleft()
-            turn.look.running = True
+    def _schedule_attention(self, output: SchedulerOutput, now: float) -> None:
+        translations = any(queue.running or queue.waiting for queue in self._queues.values())
+        if self._attention and (not translations or now >= self._next_attention):
+            output.attention = self._attention.popleft()
+            output.attention.running = True
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
-    @staticmethod
-    def _deadline(job: TranslateJob | AttentionJob, now: float) -> float | None:
-        return None if job.timeout is None else now + job.timeout
-
-    def _register(self, job: Sequence | Look) -> None:
+    def _register(self, job: Sequence | AttentionRequest) -> None:
         self._jobs[job.id] = job
-        self._lanes[job.lane].jobs += 1
-        if job.deadline is not None:
-            heapq.heappush(self._deadlines, (job.deadline, job.id))
+        self._queues[job.queue_id].jobs += 1
 
-    def _move(self, old: Lane, lane: Lane) -> None:
-        lane.queue, old.queue = old.queue, FairQueue()
+    def _move(self, old: ModelQueue, new: ModelQueue) -> None:
+        new.waiting, old.waiting = old.waiting, FairQueue()
         for job in self._jobs.values():
-            if job.lane == old.number and not job.running:
-                job.lane = lane.number
-                old.jobs, lane.jobs = old.jobs - 1, lane.jobs + 1
+            if job.queue_id == old.id and not job.running:
+                job.queue_id = new.id
+                old.jobs, new.jobs = old.jobs - 1, new.jobs + 1
 
-    def _occupy(self, lane: Lane, sequence: Sequence) -> None:
-        sequence.slots = tuple(heapq.heappop(lane.free) for _ in range(sequence.width))
-        sequence.running = True
-        lane.running[sequence.id] = sequence
-
-    def _leave(self, job: Sequence | Look) -> None:
-        """Take `job` from wherever it waits or runs."""
-        lane = self._lanes[job.lane]
+    def _remove(self, job: Sequence | AttentionRequest) -> None:
+        """Removes `job` from the place where it waits or runs."""
+        queue = self._queues[job.queue_id]
         if job is self._isolated:
             self._isolated = None
-        if job.running:
+        if isinstance(job, Sequence) and job.running:
+            queue.vacate(job)
+        elif job.running:
             job.running = False
-            if isinstance(job, Sequence):
-                del lane.running[job.id]
-                for slot in job.slots:
-                    heapq.heappush(lane.free, slot)
         elif job.alone:
             self._alone.remove(job)
-        elif isinstance(job, Look):
-            self._looks.remove(job)
+        elif isinstance(job, AttentionRequest):
+            self._attention.remove(job)
         else:
-            lane.queue.drop(job)
+            queue.waiting.drop(job)

@@ -1,4 +1,4 @@
-"""A job inside the worker: what was asked, when it came, and what it holds."""
+"""Jobs inside the worker: a sentence to translate, and an attention request."""
 
 from __future__ import annotations
 
@@ -9,21 +9,22 @@ from server.engine.ipc.messages import AttentionJob, TranslateJob
 
 @dataclass(slots=True, eq=False)
 class Sequence:
-    """One sentence on its way. Times are the worker's monotonic clock in seconds; `slots` is empty until it runs.
-    `lane` is the number of the lane it waits or runs in; `alone` asks for a turn with nothing beside it; `gone` is an
-    answered one."""
+    """One sentence from its arrival to its answer. Times are seconds of the worker's monotonic clock.
+
+    `queue_id` names the ModelQueue it waits or runs in. `slots` is empty until it runs. An `alone` sequence runs with
+    nothing beside it. `answered` is set when its answer was sent.
+    """
 
     job: TranslateJob
     arrived: float
-    deadline: float | None
-    lane: int
+    queue_id: int
     alone: bool
     slots: tuple[int, ...] = ()
     running: bool = False
-    gone: bool = False
+    answered: bool = False
     admitted: float = 0.0
     encoded: float = 0.0
-    first_token: float = 0.0  # 0: none yet
+    first_token: float = 0.0  # 0: no token yet
     steps: int = 0
 
     @property
@@ -32,7 +33,7 @@ class Sequence:
 
     @property
     def width(self) -> int:
-        """Slots it takes: one per beam; a given target that is only scored takes one."""
+        """Slots it takes: one per beam; one for a given target that is only scored."""
         return 1 if self.job.options.target is not None else self.job.options.beam_size
 
     @property
@@ -42,16 +43,14 @@ class Sequence:
 
 
 @dataclass(slots=True, eq=False)
-class Look:
-    """One attention job on its way; the fields are those of Sequence."""
+class AttentionRequest:
+    """One attention job from its arrival to its answer; the fields mean the same as those of Sequence."""
 
     job: AttentionJob
-    arrived: float
-    deadline: float | None
-    lane: int
+    queue_id: int
     alone: bool
     running: bool = False
-    gone: bool = False
+    answered: bool = False
 
     @property
     def id(self) -> int:

@@ -1,4 +1,4 @@
-"""What the worker did since it last told: sums that add up exactly, told at most every so often."""
+"""Sums over the worker's steps between two StepStats messages."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from server.engine.ipc.messages import StepStats
 
 
 @dataclass(slots=True)
-class Ledger:
-    """Collects; `close` makes one StepStats of everything collected and starts again from zero. Seconds and tokens."""
+class StepStatsCollector:
+    """Adds up prefills, decode steps and attention passes. Times are in seconds."""
 
     steps: list[tuple[int, float]] = field(default_factory=list)
     prefill_sequences: int = 0
@@ -20,24 +20,25 @@ class Ledger:
     attention_jobs: int = 0
     attention_seconds: float = 0.0
 
-    def prefill(self, lengths: list[int], seconds: float) -> None:
-        """Sources of these lengths were encoded as one batch."""
+    def record_prefill(self, lengths: list[int], seconds: float) -> None:
+        """Adds one batch of sources with these lengths."""
         self.prefill_sequences += len(lengths)
         self.prefill_tokens += sum(lengths)
         self.prefill_padded_tokens += len(lengths) * max(lengths)
         self.prefill_seconds += seconds
 
-    def step(self, steps: int, rows: int, tokens: int, seconds: float) -> None:
-        """`steps` decode steps of `rows` slots took `seconds` together and wrote `tokens` tokens of sequences."""
+    def record_steps(self, steps: int, rows: int, tokens: int, seconds: float) -> None:
+        """Adds `steps` decode steps of `rows` slots, which took `seconds` together and generated `tokens` tokens."""
         self.steps += [(rows, seconds / steps)] * steps
         self.generated_tokens += tokens
 
-    def attention(self, seconds: float) -> None:
+    def record_attention(self, seconds: float) -> None:
+        """Adds one attention pass."""
         self.attention_jobs += 1
         self.attention_seconds += seconds
 
-    def close(self, running: int, waiting: int, slots: tuple[int, int]) -> StepStats:
-        """The sums so far, with the state of now."""
+    def collect(self, running: int, waiting: int, slots: tuple[int, int]) -> StepStats:
+        """Returns the sums together with the present state, and starts again from zero."""
         stats = StepStats(
             running=running,
             waiting=waiting,

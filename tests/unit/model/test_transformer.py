@@ -6,7 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from model.backends.torch.backend import TorchBackend, head_gates, pad_ids
+from model.backends.torch.backend import TorchBackend
+from model.backends.torch.inputs import head_gates, pad_ids
 from model.kv_cache import KVCache
 from model.transformer import HeadGates, Transformer
 from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model

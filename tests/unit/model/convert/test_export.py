@@ -20,7 +20,7 @@ from model.convert.huggingface.export import export_huggingface
 from model.convert.importer import ImportOptions, import_model
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles, read_folder
-from model.search.base import translate
+from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
 from tests.support.marian_models import made_up_text, random_huggingface, random_marian, train_sentencepiece

@@ -7,8 +7,10 @@ from typing import Any
 
 import pytest
 
-from model.search.base import Backend, translate
-from model.search.ngram_blocking import banned, ends_in_loop, longest_loop
+from model.search.base import Backend
+from model.search.driver import translate
+from model.search.loop_guard import ends_in_loop, longest_loop
+from model.search.ngram_blocking import blocked_tokens
 from model.search.options import DecodingOptions, Hypothesis
 from tests.support.cpu_models import PRECISIONS, cpu_backend, eager, needs_cpu_backend, sentences, tiny
 from tests.support.random_models import decode, random_ids, random_model
@@ -28,7 +30,7 @@ from tests.support.random_models import decode, random_ids, random_model
     ],
 )
 def test_a_token_that_completes_an_n_gram_again_is_banned(tokens: list[int], size: int, expected: set[int]) -> None:
-    assert banned(tokens, size) == expected
+    assert blocked_tokens(tokens, size) == expected
 
 
 @pytest.mark.parametrize(

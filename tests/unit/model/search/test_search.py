@@ -12,8 +12,10 @@ import pytest
 import torch
 
 from model.backends.torch.backend import TorchBackend
-from model.search.base import StepOutput, new_search, normalize, translate
+from model.search.base import StepOutput, normalize
+from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
+from model.search.strategy import new_search
 from model.transformer import Transformer
 from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
 

@@ -17,7 +17,7 @@ import torch
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.model_folder import read_folder
-from model.search.base import translate
+from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.training import commands as jobs
 from model.training.data.batches import IGNORED, Batches, Specials

@@ -11,7 +11,7 @@ from model.backends.cpu.backend import CpuBackend
 from model.backends.cpu.bindings import CpuBackendError
 from model.backends.cpu.engine import Precision
 from model.backends.torch.attention_maps import attention_maps
-from model.search.base import translate
+from model.search.driver import translate
 from model.search.options import DecodingOptions
 from tests.support.cpu_models import PRECISIONS, VARIANTS, cpu_backend, eager, needs_cpu_backend, sentences, tiny
 

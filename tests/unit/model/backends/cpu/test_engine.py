@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from model.backends.cpu.engine import Precision
-from model.search.base import translate
+from model.search.driver import translate
 from model.search.options import DecodingOptions
 from tests.support.cpu_models import (
     PRECISIONS,
@@ -122,7 +122,7 @@ def test_a_beam_continues_bit_for_bit_from_what_it_came_from(precision: Precisio
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_burst_is_its_steps(precision: Precision) -> None:
+def test_multi_step_equals_single_steps(precision: Precision) -> None:
     transformer = tiny(vocab_size=40)
     transformer.embedding.weight.data[3] *= 3  # so that some rows end
     sources = sentences(transformer.config, tuple(range(2, 14)))
@@ -134,12 +134,12 @@ def test_a_burst_is_its_steps(precision: Precision) -> None:
         stepped.append(backend.step(slots, tokens, 1, [-1] * 12))
         tokens = stepped[-1].ids[:, 0].tolist()
     backend.prefill(sources, slots)
-    tokens, burst = [2] * 12, []
+    tokens, several = [2] * 12, []
     for _ in range(3):
-        burst += backend.burst(slots, tokens, 3)
-        tokens = burst[-1].ids[:, 0].tolist()
+        several += backend.multi_step(slots, tokens, 3)
+        tokens = several[-1].ids[:, 0].tolist()
     ended = np.zeros(12, dtype=bool)
-    for one, other in zip(stepped, burst, strict=True):
+    for one, other in zip(stepped, several, strict=True):
         assert np.array_equal(one.ids[~ended], other.ids[~ended])
         assert np.array_equal(one.scores[~ended], other.scores[~ended])
         ended |= one.ids[:, 0] == transformer.config.eos_id
@@ -147,7 +147,7 @@ def test_a_burst_is_its_steps(precision: Precision) -> None:
 
 
 @pytest.mark.parametrize("length", [1, 6, 62, 64])
-def test_greedy_search_on_bursts_is_greedy_search_on_steps(length: int) -> None:
+def test_greedy_search_with_multi_step_equals_single_steps(length: int) -> None:
     transformer = tiny()
     config = transformer.config
     sources = sentences(config, (5, 30, 18, 2, 9))

@@ -18,7 +18,7 @@ from model.backends.cuda.fused_step import SlotKernels
 from model.backends.cuda.graphs import GraphedBackend, disagreement
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig
-from model.search.base import translate
+from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
 
@@ -86,12 +86,12 @@ def test_forced_tokens_and_masked_heads() -> None:
         assert left.scores == pytest.approx(right.scores, abs=1e-4)
 
 
-def test_a_burst_is_as_many_single_steps() -> None:
+def test_multi_step_equals_single_steps() -> None:
     model = transformer()
     one, many = (GraphedBackend(model, 5, capture=False) for _ in range(2))
     for backend in (one, many):
         backend.prefill(sources(3), [4, 0, 2])
-    outputs = many.burst([4, 0, 2], [2, 2, 2], 6)
+    outputs = many.multi_step([4, 0, 2], [2, 2, 2], 6)
     tokens = [2, 2, 2]
     for output in outputs:
         single = one.step([4, 0, 2], tokens, 1, [-1, -1, -1])
@@ -172,9 +172,9 @@ def test_newcomers_are_encoded_beside_steps_under_way(kernels: SlotKernels | Non
     first, second = sources(2), [*sources(4)[2:], [7] * 140 + [3]]
     for backend in (plain, beside):
         backend.prefill(first, [1, 3])
-    flight = beside.launch([1, 3], [2, 2], 1, [-1, -1], 3, room=141)
+    pending = beside.step_async([1, 3], [2, 2], 1, [-1, -1], 3, prefill_length=141)
     beside.prefill(second, [0, 4, 2])
-    outputs = flight.outputs()
+    outputs = pending.outputs()
     tokens = [2, 2]
     for output in outputs:
         expected = plain.step([1, 3], tokens, 1, [-1, -1])

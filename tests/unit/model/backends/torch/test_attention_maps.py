@@ -13,7 +13,7 @@ from model.backends.torch.attention_maps import attention_maps
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig, Norm, Positions
 from model.quantization import quantize
-from model.search.base import translate
+from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
 

@@ -18,7 +18,7 @@ from model.convert.ctranslate2.export import ctranslate2_pieces
 from model.convert.importer import ImportOptions, import_model
 from model.convert.source_files import ImportRefused
 from model.convert.vocabulary import folder_pieces, parse_vocab_yml
-from model.search.base import translate
+from model.search.driver import translate
 from model.search.options import DecodingOptions
 from tests.support.marian_models import random_marian, random_sources, write_marian
 

@@ -1,11 +1,11 @@
-"""Who is suspected, who is convicted, and who is not."""
+"""Which jobs run alone after crashes, and which are rejected."""
 
 from __future__ import annotations
 
 import dataclasses
 
 from model.search.options import DecodingOptions
-from server.engine.client.crash_history import Docket
+from server.engine.client.crash_history import CrashHistory
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 
 JOB = TranslateJob(1, "m", (1, 2, 3), DecodingOptions())
@@ -13,60 +13,60 @@ ALONE = dataclasses.replace(JOB, id=2, alone=True)
 """The same text, sent again."""
 
 
-def test_a_crash_isolates_and_a_second_one_convicts() -> None:
-    docket = Docket()
-    assert not docket.isolated(JOB)
-    docket.strike(JOB, outside=False)
-    assert docket.isolated(JOB) and not docket.guilty(JOB)
-    docket.strike(ALONE, outside=False)
-    assert docket.guilty(JOB)
+def test_a_crash_isolates_a_job_and_a_second_one_rejects_it() -> None:
+    history = CrashHistory()
+    assert not history.must_run_alone(JOB)
+    history.record_exit(JOB, external=False)
+    assert history.must_run_alone(JOB) and not history.is_rejected(JOB)
+    history.record_exit(ALONE, external=False)
+    assert history.is_rejected(JOB)
 
 
-def test_crashes_in_company_convict_nobody() -> None:
-    docket = Docket()
+def test_crashes_of_a_batch_reject_no_job() -> None:
+    history = CrashHistory()
     for _ in range(10):
-        docket.strike(JOB, outside=False)
-    assert docket.isolated(JOB) and not docket.guilty(JOB)
+        history.record_exit(JOB, external=False)
+    assert history.must_run_alone(JOB) and not history.is_rejected(JOB)
 
 
-def test_kills_from_outside_weigh_less() -> None:
-    docket = Docket()
-    docket.strike(JOB, outside=True)
-    assert not docket.isolated(JOB)
-    docket.strike(JOB, outside=True)
-    assert docket.isolated(JOB)
+def test_external_kills_weigh_less_than_crashes() -> None:
+    history = CrashHistory()
+    history.record_exit(JOB, external=True)
+    assert not history.must_run_alone(JOB)
+    history.record_exit(JOB, external=True)
+    assert history.must_run_alone(JOB)
     for kills in range(3):
-        assert not docket.guilty(JOB) and docket.rank(JOB) == kills
-        docket.strike(ALONE, outside=True)
-    assert docket.guilty(JOB)
+        assert not history.is_rejected(JOB) and history.kills(JOB) == kills
+        history.record_exit(ALONE, external=True)
+    assert history.is_rejected(JOB)
 
 
-def test_kills_that_hit_others_too_convict_slowly() -> None:
-    """Two jobs that are hit in turn: a killer that does not care, or two that are the cause."""
-    docket = Docket()
+def test_kills_that_also_hit_other_jobs_reject_later() -> None:
+    """Two jobs are hit in turn: either the kills are random, or both jobs are the cause."""
+    history = CrashHistory()
     other = dataclasses.replace(ALONE, source=(9, 9))
     for _ in range(9):
         for job in (ALONE, other):
-            docket.strike(job, outside=True)
-            assert not docket.guilty(job)
-    docket.strike(ALONE, outside=True)
-    assert docket.guilty(ALONE) and not docket.guilty(other)
+            history.record_exit(job, external=True)
+            assert not history.is_rejected(job)
+    history.record_exit(ALONE, external=True)
+    assert history.is_rejected(ALONE) and not history.is_rejected(other)
 
 
-def test_an_answer_acquits_and_clearing_forgets() -> None:
-    docket = Docket()
+def test_an_answer_deletes_the_record_and_clear_deletes_all() -> None:
+    history = CrashHistory()
     other = AttentionJob(3, "m", (1, 2, 3), (4,))
     for job in (JOB, other):
-        docket.strike(job, outside=False)
-    docket.acquit(ALONE)
-    assert not docket.isolated(JOB) and docket.isolated(other)
-    docket.clear()
-    assert not docket.isolated(other)
+        history.record_exit(job, external=False)
+    history.forget(ALONE)
+    assert not history.must_run_alone(JOB) and history.must_run_alone(other)
+    history.clear()
+    assert not history.must_run_alone(other)
 
 
-def test_it_is_bounded() -> None:
-    docket = Docket()
+def test_the_number_of_records_is_bounded() -> None:
+    history = CrashHistory()
     for number in range(3_000):
-        docket.strike(dataclasses.replace(JOB, source=(number,)), outside=False)
-    assert len(docket._records) == 1_000
-    assert docket.isolated(dataclasses.replace(JOB, source=(2_999,)))
+        history.record_exit(dataclasses.replace(JOB, source=(number,)), external=False)
+    assert len(history._records) == 1_000
+    assert history.must_run_alone(dataclasses.replace(JOB, source=(2_999,)))

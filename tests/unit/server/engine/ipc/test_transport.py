@@ -1,4 +1,4 @@
-"""What goes into the pipe comes out of it, however the bytes are cut."""
+"""Messages survive packing and unpacking, however the bytes are split."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BEST = Hypothesis((4, 5), (-0.25, -0.5, -1.0), -1.75, "stop")
 STEP = TraceStep((((4, -0.5), (5, -1.0)),), ((0, 4, -0.5),), ())
 MESSAGES = [
     LoadModel("m", "folder"),
-    TranslateJob(1, "m", (1, 2, 3), OPTIONS, 1, "somebody", 2.5, True, True),
+    TranslateJob(1, "m", (1, 2, 3), OPTIONS, 1, "somebody", True, True),
     TranslateJob(2, "m", (1,), DecodingOptions()),
     AttentionJob(3, "m", (1, 2), (3,), (("encoder", 0, 0),)),
     Cancel(1),
@@ -50,7 +50,7 @@ MESSAGES = [
 
 
 @pytest.mark.parametrize("size", [1, 7, 1 << 20])
-def test_messages_come_out_as_they_went_in(size: int) -> None:
+def test_messages_are_equal_after_packing_and_unpacking(size: int) -> None:
     sent = pack(MESSAGES[:5]) + pack(MESSAGES[5:])
     unpacker = Unpacker()
     received = [message for at in range(0, len(sent), size) for message in unpacker.feed(sent[at : at + size])]

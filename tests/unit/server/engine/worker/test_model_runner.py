@@ -1,4 +1,4 @@
-"""The worker with a real, tiny Transformer gives what model.search gives on one machine, one by one."""
+"""A worker with a tiny Transformer returns the same as model.search, sentence by sentence."""
 
 from __future__ import annotations
 
@@ -18,14 +18,15 @@ from model.checkpoint import load_model, save_model
 from model.config import ModelConfig
 from model.model_folder import ModelFolder, TokenizerFiles
 from model.quantization import quantize
-from model.search.base import translate
+from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
 from server.engine.client.supervisor import Supervisor, WorkerFailure
-from server.engine.ipc.messages import TranslateJob
+from server.engine.ipc.messages import ModelLoaded, TranslateJob
 from server.engine.ipc.options import WorkerOptions
-from server.engine.worker.backend_loader import Served
-from server.engine.worker.model_runner import DeviceRunner
+from server.engine.worker.backend_loader import LoadedModel
+from server.engine.worker.model_runner import ModelRunner
+from server.engine.worker.runner_interface import LoadOutcome
 from server.engine.worker.sequence import Sequence
 
 CONFIG = ModelConfig(
@@ -114,7 +115,7 @@ def test_the_worker_translates_as_search_does_alone(folder: ModelFolder, dtype: 
 
 
 async def refusals(supervisor: Supervisor) -> None:
-    """What a device would choke on is refused with a sentence before it gets there."""
+    """Jobs that would break a device are refused with a sentence."""
     end = CONFIG.eos_id
     head = (("cross", 9, 0),)
     bad = [
@@ -152,16 +153,17 @@ def test_a_broken_folder_is_refused_with_a_sentence(folder: ModelFolder, tmp_pat
     asyncio.run(asyncio.wait_for(body(), 120))
 
 
-def test_newcomers_are_encoded_beside_a_step_of_the_others(folder: ModelFolder) -> None:
-    """A runner whose backend computes beside the host, as on a GPU: newcomers join one step later, and nothing else changes."""
+def test_new_sources_are_encoded_during_a_step_of_the_others(folder: ModelFolder) -> None:
+    """On a backend with step_async, as on a GPU, new sequences join one step later, and nothing else changes."""
     transformer = load_model(folder)
     options = WorkerOptions(device="cpu", dtype="float32", threads=1, slots=12, engine="eager")
-    runner = DeviceRunner(options, 0)
+    runner = ModelRunner(options, 0)
     backend = GraphedBackend(transformer, 12, capture=False)
-    runner._served[0] = Served(folder, backend, "eager", None, 0.0)
+    loaded = LoadedModel(folder, backend, "eager", None, 0.0)
+    runner.attach(0, LoadOutcome("tiny", loaded, 12, ModelLoaded("tiny", 1, 1, 0.0)))
     wanted = [DecodingOptions(), DecodingOptions(beam_size=2), DecodingOptions(prefix=(9,))]
     jobs = [TranslateJob(i, "tiny", text, wanted[i % 3]) for i, text in enumerate(sources(9))]
-    waiting = [Sequence(job, 0.0, None, 0, False) for job in jobs]
+    waiting = [Sequence(job, 0.0, 0, False) for job in jobs]
     free, running, found, late = list(range(12)), [], {}, 0
     while waiting or running:
         newcomers = []
@@ -174,7 +176,7 @@ def test_newcomers_are_encoded_beside_a_step_of_the_others(folder: ModelFolder) 
             gone = newcomers.pop()  # cancelled before it was encoded
             runner.release(0, gone)
             free += gone.slots
-            waiting.append(Sequence(gone.job, 0.0, None, 0, False))
+            waiting.append(Sequence(gone.job, 0.0, 0, False))
         others = bool(running)
         running += newcomers
         stepped = runner.step(0, running)

@@ -1,4 +1,4 @@
-"""Invariants of admission, whatever is asked in whatever order. No torch, no processes, no clock."""
+"""Invariants of the scheduler for any order of jobs. No torch, no processes, no clock."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from hypothesis import strategies as st
 
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import AttentionJob, TranslateJob
-from server.engine.worker.scheduler import Scheduler, Turn
-from server.engine.worker.sequence import Look, Sequence
+from server.engine.worker.scheduler import Scheduler, SchedulerOutput
+from server.engine.worker.sequence import AttentionRequest, Sequence
 
 SLOTS, TOKENS = 8, 64
 
 
 def job(
-    id: int, length: int = 5, beam: int = 1, priority: int = 0, client: str = "", timeout: float | None = None,
-    alone: bool = False,
-) -> TranslateJob:  # fmt: skip
+    id: int, length: int = 5, beam: int = 1, priority: int = 0, client: str = "", alone: bool = False
+) -> TranslateJob:
     options = DecodingOptions(beam_size=beam)
-    return TranslateJob(id, "m", (4,) * length, options, priority, client, timeout, alone=alone)
+    return TranslateJob(id, "m", (4,) * length, options, priority, client, alone=alone)
 
 
 def scheduler(slots: int = SLOTS, tokens: int = TOKENS) -> Scheduler:
@@ -31,36 +30,35 @@ def running(made: Scheduler) -> list[Sequence]:
     return made.running
 
 
-def check(made: Scheduler, turn: Turn) -> None:
-    """What must hold after every decision."""
+def check(made: Scheduler, output: SchedulerOutput) -> None:
+    """Invariants of every output."""
     held = [slot for sequence in running(made) for slot in sequence.slots]
     assert len(held) == len(set(held)) == made.slots[0] <= made.slots[1]
     assert all(len(sequence.slots) == sequence.width for sequence in running(made))
-    for lane, newcomers in turn.prefill:
+    for queue, newcomers in output.prefill:
         padded = len(newcomers) * max(sequence.length for sequence in newcomers)
         assert padded <= TOKENS or len(newcomers) == 1
-        assert all(sequence.id in lane.running for sequence in newcomers)
+        assert all(sequence.id in queue.running for sequence in newcomers)
     isolated = [sequence for sequence in running(made) if sequence.alone]
     assert not isolated or len(running(made)) == 1
-    if turn.look is not None and turn.look.alone:
+    if output.attention is not None and output.attention.alone:
         assert not running(made)
 
 
 jobs = st.builds(
-    lambda length, beam, priority, client, timeout, alone: (length, beam, priority, client, timeout, alone),
+    lambda length, beam, priority, client, alone: (length, beam, priority, client, alone),
     st.integers(1, 100),
     st.integers(1, SLOTS),
     st.integers(0, 1),
     st.sampled_from("abc"),
-    st.none() | st.floats(0, 50),
     st.integers(0, 9).map(lambda draw: draw == 0),
 )
-events = st.lists(st.one_of(jobs, st.tuples(st.just("cancel"), st.integers(0, 60)), st.just("look")), max_size=60)
+events = st.lists(st.one_of(jobs, st.tuples(st.just("cancel"), st.integers(0, 60)), st.just("attend")), max_size=60)
 
 
 @settings(max_examples=200, deadline=None)
 @given(events, st.randoms(use_true_random=False))
-def test_everybody_is_answered_once_and_slots_are_never_shared(
+def test_every_job_is_answered_once_and_slots_are_never_shared(
     asked: list[tuple[object, ...] | str], random: object
 ) -> None:
     made = scheduler()
@@ -71,26 +69,24 @@ def test_everybody_is_answered_once_and_slots_are_never_shared(
     pending = list(enumerate(asked))
     while pending or len(made):
         for id, event in pending[:5]:
-            if event == "look":
-                if made.look(AttentionJob(id, "m", (1,), (2,)), now):
+            if event == "attend":
+                if made.add_attention(AttentionJob(id, "m", (1,), (2,))):
                     accepted.add(id)
             elif event[0] == "cancel":
                 gone = made.finish(int(str(event[1])))
                 over += [] if gone is None else [gone.id]
             else:
-                length, beam, priority, client, timeout, alone = event
-                made.add(job(id, length, beam, priority, client, timeout, alone), now)  # type: ignore[arg-type]
+                length, beam, priority, client, alone = event
+                made.add(job(id, length, beam, priority, client, alone), now)  # type: ignore[arg-type]
                 accepted.add(id)
         del pending[:5]
-        turn = made.schedule(now)
-        check(made, turn)
-        over += [expired.id for expired in turn.expired]
-        assert all(expired.deadline is not None and expired.deadline <= now for expired in turn.expired)
-        assert turn.expired or turn.decode or turn.look or not len(made), "a turn that helps nobody"
-        if turn.look is not None:
-            assert made.finish(turn.look.id) is not None
-            made.looked(now, 0.5)
-            over.append(turn.look.id)
+        output = made.schedule(now)
+        check(made, output)
+        assert output.decode or output.attention or not len(made), "an output that advances no job"
+        if output.attention is not None:
+            assert made.finish(output.attention.id) is not None
+            made.record_attention(now, 0.5)
+            over.append(output.attention.id)
         for sequence in list(running(made)):
             left.setdefault(sequence.id, sequence.length % 7 + 1)
             left[sequence.id] -= 1
@@ -103,14 +99,14 @@ def test_everybody_is_answered_once_and_slots_are_never_shared(
 
 
 def drain(made: Scheduler, steps: int = 3) -> list[int]:
-    """Ids in the order of admission; everybody runs for `steps` turns."""
+    """Returns ids in the order of admission; every sequence runs for `steps` steps."""
     order: list[int] = []
     age: dict[int, int] = {}
     now = 0.0
     while len(made):
-        turn = made.schedule(now)
+        output = made.schedule(now)
         now += 1
-        order += [sequence.id for _, newcomers in turn.prefill for sequence in newcomers]
+        order += [sequence.id for _, newcomers in output.prefill for sequence in newcomers]
         for sequence in list(running(made)):
             age[sequence.id] = age.get(sequence.id, 0) + 1
             if age[sequence.id] == steps:
@@ -118,7 +114,7 @@ def drain(made: Scheduler, steps: int = 3) -> list[int]:
     return order
 
 
-def test_interactive_goes_first_and_documents_are_not_starved() -> None:
+def test_interactive_jobs_go_first_and_documents_are_not_starved() -> None:
     made = scheduler()
     for id in range(100):
         made.add(job(id, priority=1, client="document"), 0)
@@ -131,7 +127,7 @@ def test_interactive_goes_first_and_documents_are_not_starved() -> None:
     assert sum(place < 300 for place in documents) < 60, "documents took the place of interactive jobs"
 
 
-def test_a_caller_with_much_does_not_keep_others_waiting() -> None:
+def test_a_client_with_many_jobs_does_not_delay_others() -> None:
     made = scheduler()
     for id in range(500):
         made.add(job(id, client="greedy"), 0)
@@ -157,7 +153,7 @@ def test_similar_lengths_are_encoded_together() -> None:
     assert padded <= 1.3 * real
 
 
-def test_a_wide_beam_gets_its_slots_in_the_end() -> None:
+def test_a_wide_beam_gets_its_slots_eventually() -> None:
     made = scheduler()
     for id in range(50):
         made.add(job(id), 0)
@@ -174,51 +170,51 @@ def test_a_cancelled_sequence_frees_its_slots_at_once() -> None:
     made.add(job(2, beam=SLOTS), 0)
     assert not made.schedule(0).prefill
     made.finish(1)
-    turn = made.schedule(0)
-    assert [sequence.id for _, newcomers in turn.prefill for sequence in newcomers] == [2]
+    output = made.schedule(0)
+    assert [sequence.id for _, newcomers in output.prefill for sequence in newcomers] == [2]
 
 
-def test_lookers_leave_translators_their_share() -> None:
+def test_attention_requests_leave_time_for_translations() -> None:
     made = scheduler()
     made.add(job(1), 0)
     for id in range(2, 5):
-        assert made.look(AttentionJob(id, "m", (1,), (2,)), 0)
+        assert made.add_attention(AttentionJob(id, "m", (1,), (2,)))
     first = made.schedule(10.0)
-    assert isinstance(first.look, Look)
-    made.finish(first.look.id)
-    made.looked(11.0, 1.0)
-    assert made.schedule(12.0).look is None
-    assert made.schedule(14.5).look is not None
+    assert isinstance(first.attention, AttentionRequest)
+    made.finish(first.attention.id)
+    made.record_attention(11.0, 1.0)
+    assert made.schedule(12.0).attention is None
+    assert made.schedule(14.5).attention is not None
 
 
-def test_lookers_have_a_bound_of_their_own() -> None:
+def test_waiting_attention_requests_are_bounded() -> None:
     made = scheduler()
-    assert [made.look(AttentionJob(id, "m", (1,), (2,)), 0) for id in range(5)] == [True] * 4 + [False]
+    assert [made.add_attention(AttentionJob(id, "m", (1,), (2,))) for id in range(5)] == [True] * 4 + [False]
 
 
-def test_a_replaced_model_keeps_its_own_and_a_faster_engine_takes_those_who_wait() -> None:
+def test_a_replaced_model_keeps_its_jobs_and_a_faster_backend_takes_those_that_wait() -> None:
     made = scheduler(slots=1)
-    old = made.lane("m")
+    old = made.queue("m")
     made.add(job(1), 0)
     made.add(job(2), 0)
     made.schedule(0)
     new = made.open("m", 1)
     made.add(job(3), 0)
-    assert old is not None and not made.retire()
-    turn = made.schedule(0)
-    assert [lane for lane, _ in turn.prefill] == [new]
+    assert old is not None and not made.remove_closed()
+    output = made.schedule(0)
+    assert [queue for queue, _ in output.prefill] == [new]
     made.finish(1)
-    assert [lane for lane, _ in made.schedule(0).prefill] == [old]
+    assert [queue for queue, _ in made.schedule(0).prefill] == [old]
     made.finish(2)
-    assert made.retire() == [old]
+    assert made.remove_closed() == [old]
     made.add(job(4), 0)
     faster = made.open("m", 1, same=True)
-    assert [(lane, [s.id for s in group]) for lane, group in made.schedule(0).prefill] == [(faster, [4])]
+    assert [(queue, [s.id for s in group]) for queue, group in made.schedule(0).prefill] == [(faster, [4])]
     made.finish(3)
-    assert made.retire() == [new]
+    assert made.remove_closed() == [new]
 
 
-def test_running_sequences_do_not_stand_still_for_a_long_prefill() -> None:
+def test_a_long_prefill_does_not_stall_running_sequences() -> None:
     made = Scheduler(1000, 4)
     made.open("m", 64)
     for id in range(40):
@@ -226,11 +222,11 @@ def test_running_sequences_do_not_stand_still_for_a_long_prefill() -> None:
     made.schedule(0)
     for id in range(40, 100):
         made.add(job(id, 50), 0)
-    turn = made.schedule(0)
-    assert 0 < sum(sequence.length for _, newcomers in turn.prefill for sequence in newcomers) <= 250
+    output = made.schedule(0)
+    assert 0 < sum(sequence.length for _, newcomers in output.prefill for sequence in newcomers) <= 250
     for _ in range(30):
-        made.prefilled(100, 0.05)  # a slow device: 2,000 tokens a second, a tenth of a second for a step
-        made.stepped(0.1)
+        made.budget.record_prefill(100, 0.05)  # a slow device: 2,000 tokens a second, a tenth of a second for a step
+        made.budget.record_step(0.1)
     for _ in range(5):
-        turn = made.schedule(0)
-        assert sum(sequence.length for _, newcomers in turn.prefill for sequence in newcomers) <= 600
+        output = made.schedule(0)
+        assert sum(sequence.length for _, newcomers in output.prefill for sequence in newcomers) <= 600

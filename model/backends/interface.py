@@ -1,0 +1,32 @@
+"""What every backend offers beyond decoding: attention maps, word readings, and how it computes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Protocol
+
+from model.analysis.pair_alignment import WordedSentence, WordReading
+from model.analysis.types import AttentionMaps, Head, HeadMask
+from model.search.base import Backend
+
+
+class InspectableBackend(Backend, Protocol):
+    """A backend of search that also computes what is needed to inspect a translation. Slots do not change by that."""
+
+    @property
+    def details(self) -> Mapping[str, str]:
+        """How it computes, for status pages; empty where there is nothing to add."""
+
+    def attention_maps(
+        self, source: Sequence[int], target: Sequence[int], masked_heads: HeadMask = (), vectors_of: Head | None = None
+    ) -> AttentionMaps:
+        """Returns the attention weights that decoding computes for a pair: `source` ids as the encoder reads them,
+        `target` ids without start and end of sentence. `vectors_of` adds the queries, keys and values of one head.
+        Raises ValueError for lengths the model cannot read, unknown ids and unknown heads."""
+
+    def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
+        """Returns the encoder states of a sentence, and for each word the log-probabilities of the `wanted` first tokens.
+        Raises ValueError for a sentence or tokens that the model cannot read."""
+
+    def close(self) -> None:
+        """Releases what the backend holds beyond Python's memory. It cannot be used afterwards."""

@@ -1,0 +1,42 @@
+"""Token ids and switched-off heads as tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import torch
+from torch import Tensor
+
+from model.search.base import MaskedHeads
+from model.transformer import HeadGates, Transformer
+
+
+def pad_ids(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tuple[Tensor, Tensor]:
+    """Returns rows of ids padded to one batch (B, S), and its mask (B, S), True at tokens."""
+    width = max(len(row) for row in rows)
+    ids = to_device(torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows]), device)
+    lengths = to_device(torch.tensor([len(row) for row in rows]), device)
+    return ids, torch.arange(width, device=device)[None, :] < lengths[:, None]
+
+
+def to_device(tensor: Tensor, device: torch.device) -> Tensor:
+    """Returns a host tensor on `device`. A copy to a GPU is asynchronous, from page-locked memory."""
+    return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def head_gates(transformer: Transformer, masked: Sequence[MaskedHeads]) -> HeadGates:
+    """Returns gates (B, L, H) that are 0 at the masked heads of each row. Raises ValueError for unknown heads."""
+    config = transformer.config
+    parameter = next(transformer.parameters())
+    shapes = {
+        "encoder": (len(masked), config.encoder_layers, config.heads),
+        "decoder": (len(masked), config.decoder_layers, config.heads),
+        "cross": (len(masked), config.decoder_layers, config.heads),
+    }
+    gates = {kind: torch.ones(shape, dtype=parameter.dtype, device=parameter.device) for kind, shape in shapes.items()}
+    for row, heads in enumerate(masked):
+        for kind, layer, head in heads:
+            if kind not in gates or not (0 <= layer < shapes[kind][1] and 0 <= head < shapes[kind][2]):
+                raise ValueError(f"There is no {kind} head {head} in layer {layer}.")
+            gates[kind][row, layer, head] = 0.0
+    return HeadGates(gates["encoder"], gates["decoder"], gates["cross"])

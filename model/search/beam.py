@@ -1,0 +1,120 @@
+"""Beam search with length normalization."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.search.base import TRACED, normalize, traced_candidates
+from model.search.ngram_blocking import blocked_tokens
+from model.search.options import DecodingOptions, Hypothesis, TraceStep
+
+
+@dataclass(slots=True)
+class _Beam:
+    """One live row: tokens, their log-probabilities, and the sum."""
+
+    tokens: tuple[int, ...]
+    scores: tuple[float, ...]
+    total: float
+
+
+class BeamSearch:
+    """Keeps the `beam_size` best prefixes at every step.
+
+    A candidate that ends the sentence, or that comes in the last step, is kept if it ranks among the first `beam_size`.
+    The search stops when `beam_size` hypotheses are finished and no live row, at its present length, scores higher than
+    the worst of them (Hugging Face's default rule). With `early_stopping` it stops as soon as `beam_size` are finished
+    (CTranslate2's rule).
+    """
+
+    def __init__(self, options: DecodingOptions, *, start: int, end: int, limit: int) -> None:
+        self._options, self._end, self._limit = options, end, limit
+        self.width, self.restart = options.beam_size, False
+        self._fewest = max(2 * options.beam_size, TRACED if options.trace else 0)
+        self.candidates = self._fewest
+        self.tokens = [start]
+        self.forced = [options.prefix[0] if options.prefix else -1]
+        self.done = False
+        self.trace: list[TraceStep] = []
+        self._live = [_Beam((), (), 0.0)]
+        self._blocked: list[set[int]] = []
+        self._finished: list[Hypothesis] = []
+
+    @property
+    def generated(self) -> list[int]:
+        return []
+
+    def unfinished(self) -> list[list[int]]:
+        return [] if self._finished else [list(beam.tokens) for beam in self._live]
+
+    def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
+        step = len(self._live[0].tokens)
+        last = step + 1 >= self._limit
+        forced = step < len(self._options.prefix)
+        ranked = self._rank(ids[:, :1] if forced else ids, scores[:, :1] if forced else scores)
+        parents: list[int] = []
+        live: list[_Beam] = []
+        ended: list[tuple[int, int, float]] = []
+        for rank, (total, parent, token, score) in enumerate(ranked):
+            row = self._live[parent]
+            if token == self._end and not forced:
+                if rank < self.width:
+                    ended.append((parent, token, total))
+                    self._finish(_Beam(row.tokens, (*row.scores, score), total), "stop")
+                continue
+            if len(live) < self.width:
+                live.append(_Beam((*row.tokens, token), (*row.scores, score), total))
+                parents.append(parent)
+                if last and rank < self.width:
+                    self._finish(live[-1], "length")
+        if self._options.trace:
+            chosen = tuple((p, beam.tokens[-1], beam.total) for p, beam in zip(parents, live, strict=True))
+            self.trace.append(TraceStep(traced_candidates(ids, scores), chosen, tuple(ended)))
+        return self._next(live, parents, step + 1)
+
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        return tuple(self._finished[: self._options.hypotheses])
+
+    def _rank(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[tuple[float, int, int, float]]:
+        """Returns the 2 k best continuations as (summed log-probability, parent row, token, its log-probability)."""
+        totals = np.array([beam.total for beam in self._live])[:, None] + scores.astype(np.float64)
+        for row, tokens in enumerate(self._blocked):
+            if tokens:
+                totals[row, np.isin(ids[row], list(tokens))] = -np.inf
+        order = np.argsort(-totals, axis=None, kind="stable")[: 2 * self.width]
+        width = ids.shape[1]
+        return [
+            (float(totals.flat[i]), int(i) // width, int(ids.flat[i]), float(scores.flat[i]))
+            for i in order.tolist()
+            if totals.flat[i] > -np.inf
+        ]
+
+    def _next(self, live: list[_Beam], parents: list[int], step: int) -> list[int]:
+        self.done = not live or step >= self._limit or self._settled(live, step)
+        if self.done:
+            return []
+        self._live = live
+        self.tokens = [beam.tokens[-1] for beam in live]
+        prefix = self._options.prefix
+        self.forced = [prefix[step] if step < len(prefix) else -1] * len(live)
+        if size := self._options.no_repeat_ngram_size:
+            self._blocked = [blocked_tokens(beam.tokens, size) if step >= len(prefix) else set() for beam in live]
+            self.candidates = self._fewest + max(map(len, self._blocked))
+        return parents
+
+    def _settled(self, live: list[_Beam], step: int) -> bool:
+        if len(self._finished) < self.width:
+            return False
+        if self._options.early_stopping:
+            return True
+        best = max(beam.total for beam in live)
+        return self._finished[-1].score >= normalize(best, step, self._options)
+
+    def _finish(self, beam: _Beam, reason: str) -> None:
+        score = normalize(beam.total, max(1, len(beam.scores)), self._options)
+        self._finished.append(Hypothesis(beam.tokens, beam.scores, score, reason))  # type: ignore[arg-type]
+        self._finished.sort(key=lambda hypothesis: -hypothesis.score)
+        del self._finished[self.width :]

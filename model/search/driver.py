@@ -1,0 +1,165 @@
+"""Runs many searches on one backend. The library decodes with `translate`; the server's worker uses SearchDriver itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from model.search.base import Backend, MaskedHeads, Search, StepOutput, supports_async, supports_multi_step
+from model.search.options import DecodingOptions, Hypothesis
+from model.search.strategy import new_search
+
+_MULTI_STEPS = 4
+"""Greedy steps per call of a backend that supports multi-step: finished sentences keep their slots for at most so long."""
+
+
+@dataclass(slots=True, eq=False)
+class RunningSearch:
+    """One sentence in the batch: its search, its source ids, the slots of its rows, and how many steps it has taken."""
+
+    search: Search
+    source: Sequence[int]
+    slots: Sequence[int]
+    masked_heads: MaskedHeads = ()
+    steps: int = 0
+
+
+class SearchDriver:
+    """Advances the searches of one backend together, each by one token or by a few.
+
+    `end` is the end of sentence, `max_length` the longest target of the model. On a backend that supports step_async,
+    new sources are encoded while the other rows take their next step, and take their own first step after it.
+    """
+
+    def __init__(self, backend: Backend, *, end: int, max_length: int) -> None:
+        self.backend = backend
+        self._max_length = max_length
+        self._multi_step = supports_multi_step(backend) and backend.end == end
+        self._async = supports_async(backend)
+        self._unencoded: list[RunningSearch] = []
+
+    def start(self, searches: Sequence[RunningSearch]) -> None:
+        """Adds searches to the batch. Their sources are encoded as one batch, now or during the next step."""
+        if self._async:
+            self._unencoded.extend(searches)
+        else:
+            self._prefill(searches)
+
+    def step(self, running: Sequence[RunningSearch]) -> tuple[int, int]:
+        """Advances `running`, which are all searches of the batch that are not done. Returns the number of decode steps
+        and the number of tokens that they generated."""
+        unencoded, self._unencoded = self._unencoded, []
+        if unencoded and len(unencoded) == len(running):
+            self._prefill(unencoded)
+            unencoded = []
+        if unencoded:
+            running = [item for item in running if item not in unencoded]
+        outputs = self._run(running, unencoded)
+        generated = sum(self._advance(running, output) for output in outputs)
+        self._restart([item for item in running if item.search.restart])
+        return len(outputs), generated
+
+    def stop(self, item: RunningSearch) -> None:
+        """Removes a search, done or not; its slots are free afterwards."""
+        if item in self._unencoded:
+            self._unencoded.remove(item)
+        self.backend.free(item.slots)
+
+    def _run(self, running: Sequence[RunningSearch], unencoded: Sequence[RunningSearch]) -> list[StepOutput]:
+        """Computes the next step or steps of `running`; encodes `unencoded` at the same time."""
+        backend = self.backend
+        rows = [slot for item in running for slot in item.slots[: len(item.search.tokens)]]
+        tokens = [token for item in running for token in item.search.tokens]
+        forced = [token for item in running for token in item.search.forced]
+        candidates = max([item.search.candidates for item in running])
+        steps = 1
+        if self._multi_step and candidates == 1 and max(forced) < 0:
+            steps = max(1, min(_MULTI_STEPS, self._max_length - max([item.steps for item in running])))
+        if supports_async(backend):
+            length = max((len(item.source) for item in unencoded), default=0)
+            pending = backend.step_async(rows, tokens, candidates, forced, steps, length)
+            try:
+                self._prefill(unencoded)
+            finally:
+                outputs = pending.outputs()
+            return outputs
+        if steps > 1 and supports_multi_step(backend):
+            return backend.multi_step(rows, tokens, steps)
+        return [backend.step(rows, tokens, candidates, forced)]
+
+    def _advance(self, running: Sequence[RunningSearch], output: StepOutput) -> int:
+        """Passes the output of one step to every search that is not done. Returns how many took a token."""
+        targets: list[int] = []
+        origins: list[int] = []
+        end = generated = 0
+        for item in running:
+            search = item.search
+            begin, end = end, end + len(search.tokens)
+            if search.done or search.restart:
+                continue
+            item.steps += 1
+            generated += 1
+            for row, parent in enumerate(search.advance(output.ids[begin:end], output.scores[begin:end])):
+                if row != parent:
+                    targets.append(item.slots[row])
+                    origins.append(item.slots[parent])
+        if targets:
+            self.backend.reorder(targets, origins)
+        return generated
+
+    def _restart(self, searches: Sequence[RunningSearch]) -> None:
+        """Starts the rows of these searches again from the source."""
+        if searches:
+            self.backend.free([slot for item in searches for slot in item.slots])
+            self._prefill(searches)
+        for item in searches:
+            item.search.restart, item.steps = False, 0
+
+    def _prefill(self, searches: Sequence[RunningSearch]) -> None:
+        if searches:
+            masked = [item.masked_heads for item in searches]
+            first_slots = [item.slots[0] for item in searches]
+            self.backend.prefill([item.source for item in searches], first_slots, masked if any(masked) else ())
+
+
+def translate(
+    backend: Backend,
+    sources: Sequence[Sequence[int]],
+    options: DecodingOptions,
+    *,
+    start: int,
+    end: int,
+    max_length: int,
+    on_done: Callable[[int], None] = lambda number: None,
+) -> list[tuple[Hypothesis, ...]]:
+    """Decodes every source (ids with tag and end) under the same options. Sentences join the batch as slots become free,
+    the longest first.
+
+    Returns the hypotheses in the order of the sources. `on_done` receives the number of each finished source. Raises
+    ValueError where the backend has fewer slots than a beam needs, and for a prefix or target the model cannot read.
+    """
+    searches = [
+        new_search(options, start=start, end=end, source=source, max_length=max_length) for source in sources
+    ]
+    driver = SearchDriver(backend, end=end, max_length=max_length)
+    waiting = sorted(range(len(sources)), key=lambda i: len(sources[i]))
+    free = list(range(backend.slots))
+    running: dict[int, RunningSearch] = {}
+    while waiting or running:
+        newcomers: dict[int, RunningSearch] = {}
+        while waiting and len(free) >= (width := searches[waiting[-1]].width):
+            number = waiting.pop()
+            slots = [free.pop() for _ in range(width)]
+            newcomers[number] = RunningSearch(searches[number], sources[number], slots, options.masked_heads)
+        if not newcomers and not running:
+            raise ValueError(f"A beam of {searches[waiting[-1]].width} needs as many slots; there are {backend.slots}.")
+        if newcomers:
+            driver.start(list(newcomers.values()))
+            running |= newcomers
+        driver.step(list(running.values()))
+        for number in [number for number, item in running.items() if item.search.done]:
+            finished = running.pop(number)
+            driver.stop(finished)
+            free.extend(finished.slots)
+            on_done(number)
+    return [search.hypotheses() for search in searches]

@@ -1,0 +1,70 @@
+"""Greedy search, and the scoring of a given target (forced decoding)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from model.search.base import TRACED, normalize, traced_candidates
+from model.search.ngram_blocking import blocked_tokens
+from model.search.options import DecodingOptions, Hypothesis, TraceStep
+
+
+class GreedySearch:
+    """Takes the likeliest token at every step; forced tokens come first."""
+
+    def __init__(
+        self, options: DecodingOptions, *, start: int, end: int, limit: int, forced: Sequence[int] = ()
+    ) -> None:
+        self._options, self._end, self._limit, self._prefix = options, end, limit, tuple(forced)
+        self._ngram = 0 if options.target is not None else options.no_repeat_ngram_size
+        # With one candidate a backend may run several steps at once; blocking needs every token before the next is read.
+        self._fewest = max(TRACED if options.trace else 1, 2 if self._ngram else 1)
+        self.width, self.candidates, self.restart = 1, self._fewest, False
+        self.tokens = [start]
+        self.forced = [self._prefix[0] if self._prefix else -1]
+        self.done = False
+        self.trace: list[TraceStep] = []
+        self._blocked: set[int] = set()
+        self._generated: list[int] = []
+        self._scores: list[float] = []
+
+    @property
+    def generated(self) -> list[int]:
+        return self._generated
+
+    def unfinished(self) -> list[list[int]]:
+        return [self._generated]
+
+    def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
+        best = 0
+        while self._blocked and int(ids[0, best]) in self._blocked:  # the end of sentence is never blocked
+            best += 1
+        token, score = int(ids[0, best]), float(scores[0, best])
+        self._scores.append(score)
+        step = len(self._scores)
+        self.done = token == self._end or step >= self._limit
+        if token != self._end:
+            self._generated.append(token)
+        if self._options.trace:
+            self._record(ids, scores, token)
+        self.tokens = [token]
+        self.forced = [self._prefix[step] if step < len(self._prefix) else -1]
+        if self._ngram:
+            self._blocked = blocked_tokens(self._generated, self._ngram) if self.forced[0] < 0 else set()
+            self.candidates = self._fewest + len(self._blocked)
+        return [] if self.done else [0]
+
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        stopped = len(self._scores) > len(self._generated)
+        score = normalize(math.fsum(self._scores), max(1, len(self._scores)), self._options)
+        reason = "stop" if stopped else "length"
+        return (Hypothesis(tuple(self._generated), tuple(self._scores), score, reason),)  # type: ignore[arg-type]
+
+    def _record(self, ids: NDArray[np.int64], scores: NDArray[np.float32], token: int) -> None:
+        entry = (0, token, math.fsum(self._scores))
+        ended = token == self._end
+        self.trace.append(TraceStep(traced_candidates(ids, scores), () if ended else (entry,), (entry,) if ended else ()))

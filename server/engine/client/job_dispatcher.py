@@ -1,0 +1,178 @@
+"""Sends jobs to workers and resolves their futures, through crashes and restarts.
+
+A job belongs to the dispatcher until its future resolves. Jobs that an ended worker had not answered are sent again.
+Those it was computing are recorded in the CrashHistory: a suspected job runs alone, and a job that ends its worker again
+is rejected.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import logging
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from server.engine.client.crash_history import CrashHistory, Job
+from server.engine.client.model_registry import ModelRegistry
+from server.engine.client.status import WorkerFailure
+from server.engine.client.worker_handle import WorkerExit, WorkerHandle
+from server.engine.ipc.messages import Answer, Cancel, Failed, FailureKind, Progress
+
+MAX_FAILURES = 5
+"""A worker that failed so often in a row counts as broken: jobs do not wait for it."""
+SHUTDOWN = "The server is shutting down."
+NO_WORKER = "The model worker does not start; the server's log says why."
+_REJECTED = "The model worker failed on this text each time; it is not tried again."
+
+_log = logging.getLogger("attentive.worker")
+Event = TypeVar("Event")
+
+
+@dataclass(slots=True, eq=False)
+class InFlightJob:
+    """An accepted job and its future. `worker` is the one it was sent to; `shown` tokens were reported as progress."""
+
+    job: Job
+    future: asyncio.Future[Any]
+    on_progress: Callable[[tuple[int, ...]], None] | None = None
+    worker: WorkerHandle | None = None
+    shown: int = 0
+
+
+class JobDispatcher:
+    """Dispatches jobs to the least loaded of `workers` that has their model; both arguments are shared with the owner."""
+
+    def __init__(self, workers: list[WorkerHandle], registry: ModelRegistry) -> None:
+        self._workers, self._registry = workers, registry
+        self._in_flight: dict[int, InFlightJob] = {}
+        self._backlog: dict[int, InFlightJob] = {}
+        """Jobs that no worker can take yet, in order of arrival."""
+        self._crashes = CrashHistory()
+        self._closed = False
+        self.idle = asyncio.Event()
+        """Set while no job is in flight."""
+        self.idle.set()
+
+    def __len__(self) -> int:
+        return len(self._in_flight)
+
+    @property
+    def broken(self) -> bool:
+        """Whether every worker failed too often in a row."""
+        return bool(self._workers) and all(worker.failures >= MAX_FAILURES for worker in self._workers)
+
+    def accept(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future[Any]:
+        """Sends a job, or keeps it until a worker can take it. Cancelling the future cancels the job."""
+        item = InFlightJob(job, asyncio.get_running_loop().create_future(), on_progress)
+        item.future.add_done_callback(lambda future: self._remove(item))
+        self._in_flight[job.id] = item
+        self.idle.clear()
+        model = self._registry.get(job.model)
+        if model is not None and model.unloading:
+            _fail(item, "unknown_model", f"There is no model named {job.model}.")
+        self._dispatch(item)
+        return item.future
+
+    def futures(self, model: str) -> list[asyncio.Future[Any]]:
+        """Returns the futures of all jobs for `model`."""
+        return [item.future for item in self._in_flight.values() if item.job.model == model]
+
+    def dispatch_backlog(self) -> None:
+        """Sends waiting jobs that a worker can take now, and fails those that no worker will take."""
+        for item in list(self._backlog.values()):
+            self._dispatch(item)
+
+    def clear_crashes(self) -> None:
+        """Forgets which jobs may have crashed workers."""
+        self._crashes.clear()
+
+    def close(self) -> None:
+        """Fails all jobs, and those that are accepted from now on."""
+        self._closed = True
+        for item in list(self._in_flight.values()):
+            _fail(item, "cancelled", SHUTDOWN)
+
+    def on_answer(self, answer: Answer) -> None:
+        """Resolves the future of a job."""
+        item = self._in_flight.get(answer.id)
+        if item is None or item.future.done():
+            return
+        self._crashes.forget(item.job)
+        if isinstance(answer, Failed):
+            _fail(item, answer.kind, answer.message)
+        else:
+            item.future.set_result(answer)
+
+    def on_progress(self, progress: Progress) -> None:
+        """Reports the tokens of a job; after a restart only those beyond what was reported before."""
+        item = self._in_flight.get(progress.id)
+        if item is not None and item.on_progress is not None and len(progress.tokens) > item.shown:
+            item.shown = len(progress.tokens)
+            notify(item.on_progress, progress.tokens)
+
+    def on_exit(self, ended: WorkerExit) -> None:
+        """Records the jobs that an ended worker was computing, and sends all that it had not answered again."""
+        for job in ended.running:
+            self._crashes.record_exit(job, external=ended.external)
+            if self._crashes.is_rejected(job):
+                _log.error("job %d killed its worker again; it is not tried any more", job.id)
+        if self.broken:
+            self._crashes.clear()
+        for job in sorted(ended.pending, key=lambda job: (self._crashes.kills(job), job.id)):
+            item = self._in_flight.get(job.id)
+            if item is not None:
+                item.worker = None
+                self._dispatch(item)
+
+    def _dispatch(self, item: InFlightJob) -> None:
+        """Sends a job to a worker, keeps it in the backlog while none can take it, or fails it."""
+        if item.future.done():
+            return
+        job = item.job
+        model = self._registry.get(job.model)
+        able = [worker for worker in self._workers if worker.ready is not None and job.model in worker.loaded]
+        if self._closed:
+            _fail(item, "cancelled", SHUTDOWN)
+        elif model is None:
+            _fail(item, "unknown_model", f"There is no model named {job.model}.")
+        elif self._crashes.is_rejected(job):
+            _fail(item, "poison", _REJECTED)
+        elif able:
+            self._send(item, min(able, key=lambda worker: len(worker.pending)))
+        elif model.error is not None:
+            _fail(item, "unknown_model", f"The model {job.model} could not be loaded.")
+        elif self.broken:
+            _fail(item, "unavailable", NO_WORKER)
+        else:
+            self._backlog[job.id] = item
+
+    def _send(self, item: InFlightJob, worker: WorkerHandle) -> None:
+        self._backlog.pop(item.job.id, None)
+        item.worker = worker
+        job = item.job
+        worker.send(dataclasses.replace(job, alone=True) if self._crashes.must_run_alone(job) else job)
+
+    def _remove(self, item: InFlightJob) -> None:
+        """The future has resolved, or its caller cancelled it."""
+        id = item.job.id
+        if item.worker is not None and id in item.worker.pending:
+            item.worker.send(Cancel(id))
+        self._backlog.pop(id, None)
+        self._in_flight.pop(id, None)
+        if not self._in_flight:
+            self.idle.set()
+
+
+def _fail(item: InFlightJob, kind: FailureKind, message: str) -> None:
+    if not item.future.done():
+        item.future.set_exception(WorkerFailure(kind, message))
+
+
+def notify(listener: Callable[[Event], None], event: Event) -> None:
+    """Calls a listener. Its exceptions are logged and do not affect the jobs."""
+    try:
+        listener(event)
+    except Exception:  # noqa: BLE001  a callback may raise anything
+        _log.exception("a listener of the workers failed")

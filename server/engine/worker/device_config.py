@@ -1,0 +1,67 @@
+"""The device of a worker process, and how it computes there."""
+
+from __future__ import annotations
+
+import math
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from model.backends.cpu.isa import CpuBackendUnavailable, Isa, check_cpu
+from server.engine.ipc.options import WorkerOptions
+
+CPU_SLOTS, GPU_SLOTS = 64, 256
+_GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
+"""One of these exists wherever the NVIDIA driver is installed (Linux, WSL)."""
+
+
+@dataclass(frozen=True, slots=True)
+class DeviceConfig:
+    """`device` is torch's name of the device, `count` the number of devices of its kind. `slots` is the number of rows
+    that one model decodes at once."""
+
+    device: str
+    count: int
+    dtype: str
+    threads: int
+    slots: int
+
+    @property
+    def cuda(self) -> bool:
+        return self.device.startswith("cuda")
+
+
+def find_device(options: WorkerOptions, index: int) -> DeviceConfig:
+    """Returns the device of worker `index`. Raises RuntimeError where the options require a GPU and there is none."""
+    threads = options.threads or available_cores()
+    dtype: str
+    if options.device == "cuda" or (options.device == "auto" and any(Path(file).exists() for file in _GPU_FILES)):
+        import torch
+
+        if torch.cuda.is_available():
+            dtype = "bfloat16" if options.dtype in ("auto", "int8") else options.dtype
+            slots = options.slots or GPU_SLOTS
+            return DeviceConfig(f"cuda:{index}", torch.cuda.device_count(), dtype, threads, slots)
+        if options.device == "cuda":
+            raise RuntimeError("There is no CUDA device that torch can use; choose device cpu or auto.")
+    dtype = _cpu_dtype(options.isa) if options.dtype == "auto" else options.dtype
+    return DeviceConfig("cpu", 1, dtype, threads, options.slots or CPU_SLOTS)
+
+
+def available_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+    """Returns the number of CPU cores that this process may use: its affinity, bounded by a container's CPU quota."""
+    bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        allowed, period = quota.read_text(encoding="ascii").split()
+        return max(1, min(bound, math.ceil(int(allowed) / int(period))))
+    except (OSError, ValueError):  # no cgroup of version 2, or "max": no quota
+        return bound
+
+
+def _cpu_dtype(isa: Isa) -> str:
+    """int8 where the processor has fast instructions for it; elsewhere float32 is faster and exact."""
+    try:
+        check_cpu(isa)
+    except CpuBackendUnavailable:
+        return "float32"
+    return "int8"

@@ -1,0 +1,49 @@
+"""Checks a job against the model before it runs: an id outside the vocabulary would break a device."""
+
+from __future__ import annotations
+
+from model.config import ModelConfig
+from model.search.base import Search
+from model.search.strategy import new_search
+from server.engine.ipc.messages import AttentionJob, TranslateJob
+
+
+def refusal(config: ModelConfig, job: TranslateJob | AttentionJob) -> str | None:
+    """Returns one sentence why a model of this shape cannot run the job, None if it can."""
+    if not 1 <= len(job.source) <= config.max_length:
+        return f"A sentence has {len(job.source)} tokens; the model reads 1 to {config.max_length}."
+    if max(job.source) >= (config.source_vocab_size or config.vocab_size) or min(job.source) < 0:
+        return "A source token is outside the model's vocabulary."
+    if isinstance(job, AttentionJob):
+        target = job.target
+        heads = job.masked_heads if job.vectors_of is None else (*job.masked_heads, job.vectors_of)
+        if len(target) >= config.max_length:
+            return f"The target has {len(target)} tokens; the model reads at most {config.max_length - 1}."
+    else:
+        target, heads = (*job.options.prefix, *(job.options.target or ())), job.options.masked_heads
+        try:
+            search_for(config, job)
+        except ValueError as error:
+            return str(error)
+    if target and (max(target) >= config.vocab_size or min(target) < 0):
+        return "A target token is outside the model's vocabulary."
+    return _unknown_head(config, heads)
+
+
+def search_for(config: ModelConfig, job: TranslateJob) -> Search:
+    """Returns the search of a job. Raises ValueError for a prefix or target that is too long."""
+    return new_search(
+        job.options,
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        source=job.source,
+        max_length=config.max_length,
+    )
+
+
+def _unknown_head(config: ModelConfig, heads: tuple[tuple[str, int, int], ...]) -> str | None:
+    layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers, "cross": config.decoder_layers}
+    for kind, layer, head in heads:
+        if not (0 <= layer < layers.get(kind, 0) and 0 <= head < config.heads):
+            return f"There is no {kind} head {head} in layer {layer}."
+    return None

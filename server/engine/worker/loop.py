@@ -1,0 +1,237 @@
+"""The worker's loop: receive messages -> schedule -> run -> answer, until the API process sends Drain or closes the pipe.
+
+One thread touches jobs. Models load and the CPU backend compiles in other threads; the loop takes the results between two
+steps.
+"""
+
+from __future__ import annotations
+
+import time
+import traceback
+from collections.abc import Callable
+from collections.abc import Sequence as Items
+from functools import partial
+
+from server.engine.ipc.messages import (
+    Answer,
+    AttentionJob,
+    Cancel,
+    Drain,
+    Drained,
+    Failed,
+    FromWorker,
+    LoadModel,
+    ModelUnloaded,
+    Progress,
+    Started,
+    Timings,
+    ToWorker,
+    TranslateJob,
+    TranslationResult,
+    UnloadModel,
+    WorkerReady,
+)
+from server.engine.ipc.options import WorkerOptions
+from server.engine.ipc.transport import Pipes
+from server.engine.worker.runner_interface import FinishedSequence, Runner
+from server.engine.worker.scheduler import Scheduler, SchedulerOutput
+from server.engine.worker.sequence import AttentionRequest, Sequence
+from server.engine.worker.step_stats import StepStatsCollector
+
+_REPORT_SECONDS = 0.1
+"""Statistics and progress are sent at most this often while there is work."""
+_LOADING_POLL_SECONDS = 0.02
+"""How often an idle worker checks whether a model that is loading has finished."""
+
+
+class WorkerLoop:
+    """Passes messages between the API process, the Scheduler and the `runner`, which uses the device."""
+
+    def __init__(self, pipes: Pipes, runner: Runner, options: WorkerOptions) -> None:
+        self._pipes = pipes
+        self._runner = runner
+        self._scheduler = Scheduler(options.max_batch_tokens, options.max_attention_jobs)
+        self._stats = StepStatsCollector()
+        self._outbox: list[FromWorker] = []
+        self._reported = time.monotonic()
+        self._progress: dict[int, int] = {}
+        """Tokens of each streamed job that were sent as progress."""
+        self._ready: WorkerReady | None = None
+        self._draining = False
+
+    def serve(self) -> None:
+        """Runs until drained or until the pipe is closed."""
+        while not self._pipes.closed:
+            self._update_models()
+            if self._draining and not len(self._scheduler):
+                self._pipes.send([*self._outbox, Drained()])
+                return
+            self._flush()
+            self._receive()
+            self._run(self._scheduler.schedule(time.monotonic()))
+
+    # -- messages ------------------------------------------------------------------------------------------------------
+
+    def _receive(self) -> None:
+        wait = 0.0 if len(self._scheduler) else (_LOADING_POLL_SECONDS if self._runner.loading() else None)
+        for message in self._pipes.receive(wait):
+            self._handle(message)
+
+    def _handle(self, message: ToWorker) -> None:
+        match message:
+            case TranslateJob() | AttentionJob():
+                self._accept(message)
+            case Cancel(id=id):
+                self._answer(Failed(id, "cancelled", "The request was cancelled."))
+            case LoadModel(model=model, folder=folder):
+                self._runner.load(model, folder)
+            case UnloadModel(model=model):
+                if not self._scheduler.close(model):
+                    self._outbox.append(ModelUnloaded(model))
+            case Drain():
+                self._draining = True
+
+    def _accept(self, job: TranslateJob | AttentionJob) -> None:
+        queue = self._scheduler.queue(job.model)
+        if queue is None:
+            self._outbox.append(Failed(job.id, "unknown_model", f"There is no model named {job.model}."))
+        elif (refusal := self._runner.refusal(queue.id, job)) is not None:
+            self._outbox.append(Failed(job.id, "invalid", refusal))
+        elif isinstance(job, TranslateJob):
+            if job.options.beam_size > queue.slots:
+                sentence = f"beam_size must be at most {queue.slots} on this server."
+                self._outbox.append(Failed(job.id, "invalid", sentence))
+            else:
+                self._scheduler.add(job, time.monotonic())
+        elif not self._scheduler.add_attention(job):
+            self._outbox.append(Failed(job.id, "overloaded", "Too many looks inside are waiting; try again soon."))
+
+    def _update_models(self) -> None:
+        """Opens queues for models that finished loading, and releases models whose jobs are all answered."""
+        for outcome in self._runner.loaded():
+            if outcome.answer.error is None:
+                queue = self._scheduler.open(outcome.model, outcome.slots, same=not outcome.announce)
+                self._runner.attach(queue.id, outcome)
+            if outcome.announce:
+                self._outbox.append(outcome.answer)
+        for queue in self._scheduler.remove_closed():
+            self._runner.detach(queue.id)
+            if self._scheduler.queue(queue.model) is None:
+                self._outbox.append(ModelUnloaded(queue.model))
+        ready = self._runner.ready()
+        if ready != self._ready:
+            self._ready = ready
+            self._outbox.insert(0, ready)
+
+    def _flush(self) -> None:
+        """Sends answers at once; adds statistics and progress at intervals and before the loop waits."""
+        now = time.monotonic()
+        if now - self._reported >= _REPORT_SECONDS or not len(self._scheduler):
+            self._reported = now
+            self._report()
+        if self._outbox:
+            self._pipes.send(self._outbox)
+            self._outbox = []
+
+    def _report(self) -> None:
+        running = self._scheduler.running
+        waiting = len(self._scheduler) - len(running)
+        stats = self._stats.collect(len(running), waiting, self._scheduler.slots)
+        if stats.steps or stats.prefill_sequences or stats.attention_jobs or self._outbox:
+            self._outbox.insert(0, stats)
+        for sequence in running:
+            if sequence.job.stream:
+                tokens = self._runner.progress(sequence)
+                if len(tokens) > self._progress.get(sequence.id, 0):
+                    self._progress[sequence.id] = len(tokens)
+                    self._outbox.append(Progress(sequence.id, tokens))
+
+    # -- one step ------------------------------------------------------------------------------------------------------
+
+    def _run(self, output: SchedulerOutput) -> None:
+        started = [sequence.id for _, admitted in output.prefill for sequence in admitted]
+        if output.attention is not None:
+            started.append(output.attention.id)
+        if started:
+            self._pipes.send([Started(tuple(started))])
+        for queue, admitted in output.prefill:
+            self._guard(admitted, partial(self._prefill, queue.id, admitted))
+        for queue in output.decode:
+            running = list(queue.running.values())
+            if running:
+                self._guard(running, partial(self._step, queue.id, running))
+        if output.attention is not None:
+            self._guard([output.attention], partial(self._attend, output.attention))
+
+    def _prefill(self, queue_id: int, admitted: list[Sequence]) -> None:
+        started = time.monotonic()
+        self._runner.prefill(queue_id, admitted)
+        ended = time.monotonic()
+        for sequence in admitted:
+            sequence.admitted, sequence.encoded = started, ended
+        lengths = [sequence.length for sequence in admitted]
+        self._stats.record_prefill(lengths, ended - started)
+        self._scheduler.budget.record_prefill(len(lengths) * max(lengths), ended - started)
+
+    def _step(self, queue_id: int, running: list[Sequence]) -> None:
+        started = time.monotonic()
+        result = self._runner.step(queue_id, running)
+        ended = time.monotonic()
+        self._scheduler.budget.record_step((ended - started) / result.steps)
+        rows = sum(sequence.width for sequence in running)
+        self._stats.record_steps(result.steps, rows, result.tokens, ended - started)
+        for sequence in running:
+            sequence.first_token = sequence.first_token or (ended if sequence.steps else 0.0)
+        for finished in result.finished:
+            self._answer(_translation_result(finished, ended))
+
+    def _attend(self, request: AttentionRequest) -> None:
+        started = time.monotonic()
+        answer = self._runner.attend(request)
+        ended = time.monotonic()
+        self._scheduler.record_attention(ended, ended - started)
+        self._stats.record_attention(ended - started)
+        self._answer(answer)
+
+    def _guard(self, jobs: Items[Sequence | AttentionRequest], action: Callable[[], None]) -> None:
+        """Runs `action` for `jobs`. If it raises, each job runs again alone, and a job that fails alone is answered with
+        the failure. An error that breaks the device ends the process; the supervisor restarts it and isolates jobs in
+        the same way."""
+        try:
+            action()
+        except Exception as error:  # whatever a backend raises must reach every member of the batch
+            kind = self._runner.failure_kind(error)
+            if kind is None:
+                raise
+            traceback.print_exc()
+            for job in jobs:
+                if job.answered:
+                    continue
+                if job.alone or isinstance(job, AttentionRequest):
+                    self._answer(Failed(job.id, kind, "The model could not process this text."))
+                else:
+                    self._release(job)
+                    self._scheduler.restart(job)
+
+    def _answer(self, answer: Answer) -> None:
+        """Answers a job and frees its slots; does nothing for a job that was answered before."""
+        job = self._scheduler.finish(answer.id)
+        if job is not None:
+            self._release(job)
+            self._outbox.append(answer)
+
+    def _release(self, job: Sequence | AttentionRequest) -> None:
+        self._progress.pop(job.id, None)
+        if isinstance(job, Sequence) and job.slots:
+            self._runner.release(job.queue_id, job)
+
+
+def _translation_result(finished: FinishedSequence, ended: float) -> TranslationResult:
+    sequence = finished.sequence
+    timings = Timings(
+        queue=sequence.admitted - sequence.arrived,
+        encode=sequence.encoded - sequence.admitted,
+        decode=ended - sequence.encoded,
+        first_token=sequence.first_token - sequence.arrived,
+    )
+    return TranslationResult(sequence.id, finished.hypotheses, timings, sequence.steps, finished.trace)

@@ -1,0 +1,84 @@
+"""Opens a model folder on PyTorch: plain steps on a CPU, CUDA graphs on a GPU where they can be used."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+
+import torch
+
+from model.backends.cuda.fused_step import SlotKernels
+from model.backends.cuda.graphs import GraphedBackend, disagreement
+from model.backends.torch.backend import TorchBackend
+from model.checkpoint import load_model
+from model.model_folder import ModelFolder
+from model.quantization import quantize
+from model.transformer import Transformer
+from server.engine.ipc.options import WorkerOptions
+from server.engine.worker.backend_loader import OpenedBackend
+from server.engine.worker.device_config import DeviceConfig
+
+_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
+"""Parameters of mallopt(3)."""
+
+
+def open_on_cpu(folder: ModelFolder, device: DeviceConfig, reason: str | None) -> OpenedBackend:
+    """Loads a model for eager steps on the CPU; `reason` says why the CPU backend is not used. Raises FolderError."""
+    _keep_freed_memory()
+    return TorchBackend(_load_transformer(folder, device), device.slots), "eager", reason
+
+
+def open_on_gpu(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> OpenedBackend:
+    """Loads a model on a GPU. Raises FolderError."""
+    transformer = _load_transformer(folder, device)
+    if options.engine == "eager":
+        return TorchBackend(transformer, device.slots), "eager", "The eager engine was asked for."
+    return gpu_backend(transformer, device.slots)
+
+
+def gpu_backend(transformer: Transformer, slots: int) -> OpenedBackend:
+    """Returns a backend with CUDA graphs if they can be captured and compute the same as eager steps; else eager steps."""
+    torch.backends.cuda.enable_cudnn_sdp(False)  # it plans anew for every shape, and batches have many
+    reason: str | None = None
+    for kernels in _kernels():
+        try:
+            backend = GraphedBackend(transformer, slots, capture=True, kernels=kernels)
+            reason = disagreement(backend)
+        except Exception as error:  # noqa: BLE001  a kernel compiler may raise anything; eager steps need none
+            reason = f"CUDA graphs cannot be used here: {type(error).__name__}: {str(error)[:200]}"
+        if reason is None:
+            return backend, "cuda-graphs", None
+        sys.stderr.write(f"{reason}\n")
+    return TorchBackend(transformer, slots), "eager", reason
+
+
+def _load_transformer(folder: ModelFolder, device: DeviceConfig) -> Transformer:
+    """Returns the Transformer of a folder in this worker's dtype. Raises FolderError."""
+    torch.set_num_threads(1)  # another model may be decoding: torch's threads spin on its cores while they wait
+    if device.dtype == "int8":
+        transformer: Transformer = quantize(load_model(folder))
+        for parameter in transformer.parameters():  # the remaining float tensors would keep the whole file mapped
+            parameter.data = parameter.data.clone()
+    else:
+        transformer = load_model(folder, dtype=getattr(torch, device.dtype), device=device.device)
+    torch.set_num_threads(device.threads)
+    return transformer
+
+
+def _kernels() -> list[SlotKernels | None]:
+    """What a captured step consists of, best first: kernels that read each row's own length, or torch with masks."""
+    try:
+        from model.backends.cuda.kernels import KERNELS
+    except ImportError:
+        return [None]
+    return [KERNELS, None]
+
+
+def _keep_freed_memory() -> None:
+    """Makes glibc keep the memory that torch frees; otherwise every large temporary of a step is mapped anew."""
+    try:
+        mallopt = ctypes.CDLL("libc.so.6").mallopt
+    except (OSError, AttributeError):  # another C library
+        return
+    mallopt(_M_MMAP_MAX, 0)
+    mallopt(_M_TRIM_THRESHOLD, 1 << 30)
