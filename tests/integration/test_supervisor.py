@@ -190,8 +190,8 @@ def test_a_worker_that_dies_of_itself_blames_no_job() -> None:
 
     async def body() -> None:
         async with crew(Path("dying")) as made:
-            for device in made.supervisor._devices:
-                device._pause = lambda: 0.0  # type: ignore[method-assign]
+            for worker in made.supervisor._workers:
+                worker._pause = lambda: 0.0  # type: ignore[method-assign]
             futures = [made.supervisor.submit("m", text, GREEDY) for text in sources(5)]
             assert {await kind_of(future) for future in futures} == {"unavailable"}
             assert (await made.supervisor.load("m", FAST)).error is None
