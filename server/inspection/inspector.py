@@ -140,5 +140,5 @@ def with_pieces(subject: InspectedSentence, attention: AttentionResult, words: S
         ),
         scores=tuple(maps.token_scores.tolist()),
         attention=attention,
-        pairing=words,
+        sentence_pair=words,
     )

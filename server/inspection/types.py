@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from server.engine.client.engine_client import Head
 from server.engine.ipc.messages import AttentionResult
 from server.history.records import SentenceRecord
 from server.translation.catalog import Leg
 from server.translation.word_pairs import SentencePair
-
-Head = tuple[str, int, int]
-"""Kind of attention, layer and head, such as ("cross", 0, 1)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +37,7 @@ class InspectedSentence:
 @dataclass(frozen=True, slots=True)
 class InspectionOptions:
     """Options of one attention request: heads to switch off, a head whose query, key and value vectors are returned, and
-    whether to collect evidence for the word alignment."""
+    whether to collect evidence for the word alignment. A head is its kind, layer and number, such as ("cross", 0, 1)."""
 
     masked_heads: tuple[Head, ...] = ()
     vectors_of: Head | None = None
@@ -53,7 +51,7 @@ class InspectionResult:
     `target` ends with the end-of-sentence piece, whose query is the last row of the maps. `decoder_input` holds the keys
     of the decoder's self-attention: the start piece, then the target without its last piece. `scores` holds the
     log-probability of each target piece, `candidates` the most probable pieces at every position with their
-    log-probabilities. `pairing` describes the words of `attention.evidence`, if the request asked for it.
+    log-probabilities. `sentence_pair` describes the words of `attention.evidence`, if the request asked for it.
     """
 
     subject: InspectedSentence
@@ -65,4 +63,4 @@ class InspectionResult:
     candidates: tuple[tuple[tuple[str, float], ...], ...]
     scores: tuple[float, ...]
     attention: AttentionResult
-    pairing: SentencePair | None = None
+    sentence_pair: SentencePair | None = None

@@ -68,11 +68,11 @@ def _combined_links(
     result: InspectionResult, soft: NDArray[np.float32], found: SentenceWords
 ) -> dict[tuple[int, int], float] | None:
     """Returns the links by all evidence, or None where the request collected none."""
-    if result.pairing is None or result.attention.evidence is None:
+    if result.sentence_pair is None or result.attention.evidence is None:
         return None
     sources = {(word.start, word.end): index for index, word in enumerate(found.source) if not word.special}
     targets = {(word.start, word.end): index for index, word in enumerate(found.target) if not word.special}
-    links = result.pairing.links(result.attention.evidence, soft, found.source, found.target)
+    links = result.sentence_pair.links(result.attention.evidence, soft, found.source, found.target)
     return {(sources[a], targets[b]): weight for (a, b), weight in links.items() if a in sources and b in targets}
 
 

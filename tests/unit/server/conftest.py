@@ -1,4 +1,4 @@
-"""A server in this process, on the fake worker; and a Redis of our own."""
+"""Fixtures: a server in this process with a fake engine, and a Redis server."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def engine() -> FakeEngine:
 
 @pytest.fixture
 def serve(engine: FakeEngine) -> Iterator[Callable[..., TestClient]]:
-    """Makes a client of a running server with the given settings."""
+    """Returns a function that starts a server with given settings and returns its client."""
     clients: list[TestClient] = []
 
     def start(catalog=None, **settings) -> TestClient:
@@ -46,7 +46,7 @@ def client(serve: Callable[..., TestClient]) -> TestClient:
 
 @contextmanager
 def running_redis(folder: Path, port: int) -> Iterator[None]:
-    """`redis-server` on this port, empty at the start."""
+    """Runs an empty `redis-server` on a port."""
     program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -61,7 +61,7 @@ def running_redis(folder: Path, port: int) -> Iterator[None]:
 
 @pytest.fixture
 def redis(tmp_path: Path) -> Iterator[str]:
-    """The address of a Redis of our own."""
+    """Starts a Redis server and returns its address."""
     port = free_port()
     with running_redis(tmp_path, port):
         yield f"redis://127.0.0.1:{port}"
