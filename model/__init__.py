@@ -1,1 +1,1 @@
-"""The Transformer: shape, layers, cache, search, tokenizer, training. Knows no HTTP; importing it imports no torch."""
+"""The Transformer: shape, layers, cache, tokenizer, search, backends, conversion, training. Importing it imports no torch."""

@@ -1,11 +1,12 @@
-"""Biases that make int8 weights cost less, found when a model is loaded, without data.
+"""Bias corrections for int8 weights, computed when a model is loaded, without data.
 
-The output of a trained encoder is one large vector that is always the same plus a small part that says something: in the
-default model 98% of its energy is the constant. int8 rounds the sum. What is constant is moved, exactly, from the last
-LayerNorm of the encoder into the biases of the cross-attention, so that only what differs is rounded. The error that rounded
-weights make of the mean of their inputs is taken off their biases (Nagel et al. 2019, "Data-Free Quantization Through Weight
-Equalization and Bias Correction", section 4.2). Both means are those of a few sentences of random tokens: with any other
-vector the identities hold as well, they only gain less.
+- The output of a trained encoder is a large constant vector plus a small part that depends on the input; in the default
+  model the constant has 98% of the energy. The constant moves, without loss, from the encoder's last LayerNorm into
+  the biases of cross-attention, so that only the small part is rounded.
+- The output error that rounded weights cause for their mean input is subtracted from their biases (Nagel et al. 2019,
+  "Data-Free Quantization Through Weight Equalization and Bias Correction", section 4.2).
+
+Both means are measured on sentences of random tokens.
 """
 
 from __future__ import annotations
@@ -23,21 +24,21 @@ Tensors = Mapping[str, Float32]
 
 _SENTENCES, _TOKENS = 32, 12
 _GRID = 256.0
-"""Means are rounded to multiples of 1 / _GRID: sums in another order, with more threads, then make the same biases."""
+"""Means are rounded to multiples of 1 / _GRID, so that the biases do not depend on the number of threads."""
 
 
 def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32 | None) -> Tensors:
-    """The parameters of a Transformer with the biases to use when its matrices are int8; all else as it was.
+    """Returns the parameters of a Transformer with biases corrected for int8 matrices.
 
-    `tensors` are its parameters by name, `positions` the table (max_length, d_model) that is added to embeddings. Nothing
-    changes for an encoder without such a table (rotary, ALiBi) or with a restricted self-attention.
+    `tensors` are its parameters by name, `positions` the table (max_length, d_model) that is added to embeddings. Models
+    without such a table (rotary, ALiBi) or with restricted self-attention are returned unchanged.
     """
     if positions is None or config.window is not None:
         return tensors
     encoder = _Encoder(config, tensors)
     try:
         output = encoder.run(positions)
-    except (ValueError, IndexError):  # shapes that do not fit each other: whoever loads them says which
+    except (ValueError, IndexError):  # inconsistent shapes: loading reports them
         return tensors
     center = _rounded(output.mean(axis=(0, 1)))
     biases = {
@@ -48,7 +49,7 @@ def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32 | None) -
     biases[f"{norm}.bias"] = tensors[f"{norm}.bias"] - center
     for layer in range(config.decoder_layers):
         attention = f"decoder.{layer}.cross_attention"
-        # What is added to every key adds the same to all scores of a query, and the softmax does not see it.
+        # A constant added to every key adds the same to all scores of a query; the softmax does not change.
         biases[f"{attention}.key.bias"] = np.zeros_like(tensors[f"{attention}.key.bias"])
         shift = tensors[f"{attention}.value.weight"].astype(np.float64) @ center
         biases[f"{attention}.value.bias"] = (tensors[f"{attention}.value.bias"] + shift).astype(np.float32)
@@ -56,7 +57,7 @@ def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32 | None) -
 
 
 class _Replaced(Mapping[str, Float32]):
-    """Tensors by name, some of them replaced; the others are read when they are asked for."""
+    """Tensors by name, some of them replaced; the others are read on access."""
 
     def __init__(self, tensors: Tensors, replaced: Tensors) -> None:
         self._tensors, self._replaced = tensors, replaced
@@ -72,7 +73,7 @@ class _Replaced(Mapping[str, Float32]):
 
 
 def _corrected(weight: Float32, bias: Float32, mean: Float32) -> Float32:
-    """The bias with which the rounded weight (N, K) has the mean output of the weight itself on inputs of this mean."""
+    """Returns the bias that gives the rounded weight (N, K) the mean output of the original for inputs of this mean."""
     top = np.abs(weight).max(axis=1, keepdims=True)
     scale = np.where(top > 0, top, 1.0) / np.float32(127)
     error = (weight - np.rint(weight / scale) * scale).astype(np.float64)
@@ -86,14 +87,14 @@ def _rounded(mean: Float32) -> Float32:
 
 
 class _Encoder:
-    """The encoder in numpy on sentences of random tokens; `inputs` has the mean input of each of its matrices by name."""
+    """The encoder in NumPy on sentences of random tokens. `inputs` has the mean input of each matrix by name."""
 
     def __init__(self, config: ModelConfig, tensors: Tensors) -> None:
         self.config, self.tensors = config, tensors
         self.inputs: dict[str, Float32] = {}
 
     def run(self, positions: Float32) -> Float32:
-        """The encoder's output: (sentences, tokens, d_model)."""
+        """Returns the encoder's output (B, S, d_model)."""
         config = self.config
         length = min(_TOKENS, config.max_length)
         shape = (_SENTENCES, length)
@@ -131,7 +132,7 @@ class _Encoder:
                 active = np.maximum(inner, 0)
             case "swish":
                 active = inner * _sigmoid(inner)
-            case "gelu":  # near enough for a mean (Hendrycks and Gimpel 2016, section 2)
+            case "gelu":  # an approximation, sufficient for a mean (Hendrycks and Gimpel 2016, section 2)
                 active = inner * _sigmoid(1.702 * inner)
         return self._linear(f"{name}.outer", active.astype(np.float32))
 

@@ -1,4 +1,4 @@
-"""Weights of a model folder: safetensors, in shards, checked tensor by tensor against the model's shape."""
+"""Weights of a model folder: safetensors in shards, each tensor checked against the model's shape."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SINGLE = "model.safetensors"
 
 
 def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dtype | None = None) -> None:
-    """Write config.json and the weights (cast to `dtype` if given) to `folder.path`, in shards under 45 MB."""
+    """Writes config.json and the weights (cast to `dtype` if given) to `folder.path`, in shards under 45 MB."""
     folder.path.mkdir(parents=True, exist_ok=True)
     (folder.path / "config.json").write_text(folder.to_json(), encoding="utf-8")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in transformer.state_dict().items()}
@@ -42,7 +42,7 @@ def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dt
 def load_model(
     folder: ModelFolder, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> Transformer:
-    """Build the Transformer of a folder and load its weights. Raises FolderError naming wrong, missing or extra tensors."""
+    """Builds the Transformer of a folder and loads its weights. Raises FolderError for wrong, missing or extra tensors."""
     with Uninitialized():
         transformer = Transformer(folder.model)
     expected = {name: tuple(tensor.shape) for name, tensor in transformer.state_dict().items()}
@@ -52,7 +52,7 @@ def load_model(
 
 
 def weight_files(path: Path) -> list[Path]:
-    """The safetensors files of a folder. Raises FolderError where they are missing or the index leads out of the folder."""
+    """Returns the safetensors files of a folder. Raises FolderError if one is missing or outside the folder."""
     if (path / _SINGLE).is_file():
         return [path / _SINGLE]
     try:
@@ -70,7 +70,7 @@ def weight_files(path: Path) -> list[Path]:
 
 
 def read_tensors(files: Iterable[Path], expected: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """Tensors of safetensors files, exactly those `expected` with their shapes; floating point only."""
+    """Reads floating-point tensors. Raises FolderError unless names and shapes are exactly those `expected`."""
     tensors: dict[str, Tensor] = {}
     for file in files:
         try:

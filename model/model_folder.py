@@ -1,4 +1,4 @@
-"""A model folder as it lies on disk: config.json, weights, SentencePiece model(s), model card. Imports no torch."""
+"""Model folders on disk: config.json, weights, SentencePiece model(s), model card. Imports no torch."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ _MAX_CONFIG_BYTES = 1_000_000
 
 
 class FolderError(ValueError):
-    """A model folder that cannot be used; the message says what is wrong with it in one sentence."""
+    """A model folder cannot be used. The message is one sentence that says why."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerFiles:
-    """File names inside the folder. `vocabulary` maps pieces to ids where they are not SentencePiece's own."""
+    """File names inside the folder. `vocabulary` maps pieces to ids if they differ from SentencePiece's ids."""
 
     source: str = "tokenizer.model"
     target: str = "tokenizer.model"
@@ -30,7 +30,7 @@ class TokenizerFiles:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFolder:
-    """What a folder serves. `pairs` are (source, target) codes; `tags` maps a target language to its piece."""
+    """Contents of config.json. `pairs` are (source, target) codes; `tags` maps a target language to its tag piece."""
 
     path: Path
     name: str
@@ -43,11 +43,11 @@ class ModelFolder:
 
     @property
     def languages(self) -> tuple[str, ...]:
-        """Every code that occurs in the pairs, sorted."""
+        """All language codes of the pairs, sorted."""
         return tuple(sorted({code for pair in self.pairs for code in pair}))
 
     def load_tokenizer(self) -> Tokenizer:
-        """The tokenizer of this model. Raises FolderError where its files are missing or broken."""
+        """Loads the tokenizer. Raises FolderError if its files are missing or broken."""
         files = self.tokenizer
         try:
             return Tokenizer(
@@ -65,7 +65,7 @@ class ModelFolder:
             raise FolderError(f"The tokenizer of {self.path.name} cannot be read: {error}") from None
 
     def to_json(self) -> str:
-        """Text of config.json."""
+        """Returns the text of config.json."""
         return json.dumps(
             {
                 "format": FORMAT, "name": self.name, "license": self.license, "origin": self.origin,
@@ -77,7 +77,7 @@ class ModelFolder:
 
 
 def read_folder(path: Path) -> ModelFolder:
-    """Read and validate config.json of a model folder. Raises FolderError with one sentence."""
+    """Reads and validates config.json of a model folder. Raises FolderError."""
     file = path / "config.json"
     try:
         with file.open("rb") as opened:
@@ -108,7 +108,7 @@ def read_folder(path: Path) -> ModelFolder:
 
 
 def find_folders(root: Path) -> list[Path]:
-    """Model folders directly under `root` (or `root` itself), by name."""
+    """Returns the model folders directly under `root`, sorted by name, or `root` itself if it is one."""
     if (root / "config.json").is_file():
         return [root]
     if not root.is_dir():
@@ -126,7 +126,7 @@ def _text(fields: dict[str, Any], key: str) -> str:
 def _tokenizer_files(fields: dict[str, Any]) -> TokenizerFiles:
     files = TokenizerFiles(**fields)
     for name in asdict(files).values():
-        # A name from a downloaded folder must not lead out of it.
+        # A name from a downloaded folder must not point outside it.
         if name is not None and (not isinstance(name, str) or Path(name).name != name or name in ("", ".", "..")):
             raise FolderError(f"The tokenizer file name {name!r} must be a plain file name.")
     return files

@@ -1,7 +1,8 @@
-"""int8 linears for the CPU in plain torch: weights per output channel, activations per row, exact integer sums.
+"""int8 matrices for the CPU in PyTorch: a scale per output channel and per row of activations, exact integer sums.
 
-The rule, shared with the native engine (csrc/simd.h): with top = max |x| of a row, q = round_half_even(x * (127 / top)),
-x ~ q * (top / 127). One scale per row of activations means that a result never depends on the other rows of a batch.
+The rounding rule is that of the CPU backend (csrc/simd.h): with top = max |x| of a row,
+q = round_half_even(x * (127 / top)) and x ~ q * (top / 127). With a scale per row, a result does not depend on the other
+rows of a batch.
 """
 
 from __future__ import annotations
@@ -18,11 +19,11 @@ from model.transformer import Transformer
 from model.uninitialized import Uninitialized
 
 _EXACT_TERMS = 1024
-"""So many products of int8 sum to less than 2^24 and are exact in float32, in any order."""
+"""This many int8 products sum to less than 2^24, which is exact in float32 in any order."""
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """x (..., K) float -> int8 (..., K) and float32 scales (..., 1)."""
+    """Quantises rows: x (..., K) float -> int8 (..., K) and float32 scales (..., 1)."""
     x = x.float()
     top = x.abs().amax(dim=-1, keepdim=True)
     inverse = torch.where(top > 0, 127.0 / top, torch.zeros_like(top))
@@ -30,7 +31,7 @@ def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
 
 
 def integer_product(left: Tensor, right: Tensor) -> Tensor:
-    """left (M, K) int8 times right (N, K) int8 transposed: exact sums (M, N), int32."""
+    """Multiplies int8 matrices exactly: left (M, K), right (N, K) -> left right^T (M, N), int32."""
     if _exact_int_mm():
         return torch._int_mm(left, right.t())
     total = torch.zeros(left.shape[0], right.shape[0], dtype=torch.int32)
@@ -42,7 +43,7 @@ def integer_product(left: Tensor, right: Tensor) -> Tensor:
 
 @cache
 def _exact_int_mm() -> bool:
-    """Whether torch's integer product is exact here: kernels for processors without VNNI saturate pairs of products."""
+    """Returns True if torch's integer product is exact here. Kernels for processors without VNNI saturate."""
     left = torch.full((4, 64), 127, dtype=torch.int8)
     for right in (left, -left):
         try:
@@ -55,7 +56,7 @@ def _exact_int_mm() -> bool:
 
 
 class QuantizedLinear(nn.Module):
-    """y = x W^T + b with W (N, K) int8 and a scale per output. Takes the place of nn.Linear in evaluation."""
+    """y = x W^T + b with W (N, K) int8 and a scale per output. Replaces nn.Linear in evaluation."""
 
     weight: Tensor
     scale: Tensor
@@ -68,7 +69,7 @@ class QuantizedLinear(nn.Module):
 
     @classmethod
     def of(cls, weight: Tensor, bias: Tensor | None) -> QuantizedLinear:
-        """Quantise a float weight (N, K)."""
+        """Quantises a float weight (N, K)."""
         return cls(*quantize_rows(weight.detach()), bias)
 
     def forward(self, x: Tensor) -> Tensor:
@@ -81,7 +82,7 @@ class QuantizedLinear(nn.Module):
 
 
 class QuantizedEmbedding(nn.Module):
-    """Rows of an int8 table (V, d_model) with a scale each."""
+    """Embedding with an int8 table (V, d_model) and a scale per row."""
 
     weight: Tensor
     scale: Tensor
@@ -111,7 +112,7 @@ class QuantizedTransformer(Transformer):
 
 
 def quantize(transformer: Transformer) -> QuantizedTransformer:
-    """A copy with int8 matrices and the biases that go with them. The original is left as it was."""
+    """Returns a copy with int8 matrices and corrected biases (model/calibration.py)."""
     config = transformer.config
     copy = QuantizedTransformer(config)
     bias = transformer.output_bias if config.output_bias else None

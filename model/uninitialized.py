@@ -1,7 +1,6 @@
-"""Building a module whose weights are about to be loaded: nothing is initialised, so nothing is computed or touched.
+"""Construction of modules without initialising their weights, for weights that are loaded afterwards.
 
-The usual way, the meta device, runs even `arange` through torch's reference implementations, which import the compiler:
-a second of time and 100 MB of memory that only these few lines would need.
+The meta device would import torch's compiler for operations such as `arange`: one second and 100 MB of memory.
 """
 
 from __future__ import annotations
@@ -16,7 +15,7 @@ _FILLING = ("normal_", "uniform_", "zero_", "fill_")
 
 
 class Uninitialized(TorchFunctionMode):
-    """Within this context, filling a tensor does nothing: `with Uninitialized(): module = Module()`."""
+    """Context in which functions that fill tensors do nothing: `with Uninitialized(): module = Module()`."""
 
     def __torch_function__(
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None

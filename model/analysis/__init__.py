@@ -1,1 +1,1 @@
-"""Numbers made from attention weights and hidden states: head statistics and word alignments. NumPy only, no torch."""
+"""Analysis of attention weights and hidden states: head statistics and word alignment. NumPy only."""

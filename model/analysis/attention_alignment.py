@@ -1,8 +1,8 @@
-"""Words instead of pieces, and word alignments read off cross-attention. NumPy only, no torch.
+"""Word alignment from cross-attention, and grouping of pieces into words. NumPy only.
 
-A target token can be aligned by the query that produced it, or by the next one, which reads it ("shift": Chen et al.
-2020, "Accurate Word Alignment Induction from Neural Machine Translation"). Which layer and heads do it best is chosen
-without gold alignments, by how well the two directions of translation agree.
+A target token is aligned with the attention of the query that generated it, or of the next query, which reads it
+("shift": Chen et al. 2020, "Accurate Word Alignment Induction from Neural Machine Translation"). The heads are
+selected without gold alignments, by the agreement of the two translation directions.
 """
 
 from __future__ import annotations
@@ -28,8 +28,10 @@ _NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1,
 
 @dataclass(frozen=True, slots=True)
 class Word:
-    """A word with its characters [start, end) of the sentence and the places of its pieces. Pieces that write nothing
-    (language tag, start and end of sentence) are words of their own with an empty place."""
+    """A word: its characters [start, end) in the sentence and the indices of its pieces.
+
+    Pieces without text (language tag, start and end of sentence) are separate words with start == end.
+    """
 
     text: str
     start: int
@@ -43,8 +45,7 @@ class Word:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentHead:
-    """A head of cross-attention (all heads of the layer if None), read at the row after the one that wrote a token if
-    `shift`."""
+    """A head of cross-attention, or the mean of the layer if `head` is None. `shift`: use the query after the token."""
 
     layer: int
     head: int | None = None
@@ -53,7 +54,7 @@ class AlignmentHead:
 
 @dataclass(frozen=True, slots=True)
 class AlignmentChoice:
-    """Which heads of cross-attention align words: the mean of these, the best one first."""
+    """The heads of cross-attention that align words, best first. Their weights are averaged."""
 
     heads: tuple[AlignmentHead, ...]
 
@@ -62,8 +63,8 @@ class AlignmentChoice:
 
     @classmethod
     def load(cls, folder: Path, layers: int) -> AlignmentChoice:
-        """The choice a model folder states. Where it states none: the last layer, of deep decoders the last but one. Raises
-        ValueError where the file says something else."""
+        """Reads alignment.json of a model folder. The default is the last layer, in decoders of 6 or more layers the
+        second to last. Raises ValueError for an invalid file."""
         file = folder / FILE
         if not file.is_file():
             return cls((AlignmentHead(layers - 1 if layers < 6 else layers - 2),))
@@ -79,8 +80,10 @@ def words(
     offsets: Sequence[tuple[int, int]],
     spans: Sequence[tuple[int, int]] | None = None,
 ) -> tuple[Word, ...]:
-    """Words of a sentence with their pieces, in the order of the pieces; a piece belongs to the word it overlaps most.
-    `spans` are the characters [start, end) of each word, where they are known better than from the text itself."""
+    """Groups pieces into words, in the order of the pieces. A piece belongs to the word with the largest overlap.
+
+    `spans` are the characters [start, end) of each word; by default words are found with a regular expression.
+    """
     if spans is None:
         spans = [match.span() for match in _WORD.finditer(text)]
     groups: list[tuple[int | None, list[int]]] = []
@@ -90,7 +93,7 @@ def words(
             at += 1
         number = _overlapped(spans, at, start, end)
         if number is None and (text[start:end].isspace() or pieces[place] == _SPACE) and at < len(spans):
-            number = at  # a space by itself belongs to the word that follows
+            number = at  # a separate space belongs to the next word
         if number is not None and groups and groups[-1][0] == number:
             groups[-1][1].append(place)
         else:
@@ -99,9 +102,9 @@ def words(
 
 
 def to_words(maps: Weights, queries: Sequence[Word], keys: Sequence[Word]) -> Weights:
-    """Weights between words: summed over the pieces of a key, averaged over those of a query. (..., Q, K) -> (..., q, k)
+    """Weights between words, summed over key pieces and averaged over query pieces: (..., Q, K) -> (..., q, k).
 
-    The words hold every piece once and in order, as those of `words` do.
+    The words must contain every piece once and in order, as returned by `words`.
     """
     by_key: Weights = np.add.reduceat(maps, [word.pieces[0] for word in keys], axis=-1)
     by_word: Weights = np.add.reduceat(by_key, [word.pieces[0] for word in queries], axis=-2)
@@ -109,7 +112,7 @@ def to_words(maps: Weights, queries: Sequence[Word], keys: Sequence[Word]) -> We
 
 
 def alignment_map(cross: Weights, choice: AlignmentChoice) -> Weights:
-    """Soft alignment (T, S) of target tokens (end of sentence last) to source tokens, from cross (L, H, T, S)."""
+    """Returns the soft alignment (T, S) of target tokens (end of sentence last) to source tokens from cross (L, H, T, S)."""
     return np.asarray(np.mean([_head_map(cross, head) for head in choice.heads], axis=0), dtype=np.float32)
 
 
@@ -120,8 +123,10 @@ def _head_map(cross: Weights, chosen: AlignmentHead) -> Weights:
 
 
 def target_to_source(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> dict[Link, float]:
-    """Each target word's best source word with its weight, from a soft alignment of pieces (T, S). Special words align
-    with nothing and draw no links."""
+    """Returns the best source word of each target word with its weight, from a soft alignment of pieces (T, S).
+
+    Special words have no links.
+    """
     by_word = to_words(soft, target, source)
     real = [place for place, word in enumerate(source) if not word.special]
     links: dict[Link, float] = {}
@@ -135,8 +140,10 @@ def target_to_source(soft: Weights, source: Sequence[Word], target: Sequence[Wor
 
 
 def grow_diag(forward: set[Link], backward: set[Link], *, final: bool = False) -> set[Link]:
-    """Symmetrised alignment (Koehn et al. 2003): the intersection, grown by neighbours that are in the union; `final` adds
-    what remains for words that have no link on either side."""
+    """Symmetrises two alignments (Koehn et al. 2003): the intersection, extended by neighbours that are in the union.
+
+    `final` also adds links of the union whose words are both unlinked.
+    """
     union, links = forward | backward, forward & backward
     rows, columns = {i for i, _ in links}, {j for _, j in links}
     grown = True
@@ -160,14 +167,14 @@ def grow_diag(forward: set[Link], backward: set[Link], *, final: bool = False) -
 
 
 def coverage(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> list[float]:
-    """How much attention each source word got from the whole target, summed over its words; near 0 is left out."""
+    """Returns the attention each source word received, summed over the target words. Near 0: probably not translated."""
     by_word = to_words(soft, target, source)
-    told = [place for place, word in enumerate(target) if not word.special]
-    return [float(share) for share in by_word[told].sum(axis=0)]
+    real = [place for place, word in enumerate(target) if not word.special]
+    return [float(share) for share in by_word[real].sum(axis=0)]
 
 
 def _overlapped(spans: Sequence[tuple[int, int]], first: int, start: int, end: int) -> int | None:
-    """Which span, from the `first` on, has most in common with the characters [start, end)."""
+    """Returns the index of the span, from `first` on, with the largest overlap with the characters [start, end)."""
     near = [i for i in range(first, min(first + 8, len(spans))) if spans[i][0] < end] if start < end else []
     return max(near, key=lambda i: min(end, spans[i][1]) - max(start, spans[i][0]), default=None)
 

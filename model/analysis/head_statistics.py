@@ -1,4 +1,4 @@
-"""Numbers beside attention maps: rollout, entropy, diagonality and the role of every head. NumPy only, no torch."""
+"""Statistics of attention heads: entropy, diagonality, role, and attention rollout. NumPy only."""
 
 from __future__ import annotations
 
@@ -12,15 +12,17 @@ Weights = NDArray[np.float32]
 Role = Literal["previous", "next", "same", "start", "end", "diagonal", "broad", "mixed"]
 
 _ROLE_SHARE = 0.5
-"""A head has a role when at least this share of its queries looks there most."""
+"""A head has a positional role if at least this share of its queries has its largest weight there."""
 _DIAGONAL, _BROAD = 0.4, 0.8
 
 
 @dataclass(frozen=True, slots=True)
 class HeadFigures:
-    """One head in numbers. `entropy` is in bits, averaged over the queries; `spread` is entropy over its largest possible
-    value, 0 to 1; `diagonality` is 1 on the diagonal and 0 for a head that looks everywhere alike; `role` is where most
-    queries look, `role_share` how many of them do (0 for "broad", "diagonal" and "mixed", which are not about a place).
+    """Statistics of one head.
+
+    `entropy` is in bits, averaged over the queries. `spread` is the entropy divided by its maximum, 0 to 1. `diagonality`
+    is 1 for weights on the diagonal and 0 for uniform weights. `role` is the position most queries attend to, and
+    `role_share` the share of these queries (0 for "broad", "diagonal" and "mixed").
     """
 
     entropy: float
@@ -31,7 +33,7 @@ class HeadFigures:
 
 
 def head_figures(maps: Weights, *, own: bool) -> list[list[HeadFigures]]:
-    """Figures of maps (L, H, Q, K), [layer][head]. `own` says that queries and keys are the same sentence."""
+    """Returns the statistics of maps (L, H, Q, K) as [layer][head]. `own`: queries and keys are the same sentence."""
     bits, diagonal = entropy(maps), diagonality(maps)
     most = np.log2(visible(maps)).mean(axis=-1)  # (L, H)
     spread = np.divide(bits.mean(axis=-1), most, out=np.zeros_like(most), where=most > 0)
@@ -49,30 +51,32 @@ def head_figures(maps: Weights, *, own: bool) -> list[list[HeadFigures]]:
 
 
 def entropy(maps: Weights) -> Weights:
-    """Entropy of each query's weights in bits: (..., Q, K) -> (..., Q). 0 looks at one key, log2 K at all alike."""
+    """Returns the entropy of each query's weights in bits, 0 (one key) to log2 K (uniform): (..., Q, K) -> (..., Q)."""
     logs = np.log2(maps, out=np.zeros_like(maps), where=maps > 0)
     return np.asarray(np.maximum(0.0, -(maps * logs).sum(axis=-1)), dtype=np.float32)
 
 
 def diagonality(maps: Weights) -> Weights:
-    """1 - 3 E|q - k| over relative places q and k in [0, 1]: (..., Q, K) -> (...). A uniform map of a long sentence has
-    E|q - k| = 1/3, so 0; all weight on the diagonal is 1; all of it in far corners is negative."""
+    """Returns 1 - 3 E|q - k| over relative positions q, k in [0, 1]: (..., Q, K) -> (...).
+
+    1 if all weight is on the diagonal, 0 for uniform weights (E|q - k| = 1/3), negative for weight far from the diagonal.
+    """
     queries, keys = maps.shape[-2:]
     distance = np.abs(np.linspace(0, 1, queries)[:, None] - np.linspace(0, 1, keys)[None, :])
     return np.asarray(1 - 3 * (maps * distance).sum(axis=-1).mean(axis=-1), dtype=np.float32)
 
 
 def visible(maps: Weights) -> Weights:
-    """How many keys each query gives any weight to: (..., Q, K) -> (..., Q)."""
+    """Returns the number of keys with nonzero weight, at least 1: (..., Q, K) -> (..., Q)."""
     return np.asarray(np.maximum(1.0, (maps > 0).sum(axis=-1)), dtype=np.float32)
 
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Attention rollout after every layer, residual connections counted as half of each sublayer (Abnar & Zuidema 2020).
+    """Attention rollout after every layer, with residual connections of weight 1/2 (Abnar & Zuidema 2020).
 
-    `encoder` (L, S, S): how much of source place k is in encoder position q. `decoder` (L, T, T) and `cross` (L, T, S): how
-    much of decoder input k and of source place k is in decoder position q; the two together have rows that sum to 1.
+    `encoder` (L, S, S): share of source position k in encoder position q. `decoder` (L, T, T) and `cross` (L, T, S): share
+    of decoder input k and of source position k in decoder position q; the rows of both together sum to 1.
     """
 
     encoder: Weights
@@ -81,7 +85,7 @@ class Rollout:
 
 
 def rollout(encoder: Weights, decoder: Weights, cross: Weights) -> Rollout:
-    """Rollout of maps (L, H, S, S), (L, H, T, T), (L, H, T, S), heads averaged."""
+    """Computes the rollout of maps (L, H, S, S), (L, H, T, T), (L, H, T, S), averaged over heads."""
     source = np.eye(encoder.shape[-1], dtype=np.float32)
     after_encoder = []
     for layer in encoder.mean(axis=1):
@@ -90,16 +94,16 @@ def rollout(encoder: Weights, decoder: Weights, cross: Weights) -> Rollout:
     written = np.eye(decoder.shape[-1], dtype=np.float32)
     read = np.zeros(cross.shape[-2:], dtype=np.float32)
     after_decoder, after_cross = [], []
-    for own, looked in zip(decoder.mean(axis=1), cross.mean(axis=1), strict=True):
+    for own, attended in zip(decoder.mean(axis=1), cross.mean(axis=1), strict=True):
         written, read = 0.5 * written + 0.5 * own @ written, 0.5 * read + 0.5 * own @ read
-        written, read = 0.5 * written, 0.5 * read + 0.5 * looked @ source
+        written, read = 0.5 * written, 0.5 * read + 0.5 * attended @ source
         after_decoder.append(written)
         after_cross.append(read)
     return Rollout(np.stack(after_encoder), np.stack(after_decoder), np.stack(after_cross))
 
 
 def _role(weights: Weights, own: bool, diagonal: float, spread: float) -> tuple[Role, float]:
-    """Where most queries of one map (Q, K) look."""
+    """Returns the role of one map (Q, K) and the share of its queries."""
     queries, keys = weights.shape
     best, place = weights.argmax(axis=-1), np.arange(queries)
     shares: dict[Role, float] = {"end": float((best == keys - 1).mean()), "start": float((best == 0).mean())}

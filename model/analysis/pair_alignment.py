@@ -1,12 +1,13 @@
-"""Word alignment of two sentences from all that a model knows about their words. NumPy only, no torch.
+"""Word alignment of a sentence and its translation with a hidden Markov model. NumPy only.
 
-A hidden Markov model walks over the words of one sentence and says which word of the other each belongs to (Vogel et al.
-1996, "HMM-Based Word Alignment in Statistical Translation"): a word is likelier the better it fits, and the closer it
-follows the word before. Both directions are asked, and what they agree on counts (Liang et al. 2006, "Alignment by
-Agreement"). Nothing here is trained. How well words fit is asked of a model that translates both ways: both sentences
-go through the same encoder, whose states of words that mean the same are close (Sabet et al. 2020, "SimAlign", does this
-with a language model), and the decoder is a dictionary: confined to one word, it says what that word may become. What
-each word attended to when it was written is heard too.
+The HMM assigns each word of one sentence to a word of the other (Vogel et al. 1996, "HMM-Based Word Alignment in
+Statistical Translation"). Its transitions prefer the word after the previous one. The posteriors of both directions are
+multiplied (Liang et al. 2006, "Alignment by Agreement"). There are no trained parameters. The emission scores add up:
+
+- the cosine of the encoder states of both words (Sabet et al. 2020, "SimAlign", with a language model),
+- the probability that the decoder begins with the second word if it reads only the first, and the reverse,
+- the cross-attention between both words during decoding,
+- equal spelling, and whether one of the two is a punctuation mark.
 """
 
 from __future__ import annotations
@@ -24,34 +25,33 @@ from model.config import ModelConfig
 Scores = NDArray[np.float32]
 
 SIMILARITY, DICTIONARY, ATTENTION = 4.0, 0.8, 1.0
-"""How much a cosine of 1, a log-probability of the dictionary, and the logarithm of a share of attention are worth."""
+"""Weights of the cosine, of the decoder's log-probability, and of the logarithm of the attention share."""
 SAME, MIXED = 3.0, -3.0
-"""What is added for two words that are written alike, and for a word beside a punctuation mark."""
+"""Scores added for words of equal spelling, and for a word paired with a punctuation mark."""
 JUMP = 2.0
-"""A jump to a word d places from the expected one is (1 + |d|) ** -JUMP as likely."""
+"""A transition d words away from the expected word has the weight (1 + |d|) ** -JUMP."""
 LEAST_PROBABILITY = 0.45
-"""Two words are linked where the geometric mean of both directions' probabilities is above this."""
+"""Smallest geometric mean of both directions' probabilities for a link."""
 _FLOOR, _LEAST_ATTENTION = 1e-4, 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class WordedSentence:
-    """A sentence as the encoder reads it, tagged with the language of the other one. `words` are runs [first, past the
-    last) of its ids."""
+    """Encoder input: ids with the language tag of the other sentence. `words` are ranges [first, end) of ids."""
 
     ids: tuple[int, ...]
     words: tuple[tuple[int, int], ...]
 
     @property
     def beginnings(self) -> tuple[int, ...]:
-        """The first piece of every word."""
+        """The first token of every word."""
         return tuple(self.ids[first] for first, _ in self.words)
 
 
 @dataclass(frozen=True, slots=True)
 class WordReading:
-    """What a model knows of a sentence word by word: its `states` (L, S, d_model) after every encoder layer, and
-    `beginnings` (W, V), the log-probability that the decoder begins with a token when it sees nothing but a word."""
+    """Evidence from one sentence of W words: `states` (L, S, d_model) after every encoder layer, and `beginnings` (W, V),
+    the log-probability of each of V tokens as first target token if the decoder reads only one word."""
 
     states: Scores
     beginnings: Scores
@@ -59,10 +59,10 @@ class WordReading:
 
 @dataclass(frozen=True, slots=True)
 class WordEvidence:
-    """How well W words of one sentence and V words of another fit, (W, V) each.
+    """Scores (W, V) for the W words of one sentence and the V words of the other.
 
     `similarity` is the cosine of the words' encoder states, averaged over the layers. `forward` is the log-probability
-    that the decoder begins with the second word when it sees nothing but the first, `backward` the reverse.
+    that the decoder begins with the second word if it reads only the first, `backward` the reverse.
     """
 
     similarity: Scores
@@ -73,14 +73,14 @@ class WordEvidence:
 def word_evidence(
     first: WordedSentence, second: WordedSentence, known: WordReading, back: WordReading
 ) -> WordEvidence:
-    """Evidence from what the model knows of each sentence with the beginnings of the other's words."""
+    """Combines the readings of both sentences, each with the first tokens of the other's words."""
     one, other = _means(known.states, first), _means(back.states, second)
     similarity = (one @ other.transpose(0, 2, 1)).mean(axis=0)
     return WordEvidence(similarity, known.beginnings, np.ascontiguousarray(back.beginnings.T))
 
 
 def check_words(config: ModelConfig, sentence: WordedSentence, wanted: Sequence[int]) -> None:
-    """Raises ValueError for a sentence that the model cannot read, words outside it, and unknown tokens."""
+    """Raises ValueError for a sentence of invalid length, words outside it, and tokens outside the vocabulary."""
     size = config.source_vocab_size or config.vocab_size
     if not 1 <= len(sentence.ids) <= config.max_length:
         raise ValueError(f"A sentence has {len(sentence.ids)} tokens; the model reads 1 to {config.max_length}.")
@@ -93,8 +93,8 @@ def check_words(config: ModelConfig, sentence: WordedSentence, wanted: Sequence[
 def alignment_probabilities(
     evidence: WordEvidence, attention: Scores, first: Sequence[str], second: Sequence[str]
 ) -> Scores:
-    """Probability (W, V) that two words belong together: the geometric mean of what both directions find. `attention`
-    (W, V) is how much each second word attended to each first word when it was written."""
+    """Returns the link probabilities (W, V), the geometric mean of both directions. `attention` (W, V) is the
+    cross-attention of each second word to each first word."""
     if not (first and second):
         return np.zeros((len(first), len(second)), dtype=np.float32)
     scores = fit(evidence, attention, first, second)
@@ -102,13 +102,13 @@ def alignment_probabilities(
 
 
 def links(probabilities: Scores) -> dict[Link, float]:
-    """The pairs of words (first, second) that belong together, with their probabilities."""
+    """Returns the linked pairs of words (first, second) with their probabilities."""
     found = np.argwhere(probabilities > LEAST_PROBABILITY)
     return {(int(i), int(j)): float(probabilities[i, j]) for i, j in found}
 
 
 def fit(evidence: WordEvidence, attention: Scores, first: Sequence[str], second: Sequence[str]) -> Scores:
-    """How well each pair of words fits, in logarithms: (W, V)."""
+    """Returns the emission scores (W, V), logarithms."""
     dictionary = _log_share(evidence.forward, axis=0) + _log_share(evidence.backward, axis=1)
     attended = attention / np.maximum(attention.sum(axis=0, keepdims=True), 1e-6)
     known = SIMILARITY * evidence.similarity + DICTIONARY * dictionary + ATTENTION * np.log(attended + _LEAST_ATTENTION)
@@ -116,8 +116,10 @@ def fit(evidence: WordEvidence, attention: Scores, first: Sequence[str], second:
 
 
 def posteriors(scores: Scores) -> Scores:
-    """Probability of every hidden word at every observed one, by forward-backward: scores (n, m) -> (n, m), columns sum
-    to 1. The hidden word of each observed word is expected one place after that of the word before."""
+    """Forward-backward algorithm: probability of each hidden word for each observed word, columns sum to 1.
+
+    Emission scores (n, m) -> (n, m). The expected hidden word is the one after the hidden word of the previous word.
+    """
     n, m = scores.shape
     places = np.arange(n)
     distance = np.abs(places[None, :] - places[:, None] - 1)
@@ -125,7 +127,7 @@ def posteriors(scores: Scores) -> Scores:
     moves /= moves.sum(axis=1, keepdims=True)
     emitted = np.exp(scores - scores.max(axis=0)).T.astype(np.float64)  # (m, n)
     before, after = np.empty((m, n)), np.ones((m, n))
-    reached = (1.0 + places) ** -JUMP  # as if from the place before the first
+    reached = (1.0 + places) ** -JUMP  # from the position before the first
     for t in range(m):
         before[t] = reached * emitted[t]
         before[t] /= before[t].sum()
@@ -138,8 +140,7 @@ def posteriors(scores: Scores) -> Scores:
 
 
 def _means(states: Scores, sentence: WordedSentence) -> Scores:
-    """States (L, S, d_model) -> (L, W, d_model), each word's mean, of length 1 and relative to the mean of all words: what
-    is common to a sentence says nothing about a word."""
+    """Mean state of each word, minus the mean of all words, with length 1: (L, S, d_model) -> (L, W, d_model)."""
     averages = np.zeros((len(sentence.words), states.shape[1]), dtype=np.float32)
     for row, (start, end) in zip(averages, sentence.words, strict=True):
         row[start:end] = 1 / (end - start)
@@ -149,13 +150,13 @@ def _means(states: Scores, sentence: WordedSentence) -> Scores:
 
 
 def _log_share(scores: Scores, axis: int) -> Scores:
-    """Logarithm of each word's share of the probability along an axis, never below that of _FLOOR."""
+    """Logarithm of each word's share of the probability along an axis, at least log(_FLOOR)."""
     shares = np.exp(scores - scores.max(axis=axis, keepdims=True))
     return np.asarray(np.log(shares / shares.sum(axis=axis, keepdims=True) + _FLOOR), dtype=np.float32)
 
 
 def _written(first: Sequence[str], second: Sequence[str]) -> Scores:
-    """What the spelling says: names and numbers are written alike, and punctuation does not translate words."""
+    """Scores (W, V) for equal spelling (names, numbers), and for a word paired with punctuation."""
     names, others = [_plain(word) for word in first], [_plain(word) for word in second]
     words = [any(map(str.isalnum, word)) for word in first]
     marks = [not any(map(str.isalnum, word)) for word in second]
@@ -164,5 +165,5 @@ def _written(first: Sequence[str], second: Sequence[str]) -> Scores:
 
 
 def _plain(word: str) -> str:
-    """Without case and accents."""
+    """The word without case and accents."""
     return "".join(c for c in unicodedata.normalize("NFD", word.casefold()) if not unicodedata.combining(c))

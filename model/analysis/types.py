@@ -1,4 +1,4 @@
-"""What a look inside finds: the attention of every head, scores, and the likeliest tokens. NumPy only, no torch."""
+"""Results of an attention request: attention weights, token scores, best candidates. NumPy only."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ Head = tuple[str, int, int]
 """(kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0."""
 
 HeadMask = tuple[Head, ...]
-"""Heads that are switched off."""
+"""Heads whose output is set to 0."""
 
 CANDIDATES = 8
-"""Likeliest tokens that are kept for every place of the target."""
+"""Number of best tokens reported for each target position."""
 
 
 @dataclass(frozen=True, slots=True)
 class HeadVectors:
-    """What one head computed with: `query` (T, D), `key` (S, D), `value` (S, D); rotated where positions are rotary."""
+    """Vectors of one head: `query` (T, D), `key` (S, D), `value` (S, D), after rotary embedding."""
 
     query: NDArray[np.float32]
     key: NDArray[np.float32]
@@ -31,11 +31,11 @@ class HeadVectors:
 
 @dataclass(frozen=True, slots=True)
 class AttentionMaps:
-    """Weights of every head, float32, with T = len(target) + 1 queries: row t produced target token t, the last row the
-    end of sentence; the keys of `decoder` are the start, then the target.
+    """Attention weights of every head, float32, for T = len(target) + 1 queries.
 
-    `token_scores` (T,) are natural log-probabilities of the target's tokens, then of the end of sentence.
-    `candidate_ids` and `candidate_scores` (T, C) are the likeliest tokens at each place, best first.
+    Query t generates target token t, the last query the end of sentence. The keys of `decoder` are the start token and
+    the target. `token_scores` (T,) are the natural log-probabilities of the target tokens and of the end of sentence.
+    `candidate_ids` and `candidate_scores` (T, C) are the most probable tokens at each position, best first.
     """
 
     cross: NDArray[np.float32]  # (L, H, T, S)
@@ -48,14 +48,13 @@ class AttentionMaps:
 
 
 def check_pair(config: ModelConfig, source: Sequence[int], target: Sequence[int]) -> None:
-    """Raises ValueError for lengths the model cannot read and ids outside its vocabulary. `target` is without start and
-    end of sentence."""
+    """Raises ValueError for too long or empty inputs and ids outside the vocabulary. `target` excludes start and end."""
     _check("source", source, config.source_vocab_size or config.vocab_size, config.max_length, least=1)
     _check("target", target, config.vocab_size, config.max_length - 1, least=0)
 
 
 def check_head(config: ModelConfig, head: Head) -> None:
-    """Raises ValueError for a head that the model does not have."""
+    """Raises ValueError for a head that does not exist."""
     kind, layer, number = head
     layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers, "cross": config.decoder_layers}
     if not (0 <= layer < layers.get(kind, 0) and 0 <= number < config.heads):
