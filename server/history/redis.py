@@ -60,16 +60,19 @@ class RedisStore:
         self._bounds = (size, bytes_limit, round(1000 * seconds))
 
     def write(self, records: Sequence[TranslationRecord]) -> None:
+        """Writes the records and deletes those beyond the bounds."""
         arguments: list[Any] = [*self._bounds, PREFIX]
         for record in records:
             arguments += [record.id, serialize(record)]
         self._write(keys=[INDEX, BYTES], args=arguments)
 
     def read(self, id: str) -> TranslationRecord | None:
+        """Returns the record of an id, or None."""
         data: Any = self._client.get(PREFIX + id)
         return None if data is None else deserialize(data)
 
     def close(self) -> None:
+        """Closes the connection."""
         self._client.close()
 
 

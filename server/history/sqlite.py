@@ -54,10 +54,12 @@ class SQLiteStore:
                 )
 
     def read(self, id: str) -> TranslationRecord | None:
+        """Returns the record of an id, or None."""
         row = self._database.execute(
             "SELECT record FROM translations WHERE id = ? AND created >= ?", (id, time.time() - self._seconds)
         ).fetchone()
         return deserialize(row[0]) if row else None
 
     def close(self) -> None:
+        """Closes the database."""
         self._database.close()

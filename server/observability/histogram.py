@@ -33,6 +33,7 @@ class Histogram(Collector):
         series.sum += value
 
     def collect(self) -> Iterable[Metric]:
+        """Yields the histogram with its series."""
         family = HistogramMetricFamily(self._name, self._help, labels=(self._label,) if self._label else ())
         bounds = [*map(floatToGoString, self._bounds), "+Inf"]
         for label, series in self._series.items():

@@ -150,6 +150,7 @@ class StateCollector(Collector):
         self._counters = counters
 
     def collect(self) -> Iterable[Metric]:
+        """Yields the current values."""
         status = self._status()
         up = GaugeMetricFamily("attentive_worker_up", "Whether the worker of a device takes jobs.", labels=("device",))
         for worker in status.workers:

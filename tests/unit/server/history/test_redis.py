@@ -36,7 +36,7 @@ def client(request) -> Iterator[redis_client.Redis]:
 
 
 def records(count: int, text: str = "Hello") -> list[TranslationRecord]:
-    """Returns records with increasing ids, oldest first. None is longer than the last one."""
+    """Returns records with increasing ids, oldest first. The last one is the longest."""
     made = [record(f"{text} {i}", now=1_000_000 + i) for i in range(count)]
     return [dataclasses.replace(one, created=1_000_000.0) for one in made]
 
