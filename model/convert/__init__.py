@@ -1,1 +1,1 @@
-"""Marian and OPUS-MT models: import from Hugging Face's layout and from Marian's own, export to Hugging Face and CTranslate2."""
+"""Import of Marian and OPUS-MT models (Hugging Face or Marian layout), export to Hugging Face and CTranslate2."""

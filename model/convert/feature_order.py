@@ -1,7 +1,7 @@
-"""Order of features: a model with interleaved sinusoids is the same model with half-and-half ones, features permuted.
+"""Conversion between interleaved sinusoids (the paper) and half-and-half ones (Marian) by permuting features.
 
-PE(pos, 2i) = sin, PE(pos, 2i+1) = cos (the paper) against all sines then all cosines (Marian). Everything else in a
-Transformer treats the features of the residual stream alike, so permuting them everywhere changes nothing but their order.
+Interleaved: PE(pos, 2i) = sin, PE(pos, 2i+1) = cos. Half-and-half: all sines, then all cosines. The rest of a Transformer
+treats all features of the residual stream alike, so a permutation of all matrices gives an equivalent model.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ _WRITES_STREAM = (".output.weight", ".output.bias", ".outer.weight", ".outer.bia
 
 
 def to_half(config: ModelConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Interleaved -> half-and-half: feature 2i goes to i, feature 2i+1 to d_model / 2 + i."""
+    """Converts interleaved to half-and-half: feature 2i becomes i, feature 2i+1 becomes d_model / 2 + i."""
     features = torch.arange(config.d_model)
     return _permute(tensors, torch.cat([features[0::2], features[1::2]]))
 

@@ -1,4 +1,4 @@
-"""Download of a model from the Hugging Face hub: pinned to a commit, resumable, every file checked against its hash."""
+"""Download of models from the Hugging Face hub, pinned to a commit, with checked hashes."""
 
 from __future__ import annotations
 
@@ -17,23 +17,22 @@ _BLOCK = 1 << 20
 
 
 def download(repository: str, revision: str = "main", cache: Path | None = None) -> tuple[Path, str]:
-    """Fetch a Marian model ("Helsinki-NLP/opus-mt-en-de") into the hub's cache (or `cache`).
+    """Downloads a Marian model ("Helsinki-NLP/opus-mt-en-de") into the hub's cache or `cache`.
 
-    Returns the folder and the commit that `revision` meant; what an earlier, interrupted download left is used. A
-    progress bar is shown by the hub's client. Raises FolderError, in one sentence, when there is no connection, no such
-    model, or a file that differs from what the hub says it is.
+    Returns the folder and the commit of `revision`. Resumes an interrupted download and shows a progress bar. Raises
+    FolderError if there is no connection or no such model, or if a file does not have the hash that the hub states.
     """
     if not _REPOSITORY.fullmatch(repository):
         raise FolderError(f"{repository!r} is not the name of a model on the hub, such as Helsinki-NLP/opus-mt-en-de.")
-    import huggingface_hub  # slow to import, and nothing else here needs it
+    import huggingface_hub  # slow to import
     from huggingface_hub import errors
 
-    # The client's versions differ in the HTTP library whose errors they let through.
+    # The HTTP library whose errors pass through depends on the version of huggingface_hub.
     http_error: type[Exception] = errors.HfHubHTTPError.__bases__[0]
     try:
         info = huggingface_hub.HfApi().model_info(repository, revision=revision, files_metadata=True)
         commit, files = str(info.sha), {file.rfilename: file for file in info.siblings or []}
-        names = _choose(repository, files)
+        names = _select_files(repository, files)
         paths = {
             name: Path(huggingface_hub.hf_hub_download(repository, name, revision=commit, cache_dir=cache)) for name in names
         }
@@ -55,8 +54,8 @@ def _unreachable(repository: str, error: Exception) -> FolderError:
     )
 
 
-def _choose(repository: str, files: dict[str, Any]) -> list[str]:
-    """Names of the files that an import reads; safetensors rather than a pickle."""
+def _select_files(repository: str, files: dict[str, Any]) -> list[str]:
+    """Returns the names of the files to download; prefers safetensors to a pickle."""
     weights = next((name for name in _WEIGHTS if name in files), None)
     missing = [name for name in _NEEDED if name not in files] + ([] if weights else [" or ".join(_WEIGHTS)])
     if weights is None or missing:
@@ -65,7 +64,7 @@ def _choose(repository: str, files: dict[str, Any]) -> list[str]:
 
 
 def _check(repository: str, path: Path, stated: Any) -> None:
-    """Large files have a SHA-256, small ones git's SHA-1 of a blob."""
+    """Checks the hash: SHA-256 for large files, git's SHA-1 of the blob for small ones."""
     large = getattr(stated, "lfs", None)
     expected = large.sha256 if large is not None else stated.blob_id
     if expected is None:

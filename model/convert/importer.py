@@ -1,4 +1,4 @@
-"""A foreign model becomes one of our model folders: read whole, checked, written beside its place, then moved there."""
+"""Import of a Marian or Hugging Face model as a model folder. The folder is written to a temporary place and then moved."""
 
 from __future__ import annotations
 
@@ -27,8 +27,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ImportOptions:
-    """What a caller may say about a model beside its files. `name` is the new folder's name; `sources` and `targets` are
-    language codes where the files do not tell them; `origin` says where the files came from."""
+    """Options of an import. `name` is the name of the new folder; `sources` and `targets` are language codes that
+    override those of the files; `origin` states where the files came from."""
 
     name: str | None = None
     sources: Sequence[str] = ()
@@ -39,9 +39,9 @@ class ImportOptions:
 
 
 def import_model(path: Path, weights: Path, options: ImportOptions | None = None) -> ModelFolder:
-    """Import the model in the folder `path` (Hugging Face's layout or Marian's) as a new folder under `weights`.
+    """Imports the model in `path` (Hugging Face or Marian layout) as a new folder under `weights`.
 
-    Raises FolderError (ImportRefused where the model itself is the reason); then nothing was written.
+    Raises FolderError, or ImportRefused with the reasons if the model is not supported. Nothing is written then.
     """
     options = options or ImportOptions()
     name = options.name or path.resolve().name
@@ -114,7 +114,7 @@ def _noted_pairs(path: Path, noted: dict[str, Any]) -> tuple[tuple[tuple[str, st
 
 
 def _write(folder: ModelFolder, imported: Imported) -> ModelFolder:
-    """Write the folder and read it back: what a server could not load is refused here."""
+    """Writes the folder and loads it once, so that a model the server cannot load is rejected here."""
     with torch.device("meta"):
         transformer = Transformer(imported.config)
     transformer.load_state_dict(imported.tensors, assign=True)
@@ -133,7 +133,7 @@ def _write(folder: ModelFolder, imported: Imported) -> ModelFolder:
 
 
 def _move(written: Path, target: Path, aside: Path) -> None:
-    """Put the new folder in its place; what was there stays there if that fails."""
+    """Moves the new folder to its place. Restores the previous folder if that fails."""
     if target.exists():
         target.rename(aside)
     try:
@@ -150,7 +150,7 @@ def _write_vocabulary(file: Path, vocabulary: dict[str, int]) -> None:
 
 
 def _card(folder: ModelFolder) -> str:
-    """Model card: front matter as the Hugging Face hub reads it, then what people want to know."""
+    """Returns a model card with the front matter of the Hugging Face hub."""
     config = folder.model
     languages = "\n".join(f"- {code}" for code in folder.languages)
     pairs = ", ".join(f"{source}-{target}" for source, target in folder.pairs)

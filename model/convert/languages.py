@@ -1,4 +1,4 @@
-"""Which languages an imported model serves: Marian's codes, tags and model names as pairs of our codes."""
+"""Language pairs of imported models, from Marian's codes, tags and model names."""
 
 from __future__ import annotations
 
@@ -43,15 +43,17 @@ _NAME = re.compile(r"(?:^|/)opus-?mt[-_](?:tc-)?(?:(?:big|base|small|tiny|bible|
 
 
 def language_code(marian: str) -> str:
-    """Our code for Marian's: deu -> de, cmn_Hans -> zh-Hans, pt_br -> pt-BR, nds -> nds."""
+    """Converts a Marian code to ours: deu -> de, cmn_Hans -> zh-Hans, pt_br -> pt-BR, nds -> nds."""
     first, *rest = re.split(r"[-_]", marian)
     variants = [part.title() if len(part) == 4 else part.upper() if len(part) == 2 else part.lower() for part in rest]
     return "-".join([_ISO.get(first.lower(), first.lower()), *variants])
 
 
 def language_tags(vocabulary: Mapping[str, int]) -> dict[str, str]:
-    """Target language -> its tag, for the tags in a source vocabulary. Of two tags for one language the first counts; the
-    other keeps Marian's code."""
+    """Returns target language -> tag for the tags of a source vocabulary.
+
+    If two tags have the same language, the second one keeps Marian's code.
+    """
     tags: dict[str, str] = {}
     for piece in sorted(vocabulary, key=lambda piece: vocabulary[piece]):
         if match := _TAG.fullmatch(piece):
@@ -68,10 +70,10 @@ def find_pairs(
     sources: Iterable[str] = (),
     targets: Iterable[str] = (),
 ) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
-    """Pairs that the model serves and the tags of their targets.
+    """Returns the language pairs of the model and the tags of the target languages.
 
-    `sources` and `targets` are the caller's word and win; then the files' own, then the name (opus-mt-en-de). A group of
-    languages counts as those that the model card lists. Raises ImportRefused where a side stays unknown.
+    Sources of information, in this order: `sources` and `targets`, the files, the name (opus-mt-en-de). A language group
+    stands for the languages of the model card. Raises ImportRefused if the languages of a side are unknown.
     """
     named = _NAME.search(name)
     listed = [language_code(code) for code in stated.listed if code.lower() not in _GROUPS]
@@ -82,9 +84,9 @@ def find_pairs(
     if not right and left:
         right = [code for code in listed if code not in left]
         if len(right) > 1:
-            right = []  # several targets need tags, and there are none
+            right = []  # several targets without tags cannot be told apart
     reasons = [
-        f"its {side} languages cannot be told from its files: name them with --{side}"
+        f"its {side} languages cannot be determined from its files: name them with --{side}"
         for side, codes in (("source", left), ("target", right))
         if not codes
     ]
@@ -102,7 +104,7 @@ def find_pairs(
 
 
 def _side(code: str | None) -> list[str]:
-    """Languages of one side as a name writes them: one, several joined by _ or +, none for a group."""
+    """Parses one side of a model name: one language, several joined by _ or +, or a group (returns none)."""
     if not code or code.lower() in _GROUPS:
         return []
     if code.lower() == "pt_br":

@@ -1,4 +1,4 @@
-"""What importers share: the result of reading a foreign model, refusals, and reading files nobody vouches for."""
+"""Shared by the importers: the imported model, reasons for rejection, and reading of untrusted files."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ MAX_TEXT_BYTES = 1_000_000
 MAX_VOCABULARY_BYTES = 64_000_000
 MAX_SENTENCEPIECE_BYTES = 64_000_000
 SUPPRESSED = -60_000.0
-"""Output bias of a token that must never be written; finite in float16, far below any logit."""
+"""Output bias of a forbidden token: far below any logit, and finite in float16."""
 
 
 class ImportRefused(FolderError):
-    """A foreign model that cannot be imported; `reasons` lists why, the message is one sentence."""
+    """A model cannot be imported. `reasons` lists all reasons; the message joins them to one sentence."""
 
     def __init__(self, path: Path, reasons: Sequence[str]) -> None:
         super().__init__(f"{path} cannot be imported: {'; '.join(reasons)}.")
@@ -32,18 +32,19 @@ class ImportRefused(FolderError):
 
 @dataclass(frozen=True, slots=True)
 class Languages:
-    """What the files say about languages: codes as they write them, none where they say nothing."""
+    """Language codes stated in the files; None or empty if there are none."""
 
     source: str | None = None
     target: str | None = None
     listed: tuple[str, ...] = ()
-    """Languages that the model card lists, source and target alike."""
+    """Source and target languages of the model card."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Imported:
-    """A foreign model in our terms. `tensors` are named as the state of our Transformer; SentencePiece models are the
-    files' bytes; vocabularies map pieces to ids. `exported` is what our own export noted about the folder it came from."""
+    """A model that has been read. `tensors` have the names of our Transformer's state_dict; `source_pieces` and
+    `target_pieces` are the bytes of the SentencePiece files; vocabularies map pieces to ids. `exported` is the section
+    `attentive` that our own export writes into config.json."""
 
     config: ModelConfig
     tensors: dict[str, Tensor]
@@ -57,7 +58,7 @@ class Imported:
 
 
 def read_bytes(path: Path, most: int) -> bytes:
-    """The file's bytes. Raises ImportRefused where it cannot be read or is larger than `most` bytes."""
+    """Reads a file. Raises ImportRefused if it cannot be read or is larger than `most` bytes."""
     try:
         with path.open("rb") as file:
             data = file.read(most + 1)
@@ -69,6 +70,7 @@ def read_bytes(path: Path, most: int) -> bytes:
 
 
 def read_text(path: Path, most: int = MAX_TEXT_BYTES) -> str:
+    """Reads a UTF-8 file. Raises ImportRefused."""
     try:
         return read_bytes(path, most).decode("utf-8")
     except UnicodeDecodeError:
@@ -76,7 +78,7 @@ def read_text(path: Path, most: int = MAX_TEXT_BYTES) -> str:
 
 
 def read_object(path: Path, parse: Callable[[str], Any] = json.loads, most: int = MAX_TEXT_BYTES) -> dict[str, Any]:
-    """A JSON (or, with yaml.safe_load, YAML) file that holds an object."""
+    """Reads an object from a JSON file, or from YAML with yaml.safe_load. Raises ImportRefused."""
     text = read_text(path, most)
     try:
         fields = parse(text)
@@ -88,7 +90,7 @@ def read_object(path: Path, parse: Callable[[str], Any] = json.loads, most: int 
 
 
 def read_sentencepiece(path: Path) -> bytes:
-    """Bytes of a SentencePiece model that loads."""
+    """Reads a SentencePiece model and checks that it loads. Raises ImportRefused."""
     data = read_bytes(path, MAX_SENTENCEPIECE_BYTES)
     try:
         sentencepiece.SentencePieceProcessor().LoadFromSerializedProto(data)
@@ -98,7 +100,7 @@ def read_sentencepiece(path: Path) -> bytes:
 
 
 def check_vocabulary(path: Path, vocabulary: dict[str, Any], size: int) -> dict[str, int]:
-    """Piece -> id, ids below `size` and each used once, in the order of ids."""
+    """Returns piece -> id in the order of ids. Raises ImportRefused unless ids are below `size` and distinct."""
     ids = list(vocabulary.values())
     if not all(type(i) is int and 0 <= i < size for i in ids):
         raise ImportRefused(path, [f"the vocabulary has an id that is not an integer below the model's {size} tokens"])
@@ -111,14 +113,14 @@ def check_vocabulary(path: Path, vocabulary: dict[str, Any], size: int) -> dict[
 
 
 def plain_name(path: Path, name: Any) -> str:
-    """`name` if it is a file name and leads nowhere else."""
+    """Returns `name` if it is a plain file name without a path. Raises ImportRefused."""
     if not isinstance(name, str) or Path(name).name != name or name in ("", ".", "..") or "\\" in name or "\0" in name:
         raise ImportRefused(path, [f"it names {name!r}, which is not a plain file name"])
     return name
 
 
 def read_card(path: Path) -> tuple[str, tuple[str, ...]]:
-    """Licence and languages that the front matter of the model card (README.md) states; empty where it says nothing."""
+    """Returns licence and languages of the front matter of the model card (README.md), empty if not stated."""
     file = path / "README.md"
     if not file.is_file():
         return "", ()
@@ -135,5 +137,5 @@ def read_card(path: Path) -> tuple[str, tuple[str, ...]]:
     listed = fields.get("language") or []
     codes = [listed] if isinstance(listed, str) else listed if isinstance(listed, list) else []
     stated = fields.get("license")
-    spoken = ("no" if code is False else code for code in codes)  # YAML reads Norwegian as a refusal
+    spoken = ("no" if code is False else code for code in codes)  # YAML reads the code of Norwegian, no, as False
     return stated if isinstance(stated, str) else "", tuple(code for code in spoken if isinstance(code, str))

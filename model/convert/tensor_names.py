@@ -1,4 +1,4 @@
-"""One tensor, three names: ours, Hugging Face's and Marian's."""
+"""Names of the same tensors in our models, in Hugging Face's and in Marian's."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from model.config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A linear layer or a LayerNorm: `.weight` and `.bias` follow `ours` and `huggingface`; Marian names both itself."""
+    """A linear layer or a LayerNorm. `.weight` and `.bias` are appended to `ours` and `huggingface`."""
 
     ours: str
     huggingface: str
@@ -23,9 +23,9 @@ _PROJECTIONS = (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o"))
 
 
 def parts(config: ModelConfig) -> Iterator[Part]:
-    """Every linear layer and LayerNorm of encoder and decoder; embeddings, positions and biases of the output are not here.
+    """Yields all linear layers and LayerNorms of encoder and decoder, without embeddings, positions and output bias.
 
-    The final norms of a pre-norm model have no name in Hugging Face's layout, which has no pre-norm Marian.
+    The final norms of pre-norm models have no Hugging Face name, because its Marian has no pre-norm.
     """
     pre = "_pre" if config.norm == "pre" else ""
     for i in range(config.encoder_layers):

@@ -1,4 +1,4 @@
-"""Pieces of a model folder by id, and Marian's vocabulary files."""
+"""Vocabularies of model folders, and Marian's vocabulary files."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}
 
 
 def folder_vocabularies(folder: ModelFolder) -> tuple[dict[str, int], dict[str, int]]:
-    """Source and target vocabulary, piece -> id, of a model folder. Raises FolderError where a file cannot be read."""
+    """Returns source and target vocabulary (piece -> id) of a model folder. Raises FolderError if a file is unreadable."""
     files = folder.tokenizer
     try:
         source = _vocabulary(folder.path, files.vocabulary, files.source)
@@ -30,14 +30,14 @@ def folder_vocabularies(folder: ModelFolder) -> tuple[dict[str, int], dict[str, 
 
 
 def folder_pieces(folder: ModelFolder) -> tuple[list[str], list[str]]:
-    """Source and target pieces by id, as long as the model's vocabularies; ids that no piece has are named <unused-i>."""
+    """Returns source and target pieces by id, in the sizes of the model's vocabularies. Unused ids are <unused-i>."""
     source, target = folder_vocabularies(folder)
     config = folder.model
     return by_id(source, config.source_vocab_size or config.vocab_size), by_id(target, config.vocab_size)
 
 
 def by_id(vocabulary: Mapping[str, int], size: int) -> list[str]:
-    """Pieces in the order of their ids, `size` of them."""
+    """Returns `size` pieces in the order of their ids."""
     pieces = [f"<unused-{i}>" for i in range(size)]
     for piece, i in vocabulary.items():
         if i < size:
@@ -50,15 +50,15 @@ def _vocabulary(path: Path, vocabulary: str | None, pieces: str) -> dict[str, in
 
 
 def sentencepiece_vocabulary(path: Path) -> dict[str, int]:
-    """SentencePiece's own numbering, piece -> id. Raises OSError or RuntimeError where the file is none."""
+    """Returns piece -> id of a SentencePiece model. Raises OSError or RuntimeError for an invalid file."""
     processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
     return {processor.id_to_piece(i): i for i in range(processor.get_piece_size())}
 
 
 def parse_vocab_yml(text: str) -> dict[str, int]:
-    """Marian's vocab.yml: one `piece: id` a line, the piece plain or quoted, or `? piece` and `: id` on two lines.
+    """Parses Marian's vocab.yml: `piece: id` per line, the piece plain or quoted, or `? piece` and `: id` on two lines.
 
-    Marian writes pieces that are not valid YAML keys, so this reads lines and no YAML. Raises ValueError naming the line.
+    Marian writes pieces that are not valid YAML keys, so a YAML parser cannot read it. Raises ValueError with the line.
     """
     vocabulary: dict[str, int] = {}
     waiting: str | None = None

@@ -1,4 +1,4 @@
-"""Export of a model folder to CTranslate2, so that nobody is locked in and peers can be measured on our weights."""
+"""Export of a model folder to CTranslate2."""
 
 from __future__ import annotations
 
@@ -25,12 +25,11 @@ _DEFAULT_EPSILON = 1e-5
 
 
 def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str | None = None) -> None:
-    """Write `folder` as a CTranslate2 model to the new folder `output`.
+    """Writes `folder` as a CTranslate2 model to the new folder `output`.
 
-    It reads the pieces of a sentence, language tag first, without `</s>` (Marian's convention: CTranslate2 adds it).
+    The exported model reads the pieces of a sentence, language tag first, without `</s>`, which CTranslate2 adds.
     `quantization` is one of CTranslate2's ("int8", "float16", ...); None keeps float32. The SentencePiece models are
-    copied beside the weights. Raises FolderError where the model cannot be represented, where `output` exists, and
-    where ctranslate2 is not installed.
+    copied too. Raises FolderError if the model cannot be represented, `output` exists, or ctranslate2 is missing.
     """
     _refuse(folder.model)
     if output.exists():
@@ -53,7 +52,7 @@ def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str |
 
 
 def ctranslate2_pieces(folder: ModelFolder, ids: Sequence[int]) -> list[str]:
-    """Source ids as our tokenizer writes them (end of sentence last) -> the pieces that the exported model reads."""
+    """Converts source ids of our tokenizer (end of sentence last) to the pieces that the exported model reads."""
     source, _ = folder_pieces(folder)
     return [source[i] for i in ids[:-1]]
 
@@ -91,7 +90,7 @@ def _build(specs: ModuleType, transformer: Transformer, folder: ModelFolder) -> 
 
 
 def _sides(spec: Any, transformer: Transformer, source: torch.Tensor) -> None:
-    """Embeddings and layers of encoder and decoder."""
+    """Copies embeddings and layers of encoder and decoder."""
     spec.encoder.embeddings[0].weight = _array(source)
     spec.decoder.embeddings.weight = _array(transformer.embedding.weight)
     encoder = cast("Iterable[EncoderLayer]", transformer.encoder)
@@ -121,7 +120,7 @@ def _vocabulary(spec: Any, folder: ModelFolder) -> None:
 
 
 def _starts_at_zero(transformer: Transformer) -> bool:
-    """OPUS-MT's converted models start from a padding token whose embedding is all zeros."""
+    """Returns True if the start token has a zero embedding, as in OPUS-MT's converted models."""
     return not bool(transformer.embedding.weight[transformer.config.decoder_start_id].any())
 
 
@@ -151,7 +150,7 @@ def _feed_forward(part: Any, feed_forward: FeedForward, residual: Sublayer) -> N
 
 
 def _fused(part: Any, *linears: torch.nn.Linear) -> None:
-    """Linears that read the same input, one under the other."""
+    """Concatenates the matrices of linears with the same input."""
     part.weight = np.concatenate([_array(linear.weight) for linear in linears])
     part.bias = np.concatenate([_array(linear.bias) for linear in linears])
 

@@ -1,4 +1,4 @@
-"""Export of a model folder to Hugging Face's Marian layout: MarianMTModel and MarianTokenizer load it."""
+"""Export of a model folder for Hugging Face's MarianMTModel and MarianTokenizer."""
 
 from __future__ import annotations
 
@@ -24,12 +24,12 @@ _EPSILON = 1e-5
 
 
 def export_huggingface(folder: ModelFolder, output: Path) -> None:
-    """Write `folder` as a MarianMTModel to the new folder `output`: config, safetensors, tokenizer files, model card.
+    """Writes `folder` as a MarianMTModel to the new folder `output`: config, safetensors, tokenizer files, model card.
 
-    Interleaved sinusoids become half-and-half ones (`model.convert.feature_order`). A decoder that starts from the zero embedding
-    gets a padding token with such an embedding, as OPUS-MT's converted models have it. `attentive` in config.json notes
-    what importing it again needs to give the same folder. Raises FolderError where the model cannot be represented and
-    where `output` exists.
+    Interleaved sinusoids become half-and-half ones (model/convert/feature_order.py). A decoder that starts from the zero
+    embedding gets a padding token with this embedding, like OPUS-MT's converted models. `attentive` in config.json has
+    the data that an import needs to restore the same folder. Raises FolderError if the model cannot be represented or
+    `output` exists.
     """
     config = folder.model
     _refuse(config)
@@ -72,7 +72,7 @@ def _refuse(config: ModelConfig) -> None:
 
 
 def _forbidden(tensors: dict[str, Tensor]) -> list[int]:
-    """Tokens that the output bias forbids; their bias becomes 0 again, and the generation settings forbid them."""
+    """Returns the tokens forbidden by the output bias and sets their bias to 0. The generation settings forbid them."""
     if "output_bias" not in tensors:
         return []
     bias = tensors["output_bias"]
@@ -84,7 +84,7 @@ def _forbidden(tensors: dict[str, Tensor]) -> list[int]:
 def _add_start(
     config: ModelConfig, tensors: dict[str, Tensor], source: dict[str, int], target: dict[str, int]
 ) -> tuple[int, dict[str, int], dict[str, int]]:
-    """A last token with a zero embedding, on both sides, that the decoder starts from."""
+    """Adds a token with a zero embedding on both sides, from which the decoder starts."""
     for name in ("embedding.weight", "source_embedding.weight", "projection.weight", "output_bias"):
         if name in tensors:
             tensor = tensors[name]
@@ -95,7 +95,7 @@ def _add_start(
 
 
 def _named(config: ModelConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Tensors under Hugging Face's names, features in its order."""
+    """Returns the tensors with Hugging Face's names and order of features."""
     if config.positions == "sinusoidal":
         tensors = to_half(config, tensors)
     named = {}

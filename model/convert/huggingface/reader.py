@@ -10,7 +10,7 @@ from torch import Tensor
 
 from model.config import ConfigError, ModelConfig
 from model.convert.feature_order import to_interleaved
-from model.convert.huggingface.weights import read_weights, translate_weights
+from model.convert.huggingface.weights import convert_weights, read_weights
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
@@ -26,10 +26,10 @@ _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu
 
 
 def read_huggingface(path: Path) -> Imported:
-    """Read a MarianMTModel as Hugging Face stores it. Raises ImportRefused with every reason found.
+    """Reads a MarianMTModel in Hugging Face's layout. Raises ImportRefused with all reasons.
 
-    Weights come from model.safetensors, else from pytorch_model.bin without executing anything in it. A single token
-    that the files forbid (`bad_words_ids`) can never be written here either: its output bias is SUPPRESSED.
+    Weights come from model.safetensors, else from pytorch_model.bin, in which nothing is executed. Single tokens of
+    `bad_words_ids` get the output bias SUPPRESSED.
     """
     fields = read_object(path / "config.json")
     forbidden = _forbidden(path, fields)
@@ -39,10 +39,10 @@ def read_huggingface(path: Path) -> Imported:
     config = read_config(path, fields)
     raw = read_weights(path, config)
     unknown_id, vocabulary, target_vocabulary = _vocabularies(path, config)
-    config, tensors = translate_weights(path, config, fields, raw, forbidden)
+    config, tensors = convert_weights(path, config, fields, raw, forbidden)
     config = config.replace(unk_id=unknown_id)
     if exported is not None:
-        config, tensors = _as_exported(path, config, tensors, exported)
+        config, tensors = _restore_exported(path, config, tensors, exported)
         vocabulary = _below(vocabulary, config.source_vocab_size or config.vocab_size)
         target_vocabulary = None if target_vocabulary is None else _below(target_vocabulary, config.vocab_size)
     license_, listed = read_card(path)
@@ -62,7 +62,7 @@ def read_huggingface(path: Path) -> Imported:
 
 
 def read_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
-    """Hugging Face's MarianConfig as ours. Raises ImportRefused with every reason why it cannot be."""
+    """Converts a MarianConfig to a ModelConfig. Raises ImportRefused with all reasons."""
     reasons = _unrepresentable(fields)
     try:
         shared = fields.get("share_encoder_decoder_embeddings", True)
@@ -118,7 +118,7 @@ def _unrepresentable(fields: dict[str, Any]) -> list[str]:
 
 
 def _forbidden(path: Path, fields: dict[str, Any]) -> list[int]:
-    """Single tokens that the generation settings forbid."""
+    """Returns the single tokens that the generation settings forbid."""
     file = path / "generation_config.json"
     settings = read_object(file) if file.is_file() else {}
     words = settings.get("bad_words_ids") or fields.get("bad_words_ids") or []
@@ -130,7 +130,7 @@ def _forbidden(path: Path, fields: dict[str, Any]) -> list[int]:
 
 
 def _vocabularies(path: Path, config: ModelConfig) -> tuple[int, dict[str, int], dict[str, int] | None]:
-    """Id of <unk> on the target side, vocab.json and, where there is one, target_vocab.json."""
+    """Returns the id of <unk> on the target side, vocab.json, and target_vocab.json or None."""
     source_size = config.source_vocab_size or config.vocab_size
     file, target_file = path / "vocab.json", path / "target_vocab.json"
     source = check_vocabulary(file, read_object(file, most=MAX_VOCABULARY_BYTES), source_size)
@@ -145,10 +145,10 @@ def _vocabularies(path: Path, config: ModelConfig) -> tuple[int, dict[str, int],
     return written["<unk>"], source, target
 
 
-def _as_exported(
+def _restore_exported(
     path: Path, config: ModelConfig, tensors: dict[str, Tensor], exported: dict[str, Any]
 ) -> tuple[ModelConfig, dict[str, Tensor]]:
-    """Undo what our own export had to add: the padding token, the order of features, the zero bias."""
+    """Reverts the changes of our own export: the padding token, the order of features, the zero bias."""
     try:
         original = ModelConfig.from_dict(exported.get("model"))
     except (ConfigError, TypeError) as error:

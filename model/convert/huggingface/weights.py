@@ -1,4 +1,4 @@
-"""Weights in Hugging Face's layout: read without trust, checked against the shape, renamed."""
+"""Weights in Hugging Face's layout: reading of untrusted files, checks of names and shapes, conversion of names."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _FLOATING = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
-    """Tensors under Hugging Face's names with the shapes that `config` asks for."""
+    """Reads the tensors by Hugging Face's names. Raises ImportRefused unless names and shapes are those of `config`."""
     shapes = _shapes(config)
     if (path / "model.safetensors").is_file():
         raw = _read_safetensors(path / "model.safetensors", shapes)
@@ -50,7 +50,7 @@ def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
 
 
 def _shapes(config: ModelConfig) -> dict[str, list[tuple[int, ...]]]:
-    """Name -> shapes that it may have."""
+    """Returns name -> accepted shapes."""
     target, width = config.vocab_size, config.d_model
     source = config.source_vocab_size or target
     shapes: dict[str, list[tuple[int, ...]]] = {
@@ -67,7 +67,7 @@ def _shapes(config: ModelConfig) -> dict[str, list[tuple[int, ...]]]:
 
 
 def _read_safetensors(file: Path, shapes: dict[str, list[tuple[int, ...]]]) -> dict[str, Tensor]:
-    """All tensors; one of an unexpected shape is left unread, on the meta device, so that its size costs nothing."""
+    """Reads all tensors. A tensor of an unexpected shape is not read but created on the meta device, without memory."""
     raw: dict[str, Tensor] = {}
     try:
         with safe_open(str(file), framework="pt") as archive:
@@ -81,10 +81,10 @@ def _read_safetensors(file: Path, shapes: dict[str, list[tuple[int, ...]]]) -> d
 
 
 def _read_pickle(file: Path) -> dict[str, Tensor]:
-    """State of a torch checkpoint, read with `weights_only`: nothing in the file is executed."""
+    """Reads the state of a torch checkpoint with `weights_only`: nothing in the file is executed."""
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # about the age or oddity of a file that is refused right after
+            warnings.simplefilter("ignore")  # warnings about files that are rejected below
             raw = torch.load(file, map_location="cpu", weights_only=True, mmap=_is_zip(file))
     except pickle.UnpicklingError:
         raise ImportRefused(file, ["the file holds objects other than tensors, or is broken"]) from None
@@ -100,10 +100,10 @@ def _is_zip(file: Path) -> bool:
         return opened.read(2) == b"PK"
 
 
-def translate_weights(
+def convert_weights(
     path: Path, config: ModelConfig, fields: dict[str, Any], raw: dict[str, Tensor], forbidden: list[int]
 ) -> tuple[ModelConfig, dict[str, Tensor]]:
-    """Our tensors from Hugging Face's, and what they tell about the shape."""
+    """Converts Hugging Face's tensors. Returns the config, with learned positions and output bias if there are any."""
     tensors: dict[str, Tensor] = {}
     missing = []
     for part in parts(config):
@@ -130,7 +130,7 @@ def translate_weights(
 
 
 def _embeddings(path: Path, config: ModelConfig, fields: dict[str, Any], raw: dict[str, Tensor]) -> dict[str, Tensor]:
-    """Source and target embedding and output projection, found under any of the names that tied ones are stored under."""
+    """Returns source embedding, target embedding and output projection. Tied ones may have any of several names."""
     tied_head = fields.get("tie_word_embeddings", True)
     if fields.get("share_encoder_decoder_embeddings", True):
         source = target = _one_of(path, raw, [_SHARED, _SOURCE, _TARGET, *([_HEAD] if tied_head else [])])
@@ -144,7 +144,7 @@ def _embeddings(path: Path, config: ModelConfig, fields: dict[str, Any], raw: di
 
 
 def _one_of(path: Path, raw: dict[str, Tensor], names: list[str]) -> Tensor:
-    """The tensor stored under these names, which must agree where it is stored more than once."""
+    """Returns the tensor stored with one of these names. Raises ImportRefused if two of them differ."""
     found = [name for name in names if name in raw]
     if not found:
         raise ImportRefused(path, [f"{names[0]} is missing"])
@@ -155,7 +155,7 @@ def _one_of(path: Path, raw: dict[str, Tensor], names: list[str]) -> Tensor:
 
 
 def _learned_positions(path: Path, config: ModelConfig, raw: dict[str, Tensor]) -> Tensor | None:
-    """The stored position table unless it is the sinusoidal one, which we compute."""
+    """Returns the stored position table, or None if it is sinusoidal (computed, not stored)."""
     found = [name for name in _POSITIONS if name in raw]
     if not found:
         return None

@@ -1,1 +1,1 @@
-"""Import from Marian's own layout."""
+"""Import from Marian's layout."""

@@ -1,4 +1,4 @@
-"""Import from Marian's own layout: decoder.yml, model .npz, vocab.yml, source.spm and target.spm."""
+"""Import from Marian's layout: decoder.yml, model .npz, vocab.yml, source.spm and target.spm."""
 
 from __future__ import annotations
 
@@ -29,16 +29,16 @@ from model.convert.vocabulary import parse_vocab_yml
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish"}
 _MAX_LENGTH = 512
-"""Marian's sinusoids have no end; OPUS-MT's models were trained on sentences of at most 500 pieces."""
+"""Marian states no maximum length; OPUS-MT models were trained on sentences of at most 500 pieces."""
 _NORMS = {
     ("", "dan", ""): "post",
     ("n", "da", "n"): "pre",
 }
-"""(transformer-preprocess, transformer-postprocess, transformer-postprocess-top) -> where the norm is."""
+"""(transformer-preprocess, transformer-postprocess, transformer-postprocess-top) -> position of the norm."""
 
 
 def read_npz(path: Path) -> Imported:
-    """Read a model as Marian stores it. Raises ImportRefused with every reason found.
+    """Reads a model in Marian's layout. Raises ImportRefused with all reasons.
 
     The decoder starts from the zero embedding, so no padding token is needed. Nothing in the archive is unpickled.
     """
@@ -56,9 +56,9 @@ def read_npz(path: Path) -> Imported:
         source = check_vocabulary(path / names[0], source, config.source_vocab_size or config.vocab_size)
         target = check_vocabulary(path / names[1], target, config.vocab_size)
         end = target["</s>"]
-        pad = min(end, (config.source_vocab_size or config.vocab_size) - 1)  # never read, but must be an id on both sides
+        pad = min(end, (config.source_vocab_size or config.vocab_size) - 1)  # not used, but must be a valid id on both sides
         config = config.replace(eos_id=end, unk_id=target["<unk>"], pad_id=pad, bos_id=end, decoder_start_id=end)
-        config, tensors = _translate(file, config, arrays)
+        config, tensors = _convert(file, config, arrays)
     license_, listed = read_card(path)
     return Imported(
         config=config,
@@ -73,7 +73,7 @@ def read_npz(path: Path) -> Imported:
 
 
 def read_options(file: Path, options: dict[str, Any], source_size: int, target_size: int, one_vocabulary: bool) -> ModelConfig:
-    """Marian's training options as our shape. Raises ImportRefused with every reason why they cannot be."""
+    """Converts Marian's training options to a ModelConfig. Raises ImportRefused with all reasons."""
     reasons = _unrepresentable(options)
     tied = bool(options.get("tied-embeddings-all") or (options.get("tied-embeddings-src") and options.get("tied-embeddings")))
     before, after, top = (
@@ -116,7 +116,7 @@ def read_options(file: Path, options: dict[str, Any], source_size: int, target_s
 
 
 def _unrepresentable(options: dict[str, Any]) -> list[str]:
-    """Options that change the computation in a way that we have no field for."""
+    """Returns the options that change the computation and have no field in ModelConfig."""
     expected = {
         "type": "transformer", "transformer-decoder-autoreg": "self-attention", "transformer-no-projection": False,
         "transformer-postprocess-emb": ("d", ""), "transformer-aan-depth": None, "transformer-tied-layers": [],
@@ -139,16 +139,16 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
     return reasons
 
 
-def _translate(file: Path, config: ModelConfig, arrays: Archive) -> tuple[ModelConfig, dict[str, Tensor]]:
-    """Our tensors from Marian's, and what they tell about the shape."""
-    wanted = _wanted(config, arrays)
+def _convert(file: Path, config: ModelConfig, arrays: Archive) -> tuple[ModelConfig, dict[str, Tensor]]:
+    """Converts Marian's tensors. Returns the config with learned positions if there are any, and our tensors."""
+    expected_shapes = _expected(config, arrays)
     present = set(arrays.members)
-    reasons = [f"{name} is missing" for name in wanted if name not in present]
-    extra = present - set(wanted) - {"Wpos"}
+    reasons = [f"{name} is missing" for name in expected_shapes if name not in present]
+    extra = present - set(expected_shapes) - {"Wpos"}
     reasons += [f"{name} is not a tensor of this architecture" for name in sorted(extra) if not name.startswith("special:")]
     if reasons:
         raise ImportRefused(file, reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"])
-    raw = {name: arrays.tensor(name, shape) for name, shape in wanted.items()}
+    raw = {name: arrays.tensor(name, shape) for name, shape in expected_shapes.items()}
     tensors: dict[str, Tensor] = {}
     for part in parts(config):
         weight, bias = raw[part.marian_weight], raw[part.marian_bias]
@@ -162,8 +162,8 @@ def _translate(file: Path, config: ModelConfig, arrays: Archive) -> tuple[ModelC
     return config, tensors
 
 
-def _wanted(config: ModelConfig, arrays: Archive) -> dict[str, tuple[int, ...]]:
-    """Name -> shape of every array of this model, under the names that its kind of tying uses."""
+def _expected(config: ModelConfig, arrays: Archive) -> dict[str, tuple[int, ...]]:
+    """Returns name -> shape of all arrays of this model. The names depend on the tied embeddings."""
     width, target = config.d_model, config.vocab_size
     shapes: dict[str, tuple[int, ...]] = {}
     source, written = _embedding_names(arrays.members)
@@ -183,7 +183,7 @@ def _wanted(config: ModelConfig, arrays: Archive) -> dict[str, tuple[int, ...]]:
 
 
 def _embedding_names(names: Container[str]) -> tuple[str, str]:
-    """Source and target embedding: one matrix for both, or one for each."""
+    """Returns the names of source and target embedding, which are equal if there is one matrix for both."""
     return ("Wemb", "Wemb") if "Wemb" in names else ("encoder_Wemb", "decoder_Wemb")
 
 
@@ -221,7 +221,7 @@ def _vocabulary(file: Path) -> dict[str, int]:
 
 
 def _license(path: Path) -> str:
-    """OPUS-MT's archives carry the licence as a text."""
+    """Returns the licence of OPUS-MT's archives, which contain its text."""
     file = path / "LICENSE"
     if file.is_file() and "Attribution 4.0 International" in read_text(file)[:2000]:
         return "cc-by-4.0"

@@ -1,4 +1,4 @@
-"""An .npz file opened without trust."""
+"""Reading of untrusted .npz files."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ Shape = tuple[int | None, ...]
 _OPTIONS = "special:model.yml"
 _FLOATING = (np.dtype("float32"), np.dtype("float16"))
 _MAX_COMPRESSION = 4
-"""Weights barely compress: an archive that unpacks to more than this many times its size is an attack."""
+"""Largest accepted ratio of unpacked to packed size. Weights hardly compress; a larger ratio is an attack."""
 
 
 class Archive:
-    """Arrays of an .npz: one is read only when its header matches what is asked for, and nothing is ever unpickled."""
+    """Arrays of an .npz file. An array is read only if its header has the expected shape and type. Nothing is unpickled."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -36,7 +36,7 @@ class Archive:
         self.members = members
 
     def options(self) -> dict[str, Any]:
-        """Marian's own options, stored as bytes of YAML."""
+        """Returns Marian's options, stored as YAML. Raises ImportRefused."""
         if _OPTIONS not in self.members:
             raise ImportRefused(self._file, [f"it lacks {_OPTIONS}"])
         if self.members[_OPTIONS].file_size > MAX_TEXT_BYTES:
@@ -51,7 +51,7 @@ class Archive:
         return options
 
     def tensor(self, name: str, shape: Shape) -> Tensor:
-        """The array `name`, finite, of `shape`, in which None fits any size."""
+        """Returns the array `name`; None in `shape` accepts any size. Raises ImportRefused, also for values that are not finite."""
         tensor = torch.from_numpy(self._array(name, shape, _FLOATING))
         if not torch.isfinite(tensor).all():
             raise ImportRefused(self._file, [f"{name} holds numbers that are not finite"])
