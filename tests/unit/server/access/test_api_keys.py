@@ -1,0 +1,60 @@
+"""The file of API keys and the command that changes it."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pytest
+
+from server.__main__ import main
+from server.access.api_keys import FILE_NAME, KeyFile
+from server.errors import SettingsError
+
+
+@pytest.fixture
+def keys(tmp_path) -> KeyFile:
+    return KeyFile(tmp_path)
+
+
+def test_only_the_hash_of_a_secret_is_stored(keys):
+    secret, key = keys.create("someone")
+    assert secret not in keys.path.read_text()
+    assert keys.find(secret) == key
+    assert keys.find(secret + "x") is None
+    assert stat.S_IMODE(keys.path.stat().st_mode) == 0o600
+
+
+def test_a_change_by_another_process_takes_effect_at_once(keys, tmp_path):
+    server = KeyFile(tmp_path)
+    secret, key = keys.create("someone")
+    assert server.find(secret)
+    keys.revoke(key.id)
+    assert server.find(secret) is None
+    assert keys.revoke(key.id) is None
+    assert [entry.revoked is not None for entry in server.all()] == [True]
+
+
+def test_a_damaged_file_stops_a_start_but_not_a_running_server(keys, tmp_path):
+    secret, _ = keys.create("someone")
+    assert keys.find(secret)
+    (tmp_path / FILE_NAME).write_text("{")
+    assert keys.find(secret)
+    with pytest.raises(SettingsError, match="damaged"):
+        KeyFile(tmp_path)
+
+
+def test_keys_are_created_listed_and_revoked_by_the_command(tmp_path, capsys):
+    data = ("--data", str(tmp_path))
+    assert main(["keys", "create", "Ann", "--requests-per-minute", "5", *data]) == 0
+    secret = capsys.readouterr().out.strip()
+    assert main(["keys", "list", "--json", *data]) == 0
+    [entry] = json.loads(capsys.readouterr().out)
+    assert (entry["name"], entry["requests_per_minute"], entry["revoked"]) == ("Ann", 5, None)
+    assert "digest" not in entry
+    assert main(["keys", "list", *data]) == 0
+    assert "Ann" in capsys.readouterr().out
+    assert main(["keys", "revoke", entry["id"], *data]) == 0
+    assert main(["keys", "revoke", entry["id"], *data]) == 1
+    assert KeyFile(tmp_path).find(secret) is None
+    assert main(["keys", "list"]) == 2
