@@ -29,7 +29,7 @@ from benchmarks.common import report
 from benchmarks.common.arguments import add_model_options
 from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.engine.adapters import Clock, Ids, Kind, Spec
-from benchmarks.engine.isolated import EngineFailed, EngineProcess, Run
+from benchmarks.engine.engine_process import EngineFailed, EngineProcess, Run
 from model.backends.cpu.isa import Isa
 from model.model_folder import ModelFolder, read_folder
 from model.training.loop.evaluate import score

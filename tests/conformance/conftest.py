@@ -1,4 +1,4 @@
-"""Servers that the real clients are pointed at: one with random weights, and the one with the weights that ship."""
+"""Servers for the client libraries: one with random weights and one with the default model."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from tests.support.live import ROOT, LiveServer, live_server
 
 @pytest.fixture(scope="session")
 def shipped(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """A server on the weights that ship with the source."""
+    """A server with the models in `weights/`."""
     weights = ROOT / "weights"
     if not any(weights.glob("*/config.json")) and not (weights / "config.json").exists():
         pytest.skip("no weights in this checkout")

@@ -1,4 +1,4 @@
-"""The client libraries as they are on PyPI, against a live server: they must get what the server says, unchanged."""
+"""The client libraries from PyPI return the answers of a live server unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TEXTS = [TEXT, "Where is the station? The train is green.", "the cat walks on th
 
 
 def said(server: LiveServer, text: str, **options) -> str:
-    """What the server itself makes of a text."""
+    """Returns the translation of the server without a client library."""
     answer = server.post("/translate", {"q": text, "source": "en", "target": "de"} | options)
     assert answer.status == 200, answer.body
     translated = answer.json()["translatedText"]
@@ -33,7 +33,7 @@ def said(server: LiveServer, text: str, **options) -> str:
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch: pytest.MonkeyPatch) -> None:
-    """No retries, so that errors are seen at once; time enough for a busy test machine."""
+    """A DeepL translator without retries, with a long timeout for a busy machine."""
     monkeypatch.setattr(deepl.http_client, "max_network_retries", 0)
     monkeypatch.setattr(deepl.http_client, "min_connection_timeout", 60.0)
 
@@ -83,7 +83,7 @@ def test_deepl_options(server, translator):
     assert page.text == said(server, f"<p>{TEXT}</p>", format="html")
 
 
-def test_deepl_about_the_server(translator):
+def test_deepl_languages_and_usage(translator):
     sources = {language.code: language.name for language in translator.get_source_languages()}
     assert sources["EN"] == "English"
     targets = {language.code for language in translator.get_target_languages()}
@@ -124,7 +124,7 @@ def test_many_clients_at_once(server, translator):
         assert all(text == expected[TEXTS[i % 3]] for i, text in results)
 
 
-def test_keys_and_limits_reach_every_client(tiny_weights, tmp_path):
+def test_key_and_limit_errors_reach_every_client(tiny_weights, tmp_path):
     keys = KeyFile(tmp_path / "data")
     good, _ = keys.create("good", requests_per_minute=0)
     slow, _ = keys.create("slow", requests_per_minute=1)

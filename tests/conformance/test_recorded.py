@@ -1,4 +1,4 @@
-"""Requests in the shapes that Weblate, Mastodon, Discourse and Linguist send, and what each reads of the answers."""
+"""Requests as Weblate, Mastodon, Discourse and Linguist send them, and the fields of the answers that they read."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_mastodon(http):
 
 
 def test_mastodon_with_deepl(http):
-    """A form with the same field several times, encoded by Ruby."""
+    """A form with a repeated field, as Ruby encodes it."""
     fields = [("text", "<p>The dog sleeps.</p>"), ("text", "Where is the station?"), ("source_lang", ""),
               ("target_lang", "de"), ("tag_handling", "html")]  # fmt: skip
     headers = {"Content-Type": "application/x-www-form-urlencoded", "Authorization": "DeepL-Auth-Key some-key"}
@@ -74,7 +74,7 @@ def test_discourse(http):
 
 
 def test_linguist(http):
-    """A browser extension: a preflight, then parallel requests for one text each."""
+    """A browser extension: a preflight request, then parallel requests with one text each."""
     preflight = http.options(
         "/translate",
         headers={

@@ -1,5 +1,5 @@
-"""What can only be seen on a GPU: graph = eager, kernels, newcomers beside steps, a worker that uses them, training there.
-Skipped where there is none."""
+"""Tests that need a GPU: captured graphs equal eager steps, kernels, prefill beside steps, the worker, training. Skipped without
+a CUDA device."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ def sources(number: int) -> list[list[int]]:
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_replayed_steps_give_the_translations_of_plain_ones(beam: int) -> None:
+def test_replayed_steps_equal_eager_steps(beam: int) -> None:
     model = transformer()
     graphed = GraphedBackend(model, 16, capture=True)
     options = DecodingOptions(beam_size=beam, max_length=60)
@@ -69,13 +69,13 @@ def test_capture_verifies_itself(dtype: torch.dtype, kernels: SlotKernels | None
     assert disagreement(GraphedBackend(transformer(dtype), 64, capture=True, kernels=kernels)) is None
 
 
-def test_kernels_compute_what_torch_does() -> None:
+def test_kernels_agree_with_torch() -> None:
     program = Path(__file__).parents[1] / "support" / "interpret_kernels.py"
     runpy.run_path(str(program))["main"]("cuda")
 
 
 @pytest.mark.parametrize("kernels", [None, KERNELS])
-def test_newcomers_are_encoded_beside_steps_under_way(kernels: SlotKernels | None) -> None:
+def test_prefill_runs_beside_steps_in_flight(kernels: SlotKernels | None) -> None:
     model, options = transformer(), DecodingOptions(max_length=40)
     plain_backend = TorchBackend(model, 24)
     # Few slots, so that most sentences join while others run; several rounds, so that graphs are captured among them.
@@ -89,7 +89,7 @@ def test_newcomers_are_encoded_beside_steps_under_way(kernels: SlotKernels | Non
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
-def test_targets_do_not_depend_on_their_neighbours(dtype: torch.dtype) -> None:
+def test_targets_do_not_depend_on_the_batch(dtype: torch.dtype) -> None:
     backend = GraphedBackend(transformer(dtype), 32, capture=True, kernels=KERNELS)
     options, asked = DecodingOptions(max_length=30), sources(64)
     together = translate(backend, asked, options, start=2, end=3, max_length=200)
@@ -146,7 +146,7 @@ def test_compiled_training_steps_learn(tmp_path: Path) -> None:
     assert peak_flops(device) is None or peak_flops(device) > 1e12
 
 
-def test_muon_on_a_gpu_is_torchs_muon() -> None:
+def test_muon_on_a_gpu_equals_torchs_muon() -> None:
     shapes = [(64, 64), (192, 64), (64, 64), (64, 192)]
     ours, theirs = ([torch.nn.Parameter(torch.ones(shape, device="cuda")) for shape in shapes] for _ in range(2))
     left, right = Muon(ours, 0.02), torch.optim.Muon(theirs, lr=0.02, momentum=0.95, weight_decay=0.0)

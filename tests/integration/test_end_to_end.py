@@ -1,5 +1,4 @@
-"""The whole house: HTTP, translator, worker process, model. Random weights, so what is checked is that answers
-agree."""
+"""The complete server with HTTP, translator, worker process and a model with random weights: answers are consistent."""
 
 from __future__ import annotations
 
@@ -35,7 +34,7 @@ def metric(server: LiveServer, name: str) -> float:
     return float(found[1])
 
 
-def test_alone_in_a_list_and_among_others_the_answer_is_the_same(live):
+def test_a_text_gets_the_same_answer_alone_in_a_list_and_under_load(live):
     alone = [translate(live, text, max_length=12)["translatedText"] for text in TEXTS]
     assert translate(live, TEXTS, max_length=12)["translatedText"] == alone
     with ThreadPoolExecutor(16) as pool:
@@ -51,7 +50,7 @@ def test_beams_alternatives_and_details(live):
     assert scores == sorted(scores, reverse=True)
 
 
-def test_the_maps_of_what_was_served_are_those_of_the_given_pair(live, tiny_weights):
+def test_maps_by_id_equal_maps_of_the_given_pair(live, tiny_weights):
     answer = translate(live, "the dog sleeps", max_length=6)
     served = live.get(f"/attention?id={answer['id']}").json()
     assert served["target"]["text"] == answer["translatedText"]
@@ -74,7 +73,7 @@ def test_metrics_add_up(live):
     assert metric(live, "attentive_queue_tokens") == 0
 
 
-def test_a_killed_worker_loses_nothing(tiny_weights, tmp_path):
+def test_a_killed_worker_loses_no_request(tiny_weights, tmp_path):
     with live_server(tiny_weights, tmp_path / "log", ("--dtype", "float32")) as server:
         texts = [f"{text} {number}" for number in range(4) for text in TEXTS]
         expected = {text: translate(server, text, max_length=20)["translatedText"] for text in texts[::9]}
@@ -89,7 +88,7 @@ def test_a_killed_worker_loses_nothing(tiny_weights, tmp_path):
         assert server.get("/ready").status == 200
 
 
-def test_sigterm_finishes_what_was_accepted_and_exits_with_0(tiny_weights, tmp_path):
+def test_sigterm_finishes_accepted_requests_and_exits_with_0(tiny_weights, tmp_path):
     with live_server(tiny_weights, tmp_path / "log", ("--dtype", "float32")) as server, ThreadPoolExecutor(8) as pool:
         texts = [text * 3 for text in TEXTS[:8]]
         waiting = [
@@ -109,7 +108,7 @@ def test_sigterm_finishes_what_was_accepted_and_exits_with_0(tiny_weights, tmp_p
 
 
 def model_between(folder: Path, source: str, target: str, seed: int) -> Path:
-    """A tiny model for one direction, named like its folder."""
+    """Writes a tiny model for one direction, named after its folder."""
     tiny_model(folder, seed)
     config = json.loads((folder / "config.json").read_text())
     config["pairs"] = [[source, target]]
@@ -157,7 +156,7 @@ def run(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess
     return subprocess.run(command, cwd=ROOT, input=text, capture_output=True, text=True, timeout=120, check=False)
 
 
-def test_the_command_line_translates_like_the_server(live, tiny_weights, tmp_path):
+def test_the_command_line_and_the_server_translate_equally(live, tiny_weights, tmp_path):
     lines = [*TEXTS[:3], "", "42", "  the dog sleeps  "]
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     source.write_bytes("\r\n".join(lines).encode())
@@ -168,7 +167,7 @@ def test_the_command_line_translates_like_the_server(live, tiny_weights, tmp_pat
     assert target.read_bytes().decode() == "\r\n".join(expected)
 
 
-def test_the_command_line_refuses_in_one_sentence():
+def test_errors_of_the_command_line_are_one_sentence():
     result = run("serve", "--port", "http")
     assert result.returncode == 2
     assert "ATTENTIVE_PORT" in result.stderr and "Traceback" not in result.stderr

@@ -1,5 +1,4 @@
-"""What only a real connection shows: clients that go away, requests that meet, servers that end. The worker is a
-fake."""
+"""Behaviour that needs a real connection: disconnecting clients, concurrent requests, stopping servers. The engine is a fake."""
 
 from __future__ import annotations
 
@@ -20,7 +19,7 @@ BODY = {"q": "Hello world", "source": "en", "target": "de"}
 
 
 def raw_request(url: str, body: dict) -> socket.socket:
-    """Sends a whole request and leaves the connection open."""
+    """Sends a complete request and leaves the connection open."""
     data = json.dumps(body).encode()
     host, port = url.removeprefix("http://").split(":")
     connection = socket.create_connection((host, int(port)))
@@ -31,7 +30,7 @@ def raw_request(url: str, body: dict) -> socket.socket:
     return connection
 
 
-def test_a_client_that_goes_away_cancels_its_work():
+def test_a_disconnected_client_cancels_its_jobs():
     engine = FakeEngine(delay=30)
     with running(engine) as (url, server):
         connection = raw_request(url, BODY | {"q": ["one", "two", "three"]})
@@ -45,7 +44,7 @@ def test_a_client_that_goes_away_cancels_its_work():
     assert 'status="499"' in metrics
 
 
-def test_identical_requests_under_way_are_computed_once():
+def test_identical_requests_in_flight_are_computed_once():
     engine = FakeEngine()
     engine.gate = threading.Event()
     with running(engine) as (url, server), ThreadPoolExecutor(6) as pool:
@@ -60,7 +59,7 @@ def test_identical_requests_under_way_are_computed_once():
         assert len(engine.submitted) == 2
 
 
-def test_one_of_two_identical_requests_may_go_away():
+def test_one_of_two_identical_requests_may_be_cancelled():
     engine = FakeEngine()
     engine.gate = threading.Event()
     with running(engine) as (url, server), ThreadPoolExecutor(1) as pool:
@@ -94,7 +93,7 @@ def test_a_full_queue_answers_429_with_retry_after():
     assert f'attentive_requests_rejected_total{{reason="queue"}} {len(refused)}.0' in metrics
 
 
-def test_what_was_accepted_is_finished_before_the_end():
+def test_accepted_requests_are_finished_before_the_stop():
     engine = FakeEngine(delay=0.5)
     with ThreadPoolExecutor(4) as pool:
         with running(engine) as (url, _):
@@ -104,7 +103,7 @@ def test_what_was_accepted_is_finished_before_the_end():
         assert [answer.result().status_code for answer in waiting] == [200] * 4
 
 
-def test_many_clients_all_get_their_own_answer():
+def test_every_client_gets_its_own_answer():
     engine = FakeEngine(delay=0.001)
     with running(engine) as (url, _), ThreadPoolExecutor(16) as pool, httpx.Client() as client:
         texts = [f"Text of client {first}{second}" for first in "abcdefghijklmnopqrst" for second in "abcdefghij"]
@@ -114,7 +113,7 @@ def test_many_clients_all_get_their_own_answer():
     assert 'attentive_request_success_total{finish_reason="stop"} 200.0' in metrics
 
 
-def test_who_is_not_finished_when_the_grace_time_ends_is_told_so():
+def test_requests_in_flight_after_the_grace_time_get_503():
     engine = FakeEngine(delay=60)
     with ThreadPoolExecutor(1) as pool:
         with running(engine, grace_seconds=1) as (url, _):
@@ -126,7 +125,7 @@ def test_who_is_not_finished_when_the_grace_time_ends_is_told_so():
     assert int(answer.headers["retry-after"]) >= 1
 
 
-def test_a_body_sent_in_pieces_and_one_that_is_too_long():
+def test_a_chunked_body_and_a_body_over_the_limit():
     engine = FakeEngine()
     with running(engine, body_bytes=2_000) as (url, _):
         pieces = iter([b'{"q": "Hel', b'lo", "source": "en",', b' "target": "de"}'])
@@ -137,7 +136,7 @@ def test_a_body_sent_in_pieces_and_one_that_is_too_long():
         assert answer.status_code == 413 and "error" in answer.json()
 
 
-def test_a_taken_port_is_told_in_one_sentence():
+def test_a_port_in_use_is_an_error_of_one_sentence():
     with listener(Settings(port=0)) as first:
         first.listen()
         with pytest.raises(ValueError, match="cannot listen"):

@@ -18,7 +18,7 @@ import yaml
 from tests.support.live import LiveServer, free_port, live_server, tiny_model
 from tests.unit.deploy.test_deploy import PROMETHEUS, alert_rules, dashboard_expressions
 
-PATIENCE_SECONDS = 60
+TIMEOUT_SECONDS = 60
 
 
 @pytest.fixture(scope="module")
@@ -30,8 +30,8 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
 
 
 @pytest.fixture(scope="module")
-def ask(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
-    """A function that asks Prometheus' HTTP API; Prometheus scrapes the live server every second."""
+def query(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[str], Any]]:
+    """A function that queries the HTTP API of Prometheus, which scrapes the live server every second."""
     if shutil.which("prometheus") is None:
         pytest.skip("prometheus is not installed (Debian package: prometheus)")
     folder = tmp_path_factory.mktemp("prometheus")
@@ -57,12 +57,12 @@ def ask(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         process.wait(30)
 
 
-def eventually(look: Callable[[], Any]) -> Any:
-    """The first true value of `look`, which may fail to connect at first."""
-    deadline = time.monotonic() + PATIENCE_SECONDS
+def eventually(read: Callable[[], Any]) -> Any:
+    """Returns the first true value of `read`, which may fail to connect at first."""
+    deadline = time.monotonic() + TIMEOUT_SECONDS
     while time.monotonic() < deadline:
         try:
-            if found := look():
+            if found := read():
                 return found
         except OSError:
             pass  # Prometheus is still starting
@@ -70,25 +70,25 @@ def eventually(look: Callable[[], Any]) -> Any:
     raise AssertionError("Prometheus did not come to know it.")
 
 
-def value(ask: Callable[[str], Any], expression: str) -> float | None:
-    result = ask("query?" + urllib.parse.urlencode({"query": expression}))["result"]
+def value(query: Callable[[str], Any], expression: str) -> float | None:
+    result = query("query?" + urllib.parse.urlencode({"query": expression}))["result"]
     return float(result[0]["value"][1]) if result else None
 
 
-def test_prometheus_sees_the_server_and_its_counters_move(server: LiveServer, ask: Callable[[str], Any]) -> None:
-    eventually(lambda: value(ask, 'up{job="attentive"}') == 1)
-    assert eventually(lambda: value(ask, "attentive_worker_up") == 1)
+def test_prometheus_scrapes_the_server_and_counters_increase(server: LiveServer, query: Callable[[str], Any]) -> None:
+    eventually(lambda: value(query, 'up{job="attentive"}') == 1)
+    assert eventually(lambda: value(query, "attentive_worker_up") == 1)
     total = "sum(attentive_request_success_total)"
-    before = eventually(lambda: value(ask, total) is not None) and value(ask, total)
+    before = eventually(lambda: value(query, total) is not None) and value(query, total)
     for _ in range(3):
         assert server.post("/translate", {"q": ["the house", "a dog"], "source": "en", "target": "fr"}).status == 200
     # Identical requests are computed once only while they are in flight, and these came one after another.
-    eventually(lambda: value(ask, total) == before + 6)
+    eventually(lambda: value(query, total) == before + 6)
 
 
-def test_prometheus_evaluates_every_alert(ask: Callable[[str], Any]) -> None:
+def test_prometheus_evaluates_every_alert(query: Callable[[str], Any]) -> None:
     def evaluated() -> list[dict[str, Any]]:
-        rules = [rule for group in ask("rules")["groups"] for rule in group["rules"]]
+        rules = [rule for group in query("rules")["groups"] for rule in group["rules"]]
         return rules if rules and all(rule["health"] != "unknown" for rule in rules) else []
 
     rules = eventually(evaluated)
@@ -96,7 +96,7 @@ def test_prometheus_evaluates_every_alert(ask: Callable[[str], Any]) -> None:
     assert [rule["lastError"] for rule in rules if rule["health"] != "ok"] == []
 
 
-def test_alerts_and_dashboard_ask_for_metrics_that_exist(server: LiveServer) -> None:
+def test_alerts_and_dashboard_use_existing_metrics(server: LiveServer) -> None:
     text = server.get("/metrics").body.decode()
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     series = set(kinds)

@@ -1,7 +1,7 @@
-"""The README's code blocks run: commands against a live server with the shipped weights, Python as it stands.
+"""The code blocks of the README run: commands against a live server with the default model, and Python unchanged.
 
-A `sh` block holds commands; a `json` block right after a `curl` is its answer, compared key by key (times, ids and
-scores, which differ from machine to machine, only by kind). A command that this test does not know fails it.
+A `sh` block contains commands. A `json` block directly after a `curl` is the expected answer. It is compared key by key; only
+the type is compared of times, ids and scores, which differ between machines. An unknown command fails the test.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from typing import Any
 import pytest
 import yaml
 
-from server.config import Settings, shown
+from server.config import Settings, default_text
 from tests.support.live import ROOT, LiveServer, live_server
 
 DOCUMENTS = [ROOT / "README.md"]
@@ -35,7 +35,7 @@ class Block:
     language: str
     text: str
     answer: str | None
-    """Text of the `json` block that follows."""
+    """Text of the following `json` block."""
     line: int
 
 
@@ -70,7 +70,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
 
 
 def commands(text: str) -> list[str]:
-    """The commands of a block: continued lines joined, comments left out."""
+    """Returns the commands of a block, with continued lines joined and without comments."""
     lines = text.replace("\\\n", " ").splitlines()
     return [line.strip() for line in lines if line.strip() and not line.strip().startswith("#")]
 
@@ -84,7 +84,7 @@ def run(command: list[str], folder: Path = ROOT, given: str | None = None) -> st
 
 
 def same_kind(shown: Any, real: Any, key: str = "") -> None:
-    """Asserts that an answer is what the README shows."""
+    """Asserts that an answer has the form and values of the README."""
     if isinstance(shown, dict):
         assert isinstance(real, dict)
         assert shown.keys() == real.keys()
@@ -104,7 +104,7 @@ def same_kind(shown: Any, real: Any, key: str = "") -> None:
 
 
 def check_shell(command: str, answer: str | None, server: LiveServer, folder: Path) -> None:
-    """Runs one command of the README as far as a test can."""
+    """Runs one command of the README, or checks its arguments if it would change the machine."""
     before, pipe, after = command.rpartition(" | ")
     given = shlex.split(before.removeprefix("echo"))[0] + "\n" if pipe else None
     words = shlex.split(after)
@@ -134,11 +134,11 @@ def check_shell(command: str, answer: str | None, server: LiveServer, folder: Pa
         case "git" | "cd" | "echo":
             pass
         case unknown:
-            pytest.fail(f"The README has a command that its test does not know: {unknown}")
+            pytest.fail(f"The README has a command that this test does not support: {unknown}")
 
 
 def check_docker(words: list[str]) -> None:
-    """The files that a docker command names are there, and so are the services and profiles of a compose command."""
+    """Checks that the files of a docker command and the services and profiles of a compose command exist."""
     if words[1] == "compose":
         services = yaml.safe_load((ROOT / "docker-compose.yml").read_text(encoding="utf-8"))["services"]
         known = {*services, *(profile for service in services.values() for profile in service.get("profiles", ()))}
@@ -165,7 +165,7 @@ def test_readme_block_runs(block: Block, server: LiveServer, tmp_path: Path) -> 
         assert block.language in {"text", "mermaid"}
 
 
-def test_readme_names_files_that_exist() -> None:
+def test_readme_refers_to_existing_files() -> None:
     for document in DOCUMENTS:
         for target in re.findall(r"\]\(([^)#]+)\)", document.read_text(encoding="utf-8")):
             if "://" not in target:
@@ -174,9 +174,9 @@ def test_readme_names_files_that_exist() -> None:
             assert (ROOT / target).exists(), target
 
 
-def test_readme_knows_the_settings_and_their_defaults() -> None:
-    defaults = {f"--{item.name.replace('_', '-')}": shown(item.default) for item in dataclasses.fields(Settings)}
+def test_readme_has_the_correct_defaults_of_settings() -> None:
+    defaults = {f"--{item.name.replace('_', '-')}": default_text(item.default) for item in dataclasses.fields(Settings)}
     rows = re.findall(r"^\| (`--.*) \| (\S+) \|", (ROOT / "README.md").read_text(encoding="utf-8"), re.MULTILINE)
-    told = {name: default.strip("`") for names, default in rows for name in re.findall(r"--[\w-]+", names)}
-    assert told
-    assert told.items() <= defaults.items()
+    documented = {name: default.strip("`") for names, default in rows for name in re.findall(r"--[\w-]+", names)}
+    assert documented
+    assert documented.items() <= defaults.items()

@@ -1,4 +1,4 @@
-"""Run by test_graphs with TRITON_INTERPRET=1, and by tests/gpu on a GPU: the kernels against what torch computes."""
+"""Compares the kernels with torch. test_graphs runs it with TRITON_INTERPRET=1, and tests/gpu on a GPU."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def near(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
 
 
 def main(device: str) -> None:
-    """All kernels, in every type that a model has there."""
+    """Checks all kernels in every precision that the device supports."""
     torch.manual_seed(0)
     types = [(torch.float32, 1e-4)] if device == "cpu" else [(torch.float32, 1e-4), (torch.float16, 5e-3), (torch.bfloat16, 4e-2)]
     for dtype, tolerance in types:

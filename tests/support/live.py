@@ -1,4 +1,4 @@
-"""A live server for tests: a tiny model folder made on the spot, and the command line started as a process of its own."""
+"""A live server for tests: a tiny generated model folder, and the command line in a separate process."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from typing import Any
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 120
-"""Patience with a slow machine; a server is usually ready in a few seconds."""
+"""Time limit for the start on a slow machine; a server is usually ready in a few seconds."""
 WORDS = "the a house station where is dog cat walks sleeps in on under green small old train bread water friend".split()
 
 
 def tiny_model(folder: Path, seed: int = 0) -> Path:
-    """A model folder of random weights, English to German and French. Its translations are words in no sensible order."""
+    """Writes a model folder with random weights, English to German and French. Its translations are random words."""
     import sentencepiece
     import torch
 
@@ -74,7 +74,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class LiveServer:
-    """A running server. `url` has no slash at its end; `log` collects its standard error."""
+    """A running server. `url` has no trailing slash; `log` is its standard error."""
 
     url: str
     process: subprocess.Popen[bytes]
@@ -96,7 +96,7 @@ class LiveServer:
 
 
 def free_port() -> int:
-    """A port that nobody listens on at this moment."""
+    """Returns a port that is currently free."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port: int = probe.getsockname()[1]
@@ -105,7 +105,7 @@ def free_port() -> int:
 
 @contextmanager
 def live_server(weights: Path, log: Path, arguments: Sequence[str] = ()) -> Iterator[LiveServer]:
-    """`attentive serve` on a free port, ready to translate; ended with SIGTERM."""
+    """Runs `attentive serve` on a free port and waits until it is ready. It is stopped with SIGTERM."""
     port = free_port()
     command = [sys.executable, "-m", "server", "serve", "--port", str(port), "--weights", str(weights), *arguments]
     environment = {key: value for key, value in os.environ.items() if not key.startswith("ATTENTIVE_")}
@@ -125,7 +125,7 @@ def live_server(weights: Path, log: Path, arguments: Sequence[str] = ()) -> Iter
 
 
 def wait_until_ready(server: LiveServer) -> None:
-    """Returns once /ready says so. Raises AssertionError with the log where the server ends or never is."""
+    """Waits until /ready is 200. Raises AssertionError with the log if the server exits or the time limit passes."""
     deadline = time.monotonic() + START_SECONDS
     last = b""
     while time.monotonic() < deadline and server.process.poll() is None:

@@ -1,4 +1,4 @@
-"""A tiny model folder with random weights, and a development set to go with it."""
+"""A tiny model folder with random weights and a development set for it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LINES = [f"{a} {b} {c}." for a in WORDS for b in WORDS for c in WORDS[:3]]
 
 @pytest.fixture(scope="session")
 def weights(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder of a random model that serves en-de and de-en."""
+    """Model folder with random weights for en-de and de-en."""
     path = tmp_path_factory.mktemp("weights") / "tiny"
     path.mkdir()
     sentencepiece.SentencePieceTrainer.train(

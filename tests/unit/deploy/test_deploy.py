@@ -1,4 +1,4 @@
-"""What stands in deploy/ and the compose file: valid, hardened, and about metrics and routes that exist."""
+"""The files in deploy/ and the compose file are valid and hardened, and use existing metrics and routes."""
 
 from __future__ import annotations
 
@@ -45,12 +45,12 @@ def test_prometheus_reads_its_configuration() -> None:
 
 
 @needs_promtool
-def test_alerts_fire_when_they_should_and_only_then() -> None:
+def test_alert_rules_pass_their_unit_tests() -> None:
     promtool("test", "rules", "alerts_test.yml")
 
 
 @needs_promtool
-def test_every_panel_asks_a_valid_question(tmp_path: Path) -> None:
+def test_every_panel_has_a_valid_query(tmp_path: Path) -> None:
     known = {"$__rate_interval": "1m", "$instance": ".*"}
     expressions = dashboard_expressions()
     for name, value in known.items():
@@ -61,7 +61,7 @@ def test_every_panel_asks_a_valid_question(tmp_path: Path) -> None:
     promtool("check", "rules", "rules.yml", folder=tmp_path)
 
 
-def test_every_alert_is_tested_says_how_bad_it_is_and_what_to_do() -> None:
+def test_every_alert_has_a_test_a_severity_and_an_action() -> None:
     tests = yaml.safe_load((PROMETHEUS / "alerts_test.yml").read_text(encoding="utf-8"))["tests"]
     fired = {case["alertname"] for test in tests for case in test["alert_rule_test"] if case["exp_alerts"]}
     quiet = {case["alertname"] for case in tests[0]["alert_rule_test"] if not case["exp_alerts"]}
@@ -72,7 +72,7 @@ def test_every_alert_is_tested_says_how_bad_it_is_and_what_to_do() -> None:
 
 
 @pytest.mark.parametrize("name", list(SERVICES))
-def test_every_container_runs_without_rights(name: str) -> None:
+def test_every_container_is_unprivileged(name: str) -> None:
     service = SERVICES[name]
     assert service["read_only"] is True
     assert service["cap_drop"] == ["ALL"]
@@ -82,7 +82,7 @@ def test_every_container_runs_without_rights(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", list(SERVICES))
-def test_every_image_is_pinned_and_reached_from_this_machine_only(name: str) -> None:
+def test_every_image_is_pinned_and_published_on_this_machine_only(name: str) -> None:
     service = SERVICES[name]
     assert re.search(r":v?\d+\.\d+\.\d+(-gpu)?$", service["image"])
     for port in service["ports"]:
@@ -110,7 +110,7 @@ def test_panels_do_not_overlap() -> None:
     assert all(x < 24 for x, _ in cells)
 
 
-def test_kubernetes_runs_the_same_image_without_rights() -> None:
+def test_kubernetes_runs_the_same_image_unprivileged() -> None:
     deployment = yaml.safe_load((ROOT / "deploy/kubernetes/deployment.yaml").read_text(encoding="utf-8"))
     pod = deployment["spec"]["template"]["spec"]
     container = pod["containers"][0]

@@ -1,4 +1,4 @@
-"""The engine benchmark: every engine answers on the same weights, and the figures belong to the sentences given."""
+"""The engine benchmark: every engine translates with the same weights, and the figures refer to the given sentences."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from benchmarks.engine import __main__ as engine
 from benchmarks.engine.adapters import Spec
-from benchmarks.engine.isolated import EngineFailed, EngineProcess
+from benchmarks.engine.engine_process import EngineFailed, EngineProcess
 from benchmarks.engine.random_model import random_sources, write_random_model
 from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
 
 
 def usable() -> list[str]:
-    """Engines that run on this machine."""
+    """Returns the engines that run on this machine."""
     kinds = ["attentive-torch:float32", "ctranslate2:float32", "huggingface:float32"]
     try:
         check_cpu()
@@ -39,25 +39,25 @@ def test_all_engines_find_the_same_targets(weights: Path, development: Path, tmp
         assert 0 <= row["BLEU"] <= 100
 
 
-def test_random_weights_write_as_many_tokens_as_asked(tmp_path: Path) -> None:
+def test_random_weights_produce_exactly_the_limit_of_tokens(tmp_path: Path) -> None:
     folder = write_random_model(tmp_path / "random", "small", 500)
     sources = random_sources(500, 3, 6, folder.model.eos_id)
     assert all(len(source) == 6 and source[-1] == folder.model.eos_id for source in sources)
     spec = Spec("attentive-torch", "float32", folder.path, tmp_path, threads=1, rows=8)
-    with EngineProcess(spec) as isolated:
-        loaded = isolated.peak_bytes()
-        run = isolated.translate(sources, 2, 2, 5)
-        assert isolated.peak_bytes() >= loaded > 1_000_000
+    with EngineProcess(spec) as process:
+        loaded = process.peak_bytes()
+        run = process.translate(sources, 2, 2, 5)
+        assert process.peak_bytes() >= loaded > 1_000_000
     assert [len(target) for target in run.targets] == [5, 5, 5]
 
 
-def test_an_engine_that_cannot_load_says_why(weights: Path, tmp_path: Path) -> None:
+def test_an_engine_that_cannot_load_gives_a_reason(weights: Path, tmp_path: Path) -> None:
     spec = Spec("attentive-torch", "int3", weights, tmp_path, threads=1, rows=1)
     with pytest.raises(EngineFailed, match="int3 needs the CPU backend"), EngineProcess(spec):
         pass
 
 
-def test_all_engines_keep_to_an_instruction_set(weights: Path, development: Path, tmp_path: Path) -> None:
+def test_all_engines_are_limited_to_an_instruction_set(weights: Path, development: Path, tmp_path: Path) -> None:
     try:
         check_cpu("avx2")
     except CpuBackendUnavailable as unavailable:
@@ -73,7 +73,7 @@ def test_all_engines_keep_to_an_instruction_set(weights: Path, development: Path
     assert {name for name in os.environ if "ISA" in name} == {name for name in before if "ISA" in name}
 
 
-def test_a_missing_direction_is_one_sentence(
+def test_a_missing_direction_is_an_error_of_one_sentence(
     weights: Path, development: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert engine.main(["--model", str(weights), "--data", str(development), "--direction", "en-fr"]) == 2

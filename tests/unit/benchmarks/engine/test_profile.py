@@ -1,4 +1,4 @@
-"""The profile's parts are the whole, and samples are sorted by kind; independence counts what differs."""
+"""The parts of a profile add up, samples are grouped by kind, and independence counts differing targets."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from model.config import base
 
 
 @pytest.mark.slow
-def test_the_parts_are_the_whole(weights: Path) -> None:
+def test_the_parts_add_up(weights: Path) -> None:
     options = profile._parser().parse_args(["--model", str(weights), "--batch", "3", "--tokens", "6", "--repeats", "1"])
     found = profile.measure(open_model(weights, slots=3, threads=1), options)
     assert sum(found["parts"].values()) == pytest.approx(1.0)
@@ -24,7 +24,7 @@ def test_products_of_the_base_model() -> None:
     assert profile.step_products(base(32_000)) == 6 * (6 * 512**2 + 2 * 512 * 2048) + 512 * 32_000
 
 
-def test_samples_are_sorted_by_kind() -> None:
+def test_samples_are_grouped_by_kind() -> None:
     report = """
     # Overhead  Symbol
     60.00%  [.] attentive::(anonymous namespace)::tile_int8<6, false>

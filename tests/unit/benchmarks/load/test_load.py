@@ -1,4 +1,4 @@
-"""Load: every request is counted, failures too, and a slow server is not asked by two clients for the same text."""
+"""The load generator counts every request, including failures, and never sends one text twice at the same time."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def test_every_request_is_answered_and_counted() -> None:
     assert found.sentences_per_second == pytest.approx(len(log) / found.seconds)
 
 
-def test_failures_are_counted_and_are_not_throughput() -> None:
+def test_failures_are_counted_but_not_as_throughput() -> None:
     async def measure() -> Round:
         async with server(status=500) as address:
             return await run(address, jobs(["a"], 1, "en", "de", 4), 2, 0.1, 5.0)
@@ -69,7 +69,7 @@ def test_failures_are_counted_and_are_not_throughput() -> None:
     assert {answer.error for answer in found.answers} == {"500"}
 
 
-def test_a_server_that_is_not_there_is_an_error_not_a_crash() -> None:
+def test_an_unreachable_server_is_counted_as_errors() -> None:
     found = asyncio.run(run(Address("127.0.0.1", 1, ""), jobs(["a"], 1, "en", "de", None), 1, 0.05, 1.0))
     assert found.errors == len(found.answers) > 0
 
@@ -80,12 +80,12 @@ def test_latency_is_a_quantile_by_rank() -> None:
     assert (found.latency(0.5), found.latency(0.99)) == (51.0, 100.0)
 
 
-def test_documents_hold_every_sentence_once() -> None:
+def test_documents_contain_every_sentence_once() -> None:
     texts = documents([f"S{i}." for i in range(12)], 6, paragraph=3)
     assert texts == ["S0. S1. S2.\nS3. S4. S5.", "S6. S7. S8.\nS9. S10. S11."]
 
 
-def test_two_servers_are_measured_in_turn_and_drawn(tmp_path: Path) -> None:
+def test_two_servers_are_measured_in_turn_and_plotted(tmp_path: Path) -> None:
     options = _parser().parse_args(
         ["http://a", "http://b", "--data", ".", "--clients", "1", "2", "--seconds", "0.05", "--rounds", "2"]
     )

@@ -1,4 +1,4 @@
-"""The peer answers in LibreTranslate's dialect with the model folder's weights."""
+"""The peer server answers like LibreTranslate with the weights of the model folder."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from model.search.options import DecodingOptions
 from model.training.loop.evaluate import translate_texts
 
 
-def test_the_peer_translates_as_we_do(weights: Path, tmp_path: Path) -> None:
+def test_the_peer_translates_like_this_engine(weights: Path, tmp_path: Path) -> None:
     folder = read_folder(weights)
     export(folder, tmp_path / "exported", "float32")
     peer = Peer(folder, tmp_path / "exported", precision="float32", threads=1)

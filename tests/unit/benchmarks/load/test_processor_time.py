@@ -1,4 +1,4 @@
-"""Processor time is found by port, and what a server started counts with it."""
+"""Processor time is found by port and includes child processes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def listening() -> Iterator[int]:
         yield bound.getsockname()[1]
 
 
-def test_whoever_listens_is_found_with_what_it_started() -> None:
+def test_the_listening_process_is_found_with_its_children() -> None:
     child = subprocess.Popen([sys.executable, "-c", "import sys; sum(range(30_000_000)); sys.stdin.read()"], stdin=-1)
     try:
         with listening() as port:
@@ -40,7 +40,7 @@ def test_whoever_listens_is_found_with_what_it_started() -> None:
         child.communicate(b"")
 
 
-def test_a_port_without_a_listener_is_refused() -> None:
+def test_a_port_without_a_listener_is_an_error() -> None:
     with listening() as port:
         pass
     with pytest.raises(ValueError, match=str(port)):

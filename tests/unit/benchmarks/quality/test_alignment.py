@@ -1,4 +1,4 @@
-"""The alignment benchmark reads its formats, and its figures mean what they say."""
+"""The alignment benchmark: file formats, detokenisation, error rates and the command line."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def words_of(sentence: Written) -> list[str]:
     return [sentence.text[start:end] for start, end in sentence.spans]
 
 
-def test_sentences_are_written_as_people_write_them() -> None:
+def test_tokens_are_detokenised() -> None:
     found = written(["oh", ",", "(", "yes", ")", "!"], "en")
     assert found.text == "Oh, (yes)!"
     assert words_of(found) == ["Oh", ",", "(", "yes", ")", "!"]
@@ -51,7 +51,7 @@ def test_sentences_are_written_as_people_write_them() -> None:
     assert written("my father 's well - known house".split(), "en").text == "My father's well-known house"
 
 
-def test_french_gets_back_the_elisions_and_fusions_that_tokens_undo() -> None:
+def test_french_elisions_and_contractions_are_restored() -> None:
     tokens = "il se agit de le argent de les gens , pas de le huit à le soir".split()
     found = written(tokens, "fr")
     assert found.text == "Il s'agit de l'argent des gens, pas du huit au soir"
@@ -70,7 +70,7 @@ def test_error_rates() -> None:
     assert quality([set()], [pair])["aer"] == 100
 
 
-def test_the_command_chooses_measures_and_stores(
+def test_the_command_chooses_heads_measures_and_stores(
     weights: Path, data: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setitem(alignment.SETS, "hansards", (read_hansards, "en", "de"))

@@ -1,4 +1,4 @@
-"""Quality: scores of references against themselves, the same texts alone and together, and a folder measured end to end."""
+"""The quality benchmark: scores, development sets, and a model folder measured end to end."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from model.search.options import DecodingOptions
 from model.training.loop.evaluate import score, score_directions, translate_texts
 
 
-def test_references_score_a_hundred_against_themselves() -> None:
+def test_references_have_a_score_of_100_against_themselves() -> None:
     texts = ["The small house is green.", "A garden is red and very small."]
     scores = score(texts, texts, "en")
     assert scores.bleu == pytest.approx(100.0)
@@ -23,7 +23,7 @@ def test_references_score_a_hundred_against_themselves() -> None:
     assert "tok:zh" in score(texts, texts, "zh-Hans").bleu_signature
 
 
-def test_nothing_to_score_is_an_error() -> None:
+def test_an_empty_list_has_no_score() -> None:
     with pytest.raises(ValueError, match="0 translations"):
         score([], [], "en")
 
@@ -37,7 +37,7 @@ def test_a_set_is_read_in_both_directions(development: Path) -> None:
         read_sets(development, ["newstest2013"])
 
 
-def test_texts_translate_alike_alone_and_together(weights: Path, development: Path) -> None:
+def test_texts_translate_equally_alone_and_together(weights: Path, development: Path) -> None:
     texts = read_sets(development)[0].sources
     opened = open_model(weights, slots=4, threads=1)
     options = DecodingOptions(max_length=12)
@@ -57,7 +57,7 @@ def test_a_source_beyond_the_maximum_is_cut_and_counted(weights: Path) -> None:
     assert len(found.texts) == 2
 
 
-def test_directions_without_pairs_are_left_out(weights: Path) -> None:
+def test_directions_without_pairs_are_skipped(weights: Path) -> None:
     opened = open_model(weights, slots=2, threads=1)
     pairs = {("en", "de"): [("house", "Haus")], ("de", "en"): []}
     found = score_directions(opened.backend, opened.tokenizer, opened.config, pairs, DecodingOptions(max_length=4))
@@ -75,7 +75,7 @@ def test_a_folder_is_measured(weights: Path, development: Path, tmp_path: Path) 
     assert all(row["sentences"] == 2 for row in results["rows"])
 
 
-def test_an_unknown_search_is_one_sentence(
+def test_an_unknown_search_is_an_error_of_one_sentence(
     weights: Path, development: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     command = ["--model", str(weights), "--data", str(development), "--search", "fast"]

@@ -1,4 +1,4 @@
-"""The same weights here, in Hugging Face's transformers and in CTranslate2 give the same logits and the same targets."""
+"""The same weights give the same logits and targets here, in Hugging Face's transformers and in CTranslate2."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ LIMIT = 24
 
 @dataclass(frozen=True)
 class Pair:
-    """One random model: theirs, its import, and sources for both."""
+    """A random model of transformers, its import, and sources for both."""
 
     theirs: Any
     folder: ModelFolder
