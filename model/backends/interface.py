@@ -1,4 +1,4 @@
-"""What every backend offers beyond decoding: attention maps, word readings, and how it computes."""
+"""The interface of a backend beyond decoding: attention maps, word readings, and details for status pages."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from model.search.base import Backend
 
 
 class InspectableBackend(Backend, Protocol):
-    """A backend of search that also computes what is needed to inspect a translation. Slots do not change by that."""
+    """A backend of search that also computes attention maps and word readings. These calls do not change any slot."""
 
     @property
     def details(self) -> Mapping[str, str]:

@@ -1,4 +1,4 @@
-"""What searches and backends have in common: the interface of each, and the scores of a step.
+"""The interfaces of searches and backends, and the scores of a step that a backend returns to a search.
 
 A search holds the state of one sentence: it names the tokens that its rows read next (`tokens`), takes the likeliest next
 tokens of each row (`advance`), and returns which rows continue. It never uses the model, so one loop can step many

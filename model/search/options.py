@@ -1,4 +1,4 @@
-"""What one caller may ask of one decoding: shared by search, the worker's protocol and the API. No torch."""
+"""Options and results of decoding one sentence, shared by search, the worker's messages and the API. No torch."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ class DecodingOptions:
 
     `beam_size` 1 is greedy. `length_penalty` is alpha; "gnmt" divides the summed log-probability by
     ((5 + length) / 6) ** alpha (Wu et al. 2016, equation 14), "average" by length ** alpha (Hugging Face, CTranslate2).
-    `early_stopping` ends a beam search at `beam_size` finished hypotheses, though a longer one might still be better.
+    `early_stopping` ends a beam search at `beam_size` finished hypotheses, even if a live one might still score higher.
     `max_length` bounds generated tokens, end of sentence included; None means source length + 50 (the paper, section 6.1).
     `hypotheses` is n of the n-best list, at most `beam_size`. `prefix` holds target ids that are forced first.
     `target` holds a whole target (without end of sentence) that is only scored: forced decoding.
-    `no_repeat_ngram_size` n > 0 forbids any n tokens to stand in a target twice (Hugging Face, CTranslate2). `loop_guard`
-    decodes a sentence again under such a rule when its target loops, and changes nothing else (model/search/ngram_blocking.py).
-    `masked_heads` switches heads off: (kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0.
-    `trace` asks for the candidates of every step (a bounded number), for looking inside.
+    `no_repeat_ngram_size` n > 0 blocks every n-gram that the target already contains (Hugging Face, CTranslate2).
+    `loop_guard` decodes a sentence again with n-gram blocking when its target loops (model/search/loop_guard.py).
+    `masked_heads` are switched off: (kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0.
+    `trace` records a bounded number of candidates of every step.
     """
 
     beam_size: int = 1
@@ -62,8 +62,8 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One finished target. `tokens` without start and end of sentence; `token_scores` are natural log-probabilities, one per
-    generated token, the end of sentence included when it was reached; `score` is their sum after length normalisation."""
+    """One finished target. `tokens` is without start and end of sentence. `token_scores` has the natural log-probability of
+    every generated token, and of the end of sentence if it was reached. `score` is their sum after length normalization."""
 
     tokens: tuple[int, ...]
     token_scores: tuple[float, ...]

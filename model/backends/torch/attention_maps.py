@@ -1,4 +1,4 @@
-"""Where the model looked: one teacher-forced pass with explicit softmax, for a source and a target that are given."""
+"""Attention maps of a given source and target: one teacher-forced pass with explicit softmax."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ def attention_maps(
     masked_heads: Sequence[Head] = (),
     vectors_of: Head | None = None,
 ) -> AttentionMaps:
-    """Attention of a pair: `source` ids as the encoder reads them, `target` ids without start and end of sentence.
-    `vectors_of` asks for the queries, keys and values of one head.
+    """Returns the attention of a pair: `source` ids as the encoder reads them, `target` ids without start and end of
+    sentence. `vectors_of` adds the queries, keys and values of one head.
 
     A causal decoder computes in parallel exactly the weights that it had when it decoded token by token (section
     3.2.3), so these are the weights that produced the target. Raises ValueError for lengths the model cannot read, ids
@@ -37,10 +37,10 @@ def attention_maps(
     parameter = next(transformer.parameters())
     ids, mask = pad_ids([source], config.pad_id, parameter.device)  # (1, S)
     inputs = torch.tensor([[config.decoder_start_id, *target]], device=parameter.device)  # (1, T)
-    if transformer.training:  # asked first: eval() visits every module
+    if transformer.training:  # eval() visits every module
         transformer.eval()
     gates = head_gates(transformer, [tuple(masked_heads)]) if masked_heads else None
-    with _watched(transformer, vectors_of) as seen:
+    with _recorded(transformer, vectors_of) as seen:
         logits, weights = transformer.forward_with_weights(ids, mask, inputs, gates)
     scores = torch.log_softmax(logits[0].float(), dim=-1)  # (T, V)
     written = torch.tensor([*target, config.eos_id], device=parameter.device)
@@ -57,8 +57,8 @@ def attention_maps(
 
 
 @contextmanager
-def _watched(transformer: Transformer, head: Head | None) -> Iterator[dict[str, torch.Tensor]]:
-    """Keeps what the projections of one head's layer put out, (1, T, d_model) each, while the block runs."""
+def _recorded(transformer: Transformer, head: Head | None) -> Iterator[dict[str, torch.Tensor]]:
+    """Records the outputs (1, T, d_model) of the projections of one head's layer while the block runs."""
     seen: dict[str, torch.Tensor] = {}
     if head is None:
         yield seen

@@ -1,4 +1,4 @@
-"""What a model knows of a sentence word by word, in torch: encoder states, and the decoder as a dictionary."""
+"""Word readings in PyTorch: the encoder states of a sentence, and the first tokens that the decoder predicts per word."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from model.transformer import Transformer
 
 @torch.inference_mode()
 def read_words(transformer: Transformer, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-    """The decoder takes its first step once for every word, and cross-attention sees that word's pieces and nothing else.
-    Raises ValueError for what the model cannot read."""
+    """Returns encoder states, and for each word the log-probabilities of the `wanted` tokens in the decoder's first step,
+    where cross-attention sees only the pieces of that word. Raises ValueError for what the model cannot read."""
     config = transformer.config
     check_words(config, sentence, wanted)
     transformer.eval()
     ids, mask = pad_ids([sentence.ids], config.pad_id, next(transformer.parameters()).device)  # (1, S)
-    with _watched(transformer) as layers:
+    with _recorded(transformer) as layers:
         memory = transformer.encode(ids, mask)[0]  # (S, d_model)
     states = torch.stack(layers)
     if not sentence.words:
@@ -34,8 +34,8 @@ def read_words(transformer: Transformer, sentence: WordedSentence, wanted: Seque
 
 
 @contextmanager
-def _watched(transformer: Transformer) -> Iterator[list[Tensor]]:
-    """Keeps what every encoder layer puts out, (S, d_model) each, while the block runs."""
+def _recorded(transformer: Transformer) -> Iterator[list[Tensor]]:
+    """Records the output (S, d_model) of every encoder layer while the block runs."""
     layers: list[Tensor] = []
     hooks = [
         layer.register_forward_hook(lambda _, __, output: layers.append(output[0][0])) for layer in transformer.encoder
@@ -48,8 +48,8 @@ def _watched(transformer: Transformer) -> Iterator[list[Tensor]]:
 
 
 def _pieces(memory: Tensor, words: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-    """Every word by itself: memory (S, d_model) -> (W, P, d_model) with P the most pieces of a word, and the mask (W, P)
-    of those that there are."""
+    """Returns each word's pieces, memory (S, d_model) -> (W, P, d_model) with P the most pieces of a word, and their mask
+    (W, P)."""
     most = max(end - first for first, end in words)
     places = torch.tensor([[min(first + i, end - 1) for i in range(most)] for first, end in words], device=memory.device)
     lengths = torch.tensor([end - first for first, end in words], device=memory.device)

@@ -1,1 +1,1 @@
-"""The API process's side of the workers: starts, watches and restarts them, and turns jobs into futures. No torch."""
+"""The API process's side: EngineClient, and the supervisor that starts and restarts the workers. No torch."""

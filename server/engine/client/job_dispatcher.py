@@ -113,7 +113,7 @@ class JobDispatcher:
             notify(item.on_progress, progress.tokens)
 
     def on_exit(self, ended: WorkerExit) -> None:
-        """Records the jobs that an ended worker was computing, and sends all that it had not answered again."""
+        """Records the jobs that an ended worker was computing, and sends its unanswered jobs again."""
         for job in ended.running:
             self._crashes.record_exit(job, external=ended.external)
             if self._crashes.is_rejected(job):

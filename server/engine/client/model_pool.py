@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 
 class EngineModel(Protocol):
-    """What the workers need of a model: `key` names this content of `folder`, `bytes` is the size of its weight files."""
+    """A model as the workers load it. `key` identifies the content of `folder`; `bytes` is the size of the weight files."""
 
     @property
     def name(self) -> str: ...

@@ -32,7 +32,7 @@ def server_error(failure: WorkerFailure) -> AttentiveError:
 
 @dataclass(frozen=True, slots=True)
 class DeviceStatus:
-    """One worker process. `up` is True while it runs and takes jobs; `jobs` is how many it owes."""
+    """One worker process. `up` is True while it runs and takes jobs; `jobs` is the number it has not answered."""
 
     device: str
     up: bool
@@ -43,9 +43,12 @@ class DeviceStatus:
 
 @dataclass(frozen=True, slots=True)
 class WorkerStatus:
-    """All workers together. `ready`: a worker is up and has every model that was loaded before; `models`: names that
-    can be served now; `device`, `dtype`, `engine` and `details` are those of the first worker that is up; `errors` maps a
-    model to the sentence that says why it cannot be loaded; `restarts` counts all restarts since the start."""
+    """All workers together.
+
+    `ready` is True while a worker is up and has every model that was loaded before. `models` can be served now. `device`,
+    `dtype`, `engine` and `details` are those of the first worker that is up. `errors` maps a model to the reason why it
+    cannot be loaded. `restarts` counts all restarts since the start.
+    """
 
     ready: bool
     device: str

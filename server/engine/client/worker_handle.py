@@ -219,7 +219,7 @@ class WorkerHandle:
         if self._stopped:
             self._events.on_exit(self, ended)
             return
-        if not (ready and external):  # an external kill of a running worker is not a failure of its own
+        if not (ready and external):  # an external kill says nothing about the worker
             self.failures = 1 if healthy else self.failures + 1
         self.restarts += 1
         pause = self._pause()

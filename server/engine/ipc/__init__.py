@@ -1,1 +1,1 @@
-"""What the API process and the workers both speak: messages, options and their transport. No torch."""
+"""Messages between the API process and the workers, worker options, and the transport. No torch."""

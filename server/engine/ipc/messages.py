@@ -1,4 +1,4 @@
-"""Messages between the API process and a worker process: plain picklable dataclasses, token ids only, no torch.
+"""Messages between the API process and a worker: plain dataclasses that are pickled, with token ids, no text. No torch.
 
     API -> worker: LoadModel, UnloadModel, TranslateJob, AttentionJob, Cancel, Drain
     worker -> API: WorkerReady, ModelLoaded, ModelUnloaded, Started, Progress, TranslationResult, AttentionResult, Failed,
@@ -24,7 +24,7 @@ FailureKind = Literal[
 
 @dataclass(frozen=True, slots=True)
 class LoadModel:
-    """Load (or replace) the model folder `folder` under the name `model`; who runs on the old one finishes on it."""
+    """Load the model folder `folder` under the name `model`. Jobs that were accepted before finish on the old model."""
 
     model: str
     folder: str
@@ -32,6 +32,8 @@ class LoadModel:
 
 @dataclass(frozen=True, slots=True)
 class UnloadModel:
+    """Unload a model after its last job."""
+
     model: str
 
 
@@ -44,18 +46,18 @@ class TranslateJob:
     source: tuple[int, ...]
     options: DecodingOptions
     priority: int = 0
-    """0 interactive, 1 document: documents go in the gaps."""
+    """0 interactive, 1 document: documents run when no interactive job waits."""
     client: str = ""
-    """Opaque key of the caller, for fairness between callers."""
+    """Opaque key of the client, for fairness between clients."""
     stream: bool = False
-    """Ask for Progress messages as tokens come."""
+    """Send Progress messages as tokens are generated."""
     alone: bool = False
-    """Run with nothing beside it: the job was running when a worker died and may be the cause."""
+    """Run alone: the job was running when a worker ended and may be the cause."""
 
 
 @dataclass(frozen=True, slots=True)
 class AttentionJob:
-    """One teacher-forced pass. `target` is without start and end of sentence; the pass adds the start before it."""
+    """One teacher-forced pass. `target` is without start and end of sentence."""
 
     id: int
     model: str
@@ -64,52 +66,58 @@ class AttentionJob:
     masked_heads: tuple[tuple[str, int, int], ...] = ()
     alone: bool = False
     vectors_of: tuple[str, int, int] | None = None
-    """Also answer with the queries, keys and values of this head."""
+    """The head whose queries, keys and values are also returned."""
     words: tuple[WordedSentence, WordedSentence] | None = None
-    """Also answer how well the words of these two fit: source and target, each as the encoder reads it."""
+    """Source and target, each as the encoder reads it, for which evidence of fitting words is also returned."""
 
 
 @dataclass(frozen=True, slots=True)
 class Cancel:
+    """Cancel a job; it is answered by Failed with kind "cancelled"."""
+
     id: int
 
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Finish what was accepted, answer it, then Drained and exit 0."""
+    """Finish and answer the accepted jobs, then send Drained and exit with code 0."""
 
 
 @dataclass(frozen=True, slots=True)
 class WorkerReady:
-    """The worker takes messages. Sent again whenever a field changes, as when a faster engine takes over."""
+    """The worker takes jobs. Sent again whenever a field changes, as when a model moves to a faster backend."""
 
     device: str
     dtype: str
     engine: str
-    """Which decode path runs: "eager", "native", "cuda-graphs"; with the reason when a faster one is absent."""
+    """The decode path: "eager", "native" or "cuda-graphs"; `details` has the reason why a faster one is not used."""
     details: dict[str, str] = field(default_factory=dict)
     device_count: int = 1
-    """How many devices of this kind the machine has."""
+    """Devices of this kind in the machine."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelLoaded:
+    """The answer to LoadModel."""
+
     model: str
     parameters: int
     bytes: int
     seconds: float
     error: str | None = None
-    """One sentence when the folder could not be loaded; the old model under this name, if any, still serves."""
+    """One sentence where the folder could not be loaded; an old model of this name is still served."""
 
 
 @dataclass(frozen=True, slots=True)
 class ModelUnloaded:
+    """The answer to UnloadModel."""
+
     model: str
 
 
 @dataclass(frozen=True, slots=True)
 class Timings:
-    """Seconds one sequence spent waiting for a slot, in prefill, in decode steps, and from arrival to first token."""
+    """Seconds of one sequence: waiting for a slot, in prefill, in decode steps, and from arrival to the first token."""
 
     queue: float
     encode: float
@@ -119,14 +127,14 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """These jobs touch the device from now on: should the worker die before it answers them, they are the suspects."""
+    """These jobs run on the device from now on. If the worker ends before it answers them, they may be the cause."""
 
     ids: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Progress:
-    """Tokens of the best (greedy) hypothesis so far, for streaming."""
+    """The tokens of a greedy search so far, for streaming."""
 
     id: int
     tokens: tuple[int, ...]
@@ -134,6 +142,8 @@ class Progress:
 
 @dataclass(frozen=True, slots=True)
 class TranslationResult:
+    """The answer to a TranslateJob."""
+
     id: int
     hypotheses: tuple[Hypothesis, ...]
     """Best first."""
@@ -153,6 +163,8 @@ class AttentionResult:
 
 @dataclass(frozen=True, slots=True)
 class Failed:
+    """The answer to a job that could not be done."""
+
     id: int
     kind: FailureKind
     message: str
@@ -161,10 +173,10 @@ class Failed:
 
 @dataclass(frozen=True, slots=True)
 class StepStats:
-    """What the worker did since the StepStats before; the API side turns it into metrics.
+    """The work since the StepStats before, for the metrics.
 
-    `running`, `waiting`, `slots_used` and `slots_total` are as of now (sequences, slots); everything else is a sum over
-    the steps since. `steps` has each decode step's rows and seconds. Nothing is left out: sums add up exactly.
+    `running`, `waiting`, `slots_used` and `slots_total` are the present state (sequences, slots); the other fields are
+    sums since then. `steps` has the rows and seconds of each decode step. Every step is counted exactly once.
     """
 
     running: int
@@ -185,7 +197,7 @@ class StepStats:
 
 @dataclass(frozen=True, slots=True)
 class Drained:
-    pass
+    """The last message of a worker after Drain."""
 
 
 ToWorker = LoadModel | UnloadModel | TranslateJob | AttentionJob | Cancel | Drain

@@ -1,4 +1,4 @@
-"""How the workers run: one frozen object that the supervisor keeps and every worker is started with. No torch."""
+"""Options of the worker processes. No torch."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ class WorkerOptions:
     worker (0: one per core). `slots` is how many hypotheses of one model run at once (0: chosen for the device).
     `max_batch_tokens` bounds the padded source tokens of one prefill. `watchdog_seconds` is how long a worker with work
     may stay silent before it is killed; `start_seconds` and `load_seconds` bound its start and the loading of one model.
-    `max_attention_jobs` bounds the looks inside that may wait in one worker. `engine` "eager" keeps the plain PyTorch
-    decode path. `isa` is the instruction set of the native engine, "auto" the best that the processor has.
+    `max_attention_jobs` bounds the attention requests that wait in one worker. `engine` "eager" keeps the plain PyTorch
+    decode path. `isa` is the instruction set of the CPU backend, "auto" the best that the processor has.
     """
 
     device: Device = "auto"

@@ -1,6 +1,6 @@
-"""Messages as bytes on the pipes between the two processes: many messages make one frame. Both ends are our own code.
+"""Packs messages into frames for the pipes between the API process and a worker.
 
-A frame is the length of its body (8 bytes, big endian), then the body: a pickled list of protocol messages.
+A frame is the length of its body (8 bytes, big endian), then the body: a pickled list of messages. Both ends are this code.
 """
 
 from __future__ import annotations
@@ -25,34 +25,34 @@ def _options(*values: Any) -> DecodingOptions:
     return DecodingOptions(**dict(zip(_OPTION_NAMES, values, strict=True)))
 
 
-def _quick(kind: type[Any], make: Callable[..., Any]) -> None:
-    """Pickle `kind` as a call of `make` with the fields in order: a dataclass with slots looks its fields up one by one
-    each time otherwise, which took as long as all the rest."""
+def _pickle_as_call(kind: type[Any], make: Callable[..., Any]) -> None:
+    """Pickles `kind` as a call of `make` with the fields in order. The default for a dataclass with slots looks up every
+    field each time, which doubled the time of packing."""
     values = attrgetter(*(field.name for field in dataclasses.fields(kind)))
     several = len(dataclasses.fields(kind)) > 1
     copyreg.pickle(kind, lambda message: (make, values(message) if several else (values(message),)))
 
 
 _OPTION_NAMES = tuple(field.name for field in dataclasses.fields(DecodingOptions))
-_quick(DecodingOptions, _options)
+_pickle_as_call(DecodingOptions, _options)
 for _kind in (TranslateJob, Cancel, Started, StepStats, TranslationResult, Timings, Hypothesis):
-    _quick(_kind, _kind)
+    _pickle_as_call(_kind, _kind)
 
 
 def pack(messages: Iterable[Any]) -> bytes:
-    """One frame."""
+    """Returns one frame."""
     body = pickle.dumps(list(messages), protocol=pickle.HIGHEST_PROTOCOL)
     return len(body).to_bytes(_HEADER, "big") + body
 
 
 class Unpacker:
-    """Bytes as they come in, messages as they become whole."""
+    """Collects bytes and returns the messages that are complete."""
 
     def __init__(self) -> None:
         self._buffer = bytearray()
 
     def feed(self, data: bytes) -> list[Any]:
-        """Every message that `data` completes, in order."""
+        """Returns the messages that `data` completes, in order."""
         self._buffer += data
         messages: list[Any] = []
         while len(self._buffer) >= _HEADER:
@@ -65,7 +65,7 @@ class Unpacker:
 
 
 class Pipes:
-    """The worker's end, without threads: a blocking writer and a reader that waits only when told to."""
+    """The worker's end of the pipes, without threads: `receive` waits as long as the caller says, `send` blocks."""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
         for descriptor in (read_fd, write_fd):
@@ -74,10 +74,10 @@ class Pipes:
         self._read_fd, self._write_fd = read_fd, write_fd
         self._unpacker = Unpacker()
         self.closed = False
-        """The API process is gone."""
+        """Whether the API process has closed its end."""
 
     def receive(self, wait: float | None) -> list[Any]:
-        """Messages that have come; waits up to `wait` seconds (None: without bound) for the first of them."""
+        """Returns the messages that have arrived; waits up to `wait` seconds (None: without bound) for the first of them."""
         ready, _, _ = select.select([self._read_fd], [], [], wait)
         messages: list[Any] = []
         while ready and not self.closed:
@@ -90,7 +90,7 @@ class Pipes:
         return messages
 
     def send(self, messages: list[Any]) -> None:
-        """Write one frame; blocks while the API process does not read."""
+        """Writes one frame; blocks while the API process does not read."""
         view = memoryview(pack(messages))
         try:
             while view:

@@ -104,7 +104,7 @@ class WorkerLoop:
             else:
                 self._scheduler.add(job, time.monotonic())
         elif not self._scheduler.add_attention(job):
-            self._outbox.append(Failed(job.id, "overloaded", "Too many looks inside are waiting; try again soon."))
+            self._outbox.append(Failed(job.id, "overloaded", "Too many attention requests are waiting; try again soon."))
 
     def _update_models(self) -> None:
         """Opens queues for models that finished loading, and releases models whose jobs are all answered."""

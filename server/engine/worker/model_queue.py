@@ -9,9 +9,9 @@ from server.engine.worker.fair_queue import FairQueue
 from server.engine.worker.sequence import Sequence
 
 _GROUP = 8
-"""While others run and more wait than fit, newcomers are admitted in groups of at least slots / _GROUP ..."""
+"""While sequences run and more wait than there are free slots, at least slots / _GROUP are admitted together."""
 _MAX_HELD = 2
-"""... but are held back for at most so many steps."""
+"""Steps for which an admission may be delayed to form such a group."""
 
 
 @dataclass(slots=True, eq=False)

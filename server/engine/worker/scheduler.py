@@ -22,7 +22,7 @@ _TRANSLATION_SHARE = 3.0
 
 @dataclass(slots=True)
 class SchedulerOutput:
-    """What to run now. The sequences of `prefill` are already among the running ones of their queue, and decode in the
+    """The jobs to run now. The sequences of `prefill` are already among the running ones of their queue, and decode in the
     same step."""
 
     prefill: list[tuple[ModelQueue, list[Sequence]]] = field(default_factory=list)
