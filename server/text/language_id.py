@@ -39,8 +39,6 @@ class DetectedLanguage:
 def resolve_language_code(code: str, served: Collection[str]) -> str | None:
     """Returns the served code for a caller's code, or None. The code matches in any case, by an alias, or without its
     region (de-AT -> de)."""
-    if code in served:
-        return code
     wanted = code.strip().replace("_", "-").lower()
     spellings = {language.replace("_", "-").lower(): language for language in served}
     candidates = [wanted]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from model.tokenizer import Tokenizer
@@ -16,7 +16,8 @@ AUTO = "auto"
 @dataclass(frozen=True, slots=True)
 class ServedModel:
     """A model folder without its weights. `max_length` is in source tokens and `bytes` is the size of the weight files.
-    `version` changes with the content of the folder."""
+    `version` changes with the content of the folder, and `key` identifies this content for the workers and the history.
+    """
 
     name: str
     folder: Path
@@ -26,11 +27,10 @@ class ServedModel:
     tokenizer: Tokenizer
     version: str = ""
     bytes: int = 0
+    key: str = field(init=False)
 
-    @property
-    def key(self) -> str:
-        """Identifies the content of the folder for the workers and the history."""
-        return f"{self.name}@{self.version}"
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "key", f"{self.name}@{self.version}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +64,8 @@ class ModelCatalog:
 
     def source(self, code: str) -> str:
         """Returns the served source language for a caller's code. Raises UnsupportedLanguage."""
+        if code in self.sources:
+            return code
         if (language := resolve_language_code(code, self.sources)) is None:
             raise UnsupportedLanguage(
                 f"{printable_code(code)} is not supported as source language; served: {', '.join(self.sources)}."
@@ -72,6 +74,8 @@ class ModelCatalog:
 
     def target(self, code: str) -> str:
         """Returns the served target language for a caller's code. Raises UnsupportedLanguage."""
+        if code in self.languages:
+            return code
         if (language := resolve_language_code(code, self.languages)) is None:
             raise UnsupportedLanguage(
                 f"{printable_code(code)} is not supported as target language; served: {', '.join(self.languages)}."

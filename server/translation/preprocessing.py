@@ -16,7 +16,8 @@ from server.translation.types import TranslationRequest
 @dataclass(frozen=True, slots=True)
 class PreparedText:
     """One text of a request before its first leg. `segmented` holds the passages as the first leg's model reads them.
-    Without a leg, because source and target language are the same, both are empty."""
+    Without a leg, because source and target language are the same, both are empty. `tokens` estimates the number of source
+    tokens over all legs."""
 
     number: int
     text: str
@@ -24,15 +25,8 @@ class PreparedText:
     route: tuple[Leg, ...]
     passages: tuple[Passage, ...]
     segmented: tuple[SegmentedText, ...]
-
-    @property
-    def tokens(self) -> int:
-        """Estimated number of source tokens over all legs."""
-        return len(self.route) * sum(part.tokens for part in self.segmented)
-
-    @property
-    def segments(self) -> int:
-        return sum(len(part.segments) for part in self.segmented)
+    segments: int
+    tokens: int
 
 
 def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector) -> list[PreparedText]:
@@ -51,9 +45,11 @@ def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: Langua
         if route:
             passages = passages or parse_passages(text, request.format)
             segmented = segment_passages(passages, route[0], request)
-            prepared.append(PreparedText(number, text, detected, route, passages, segmented))
+            segments = [segment for part in segmented for segment in part.segments]
+            tokens = len(route) * sum([len(segment.ids) for segment in segments])
+            prepared.append(PreparedText(number, text, detected, route, passages, segmented, len(segments), tokens))
         else:
-            prepared.append(PreparedText(number, text, detected, (), (), ()))
+            prepared.append(PreparedText(number, text, detected, (), (), (), 0, 0))
     return prepared
 
 

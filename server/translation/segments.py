@@ -49,11 +49,6 @@ class SegmentedText:
     leg: Leg
     segments: tuple[Segment, ...]
 
-    @property
-    def tokens(self) -> int:
-        """Number of source tokens."""
-        return sum(len(segment.ids) for segment in self.segments)
-
     def join(self, targets: Sequence[str]) -> str:
         """Returns the text with each segment replaced by its target."""
         parts: list[str] = []
