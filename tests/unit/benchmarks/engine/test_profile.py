@@ -37,6 +37,7 @@ def test_samples_are_grouped_by_kind() -> None:
     }  # fmt: skip
 
 
+@pytest.mark.slow
 def test_independence_is_counted(weights: Path, development: Path, capsys: pytest.CaptureFixture[str]) -> None:
     command = ["--model", str(weights), "--data", str(development), "--sets", "small", "--sentences", "6"]
     assert independence.main([*command, "--engine", "torch", "--precision", "float32", "--batch", "3"]) == 0

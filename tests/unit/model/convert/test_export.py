@@ -81,6 +81,7 @@ def targets(folder: ModelFolder, sources: list[list[int]], **options: Any) -> li
     return [[pieces[i] for i in listed[0].tokens] for listed in found]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", HUGGINGFACE)
 def test_round_trip_of_a_hugging_face_model(variant: str, tmp_path: Path) -> None:
     random_huggingface(tmp_path / "published", seed=8, **HUGGINGFACE[variant])

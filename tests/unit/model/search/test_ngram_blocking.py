@@ -66,6 +66,7 @@ def test_no_n_gram_comes_twice(beam: int, size: int) -> None:
         assert len(grams) == len(set(grams))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 3])
 def test_the_guard_changes_what_loops_and_nothing_else(beam: int) -> None:
     transformer = random_model(seed=5)

@@ -116,6 +116,7 @@ def test_loss_falls(prepared: Path, tmp_path: Path, optimizer: str) -> None:
     assert {"development_loss", "bleu", "chrf"} <= set(lines[-1])
 
 
+@pytest.mark.slow
 def test_resume_equals_an_unbroken_run(prepared: Path, tmp_path: Path) -> None:
     whole, broken = _run_folder(prepared, tmp_path / "whole"), _run_folder(prepared, tmp_path / "broken")
     recipe = _recipe(prepared, steps=6)

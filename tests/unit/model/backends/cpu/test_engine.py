@@ -26,6 +26,7 @@ TOLERANCE = {"float32": 1e-4, "int8": 0.2}
 """int8: torch keeps keys and values in float32, the engine in int8, and a rounding may tip either way."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_it_agrees_with_torch_for_every_shape(variant: str, precision: Precision) -> None:

@@ -22,6 +22,8 @@ from tests.support.cpu_models import (
     tiny,
 )
 
+pytestmark = pytest.mark.slow
+
 LEAST: Isa = "avx2"
 OTHERS: tuple[Isa, ...] = tuple(each.name for each in INSTRUCTION_SETS if each.name != LEAST)
 

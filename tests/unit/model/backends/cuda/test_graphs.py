@@ -60,6 +60,7 @@ def test_fixed_shapes_give_the_same_translations(shape: str, beam: int) -> None:
             assert one.token_scores == pytest.approx(other.token_scores, abs=1e-4)
 
 
+@pytest.mark.slow
 def test_storage_grows_under_running_rows() -> None:
     model = transformer()
     plain, fixed = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False)

@@ -62,6 +62,7 @@ def decode(transformer: Transformer, options: DecodingOptions) -> Hypothesis:
     return hypotheses[0]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("masked", [(), (("cross", 1, 2), ("encoder", 0, 0), ("decoder", 2, 3))])
 @pytest.mark.parametrize(
@@ -94,6 +95,7 @@ def test_maps_are_those_of_the_incremental_decode(
     np.testing.assert_allclose(maps.token_scores[: len(found.token_scores)], found.token_scores, atol=1e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_int8_maps_are_those_of_the_int8_decode(looks: Looks, beam_size: int) -> None:
     """But for a rounding that tips: one step of 1/127 in a row of activations."""

@@ -41,6 +41,7 @@ def test_every_number_arrives(variant: str, tmp_path: Path) -> None:
 
 
 # CTranslate2's converter looks for an output projection of its own under a name that Marian does not give it.
+@pytest.mark.slow
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if "tied_embeddings" not in VARIANTS[name]])
 def test_ctranslate2_converts_the_same_files_to_the_same_translations(variant: str, tmp_path: Path) -> None:
     ctranslate2 = pytest.importorskip("ctranslate2")

@@ -34,6 +34,7 @@ def _trained(folder: Path, steps: int) -> tuple[Transformer, list[torch.optim.Op
     return model, optimizers
 
 
+@pytest.mark.slow
 def test_parts_join_to_a_checkpoint_that_goes_on(tmp_path: Path) -> None:
     model, optimizers = _trained(tmp_path / "here", 4)
     files = state.export(tmp_path / "here", tmp_path / "parts", part_bytes=5000)

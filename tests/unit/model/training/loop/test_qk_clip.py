@@ -65,6 +65,7 @@ def test_only_heads_past_the_bound_are_scaled() -> None:
             assert torch.equal(parameter, before[name]), name
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("query_key_rate", [None, 0.05])
 def test_logits_stay_bounded_at_a_reckless_rate(query_key_rate: float | None) -> None:
     recipe = TrainRecipe(
