@@ -1,4 +1,4 @@
-"""Every future resolves, exactly once, whatever happens to the worker."""
+"""Every future resolves exactly once, even if the worker crashes, hangs or is killed."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ FAST, SLOW = Path("1"), Path("1-5")
 
 
 class Crew:
-    """A supervisor over fake workers, and every statistic it told."""
+    """A supervisor of fake workers, with all statistics that it reported."""
 
     def __init__(self, options: WorkerOptions, command: tuple[str, ...] = COMMAND) -> None:
         self.stats: list[StepStats] = []
@@ -70,7 +70,7 @@ async def kind_of(future: asyncio.Future[TranslationResult]) -> str:
 
 
 async def strike(supervisor: Supervisor, signal_number: int, index: int = 0) -> None:
-    """Send a signal to a worker process."""
+    """Sends a signal to a worker process."""
     while (pid := supervisor.status().workers[index].pid) is None:  # noqa: ASYNC110
         await asyncio.sleep(0.01)
     os.kill(pid, signal_number)
@@ -115,7 +115,7 @@ def test_kill_9_under_load_loses_and_repeats_nothing() -> None:
 
 
 @pytest.mark.parametrize(("poison", "kind"), [(CRASH, "poison"), (KILL, "poison"), (RAISE, "internal")])
-def test_poison_is_convicted_and_its_neighbours_are_unharmed(poison: int, kind: str) -> None:
+def test_a_job_that_ends_the_worker_is_refused_and_the_others_are_answered(poison: int, kind: str) -> None:
     async def body() -> None:
         async with crew() as made:
             texts = sources(24)
@@ -133,7 +133,7 @@ def test_poison_is_convicted_and_its_neighbours_are_unharmed(poison: int, kind: 
     run(body)
 
 
-def test_a_hanging_step_is_killed_and_convicted(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_hanging_step_is_killed_and_its_job_is_refused(caplog: pytest.LogCaptureFixture) -> None:
     async def body() -> None:
         async with crew(watchdog_seconds=1.0) as made:
             texts = sources(6)
@@ -148,8 +148,8 @@ def test_a_hanging_step_is_killed_and_convicted(caplog: pytest.LogCaptureFixture
     assert "_misbehave" in caplog.text, "the log does not say where it hung"
 
 
-def test_a_hanging_job_that_nobody_waits_for_is_remembered() -> None:
-    """Its callers give up before the watchdog does and ask again, and again."""
+def test_a_hanging_job_is_refused_although_its_callers_gave_up() -> None:
+    """The callers repeatedly cancel before the watchdog acts, and send the job again."""
 
     async def body() -> None:
         async with crew(watchdog_seconds=0.5) as made:
@@ -166,7 +166,7 @@ def test_a_hanging_job_that_nobody_waits_for_is_remembered() -> None:
     run(body)
 
 
-def test_kills_from_outside_convict_nobody_however_many_they_are() -> None:
+def test_kills_from_outside_refuse_no_job() -> None:
     async def body() -> None:
         async with crew(Path("1-2")) as made:
             texts = sources(24)
@@ -185,8 +185,8 @@ def test_kills_from_outside_convict_nobody_however_many_they_are() -> None:
     run(body)
 
 
-def test_a_worker_that_dies_of_itself_blames_no_job() -> None:
-    """It answers nothing whatever it is given: those who wait are told that there is no worker, and none is convicted."""
+def test_a_worker_that_dies_without_a_cause_blames_no_job() -> None:
+    """The worker answers no job: waiting callers get an error that no worker is available, and no job is refused."""
 
     async def body() -> None:
         async with crew(Path("dying")) as made:
@@ -200,7 +200,7 @@ def test_a_worker_that_dies_of_itself_blames_no_job() -> None:
     run(body)
 
 
-def test_a_look_inside_that_kills_is_convicted_too() -> None:
+def test_an_attention_job_that_ends_the_worker_is_refused() -> None:
     async def body() -> None:
         async with crew() as made:
             texts = sources(6)
@@ -214,7 +214,7 @@ def test_a_look_inside_that_kills_is_convicted_too() -> None:
     run(body)
 
 
-def test_cancelling_frees_the_place() -> None:
+def test_cancelling_frees_the_slot() -> None:
     async def body() -> None:
         async with crew(Path("1-20")) as made:
             long = tuple(range(500))
@@ -242,7 +242,7 @@ def test_progress_grows_to_the_translation() -> None:
     run(body)
 
 
-def test_a_listener_that_fails_costs_nobody_an_answer() -> None:
+def test_exceptions_of_a_progress_callback_do_not_affect_answers() -> None:
     def refuse(news: object) -> None:
         raise ValueError("no thanks")
 
@@ -258,7 +258,7 @@ def test_a_listener_that_fails_costs_nobody_an_answer() -> None:
     run(body)
 
 
-def test_an_unload_ends_the_wait_of_a_load() -> None:
+def test_an_unload_ends_a_waiting_load() -> None:
     async def body() -> None:
         async with crew(None) as made:
             loading = asyncio.ensure_future(made.supervisor.load("m", FAST))
@@ -313,7 +313,7 @@ def test_bad_jobs_get_a_reason() -> None:
     run(body)
 
 
-def test_a_model_is_replaced_under_load_without_losing_anyone() -> None:
+def test_a_model_is_replaced_under_load_without_lost_requests() -> None:
     async def body() -> None:
         async with crew(Path("1-2")) as made:
             texts = sources(80)
@@ -327,7 +327,7 @@ def test_a_model_is_replaced_under_load_without_losing_anyone() -> None:
     run(body)
 
 
-def test_a_model_that_cannot_be_loaded_says_so_and_the_old_one_serves_on() -> None:
+def test_a_model_that_cannot_be_loaded_gives_an_error_and_the_old_one_serves() -> None:
     async def body() -> None:
         async with crew() as made:
             assert made.supervisor.status().ready
@@ -342,7 +342,7 @@ def test_a_model_that_cannot_be_loaded_says_so_and_the_old_one_serves_on() -> No
     run(body)
 
 
-def test_unloading_waits_for_those_accepted() -> None:
+def test_unloading_waits_for_accepted_jobs() -> None:
     async def body() -> None:
         async with crew(SLOW) as made:
             texts = sources(30)
@@ -357,7 +357,7 @@ def test_unloading_waits_for_those_accepted() -> None:
     run(body)
 
 
-def test_several_devices_share_the_work_and_each_other_s_misfortune() -> None:
+def test_several_devices_share_jobs_and_crash_history() -> None:
     async def body() -> None:
         async with crew(SLOW, devices=3) as made:
             while sum(worker.up for worker in made.supervisor.status().workers) < 3:  # noqa: ASYNC110
@@ -374,7 +374,7 @@ def test_several_devices_share_the_work_and_each_other_s_misfortune() -> None:
     run(body)
 
 
-def test_stopping_lets_the_accepted_finish() -> None:
+def test_stopping_finishes_accepted_jobs() -> None:
     async def body() -> None:
         texts = sources(30)
         async with crew(SLOW, grace=30) as made:
@@ -385,7 +385,7 @@ def test_stopping_lets_the_accepted_finish() -> None:
     run(body)
 
 
-def test_stopping_without_grace_fails_the_rest() -> None:
+def test_stopping_without_grace_fails_accepted_jobs() -> None:
     async def body() -> None:
         async with crew(SLOW) as made:
             futures = [made.supervisor.submit("m", text, GREEDY) for text in sources(30)]
@@ -394,7 +394,7 @@ def test_stopping_without_grace_fails_the_rest() -> None:
     run(body)
 
 
-def test_a_worker_that_never_starts_hangs_nobody() -> None:
+def test_a_worker_that_never_starts_leaves_no_caller_waiting() -> None:
     async def body() -> None:
         supervisor = Supervisor(WorkerOptions(), lambda stats: None, (sys.executable, "-c", "raise SystemExit(3)"))
         await supervisor.start()
@@ -411,7 +411,7 @@ def test_a_worker_that_never_starts_hangs_nobody() -> None:
     run(body)
 
 
-def test_in_any_misfortune_every_future_resolves() -> None:
+def test_every_future_resolves_in_random_failures() -> None:
     """Crashes, kills, errors, cancels, loads and unloads at random: nobody hangs, nobody is wrong, nothing is
     left behind."""
 

@@ -10,6 +10,14 @@ from torch.nn import functional
 from model.backends.cuda.kernels import KERNELS
 
 
+def attention(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+    """Returns attention computed by torch. `query` is (B, H * D), keys and values are (B, H, T, D), `mask` is (B, T)."""
+    rows, heads, _, width = keys.shape
+    asked = query.reshape(rows, heads, 1, width).float()
+    found = functional.scaled_dot_product_attention(asked, keys.float(), values.float(), attn_mask=mask[:, None, None])
+    return found.reshape(rows, heads * width)
+
+
 def check_attention(device: str, dtype: torch.dtype, tolerance: float) -> None:
     for rows, heads, width, room in ((5, 2, 16, 70), (4, 1, 48, 33)):
         keys, values = torch.randn(2, rows + 2, heads, room + 9, width, device=device, dtype=dtype)
@@ -19,19 +27,15 @@ def check_attention(device: str, dtype: torch.dtype, tolerance: float) -> None:
         query = qkv[:, : heads * width]
         mask = torch.arange(room, device=device) < lengths[:rows, None]
 
-        def expected(mask: torch.Tensor) -> torch.Tensor:
-            asked = query.reshape(rows, heads, 1, width).float()  # noqa: B023
-            found = functional.scaled_dot_product_attention(asked, keys.float(), values.float(), attn_mask=mask[:, None, None])  # noqa: B023
-            return found.reshape(rows, heads * width)  # noqa: B023
-
-        near(KERNELS.attend(query, keys, values, lengths), expected(mask), tolerance)
+        near(KERNELS.attend(query, keys, values, lengths), attention(query, keys, values, mask), tolerance)
         found = KERNELS.attend_self(qkv, keys, values, lengths)
         every = torch.arange(rows, device=device)
         stored = keys[every, :, lengths[:rows]], values[every, :, lengths[:rows]]
         for side, written in enumerate(stored, 1):
             new = qkv[:, side * heads * width : (side + 1) * heads * width].view(rows, heads, width)
             assert torch.equal(written, new)
-        near(found, expected(torch.arange(room, device=device) <= lengths[:rows, None]), tolerance)
+        mask = torch.arange(room, device=device) <= lengths[:rows, None]
+        near(found, attention(query, keys, values, mask), tolerance)
 
 
 def check_norm(device: str, dtype: torch.dtype, tolerance: float) -> None:
