@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-import time
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from dataclasses import dataclass
+from time import monotonic
 from typing import Any, Literal
 
 from server.errors import AttentiveError, NotFound, Overloaded
@@ -19,7 +19,7 @@ State = Literal["translating", "done", "error"]
 @dataclass(frozen=True, slots=True)
 class FileJob:
     """One file. `key` is the secret returned to the client that uploaded it. `characters` is the length of its texts, `until`
-    the time of expiry on the clock of `FileJobs`."""
+    the time of expiry in seconds on the monotonic clock."""
 
     id: str
     key: str
@@ -45,10 +45,9 @@ class FileJob:
 class FileJobs:
     """Keeps at most `limit` jobs, running or waiting to be fetched, each for at most `seconds`."""
 
-    def __init__(self, limit: int, seconds: float, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, limit: int, seconds: float) -> None:
         self._limit = limit
         self._seconds = seconds
-        self._clock = clock
         self._jobs: dict[str, FileJob] = {}
 
     def start(self, work: Coroutine[Any, Any, bytes], name: str, media_type: str, characters: int) -> FileJob:
@@ -61,7 +60,7 @@ class FileJobs:
         task.add_done_callback(log_failure)
         job = FileJob(
             secrets.token_hex(16).upper(), secrets.token_hex(32).upper(), name, media_type, characters,
-            self._clock() + self._seconds, task,
+            monotonic() + self._seconds, task,
         )  # fmt: skip
         self._jobs[job.id] = job
         return job
@@ -85,7 +84,7 @@ class FileJobs:
             self.forget(job)
 
     def _prune(self) -> None:
-        now = self._clock()
+        now = monotonic()
         for job in list(self._jobs.values()):
             if job.until <= now:
                 self.forget(job)

@@ -5,17 +5,17 @@ from __future__ import annotations
 import secrets
 import shutil
 import tempfile
-import time
-from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from time import monotonic
 
 from server.errors import NotFound, Unavailable
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file on disk. `name` is the file name for the download."""
+    """A file on disk. `name` is the file name for the download, `until` the time of expiry in seconds on the monotonic
+    clock."""
 
     path: Path
     name: str
@@ -27,10 +27,9 @@ class StoredFile:
 class FileStore:
     """Keeps each file for `seconds` and `limit` bytes in total. The oldest files are deleted first, `close` deletes all."""
 
-    def __init__(self, seconds: float, limit: int, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, seconds: float, limit: int) -> None:
         self._seconds = seconds
         self._limit = limit
-        self._clock = clock
         self._folder: Path | None = None
         self._files: dict[str, StoredFile] = {}
 
@@ -47,7 +46,7 @@ class FileStore:
             if path is not None:
                 path.unlink(missing_ok=True)  # a partly written file
             raise Unavailable("The translated file cannot be kept: the disk is full or not writable.", 60) from error
-        self._files[token] = StoredFile(path, name, media_type, len(content), self._clock() + self._seconds)
+        self._files[token] = StoredFile(path, name, media_type, len(content), monotonic() + self._seconds)
         self._prune()
         return token
 
@@ -66,7 +65,7 @@ class FileStore:
             self._folder = None
 
     def _prune(self) -> None:
-        now = self._clock()
+        now = monotonic()
         size = sum(file.size for file in self._files.values())
         for token, file in list(self._files.items()):  # oldest first; the newest file is always kept
             if file.until > now and (size <= self._limit or len(self._files) == 1):

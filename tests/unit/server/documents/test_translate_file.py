@@ -129,9 +129,10 @@ def test_the_number_of_files_at_the_same_time_is_limited(serve):
     assert send(client).status_code == 200
 
 
-def test_a_stored_file_expires(tmp_path):
+def test_a_stored_file_expires(monkeypatch):
     now = [0.0]
-    store = FileStore(10.0, 1_000, clock=lambda: now[0])
+    monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
+    store = FileStore(10.0, 1_000)
     token = store.save(b"x", "a.txt", "text/plain")
     path = store.find(token).path
     assert path.read_bytes() == b"x"

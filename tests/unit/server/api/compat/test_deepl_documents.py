@@ -81,10 +81,11 @@ def test_files_wait_for_a_free_job(serve, engine):
     assert [finished(client, each)["status"] for each in sent] == ["done"] * 4
 
 
-def test_jobs_are_bounded_and_expire():
+def test_jobs_are_bounded_and_expire(monkeypatch):
     async def go() -> None:
         now = [0.0]
-        jobs = FileJobs(1, 10.0, clock=lambda: now[0])
+        monkeypatch.setattr("server.documents.jobs.monotonic", lambda: now[0])
+        jobs = FileJobs(1, 10.0)
 
         async def work() -> bytes:
             await asyncio.sleep(100)
