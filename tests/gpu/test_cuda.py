@@ -13,7 +13,8 @@ import torch
 
 from benchmarks.engine import decode_limit
 from model.backends.cuda.fused_step import SlotKernels
-from model.backends.cuda.graphs import GraphedBackend, disagreement
+from model.backends.cuda.graphs import GraphedBackend
+from model.backends.cuda.self_check import disagreement
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import save_model
 from model.config import ModelConfig

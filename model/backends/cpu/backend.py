@@ -1,4 +1,4 @@
-"""The native backend of search: the step interface of TorchBackend on the compiled engine. Imports no torch."""
+"""The CPU backend: the interface of model.search on the compiled C++ code. Imports no torch."""
 
 from __future__ import annotations
 
@@ -21,8 +21,7 @@ from model.search.base import StepOutput
 def open_backend(
     folder: ModelFolder, library: Path, *, slots: int, threads: int, precision: Precision
 ) -> CpuBackend:  # fmt: skip
-    """The backend of a model folder, straight from its safetensors. Raises CpuBackendUnavailable for shapes the engine lacks,
-    FolderError for broken weights."""
+    """Opens a model folder. Raises CpuBackendUnavailable for an unsupported shape, FolderError for invalid weights."""
     if reason := unsupported(folder.model):
         raise CpuBackendUnavailable(reason)
     tensors = SafetensorFiles(weight_files(folder.path))
@@ -37,7 +36,7 @@ def open_backend(
 
 
 class CpuBackend:
-    """Rows of the engine as searches drive them."""
+    """Implements the backend interface of model.search with a CpuEngine."""
 
     def __init__(self, engine: CpuEngine) -> None:
         self.engine, self.slots, self.end = engine, engine.slots, engine.config.eos_id
@@ -45,38 +44,38 @@ class CpuBackend:
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[HeadMask] = ()
     ) -> None:
-        """Encode sources and begin a row for each in its slot."""
+        """Encodes the sources and starts a row for each in its slot."""
         self.engine.prefill(sources, slots, masked_heads)
 
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
-        """One token for each row; the `candidates` likeliest next tokens of each, a forced one in column 0."""
-        ids, scores, wanted = self.engine.step(slots, tokens, min(candidates, self.engine.config.vocab_size), forced)
+        """Advances each row by its token. Returns its `candidates` best next tokens, a forced one in column 0."""
+        ids, scores, forced_scores = self.engine.step(slots, tokens, min(candidates, self.engine.config.vocab_size), forced)
         for row, token in enumerate(forced):
             if token >= 0:
                 ids[row], scores[row] = np.roll(ids[row], 1), np.roll(scores[row], 1)
-                ids[row, 0], scores[row, 0] = token, wanted[row]
+                ids[row, 0], scores[row, 0] = token, forced_scores[row]
         return StepOutput(ids.astype(np.int64), scores)
 
     def multi_step(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
-        """`steps` greedy steps of each row without coming back in between: ids and scores (B, 1) of each. What follows a
-        row's end of sentence means nothing."""
+        """Runs `steps` greedy steps without returning to Python: ids and scores (B, 1) of each step. Outputs after a row's
+        end of sentence are undefined."""
         ids, scores = self.engine.multi_step(slots, tokens, steps)
         wide = ids.astype(np.int64)
         return [StepOutput(wide[i, :, None], scores[i, :, None]) for i in range(steps)]
 
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
-        """Row targets[i] continues from what row origins[i] held before the call."""
+        """Copies rows: targets[i] continues from what row origins[i] held before the call."""
         self.engine.reorder(targets, origins)
 
     def free(self, slots: Sequence[int]) -> None:
-        """Forget the rows."""
+        """Frees the rows."""
         self.engine.free(slots)
 
     def attention_maps(
         self, source: Sequence[int], target: Sequence[int], masked_heads: HeadMask = (), vectors_of: Head | None = None
     ) -> AttentionMaps:
-        """Attention of a pair, as decoding computes it (model.attention_maps does the same in torch). Raises ValueError for
-        what the model cannot read and for a head it does not have."""
+        """Returns the attention weights of a pair, equal to those of decoding. Raises ValueError for invalid ids, lengths
+        and heads."""
         config = self.engine.config
         check_pair(config, source, target)
         capture = AttentionCapture(config, len(source), len(target) + 1, vectors_of)
@@ -88,16 +87,15 @@ class CpuBackend:
         )
 
     def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-        """What the model knows of a sentence word by word (model.word_reading does the same in torch). Raises ValueError for
-        what it cannot read."""
+        """Returns the evidence for word alignment of a sentence. Raises ValueError for invalid ids, lengths and words."""
         check_words(self.engine.config, sentence, wanted)
         return WordReading(*self.engine.read_words(sentence.ids, sentence.words, wanted))
 
     @property
     def details(self) -> Mapping[str, str]:
-        """The instruction set."""
+        """The instruction set, for /ready."""
         return {"isa": self.engine.isa}
 
     def close(self) -> None:
-        """Stop the engine's threads and give its memory back."""
+        """Stops the threads and frees the memory."""
         self.engine.close()

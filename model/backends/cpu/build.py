@@ -1,4 +1,4 @@
-"""Compiles the engine's C++ sources into a shared library, once per source text, and says why where that is impossible."""
+"""Compilation of the C++ sources into a shared library, once per version of the sources."""
 
 from __future__ import annotations
 
@@ -26,12 +26,12 @@ TIMEOUT_SECONDS = 300
 
 
 def default_folder() -> Path:
-    """Where libraries are kept between runs."""
+    """Returns the folder in which compiled libraries are cached."""
     return Path.home() / ".cache" / "attentive"
 
 
 def library_name(instructions: InstructionSet) -> str:
-    """File name of the library: it changes with the sources, the flags and the C library."""
+    """Returns the file name of the library, which contains a hash of the sources, the flags and the C library's version."""
     words = (*FLAGS, *instructions.compiler_flags, *platform.libc_ver(), platform.machine())
     digest = hashlib.sha256("\0".join(words).encode())
     for source in source_files():
@@ -40,12 +40,15 @@ def library_name(instructions: InstructionSet) -> str:
 
 
 def source_files() -> list[Path]:
+    """Returns the C++ sources and headers, sorted."""
     return sorted([*SOURCES.glob("*.cpp"), *SOURCES.glob("*.h")])
 
 
 def find(folder: Path | None = None, isa: Isa = "auto") -> Path | None:
-    """The library for the best instruction set of this processor, or for the one asked for, if it was compiled before: beside
-    the sources (ahead of time) or in the cache folder. None where it was not, or where the processor lacks them."""
+    """Returns a compiled library for the best instruction set of this processor, or for `isa`.
+
+    Looks beside the sources and in `folder` (by default the cache). Returns None if there is none.
+    """
     try:
         return _find(folder, available(isa)[0])
     except CpuBackendUnavailable:
@@ -53,8 +56,10 @@ def find(folder: Path | None = None, isa: Isa = "auto") -> Path | None:
 
 
 def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
-    """Compiles into `folder` unless that was done before; takes some seconds of one core. A compiler that does not know the
-    best instruction set, or no compiler, leaves the next best. Raises CpuBackendUnavailable."""
+    """Returns a library, compiled into `folder` if necessary, which takes some seconds of one core.
+
+    Uses the next instruction set if the best one cannot be compiled. Raises CpuBackendUnavailable if none can.
+    """
     refusal: CpuBackendUnavailable | None = None
     for instructions in available(isa):
         try:
@@ -65,8 +70,10 @@ def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
 
 
 def build_ahead(folder: Path, isa: Isa = "auto") -> list[Path]:
-    """Compiles for one instruction set, or for all of them ("auto"), whatever this processor has: an image runs on others.
-    Raises CpuBackendUnavailable where not even one compiles."""
+    """Compiles one instruction set, or all ("auto"), also those this processor lacks, for use on other machines.
+
+    Raises CpuBackendUnavailable if none can be compiled.
+    """
     check_platform()
     built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
     for instructions in INSTRUCTION_SETS:

@@ -1,4 +1,4 @@
-"""Instruction sets the engine is compiled for. The best that this processor has is taken, unless another is asked for."""
+"""Instruction sets of the CPU backend. By default the best one of this processor is used."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ _CPU_INFO = Path("/proc/cpuinfo")
 
 
 class CpuBackendUnavailable(RuntimeError):
-    """The engine cannot run here; the message is one sentence that says why."""
+    """The CPU backend cannot run here. The message is one sentence that says why."""
 
 
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
-    """What a processor must have, in the words of /proc/cpuinfo, and what the compiler is told."""
+    """An instruction set: the required flags of /proc/cpuinfo and the compiler flags."""
 
     name: Isa
     cpu_flags: tuple[str, ...]
@@ -46,8 +46,7 @@ def check_platform() -> None:
 
 
 def available(isa: Isa = "auto") -> list[InstructionSet]:
-    """What this processor runs, the fastest first: all of it, or the one that is asked for. Raises CpuBackendUnavailable where
-    that is nothing."""
+    """Returns the instruction sets of this processor, fastest first, or only `isa`. Raises CpuBackendUnavailable if none."""
     check_platform()
     lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     flags = set(next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), []))
@@ -60,5 +59,5 @@ def available(isa: Isa = "auto") -> list[InstructionSet]:
 
 
 def check_cpu(isa: Isa = "auto") -> None:
-    """Raises CpuBackendUnavailable unless the engine runs here, on any instruction set or the one that is asked for."""
+    """Raises CpuBackendUnavailable unless this processor has the instruction set `isa` ("auto": any)."""
     available(isa)

@@ -1,4 +1,4 @@
-"""Weights of a model folder as numpy arrays, read one at a time from safetensors files without torch."""
+"""Weights of a model folder as NumPy arrays, read one at a time from safetensors files without torch."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ _WIDTHS = {"F32": 4, "F16": 2, "BF16": 2}
 
 
 class SafetensorFiles(Mapping[str, Float32]):
-    """Tensors by name, converted to float32 whenever one is asked for, so that only one is in memory at a time.
+    """Tensors by name, read and converted to float32 on access, so that only one is in memory at a time.
 
-    Raises FolderError for a file whose header does not describe it. The format: 8 bytes little-endian header size, the
+    Raises FolderError for an invalid header. The format: 8 bytes little-endian header size, the
     JSON header {name: {dtype, shape, data_offsets}}, the data (github.com/huggingface/safetensors).
     """
 
@@ -50,7 +50,7 @@ class SafetensorFiles(Mapping[str, Float32]):
         return len(self._entries)
 
     def shape(self, name: str) -> tuple[int, ...]:
-        """Shape of a tensor without reading it."""
+        """Returns the shape of a tensor without reading it."""
         return self._entries[name][3]
 
     def _read_header(self, file: Path) -> None:
@@ -84,7 +84,7 @@ def _checked(file: Path, name: str, entry: Any, size: int) -> tuple[str, tuple[i
 
 
 def weight_files(path: Path) -> list[Path]:
-    """The safetensors files of a folder (see model/checkpoint.py). Raises FolderError where the index is not sound."""
+    """Returns the safetensors files of a folder (see model/checkpoint.py). Raises FolderError for an invalid index."""
     if (path / "model.safetensors").is_file():
         return [path / "model.safetensors"]
     try:
@@ -98,7 +98,7 @@ def weight_files(path: Path) -> list[Path]:
 
 
 def position_table(config: ModelConfig, tensors: Mapping[str, Float32]) -> Float32:
-    """What is added to the embedding of each position: (max_length, d_model), as in model/positions.py."""
+    """Returns the positional encodings (max_length, d_model), as in model/positions.py."""
     if config.positions == "learned":
         return tensors["positions.weight"]
     half = config.d_model // 2

@@ -1,4 +1,4 @@
-"""From the names of a Transformer's parameters to the names and fused matrices of the engine."""
+"""Names and fused matrices of the CPU backend, from the parameters of a Transformer."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Tensors = Mapping[str, Float32]
 
 
 def unsupported(config: ModelConfig) -> str | None:
-    """Why the engine cannot run this shape, as one sentence; None when it can."""
+    """Returns None if the CPU backend supports this shape, else one sentence that says why not."""
     if config.positions in ("rotary", "alibi"):
         return f"The CPU backend has no {config.positions} positions."
     if config.window is not None:
@@ -27,7 +27,7 @@ def unsupported(config: ModelConfig) -> str | None:
 
 
 def linears(config: ModelConfig, tensors: Tensors) -> Iterator[tuple[str, Float32, Float32 | None]]:
-    """Every product of the engine: name, weight (out, in) and bias (out) or None. Queries, keys, values are fused."""
+    """Yields all matrices: name, weight (out, in), bias (out) or None. Queries, keys and values are fused."""
 
     def fused(*names: str) -> tuple[Float32, Float32]:
         weights = [tensors[f"{name}.weight"] for name in names]
@@ -60,7 +60,7 @@ def linears(config: ModelConfig, tensors: Tensors) -> Iterator[tuple[str, Float3
 
 
 def vectors(config: ModelConfig, tensors: Tensors, positions: Float32) -> Iterator[tuple[str, Float32]]:
-    """Every vector of the engine: the norms' gains and biases, and the table of positions (max_length, d_model)."""
+    """Yields all vectors: gains and biases of the norms, and the table of positions (max_length, d_model)."""
     norms = {"encoder": {"attention_norm": "attention_residual"}, "decoder": {"self_norm": "self_residual"}}
     norms["decoder"]["cross_norm"] = "cross_residual"
     for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):

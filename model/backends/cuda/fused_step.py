@@ -1,4 +1,4 @@
-"""The decode step of a Transformer in few kernels: what a captured step runs where the kernels of a GPU are at hand."""
+"""The decode step of a Transformer in few kernels. CUDA graphs capture it if Triton is available."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ Choose = Callable[[Tensor, Tensor], tuple[Tensor, Tensor, Tensor]]
 
 @dataclass(frozen=True, slots=True)
 class SlotKernels:
-    """What a step is made of beside products; see kernels.py for each."""
+    """The kernels of a step beside matrix products; kernels.py documents each."""
 
     attend_self: AttendSelf
     attend: Attend
@@ -31,9 +31,11 @@ class SlotKernels:
 
 
 class FusedStep:
-    """One position for each of the first R slots of `cache`: queries, keys and values from one product, every sum with its
-    norm in one pass, attention over each row's own length. Raises ValueError for a model whose attention is more than
-    that (ALiBi, rotary positions, a window)."""
+    """A step of the first R slots of `cache`.
+
+    Queries, keys and values come from one product, a residual sum and its norm from one kernel, and attention reads only
+    each row's own positions. Raises ValueError for models with ALiBi, rotary positions or a window.
+    """
 
     def __init__(self, transformer: Transformer, cache: StaticCache, kernels: SlotKernels) -> None:
         config = transformer.config
@@ -50,12 +52,12 @@ class FusedStep:
             for layer in self._layers
             for residual in (layer.self_residual, layer.cross_residual, layer.feed_forward_residual)
         ]
-        # Before sublayers, the norm that follows a sum is the next sublayer's.
+        # In pre-norm models the norm after a sum is that of the next sublayer.
         self._norms = [*norms[1:], transformer.decoder_norm] if self._pre else norms
         self._first = norms[0]
 
     def logits(self, tokens: Tensor) -> Tensor:
-        """tokens (R,) -> logits (R, V); the rows that are active get longer."""
+        """tokens (R,) -> logits (R, V). The lengths of active rows grow by one."""
         cache, kernels = self._cache, self._kernels
         rows = len(tokens)
         x = self._transformer.embed_step(tokens, cache.live[:rows])  # (R, d_model)
@@ -74,11 +76,11 @@ class FusedStep:
         return self._transformer.logits(entered)
 
     def choose(self, logits: Tensor, forced: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """See `SlotKernels.choose`."""
+        """Selects the next tokens: see kernels.choose."""
         return self._kernels.choose(logits, forced)
 
     def _residual(self, x: Tensor, output: Tensor, norm: nn.LayerNorm) -> tuple[Tensor, Tensor]:
-        """The next sublayer's residual stream and input."""
+        """Returns the residual stream and the input of the next sublayer."""
         total, normed = self._kernels.add_norm(x, output, norm.weight, norm.bias, norm.eps)
         return (total, normed) if self._pre else (normed, normed)
 
@@ -93,6 +95,6 @@ class FusedStep:
 
 
 def _joined(attention: nn.Module) -> tuple[Tensor, Tensor]:
-    """Weights and biases of query, key and value as one product: (3 d_model, d_model) and (3 d_model,)."""
+    """Concatenates query, key and value: weight (3 d_model, d_model), bias (3 d_model,)."""
     parts = [cast(nn.Linear, getattr(attention, name)) for name in ("query", "key", "value")]
     return torch.cat([part.weight for part in parts]), torch.cat([part.bias for part in parts])

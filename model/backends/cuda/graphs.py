@@ -1,18 +1,21 @@
-"""Decode steps with fixed shapes: one CUDA graph per bucket, behind can_use and replay.
+"""The CUDA backend: decode steps of fixed shape, replayed from CUDA graphs.
 
-A step runs over all R slots, those that take part and those that do not: a product of other rows may sum in another
-order, and a translation does not depend on its neighbours. Lengths live on the device and mask what is not there, so one
-graph serves every mixture of lengths. With kernels (`fused`) each row reads its own length only; without, a step sees the
-first P positions of all, P the smallest bucket that holds everybody. Next tokens are chosen on the device and may be fed
-back there, so that several greedy steps run before the host looks (`multi_step`). `step_async` does not even wait for them:
-newcomers are encoded on a stream of their own meanwhile. Without capture, as on a CPU, the same steps run kernel by kernel.
+- A step always computes all R slots, also inactive ones. Products of other shapes may sum in another order; with one
+  shape a row's result does not depend on the other rows.
+- Lengths are on the device and mask unused positions, so one graph serves all mixtures of lengths. With the Triton
+  kernels (`fused`) each row reads only its own positions. Without them a step reads the first P positions of all rows,
+  P the smallest bucket that is large enough.
+- Next tokens are selected on the device. Several greedy steps run without returning to the host.
+- New sources are encoded on a second CUDA stream while steps run.
+
+Without capture (on a CPU) the same steps run operation by operation.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,91 +24,33 @@ from torch import Tensor
 
 from model.backends.cuda.fused_step import FusedStep, SlotKernels
 from model.backends.cuda.static_cache import StaticCache
+from model.backends.cuda.step_graphs import Bucket, StepGraphs, StepTokens
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import head_gates, pad_ids
 from model.search.base import MaskedHeads, StepOutput
 from model.transformer import HeadGates, Transformer
 
-_LEAST_POSITIONS = 32
-_LEAST_ENCODED = 2048
-"""Padded tokens that a batch has at least when it is encoded on a GPU."""
+_MIN_POSITIONS = 32
+_MIN_ENCODED = 2048
+"""Smallest number of padded tokens of a batch that is encoded on a GPU."""
 _CANDIDATES = (1, 8, 16, 64)
-_SEEN = 3
-"""A bucket is captured when it is wanted the _SEEN-th time: capturing costs as much as many steps."""
 _WARM_UP = 2
 _CHUNK = 4
-"""Greedy steps that are captured together: one launch, and nothing to copy between them."""
-_EXACT, _ROUNDED = 1e-2, 0.2
-"""Log-probabilities of a replayed step may differ by so much from plain torch: in float32, in half precision."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Bucket:
-    """Shape of what is captured: slots, positions, candidates per row, and how many steps follow one another."""
-
-    rows: int
-    positions: int
-    candidates: int
-    steps: int = 1
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """A step's result on the device: ids and log-probabilities (R, C), log-probabilities of forced tokens (R,)."""
-
-    ids: Tensor
-    scores: Tensor
-    wanted: Tensor
-
-
-class StepGraphs:
-    """The captured steps. All share one memory pool: they never run at the same time, and what a replay leaves in its
-    outputs is read before the next one."""
-
-    def __init__(self, capture: bool) -> None:
-        self._capture = capture
-        self._graphs: dict[_Bucket, tuple[torch.cuda.CUDAGraph, list[_Chosen]]] = {}
-        self._wanted: dict[_Bucket, int] = {}
-        self._pool: Any = None
-
-    def can_use(self, bucket: _Bucket) -> bool:
-        return bucket in self._graphs
-
-    def due(self, bucket: _Bucket) -> bool:
-        """Count a wish for this bucket; True when it should be captured now."""
-        self._wanted[bucket] = self._wanted.get(bucket, 0) + 1
-        return self._capture and bucket not in self._graphs and self._wanted[bucket] >= _SEEN
-
-    def replay(self, bucket: _Bucket) -> list[_Chosen]:
-        graph, chosen = self._graphs[bucket]
-        graph.replay()
-        return chosen
-
-    def record(self, bucket: _Bucket, graph: torch.cuda.CUDAGraph, chosen: list[_Chosen]) -> None:
-        self._graphs[bucket] = (graph, chosen)
-
-    def clear(self) -> None:
-        """The storage moved: nothing captured may run again."""
-        self._graphs.clear()
-
-    @property
-    def pool(self) -> Any:
-        """Memory that all graphs share, as torch names it."""
-        if self._pool is None:
-            self._pool = torch.cuda.graph_pool_handle()
-        return self._pool
+"""Greedy steps that are captured together in one graph."""
 
 
 class PendingSteps:
-    """Steps that are under way. `outputs` waits for them; call it before the backend is asked for another step. `landed` is
-    called then."""
+    """Steps that are running on the device. `outputs` waits for them and must be called before the next step.
+
+    `landed` is called when they have ended.
+    """
 
     def __init__(
-        self, chosen: list[_Chosen], slots: Sequence[int], candidates: int, forced: Sequence[int],
+        self, chosen: list[StepTokens], slots: Sequence[int], candidates: int, forced: Sequence[int],
         landed: Callable[[], None],
     ) -> None:
         self._slots, self._candidates, self._forced, self._landed = list(slots), candidates, forced, landed
-        results = (torch.stack([getattr(one, name) for one in chosen]) for name in ("ids", "scores", "wanted"))
+        results = (torch.stack([getattr(one, name) for one in chosen]) for name in ("ids", "scores", "forced"))
         self._results = [_to_host(result) for result in results]
         self._done: Any = None
         if chosen[0].ids.is_cuda:
@@ -113,7 +58,7 @@ class PendingSteps:
             self._done.record()
 
     def outputs(self) -> list[StepOutput]:
-        """What each step brought, row by row."""
+        """Returns the output of each step."""
         if self._done is not None:
             self._done.synchronize()
         self._landed()
@@ -127,8 +72,9 @@ class PendingSteps:
 
 
 class GraphedBackend(TorchBackend):
-    """A TorchBackend whose steps have fixed shapes, replayed from CUDA graphs where `capture` allows it, and made of
-    `kernels` if they are given. `captured` counts the steps that were replayed; `end` ends what `multi_step` generates. Raises
+    """A TorchBackend with steps of fixed shape: replayed from CUDA graphs if `capture`, computed with `kernels` if given.
+
+    `captured` counts the steps that were replayed; `end` ends what `multi_step` generates. Raises
     ValueError for a model that the kernels cannot run.
     """
 
@@ -150,11 +96,11 @@ class GraphedBackend(TorchBackend):
         if self.device.type == "cuda":
             self._beside = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         self._before: Any = None
-        """An event before the steps under way, None where there are none."""
+        """An event recorded before the running steps; None if there are none."""
 
     @property
     def fused(self) -> bool:
-        """Whether steps are made of kernels, else of torch's operations with masks."""
+        """True if steps use the Triton kernels, False if they use PyTorch operations with masks."""
         return self._fused is not None
 
     @torch.inference_mode()
@@ -168,9 +114,9 @@ class GraphedBackend(TorchBackend):
             if any(masked_heads) or self.device.type == "cpu":
                 super().prefill(sources, slots, masked_heads)
                 return
-            # Small products sum in another order than large ones: rows of nothing make every batch a large one.
+            # Small products sum in another order than large ones: padding rows make every batch a large one.
             width = max(len(source) for source in sources)
-            filling = [[self.end]] * max(0, -(-_LEAST_ENCODED // width) - len(sources))
+            filling = [[self.end]] * max(0, -(-_MIN_ENCODED // width) - len(sources))
             ids, mask = pad_ids([*sources, *filling], self.transformer.config.pad_id, self.device)
             for slot in slots:
                 self._set_mask(slot, ())
@@ -180,11 +126,11 @@ class GraphedBackend(TorchBackend):
     def step(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
     ) -> StepOutput:
-        """One token for each row; the `candidates` likeliest next tokens of each."""
+        """Advances each row by its token. Returns the `candidates` most probable next tokens of each row."""
         return self.step_async(slots, tokens, candidates, forced).outputs()[0]
 
     def multi_step(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
-        """`steps` greedy steps, each fed with the likeliest token of the one before; the host looks once, at the end."""
+        """Runs `steps` greedy steps without returning to the host in between."""
         return self.step_async(slots, tokens, 1, [-1] * len(slots), steps).outputs()
 
     @torch.inference_mode()
@@ -197,7 +143,7 @@ class GraphedBackend(TorchBackend):
         self._room(prefill_length)
         before: Any = None
         if self._beside is not None:
-            torch.cuda.current_stream(self.device).wait_stream(self._beside)  # what was encoded beside the last steps
+            torch.cuda.current_stream(self.device).wait_stream(self._beside)  # sources that were encoded during the last steps
             before = torch.cuda.Event()  # type: ignore[no-untyped-call]
             before.record()
         chosen = self._run(slots, tokens, candidates, forced, steps)
@@ -211,15 +157,15 @@ class GraphedBackend(TorchBackend):
 
     def _run(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int], steps: int
-    ) -> list[_Chosen]:
+    ) -> list[StepTokens]:
         longest = max(self.cache.lengths[slot] for slot in slots) + steps
         source = max(self.cache.source_lengths[slot] for slot in slots)
         self._room(max(longest, source))
-        positions = _LEAST_POSITIONS
+        positions = _MIN_POSITIONS
         while positions < max(longest, source):
             positions *= 2
         vocabulary = self.transformer.config.vocab_size
-        bucket = _Bucket(
+        bucket = Bucket(
             rows=self.slots,
             positions=min(positions, self.cache.room) if self._fused is None else self.cache.room,
             candidates=min(vocabulary, next((c for c in _CANDIDATES if c >= candidates), candidates)),
@@ -231,24 +177,24 @@ class GraphedBackend(TorchBackend):
             if gates is None and self._graphs.due(chunk):
                 self._capture(chunk)
         self._send(slots, tokens, forced)
-        results: list[_Chosen] = []
+        results: list[StepTokens] = []
         for number, chunk in enumerate(chunks, 1):
             results += self._once(chunk, gates, last=number == len(chunks))
         for slot in slots:
             self.cache.lengths[slot] += steps
         return results
 
-    def _once(self, bucket: _Bucket, gates: HeadGates | None, *, last: bool) -> list[_Chosen]:
+    def _once(self, bucket: Bucket, gates: HeadGates | None, *, last: bool) -> list[StepTokens]:
         if gates is not None or not self._graphs.can_use(bucket):
             return [self._compute(bucket, gates) for _ in range(bucket.steps)]
         self.captured += bucket.steps
         chosen = self._graphs.replay(bucket)
         if last:
             return chosen
-        return [_Chosen(one.ids.clone(), one.scores.clone(), one.wanted.clone()) for one in chosen]
+        return [StepTokens(one.ids.clone(), one.scores.clone(), one.forced.clone()) for one in chosen]
 
-    def _compute(self, bucket: _Bucket, gates: HeadGates | None) -> _Chosen:
-        """The step itself: no shape in it depends on the data, and the host is not asked anything."""
+    def _compute(self, bucket: Bucket, gates: HeadGates | None) -> StepTokens:
+        """Computes one step. No shape depends on the data, and nothing is copied to the host."""
         tokens, forced = self._tokens[: bucket.rows], self._forced[: bucket.rows]
         if self._fused is None or gates is not None:
             logits = self.transformer.decode_step(tokens, self.cache, [], gates)  # (R, V)
@@ -257,17 +203,17 @@ class GraphedBackend(TorchBackend):
             if bucket.candidates == 1:
                 ids, best, wanted = self._fused.choose(logits, forced)
                 tokens.copy_(ids)
-                return _Chosen(ids[:, None], best[:, None], wanted)
+                return StepTokens(ids[:, None], best[:, None], wanted)
         scores = torch.log_softmax(logits.float(), dim=-1)
         if bucket.candidates == 1:
             best, ids = scores.max(dim=-1, keepdim=True)
         else:
             best, ids = scores.topk(bucket.candidates, dim=-1)
         tokens.copy_(ids[:, 0])
-        return _Chosen(ids, best, scores.gather(1, forced[:, None])[:, 0])
+        return StepTokens(ids, best, scores.gather(1, forced[:, None])[:, 0])
 
-    def _capture(self, bucket: _Bucket) -> None:
-        """Record the step as a graph. Nobody takes part meanwhile, so nobody gets longer."""
+    def _capture(self, bucket: Bucket) -> None:
+        """Captures the steps as a graph. All slots are inactive meanwhile, so no length changes."""
         self.cache.active.zero_()
         beside = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
         beside.wait_stream(torch.cuda.current_stream(self.device))
@@ -281,7 +227,7 @@ class GraphedBackend(TorchBackend):
         self._graphs.record(bucket, graph, chosen)
 
     def _send(self, slots: Sequence[int], tokens: Sequence[int], forced: Sequence[int]) -> None:
-        """Tokens, forced tokens and who takes part, in one copy. The one before has ended: its results were read."""
+        """Copies tokens, forced tokens and active slots to the device. The previous copy has ended: its step was read."""
         self._staging.zero_()
         index = torch.tensor(slots)
         self._staging[0, index] = torch.tensor(tokens)
@@ -293,14 +239,14 @@ class GraphedBackend(TorchBackend):
         self.cache.active.copy_(sent[2])
 
     def _room(self, positions: int) -> None:
-        """Have room for so many positions. Storage moves only after what is being written beside has arrived in it."""
+        """Makes room for `positions`. The cache moves only after the second stream has written to it."""
         if positions > self.cache.room and self._beside is not None:
             torch.cuda.current_stream(self.device).wait_stream(self._beside)
         if self.cache.ensure(positions):
             self._graphs.clear()
 
     def _stream(self) -> AbstractContextManager[Any]:
-        """Where newcomers are encoded: beside the steps under way, after everything that was queued before those."""
+        """Returns the stream for encoding: during running steps the second one, after all work queued before the steps."""
         if self._before is None:
             if self._beside is not None:
                 torch.cuda.current_stream(self.device).wait_stream(self._beside)
@@ -314,29 +260,7 @@ class GraphedBackend(TorchBackend):
 
 
 def _to_host(tensor: Tensor) -> Tensor:
-    """A copy in the host's memory; on a GPU it is queued, and an event after it tells when it is done."""
+    """Returns a copy in host memory. On a GPU the copy is queued; a later event marks its end."""
     if not tensor.is_cuda:
         return tensor
     return torch.empty(tensor.shape, dtype=tensor.dtype, pin_memory=True).copy_(tensor, non_blocking=True)
-
-
-@torch.inference_mode()
-def disagreement(backend: GraphedBackend) -> str | None:
-    """Decode a few tokens here and on a plain TorchBackend: one sentence if the results differ by more than rounding,
-    None if they agree. Raises RuntimeError where a step cannot be captured."""
-    slots = [0, 1, 2][: backend.slots]
-    plain = TorchBackend(backend.transformer, len(slots))
-    config = backend.transformer.config
-    sources = [[token % config.vocab_size for token in range(1, 6 + 3 * slot)] for slot in slots]
-    for each in (backend, plain):
-        each.prefill(sources, slots)
-    worst = 0.0
-    for step in range(_SEEN + 4):
-        tokens = [(7 * step + slot) % config.vocab_size for slot in slots]
-        left, right = (each.step(slots, tokens, 1, tokens) for each in (backend, plain))
-        worst = max(worst, float(np.abs(left.scores - right.scores).max()))
-    backend.free(slots)
-    if not backend.captured:
-        return "No step was captured."
-    exact = next(backend.transformer.parameters()).dtype == torch.float32
-    return None if worst < (_EXACT if exact else _ROUNDED) else f"Replayed steps differ from plain ones by {worst:.3g}."

@@ -1,7 +1,7 @@
-"""Triton kernels of a decode step: one query per slot over that slot's own length, sums with their norm, choice of tokens.
+"""Triton kernels of a decode step: attention of one query per slot, residual sum with LayerNorm, selection of tokens.
 
-Imported only where there is a GPU. Each does in one launch what takes torch several: at a few microseconds a launch they
-are most of a step. All compute in float32 and round once, to the tensors' own type.
+Imported only on machines with a GPU. Each replaces several PyTorch kernels, whose launches (a few microseconds each) would
+take most of a step. All compute in float32 and round once, to the type of the tensors.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from torch import Tensor
 from model.backends.cuda.fused_step import SlotKernels
 
 _BLOCK = 32
-"""Positions that are read at a time."""
+"""Positions read per iteration."""
 _VOCABULARY_BLOCK = 4096
 
 
@@ -36,7 +36,7 @@ def _attend(  # type: ignore[no-untyped-def]
     mixed = tl.zeros([padded], dtype=tl.float32)
     cell = row * k_row + head * k_head
     if writes:
-        # The position of this step: stored for the next ones, and attended to from registers.
+        # The position of this step is stored for later steps and read from registers.
         own_key = tl.load(key + row * new_row + here, mask=inside, other=0.0)
         own_value = tl.load(value + row * new_row + here, mask=inside, other=0.0)
         tl.store(keys + cell + length * k_time + feature, own_key, mask=inside)
@@ -94,7 +94,7 @@ def _choose(  # type: ignore[no-untyped-def]
         token = start + lane
         score = tl.load(at + token, mask=token < vocabulary, other=-float("inf")).to(tl.float32)
         higher = tl.maximum(top, score)
-        # A lane that has seen nothing yet keeps a total of zero.
+        # The total of a lane without a finite score yet is zero.
         kept = tl.where(top == -float("inf"), 0.0, tl.exp(top - higher))
         total = total * kept + tl.where(score == -float("inf"), 0.0, tl.exp(score - higher))
         found = tl.where(score > top, token, found)
@@ -102,7 +102,7 @@ def _choose(  # type: ignore[no-untyped-def]
     highest = tl.max(top, axis=0)
     seen = tl.where(top == -float("inf"), 0.0, tl.exp(top - highest))
     mass = highest + tl.log(tl.sum(total * seen, axis=0))
-    # Of equals the first: the same choice in every batch.
+    # Ties: the lowest id, in every batch.
     first = tl.min(tl.where(top == highest, found, vocabulary), axis=0)
     tl.store(ids + row, first.to(tl.int64))
     tl.store(best + row, highest - mass)
@@ -111,8 +111,10 @@ def _choose(  # type: ignore[no-untyped-def]
 
 
 def attend_self(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
-    """Self-attention of one step, its key and value stored first: qkv (R, 3 H D), keys and values (R, H, T, D) of which
-    row r holds `lengths[r]` positions and gets one more -> (R, H D)."""
+    """Self-attention of one step: qkv (R, 3 H D), keys and values (R, H, T, D) -> (R, H D).
+
+    Appends the key and value of this step to the `lengths[r]` positions of each row r.
+    """
     rows, heads, _, width = keys.shape
     query, key, value = qkv[:, : heads * width], qkv[:, heads * width : 2 * heads * width], qkv[:, 2 * heads * width :]
     return _launch(query, key, value, keys, values, lengths, (rows, heads, width), writes=True)
@@ -127,7 +129,7 @@ def attend_slots(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -
 
 
 def add_norm(x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, epsilon: float) -> tuple[Tensor, Tensor]:
-    """x + added, and its LayerNorm: (R, d_model) each."""
+    """Returns x + added and its LayerNorm, (R, d_model) each."""
     total, normed = torch.empty_like(x), torch.empty_like(x)
     width = x.shape[1]
     _add_norm[(x.shape[0],)](
@@ -137,8 +139,8 @@ def add_norm(x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, epsilon: fl
 
 
 def choose(logits: Tensor, forced: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """The likeliest token of each row of logits (R, V), its log-probability, and that of the token `forced` (R,):
-    (R,) each. Logits are read once."""
+    """Returns the most probable token of each row of logits (R, V), its log-probability, and that of the token `forced`,
+    (R,) each. Reads the logits once."""
     rows, vocabulary = logits.shape
     ids = torch.empty(rows, dtype=torch.long, device=logits.device)
     best, wanted = torch.empty(2, rows, dtype=torch.float32, device=logits.device)

@@ -1,4 +1,4 @@
-"""Keys and values whose storage stays where it is, so that a captured step may be run again over it."""
+"""Key-value cache at fixed addresses, as CUDA graphs require."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ _FIRST_ROOM = 128
 
 
 class StaticCache(KVCache):
-    """A KVCache whose storage stays where it is and whose step reads lengths from the device.
+    """A KVCache with fixed storage and with lengths on the device.
 
-    `view(rows, positions)` says which part the next step sees. Slots of it that take no part write to their next
-    position, which is written again before anybody reads it, and do not get longer.
+    `view(rows, positions)` sets the part that the next step uses. Inactive slots in it write to their next position,
+    which is overwritten before it is read; their lengths do not change.
     """
 
     def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -26,13 +26,13 @@ class StaticCache(KVCache):
         self.ensure(min(_FIRST_ROOM, config.max_length))
         self.live = torch.zeros(slots, dtype=torch.long, device=device)  # lengths on the device
         self.sources = torch.ones(slots, dtype=torch.long, device=device)  # at least 1: a softmax over nothing is NaN
-        self.active = torch.zeros(slots, dtype=torch.long, device=device)  # 1 for slots that take part in a step
+        self.active = torch.zeros(slots, dtype=torch.long, device=device)  # 1 for the active slots of a step
         self._newcomers = torch.zeros(0, dtype=torch.long, device=device)
         self._every = torch.arange(slots, device=device)
         self._seen = (0, 0)
 
     def ensure(self, positions: int) -> bool:
-        """Have room for so many positions; True if the storage moved, so that no graph of before may be used."""
+        """Makes room for `positions`. Returns True if the storage moved: earlier graphs are invalid then."""
         if positions <= self.room:
             return False
         self.room = min(self._longest, max(positions, 2 * self.room))
@@ -42,12 +42,11 @@ class StaticCache(KVCache):
         return True
 
     def view(self, rows: int, positions: int) -> None:
-        """The next step sees slots 0 .. rows-1 and so many of their positions."""
+        """Sets the slots 0 .. rows-1 and the number of positions that the next step uses."""
         self._seen = (rows, positions)
 
     def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
-        """Cross-attention keys and values (B, H, S, D) of newly encoded sources, for which `ensure` made room. Rows beyond
-        those of `slots` are let go."""
+        """Writes the cross-attention keys and values (B, H, S, D) of new sources. Ignores rows beyond `slots` (padding)."""
         if layer == 0:
             self._newcomers = to_device(torch.tensor(slots), self._device)
         self.cross_keys[layer, self._newcomers, :, : keys.shape[2]] = keys[: len(slots)]
@@ -58,7 +57,7 @@ class StaticCache(KVCache):
         self._mirror(slots)
 
     def open_step(self, rows: list[int]) -> None:
-        """Nothing to prepare: `view` said what is seen."""
+        """Does nothing: `view` has set the slots and positions."""
 
     def step_positions(self) -> Tensor:
         return self.live[: self._seen[0]]
@@ -80,7 +79,7 @@ class StaticCache(KVCache):
         return self.cross_keys[layer, :rows, :, :positions], self.cross_values[layer, :rows, :, :positions]
 
     def close_step(self) -> None:
-        """Whoever took part is one position longer, on the device; the host's lengths are the backend's business."""
+        """Adds one to the device lengths of the active slots. The backend updates the host lengths."""
         self.live[: self._seen[0]] += self.active[: self._seen[0]]
 
     def reorder(self, targets: list[int], origins: list[int]) -> None:
@@ -92,7 +91,7 @@ class StaticCache(KVCache):
         self._mirror(slots)
 
     def _mirror(self, slots: list[int]) -> None:
-        """Bring the device's lengths of `slots` up to date, in one copy that the host does not wait for."""
+        """Copies the lengths of `slots` to the device, without waiting for the copy."""
         if not slots:
             return
         held = [slots, [self.lengths[slot] for slot in slots], [max(1, self.source_lengths[slot]) for slot in slots]]

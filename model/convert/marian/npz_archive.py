@@ -51,7 +51,7 @@ class Archive:
         return options
 
     def tensor(self, name: str, shape: Shape) -> Tensor:
-        """Returns the array `name`; None in `shape` accepts any size. Raises ImportRefused, also for values that are not finite."""
+        """Returns the array `name`; None in `shape` accepts any size. Raises ImportRefused, also for NaN and infinity."""
         tensor = torch.from_numpy(self._array(name, shape, _FLOATING))
         if not torch.isfinite(tensor).all():
             raise ImportRefused(self._file, [f"{name} holds numbers that are not finite"])

@@ -8,7 +8,8 @@ import sys
 import torch
 
 from model.backends.cuda.fused_step import SlotKernels
-from model.backends.cuda.graphs import GraphedBackend, disagreement
+from model.backends.cuda.graphs import GraphedBackend
+from model.backends.cuda.self_check import disagreement
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.model_folder import ModelFolder

@@ -15,7 +15,8 @@ import torch
 from torch.nn import functional
 
 from model.backends.cuda.fused_step import SlotKernels
-from model.backends.cuda.graphs import GraphedBackend, disagreement
+from model.backends.cuda.graphs import GraphedBackend
+from model.backends.cuda.self_check import disagreement
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig
 from model.search.driver import translate
