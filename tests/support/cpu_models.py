@@ -1,4 +1,4 @@
-"""Tiny models that the tests of the native engine share."""
+"""Tiny models that the tests of the CPU backend share."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def tiny(**changes: Any) -> Transformer:
 
 
 def cpu_backend(transformer: Transformer, precision: Precision, *, slots: int = 16, threads: int = 1) -> CpuBackend:
-    """The transformer's weights on the native engine."""
+    """The transformer's weights on the CPU backend."""
     assert LIBRARY is not None
     assert unsupported(transformer.config) is None
     tensors = {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}

@@ -1,4 +1,4 @@
-"""int8 in torch: exact integer sums, one scale per row, close to float32, the same rounding as the native engine."""
+"""int8 in torch: exact integer sums, one scale per row, close to float32, the same rounding as the CPU backend."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The maps of the native engine's look are what its decoding computed, bit for bit, and nothing else changes."""
+"""The maps of the CPU backend are what its decoding computed, bit for bit, and nothing else changes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the native engine refuses, what it frees, and what it leaves to torch."""
+"""What the CPU backend refuses, what it frees, and what it leaves to torch."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The native engine computes what torch computes, and a row's result depends on nothing but the row."""
+"""The CPU backend computes what torch computes, and a row's result depends on nothing but the row."""
 
 from __future__ import annotations
 

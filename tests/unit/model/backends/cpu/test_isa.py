@@ -29,7 +29,7 @@ OTHERS: tuple[Isa, ...] = tuple(each.name for each in INSTRUCTION_SETS if each.n
 
 
 def use(monkeypatch: pytest.MonkeyPatch, isa: Isa) -> None:
-    """Native backends of this test run on `isa`; the test is skipped where the processor or the compiler lacks it."""
+    """CPU backends of this test run on `isa`; the test is skipped where the processor or the compiler lacks it."""
     try:
         library: Path = build(isa=isa)
     except CpuBackendUnavailable as unavailable:

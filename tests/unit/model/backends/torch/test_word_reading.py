@@ -1,4 +1,4 @@
-"""What the model knows of a sentence word by word: torch and the native engine agree, and nobody's slot changes."""
+"""What the model knows of a sentence word by word: torch and the CPU backend agree, and nobody's slot changes."""
 
 from __future__ import annotations
 
