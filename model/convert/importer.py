@@ -41,7 +41,7 @@ class ImportOptions:
 def import_model(path: Path, weights: Path, options: ImportOptions | None = None) -> ModelFolder:
     """Imports the model in `path` (Hugging Face or Marian layout) as a new folder under `weights`.
 
-    Raises FolderError, or ImportRefused with the reasons if the model is not supported. Nothing is written then.
+    Raises FolderError, or ImportRefused with the reasons if the model is not supported. An error leaves no files behind.
     """
     options = options or ImportOptions()
     name = options.name or path.resolve().name

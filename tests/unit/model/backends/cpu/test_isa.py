@@ -80,7 +80,7 @@ def test_avx2_agrees_with_torch(monkeypatch: pytest.MonkeyPatch, precision: Prec
     sources, targets = sentences(transformer.config, (3, 17, 40, 1)), sentences(transformer.config, (20,) * 4)
     ours = decode(cpu_backend(transformer, precision), sources, [5, 0, 3, 7], targets)
     theirs = decode(eager(transformer, precision), sources, [5, 0, 3, 7], targets)
-    tolerance = 1e-4 if precision == "float32" else 0.2  # as in test_native.py
+    tolerance = 1e-4 if precision == "float32" else 0.2  # as in test_engine.py
     for our, their in zip(ours, theirs, strict=True):
         assert np.abs(our.scores - their.scores).max() < tolerance
 

@@ -19,7 +19,7 @@ WANTED = (11, 60, 11, 5)
 @needs_cpu_backend
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_native_engine_reads_as_torch_does(variant: str, precision: str) -> None:
+def test_the_cpu_backend_reads_as_torch_does(variant: str, precision: str) -> None:
     transformer = tiny(**VARIANTS[variant])
     backend = cpu_backend(transformer, precision, threads=2)
     same = transformer if precision == "float32" else quantize(transformer)
