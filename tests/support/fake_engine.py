@@ -60,7 +60,7 @@ class FakeEngine:
     """The supervisor's interface, answered in this process after `delay` seconds.
 
     `submitted` holds every sentence's ids, `cancelled` counts jobs that were given up, `failures` maps a source to the
-    failure it meets. Hypothesis k of a beam ends with k exclamation marks.
+    failure it raises. Hypothesis k of a beam ends with k exclamation marks.
     """
 
     def __init__(self, delay: float = 0.0) -> None:

@@ -1,4 +1,4 @@
-"""A worker process whose model is arithmetic: the real loop, scheduler and pipes, no torch. Some ids make it misbehave."""
+"""A worker process whose model is arithmetic, with the real loop, scheduler and pipes. Some ids make it crash or hang."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ SLOTS = 8
 
 
 def expected(source: tuple[int, ...], shift: int = 1) -> tuple[int, ...]:
-    """What this model translates `source` to."""
+    """Returns the translation of `source` by this model."""
     return tuple(token + shift for token in reversed(source))
 
 
@@ -96,7 +96,7 @@ class FakeRunner:
             made = self._made[sequence.id]
             token = sequence.job.source[-1 - len(made)]
             if len(made) == 1:
-                self._misbehave(token)
+                self._fail_on(token)
             made.append(token + shift)
             sequence.steps += 1
             if len(made) == sequence.length:
@@ -111,14 +111,14 @@ class FakeRunner:
         self._made.pop(sequence.id, None)
 
     def attend(self, request: AttentionRequest) -> AttentionResult:
-        self._misbehave(request.job.source[-1])
+        self._fail_on(request.job.source[-1])
         return AttentionResult(request.id, AttentionMaps(*[np.zeros((1, 1))] * 6))
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
         return None if isinstance(error, AssertionError) else "internal"
 
     @staticmethod
-    def _misbehave(token: int) -> None:
+    def _fail_on(token: int) -> None:
         if token == CRASH:
             os.kill(os.getpid(), signal.SIGSEGV)
         if token == KILL:

@@ -1,4 +1,4 @@
-"""Repetition: n-grams that may not come twice, and the guard that touches nothing but loops."""
+"""N-gram blocking, and the loop guard that changes only targets that loop."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from tests.support.random_models import decode, random_ids, random_model
         ([7, 7, 7], 3, {7}),
     ],
 )
-def test_a_token_that_completes_an_n_gram_again_is_banned(tokens: list[int], size: int, expected: set[int]) -> None:
+def test_tokens_that_would_repeat_an_n_gram_are_blocked(tokens: list[int], size: int, expected: set[int]) -> None:
     assert blocked_tokens(tokens, size) == expected
 
 
@@ -68,7 +68,7 @@ def test_no_n_gram_comes_twice(beam: int, size: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 3])
-def test_the_guard_changes_what_loops_and_nothing_else(beam: int) -> None:
+def test_the_loop_guard_changes_only_targets_that_loop(beam: int) -> None:
     transformer = random_model(seed=5)
     sources = random_ids(transformer.config, 60)
     plain = decode(transformer, sources, beam_size=beam)
@@ -115,7 +115,7 @@ def run(backend: Backend, sources: list[list[int]], options: DecodingOptions, co
 @needs_cpu_backend
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("beam", [1, 3])
-def test_neighbours_and_bursts_change_nothing(precision: Any, beam: int) -> None:
+def test_batch_and_multi_step_do_not_change_targets(precision: Any, beam: int) -> None:
     transformer = tiny()
     config = transformer.config
     sources = sentences(config, (3, 9, 5, 12, 1, 7, 7, 2, 11, 4, 6, 8))

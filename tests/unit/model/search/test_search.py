@@ -1,4 +1,4 @@
-"""Greedy and beam search: what they find, and that what they say about it adds up."""
+"""Greedy and beam search: results, scores and traces."""
 
 from __future__ import annotations
 
@@ -189,7 +189,7 @@ def test_forced_scores_are_those_of_the_teacher_forced_pass(variant: str) -> Non
     assert scored.token_scores == pytest.approx(expected.tolist(), abs=1e-4)
 
 
-def test_what_a_search_finds_scores_the_same_when_forced() -> None:
+def test_a_found_target_has_the_same_score_when_forced() -> None:
     transformer = random_model()
     sources = random_ids(transformer.config, 12)
     for source, listed in zip(sources, decode(transformer, sources, beam_size=4, hypotheses=4, max_length=20), strict=True):
@@ -200,7 +200,7 @@ def test_what_a_search_finds_scores_the_same_when_forced() -> None:
                 assert forced.score == pytest.approx(hypothesis.score, abs=1e-4)
 
 
-def test_the_length_is_source_plus_50_unless_said_otherwise() -> None:
+def test_the_default_maximum_length_is_source_plus_50() -> None:
     transformer = random_model(max_length=200)
     with torch.no_grad():
         transformer.embedding.weight[transformer.config.eos_id] = 0
@@ -214,7 +214,7 @@ def test_the_length_is_source_plus_50_unless_said_otherwise() -> None:
 
 
 @pytest.mark.parametrize("beam", [1, 3])
-def test_a_trace_retells_the_search(beam: int) -> None:
+def test_a_trace_contains_every_step_of_the_search(beam: int) -> None:
     transformer = random_model()
     config = transformer.config
     [source] = random_ids(config, 1)
@@ -282,6 +282,6 @@ def test_targets_longer_than_the_model(options: dict[str, Any], message: str) ->
         {"length_penalty": math.nan},
     ],
 )
-def test_options_that_make_no_sense(options: dict[str, Any]) -> None:
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must be"):
         DecodingOptions(**options)

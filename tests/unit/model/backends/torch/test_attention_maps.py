@@ -1,4 +1,4 @@
-"""The maps of the teacher-forced pass are what decoding saw."""
+"""The maps of the teacher-forced pass equal the weights of decoding."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def test_maps_are_those_of_the_incremental_decode(
 @pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 4])
 def test_int8_maps_are_those_of_the_int8_decode(looks: Looks, beam_size: int) -> None:
-    """But for a rounding that tips: one step of 1/127 in a row of activations."""
+    """Equal up to one rounding step of 1/127 in a row of activations."""
     transformer = quantize(build())
     found = decode(transformer, DecodingOptions(beam_size=beam_size, max_length=12))
     maps = attention_maps(transformer, SOURCE, found.tokens)
@@ -112,7 +112,7 @@ def test_int8_maps_are_those_of_the_int8_decode(looks: Looks, beam_size: int) ->
             np.testing.assert_allclose(maps.cross[layer, :, place], cross[:, 0], atol=0.02)
 
 
-def test_rows_are_distributions_and_the_decoder_never_looks_ahead() -> None:
+def test_rows_are_distributions_and_the_decoder_is_causal() -> None:
     maps = attention_maps(build(), SOURCE, (5, 9, 30))
     assert maps.cross.shape == (3, 4, 4, 6)
     assert maps.encoder.shape == (2, 4, 6, 6)
@@ -146,7 +146,7 @@ def test_an_empty_target_has_one_row() -> None:
         ((1,), (1,), (("nowhere", 0, 0),)),
     ],
 )
-def test_what_the_model_cannot_read_is_refused(
+def test_invalid_ids_lengths_and_heads_are_refused(
     source: tuple[int, ...], target: tuple[int, ...], masked: tuple[tuple[str, int, int], ...]
 ) -> None:
     with pytest.raises(ValueError):
@@ -167,6 +167,6 @@ def test_the_vectors_of_a_head_give_its_weights(positions: Positions, head: tupl
     np.testing.assert_allclose(weights, getattr(maps, kind)[layer, number], atol=1e-5)
 
 
-def test_vectors_of_a_head_that_is_not_there_are_refused() -> None:
+def test_vectors_of_an_unknown_head_are_refused() -> None:
     with pytest.raises(ValueError, match="no cross head 9"):
         attention_maps(build(), SOURCE, (5,), vectors_of=("cross", 0, 9))
