@@ -145,7 +145,7 @@ def test_a_hanging_step_is_killed_and_its_job_is_refused(caplog: pytest.LogCaptu
 
     run(body)
     assert "hangs in a step" in caplog.text
-    assert "_misbehave" in caplog.text, "the log does not say where it hung"
+    assert "_fail_on" in caplog.text, "the log has no stack of the hanging step"
 
 
 def test_a_hanging_job_is_refused_although_its_callers_gave_up() -> None:
