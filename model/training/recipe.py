@@ -55,7 +55,9 @@ class TrainRecipe:
     `fresh` names parameters, by the beginnings of their names, that are not taken from `start`. `query_key_rate` is the
     rate at which Adam updates the projections of queries and keys beside "muon"; None leaves them to Muon. `logit_bound`
     bounds attention logits every `logit_steps` steps (see `qk_clip`), 0 does not. `attention_dropout` is the share of
-    attention weights that are dropped in training."""
+    attention weights that are dropped in training. `hidden_ends` is the share of sentences whose first token (the language
+    tag) the encoder's heads do not see in training, and likewise their last (the end of the sentence): heads that learn
+    nothing else settle there."""
 
     start: str | None = None
     fresh: tuple[str, ...] = ()
@@ -67,6 +69,7 @@ class TrainRecipe:
     logit_bound: float = 0.0
     logit_steps: int = 8
     attention_dropout: float = 0.0
+    hidden_ends: float = 0.0
     weight_decay: float = 0.0
     warmup: int = 4000
     decay: float = 0.2

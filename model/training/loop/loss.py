@@ -23,12 +23,23 @@ def projection_loss(model: Transformer, features: Tensor, rows: Tensor, labels: 
 
 
 def batch_loss(
-    model: Transformer, batch: Batch, smoothing: float, projection: Projection = projection_loss
+    model: Transformer, batch: Batch, smoothing: float, projection: Projection = projection_loss, *, hidden_ends: float = 0.0
 ) -> Tensor:
-    """Mean loss per target token, in nats, of teacher-forced decoding of `batch`. The host waits for nothing in it."""
+    """Mean loss per target token, in nats, of teacher-forced decoding of `batch`. The host waits for nothing in it.
+    `hidden_ends` is the chance that the encoder's heads do not see a sentence's first position, and likewise its last."""
     mask = batch.source != model.config.pad_id
-    features = model.decode(model.encode(batch.source, mask), mask, batch.target)  # (B, T, d_model)
+    visible = mask if hidden_ends == 0.0 else mask & ~_hidden(mask, hidden_ends)
+    features = model.decode(model.encode(batch.source, visible), mask, batch.target)  # (B, T, d_model)
     return projection(model, features, batch.rows, batch.labels, smoothing)
+
+
+def _hidden(mask: Tensor, share: float) -> Tensor:
+    """First and last tokens of mask (B, S), each with chance `share`: (B, S). Words between them stay visible."""
+    ends = torch.zeros_like(mask)
+    ends[:, 0] = torch.rand(len(mask), device=mask.device) < share
+    last = torch.rand(len(mask), 1, device=mask.device) < share
+    place = torch.arange(mask.shape[1], device=mask.device)
+    return ends | (last & (place == mask.sum(1, keepdim=True) - 1))
 
 
 @torch.no_grad()

@@ -141,7 +141,9 @@ class Trainer:
             progress.epoch, progress.index, batch = next(stream)
             progress.index += self.ranks
             with autocast(self.device):
-                loss = batch_loss(self.model, batch.to(self.device), recipe.label_smoothing, self._projection)
+                loss = batch_loss(
+                    self.model, batch.to(self.device), recipe.label_smoothing, self._projection, hidden_ends=recipe.hidden_ends
+                )
             (loss / recipe.accumulate).backward()  # type: ignore[no-untyped-call]
             self._window.add(loss.detach(), batch)
             progress.tokens += batch.tokens * self.ranks
@@ -239,12 +241,14 @@ class Trainer:
                     parameter.grad /= self.ranks
 
     def _agreed(self, seconds: float) -> float:
-        """Rank 0's clock, so that all ranks see the same share of the budget and stop at the same step."""
+        """Rank 0's clock, so that all ranks see the same share of the budget; rank 0 also says whether all stop now."""
         if self.ranks == 1:
             return seconds
-        shared = torch.tensor(seconds, dtype=torch.float64, device=self.device)
+        shared = torch.tensor([seconds, float(self._stopping)], dtype=torch.float64, device=self.device)
         distributed.broadcast(shared, 0)
-        return float(shared)
+        seconds, stopping = shared.tolist()
+        self._stopping = stopping > 0.0
+        return float(seconds)
 
     def _development(self, specials: Specials) -> list[Batch]:
         """A fixed sample of the development pairs, both directions."""

@@ -114,6 +114,7 @@ def test_loss_falls(prepared: Path, tmp_path: Path, optimizer: str) -> None:
     losses = [line["loss"] for line in lines if "loss" in line]
     assert losses[-1] < losses[0]
     assert {"development_loss", "bleu", "chrf"} <= set(lines[-1])
+    assert set(lines[-1]["heads"]) == {"encoder", "decoder", "cross"}
 
 
 @pytest.mark.slow

@@ -51,6 +51,18 @@ def test_updates_are_all_but_orthogonal_in_float32(shape: tuple[int, ...]) -> No
     assert 0.3 < float(values.min()) < float(values.max()) < 1.3
 
 
+def test_wide_matrices_get_the_same_updates() -> None:
+    torch.manual_seed(4)
+    wide = torch.randn(2, 16, 48)
+    wide = wide / wide.norm(dim=(1, 2), keepdim=True)
+    x = wide
+    a, b, c = muon._COEFFICIENTS
+    for _ in range(muon._STEPS):
+        gram = x @ x.mT
+        x = a * x + (b * gram + c * gram @ gram) @ x
+    torch.testing.assert_close(muon._by_gram(wide) @ wide, x, rtol=1e-3, atol=1e-4)
+
+
 def test_muon_refuses_vectors() -> None:
     with pytest.raises(ValueError, match="matrices"):
         Muon([torch.nn.Parameter(torch.zeros(3))], 0.1)
