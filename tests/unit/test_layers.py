@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import subprocess
 import sys
-from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -26,13 +26,16 @@ API_SIDE = [
 ]
 
 
-def imported(path: Path) -> Iterator[str]:
-    """Yields the names of all modules that a file imports, also inside functions."""
+@cache
+def imported(path: Path) -> tuple[str, ...]:
+    """Returns the names of all modules that a file imports, also inside functions."""
+    found: list[str] = []
     for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
         if isinstance(node, ast.Import):
-            yield from (alias.name for alias in node.names)
+            found += [alias.name for alias in node.names]
         elif isinstance(node, ast.ImportFrom) and node.module and node.level == 0:
-            yield node.module
+            found.append(node.module)
+    return tuple(found)
 
 
 @pytest.mark.parametrize("library", OWNERS)

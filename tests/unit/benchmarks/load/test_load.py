@@ -85,6 +85,7 @@ def test_documents_contain_every_sentence_once() -> None:
     assert texts == ["S0. S1. S2.\nS3. S4. S5.", "S6. S7. S8.\nS9. S10. S11."]
 
 
+@pytest.mark.slow
 def test_two_servers_are_measured_in_turn_and_plotted(tmp_path: Path) -> None:
     options = _parser().parse_args(
         ["http://a", "http://b", "--data", ".", "--clients", "1", "2", "--seconds", "0.05", "--rounds", "2"]

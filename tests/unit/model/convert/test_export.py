@@ -103,6 +103,7 @@ def test_round_trip_of_a_hugging_face_model(variant: str, tmp_path: Path) -> Non
             assert torch.equal(published[name], exported[name]), name
 
 
+@pytest.mark.slow
 def test_import_export_import_is_the_identity(tmp_path: Path) -> None:
     random_huggingface(tmp_path / "published", seed=8)
     first = import_model(tmp_path / "published", tmp_path / "weights", ImportOptions(name="model"))

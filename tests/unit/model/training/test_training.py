@@ -136,6 +136,7 @@ def test_resume_equals_an_unbroken_run(prepared: Path, tmp_path: Path) -> None:
         assert torch.equal(tensor, weights[1][name]), name
 
 
+@pytest.mark.slow
 def test_a_stopped_run_is_saved_and_goes_on(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = _run_folder(prepared, tmp_path / "run")
     trainer = Trainer(_recipe(prepared, steps=5), folder)
@@ -179,6 +180,7 @@ def test_torchrun_shares_the_work(prepared: Path, tmp_path: Path) -> None:
     assert [path.name for path in checkpoints(tmp_path / "run")] == ["step-0000003.safetensors"]
 
 
+@pytest.mark.slow
 def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
     folder = _run_folder(prepared, tmp_path / "run")
     recipe = _recipe(prepared, steps=3)

@@ -121,6 +121,7 @@ def simulate_overload(attempts: int, retrying: float, rate: float = 200.0, speed
     return outcome
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("retrying", [0.1, 0.5, 1.0])
 def test_a_retry_after_its_retry_after_is_admitted(retrying):
     outcome = simulate_overload(60_000, retrying)  # five minutes
