@@ -1,7 +1,7 @@
 """Takes the picture of the explorer in the README from a running server.
 
-    attentive serve &
-    python docs/screenshot.py http://127.0.0.1:8000 docs/explorer.png
+attentive serve &
+python docs/screenshot.py http://127.0.0.1:8000 docs/explorer.png
 """
 
 from __future__ import annotations
@@ -15,7 +15,9 @@ from playwright.sync_api import sync_playwright
 SENTENCE = "The cat sleeps on the table because it is tired."
 
 
-def main(url: str, file: str, sentence: str = SENTENCE, source: str = "en", target: str = "de", theme: str = "light") -> None:
+def main(
+    url: str, file: str, sentence: str = SENTENCE, source: str = "en", target: str = "de", theme: str = "light"
+) -> None:
     """Translates the sentence, points at its second word, and takes the picture."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
     fragment = urlencode({"q": sentence, "source": source, "target": target, "beam": 4})

@@ -1,4 +1,5 @@
-"""Multi-head attention ("Attention Is All You Need", section 3.2): a fused path, and a path that returns the weights."""
+"""Multi-head attention ("Attention Is All You Need", section 3.2): a fused path, and a path that returns the
+weights."""
 
 from __future__ import annotations
 
@@ -20,8 +21,8 @@ def attention_weights(query: Tensor, key: Tensor, bias: Tensor | None) -> Tensor
 class MultiHeadAttention(nn.Module):
     """H attention heads of width D = d_model / H (section 3.2.2).
 
-    `bias` is added to the scores before the softmax: 0 where a query may attend, -inf where it may not, broadcastable to
-    (B, H, T, S). `gate` scales the output of each head, broadcastable to (B, H): 0 masks a head.
+    `bias` is added to the scores before the softmax: 0 where a query may attend, -inf where it may not, broadcastable
+    to (B, H, T, S). `gate` scales the output of each head, broadcastable to (B, H): 0 masks a head.
     """
 
     def __init__(self, d_model: int, heads: int) -> None:
@@ -46,14 +47,19 @@ class MultiHeadAttention(nn.Module):
         """Projects keys and values: memory (B, S, d_model) -> two of (B, H, S, D)."""
         return self.split(self.key(memory)), self.split(self.value(memory))
 
-    def attend(self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None) -> Tensor:
+    def attend(
+        self, query: Tensor, key: Tensor, value: Tensor, bias: Tensor | None, gate: Tensor | None = None
+    ) -> Tensor:
         """Fused path: query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model)."""
         if self.training and query.device.type == "cpu":
-            # On a CPU and short sentences the backward pass of the fused kernel takes ten times as long as these products.
+            # On a CPU and short sentences the backward pass of the fused kernel takes ten times as long as these
+            # products.
             weights = functional.dropout(attention_weights(query, key, bias), self.weight_dropout)
             return self.merge(weights @ value, gate)
         dropped = self.weight_dropout if self.training else 0.0
-        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias, dropout_p=dropped)  # (B, H, T, D)
+        context = functional.scaled_dot_product_attention(
+            query, key, value, attn_mask=bias, dropout_p=dropped
+        )  # (B, H, T, D)
         return self.merge(context, gate)
 
     def attend_weights(

@@ -30,8 +30,8 @@ _GRID = 256.0
 def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32 | None) -> Tensors:
     """Returns the parameters of a Transformer with biases corrected for int8 matrices.
 
-    `tensors` are its parameters by name, `positions` the table (max_length, d_model) that is added to embeddings. Models
-    without such a table (rotary, ALiBi) or with restricted self-attention are returned unchanged.
+    `tensors` are its parameters by name, `positions` the table (max_length, d_model) that is added to embeddings.
+    Models without such a table (rotary, ALiBi) or with restricted self-attention are returned unchanged.
     """
     if positions is None or config.window is not None:
         return tensors

@@ -42,7 +42,8 @@ def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dt
 def load_model(
     folder: ModelFolder, *, dtype: torch.dtype = torch.float32, device: torch.device | str = "cpu"
 ) -> Transformer:
-    """Builds the Transformer of a folder and loads its weights. Raises FolderError for wrong, missing or extra tensors."""
+    """Builds the Transformer of a folder and loads its weights. Raises FolderError for wrong, missing or extra
+    tensors."""
     with Uninitialized():
         transformer = Transformer(folder.model)
     expected = {name: tuple(tensor.shape) for name, tensor in transformer.state_dict().items()}
@@ -80,7 +81,9 @@ def read_tensors(files: Iterable[Path], expected: dict[str, tuple[int, ...]]) ->
                     if name not in expected:
                         raise FolderError(f"{file.name} has an extra tensor {name} of shape {shape}.")
                     if shape != expected[name]:
-                        raise FolderError(f"{name} in {file.name} has shape {shape}; the config asks for {expected[name]}.")
+                        raise FolderError(
+                            f"{name} in {file.name} has shape {shape}; the config asks for {expected[name]}."
+                        )
                     tensors[name] = shard.get_tensor(name)
                     if not tensors[name].is_floating_point():
                         raise FolderError(f"{name} in {file.name} is {tensors[name].dtype}, not floating point.")

@@ -12,8 +12,14 @@ Positions = Literal["sinusoidal", "sinusoidal_half", "learned", "rotary", "alibi
 
 
 _MAX_SIZES = {
-    "vocab_size": 4_000_000, "source_vocab_size": 4_000_000, "d_model": 32_768, "heads": 1024, "d_ff": 262_144,
-    "encoder_layers": 256, "decoder_layers": 256, "max_length": 65_536,
+    "vocab_size": 4_000_000,
+    "source_vocab_size": 4_000_000,
+    "d_model": 32_768,
+    "heads": 1024,
+    "d_ff": 262_144,
+    "encoder_layers": 256,
+    "decoder_layers": 256,
+    "max_length": 65_536,
 }
 """Largest accepted sizes; a config.json beyond them is broken or malicious."""
 
@@ -24,7 +30,8 @@ class ConfigError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelConfig:
-    """Shape of an encoder-decoder Transformer ("Attention Is All You Need"). The defaults are the base model of table 3.
+    """Shape of an encoder-decoder Transformer ("Attention Is All You Need"). The defaults are the base model of table
+    3.
 
     Sizes are in features, layers, heads, tokens. `source_vocab_size` is None when source and target share one
     vocabulary. `tied_embeddings` ties source embedding, target embedding and output projection (section 3.4);

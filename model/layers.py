@@ -16,7 +16,11 @@ from model.config import ModelConfig
 from model.kv_cache import KVCache
 from model.positions import rotate
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {"relu": functional.relu, "swish": functional.silu, "gelu": functional.gelu}
+_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+    "relu": functional.relu,
+    "swish": functional.silu,
+    "gelu": functional.gelu,
+}
 
 
 class FeedForward(nn.Module):

@@ -66,14 +66,23 @@ class ModelFolder:
 
     def to_json(self) -> str:
         """Returns the text of config.json."""
-        return json.dumps(
-            {
-                "format": FORMAT, "name": self.name, "license": self.license, "origin": self.origin,
-                "pairs": [list(pair) for pair in self.pairs], "tags": self.tags,
-                "tokenizer": asdict(self.tokenizer), "model": asdict(self.model),
-            },
-            indent=2, ensure_ascii=False,
-        ) + "\n"
+        return (
+            json.dumps(
+                {
+                    "format": FORMAT,
+                    "name": self.name,
+                    "license": self.license,
+                    "origin": self.origin,
+                    "pairs": [list(pair) for pair in self.pairs],
+                    "tags": self.tags,
+                    "tokenizer": asdict(self.tokenizer),
+                    "model": asdict(self.model),
+                },
+                indent=2,
+                ensure_ascii=False,
+            )
+            + "\n"
+        )
 
 
 def read_folder(path: Path) -> ModelFolder:

@@ -6,9 +6,7 @@ import torch
 from torch import Tensor
 
 
-def sinusoidal_table(
-    length: int, d_model: int, *, half: bool = False, device: torch.device | None = None
-) -> Tensor:
+def sinusoidal_table(length: int, d_model: int, *, half: bool = False, device: torch.device | None = None) -> Tensor:
     """Returns sinusoidal encodings (length, d_model), float32 (the paper, section 3.5).
 
     PE(pos, 2i) = sin(pos / 10000^(2i / d_model)), PE(pos, 2i+1) = cos of the same angle. With `half` the sines fill

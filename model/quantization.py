@@ -1,8 +1,8 @@
 """int8 matrices for the CPU in PyTorch: a scale per output channel and per row of activations, exact integer sums.
 
 The rounding rule is that of the CPU backend (csrc/simd.h): with top = max |x| of a row,
-q = round_half_even(x * (127 / top)) and x ~ q * (top / 127). With a scale per row, a result does not depend on the other
-rows of a batch.
+q = round_half_even(x * (127 / top)) and x ~ q * (top / 127). With a scale per row, a result does not depend on the
+other rows of a batch.
 """
 
 from __future__ import annotations

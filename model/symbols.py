@@ -1,7 +1,7 @@
 """Pieces of a vocabulary that are not text: placeholders of masked spans, markup, form of address, sentence boundaries.
 
-All of them are user-defined symbols of SentencePiece: written in a text they become one piece, and they are decoded as they
-are written. A vocabulary may lack them.
+All of them are user-defined symbols of SentencePiece: written in a text they become one piece, and they are decoded as
+they are written. A vocabulary may lack them.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ CLOSING: Final = "</g>"
 """Around a marked-up span; the n-th opening symbol of the source belongs to the n-th of the target."""
 FORMAL: Final = "<formal>"
 INFORMAL: Final = "<informal>"
-"""First in a source, after the language tag: how the translation addresses its reader (Sie, vous, usted; du, tu, tú)."""
+"""First in a source, after the language tag: how the translation addresses its reader (Sie, vous, usted; du, tu,
+tú)."""
 SEPARATOR: Final = "<sep>"
 """Between sentences that are translated together."""
 BACK_TRANSLATED: Final = "<bt>"

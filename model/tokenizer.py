@@ -15,7 +15,8 @@ _SPACE = "\u2581"
 
 @dataclass(frozen=True, slots=True)
 class Encoding:
-    """Model input of a text. Token i has the id `ids[i]`, the piece `pieces[i]` and the characters [start, end) `offsets[i]`.
+    """Model input of a text. Token i has the id `ids[i]`, the piece `pieces[i]` and the characters [start, end)
+    `offsets[i]`.
 
     The language tag and the end of sentence have empty ranges, (0, 0) and (length, length).
     """

@@ -39,7 +39,8 @@ class AttentionWeights:
 
 
 class Transformer(nn.Module):
-    """Encoder and decoder over token ids (section 3.1). Embeddings and output projection share a matrix if tied (section 3.4)."""
+    """Encoder and decoder over token ids (section 3.1). Embeddings and output projection share a matrix if tied
+    (section 3.4)."""
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -63,13 +64,15 @@ class Transformer(nn.Module):
         self.reset_parameters()
 
     def build_position_table(self, device: torch.device | None = None) -> None:
-        """Computes the sinusoidal encodings (max_length, d_model) of section 3.5. They are not part of the state_dict."""
+        """Computes the sinusoidal encodings (max_length, d_model) of section 3.5. They are not part of the
+        state_dict."""
         half = self.config.positions == "sinusoidal_half"
         table = sinusoidal_table(self.config.max_length, self.config.d_model, half=half, device=device)
         self.register_buffer("position_table", table, persistent=False)
 
     def reset_parameters(self) -> None:
-        """Initialises matrices Glorot-uniform and embeddings from N(0, 1 / d_model): scaled embeddings have unit variance."""
+        """Initialises matrices Glorot-uniform and embeddings from N(0, 1 / d_model): scaled embeddings have unit
+        variance."""
         for name, parameter in self.named_parameters():
             if name.endswith("embedding.weight") or name == "positions.weight":
                 nn.init.normal_(parameter, std=self.config.d_model**-0.5)
@@ -84,10 +87,9 @@ class Transformer(nn.Module):
         """Encoder: source ids (B, S), source_mask (B, S) True at tokens -> memory (B, S, d_model)."""
         return self._encode(source, source_mask, gates, weights=False)[0]
 
-    def decode(
-        self, memory: Tensor, source_mask: Tensor, target: Tensor, gates: HeadGates | None = None
-    ) -> Tensor:
-        """Decoder with teacher forcing: input target (B, T), the first column the start token -> features (B, T, d_model)."""
+    def decode(self, memory: Tensor, source_mask: Tensor, target: Tensor, gates: HeadGates | None = None) -> Tensor:
+        """Decoder with teacher forcing: input target (B, T), the first column the start token -> features (B, T,
+        d_model)."""
         return self._decode(memory, source_mask, target, gates, weights=False)[0]
 
     def forward(self, source: Tensor, source_mask: Tensor, target: Tensor, gates: HeadGates | None = None) -> Tensor:
@@ -104,13 +106,15 @@ class Transformer(nn.Module):
         return self.logits(features), AttentionWeights(torch.stack(encoder), torch.stack(decoder), torch.stack(cross))
 
     def write_cross(self, memory: Tensor, source_lengths: list[int], cache: KVCache, slots: list[int]) -> None:
-        """Computes the cross-attention keys and values of every decoder layer from memory (B, S, d_model), once per source."""
+        """Computes the cross-attention keys and values of every decoder layer from memory (B, S, d_model), once per
+        source."""
         for layer, block in enumerate(self._decoder_layers()):
             cache.write_cross(layer, slots, *block.cross_attention.keys_values(memory))
         cache.begin(slots, source_lengths)
 
     def decode_step(self, tokens: Tensor, cache: KVCache, rows: list[int], gates: HeadGates | None = None) -> Tensor:
-        """Advances each slot in `rows` by its token: tokens (B,) -> logits (B, V). Reads earlier positions from the cache."""
+        """Advances each slot in `rows` by its token: tokens (B,) -> logits (B, V). Reads earlier positions from the
+        cache."""
         cache.open_step(rows)
         positions = cache.step_positions()  # (B,)
         x = self.embed_step(tokens, positions).unsqueeze(1)  # (B, 1, d_model)
@@ -195,10 +199,17 @@ class Transformer(nn.Module):
         return x
 
     def _bias(
-        self, allowed: Tensor, queries: Tensor, keys: Tensor, dtype: torch.dtype, *, windowed: bool = False,
+        self,
+        allowed: Tensor,
+        queries: Tensor,
+        keys: Tensor,
+        dtype: torch.dtype,
+        *,
+        windowed: bool = False,
         distances: bool = False,
     ) -> Tensor:
-        """Bias added to the scores: 0 where `allowed`, else -inf (section 3.2.3), minus the ALiBi distance, within the window.
+        """Bias added to the scores: 0 where `allowed`, else -inf (section 3.2.3), minus the ALiBi distance, within the
+        window.
 
         allowed broadcastable to (B, 1, T, S) -> the same shape, H in place of 1 for ALiBi.
         """

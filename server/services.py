@@ -37,8 +37,8 @@ class Readiness:
 
 
 class Services:
-    """The parts of one server, used by the routes and by `attentive translate`. `start` and `stop` run in the event loop
-    that serves.
+    """The parts of one server, used by the routes and by `attentive translate`. `start` and `stop` run in the event
+    loop that serves.
 
     `supervisor` and `catalog` replace the workers and the models of the settings, for tests. Raises SettingsError where
     a setting cannot be used or the weights folder holds no usable model.

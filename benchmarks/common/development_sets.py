@@ -12,7 +12,8 @@ _NAME = re.compile(r"(?P<name>.+)\.en-(?P<language>[A-Za-z]{2,3}(-[A-Za-z]+)?)\.
 
 @dataclass(frozen=True, slots=True)
 class DevelopmentSet:
-    """One set in one direction: `sources[i]` in language `source` has the reference `references[i]` in language `target`."""
+    """One set in one direction: `sources[i]` in language `source` has the reference `references[i]` in language
+    `target`."""
 
     name: str
     source: str
@@ -27,7 +28,8 @@ class DevelopmentSet:
 
 
 def read_sets(folder: Path, names: Sequence[str] = (), limit: int | None = None) -> list[DevelopmentSet]:
-    """Returns the sets in `folder` in both directions: those in `names` (all if empty), the first `limit` pairs of each.
+    """Returns the sets in `folder` in both directions: those in `names` (all if empty), the first `limit` pairs of
+    each.
 
     Raises ValueError if a name has no file or a line does not have two columns.
     """

@@ -1,4 +1,5 @@
-"""A minimal HTTP/1.1 connection for load generators, which share the machine with the server and must use little CPU."""
+"""A minimal HTTP/1.1 connection for load generators, which share the machine with the server and must use little
+CPU."""
 
 from __future__ import annotations
 
@@ -35,16 +36,15 @@ class Connection:
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
-        """Sends JSON and returns the status and the body. Raises OSError, EOFError or ValueError if no answer can be read."""
+        """Sends JSON and returns the status and the body. Raises OSError, EOFError or ValueError if no answer can be
+        read."""
         status, _, answer = await self.exchange("POST", path, body)
         return status, answer
 
     async def exchange(self, method: str, path: str, body: bytes = b"") -> tuple[int, dict[bytes, bytes], bytes]:
         """Sends JSON and returns status, headers (lower-case names) and body. Raises the same errors as `post`."""
         if self._streams is None:
-            self._streams = await asyncio.open_connection(
-                self._address.host, self._address.port, limit=_MAX_HEAD_BYTES
-            )
+            self._streams = await asyncio.open_connection(self._address.host, self._address.port, limit=_MAX_HEAD_BYTES)
         reader, writer = self._streams
         head = (
             f"{method} {self._address.prefix}{path} HTTP/1.1\r\nHost: {self._address.host}:{self._address.port}\r\n"

@@ -34,8 +34,8 @@ def open_model(
     path: Path, *, engine: Engine = "torch", precision: str = "float32", device: str = "cpu", slots: int, threads: int,
     isa: Isa = "auto",
 ) -> OpenModel:  # fmt: skip
-    """Loads the folder at `path`; `isa` is the instruction set of the CPU backend. Raises ValueError for a precision that
-    the engine does not support."""
+    """Loads the folder at `path`; `isa` is the instruction set of the CPU backend. Raises ValueError for a precision
+    that the engine does not support."""
     folder = read_folder(path)
     if engine == "native":
         backend = _native(folder, precision, slots, threads, isa)
@@ -60,7 +60,9 @@ def _torch(folder: ModelFolder, precision: str, device: str, slots: int, threads
     from model.checkpoint import load_model
 
     if precision not in ("float32", "bfloat16", "float16"):
-        raise ValueError(f"The torch backend supports float32, bfloat16 and float16; {precision} needs the CPU backend.")
+        raise ValueError(
+            f"The torch backend supports float32, bfloat16 and float16; {precision} needs the CPU backend."
+        )
     torch.set_num_threads(threads)
     transformer = load_model(folder, dtype=getattr(torch, precision), device=device)
     if device.startswith("cuda"):

@@ -34,7 +34,8 @@ def environment() -> dict[str, Any]:
 
 
 def table(header: Sequence[str], rows: Sequence[Sequence[object]]) -> str:
-    """Returns a Markdown table with padded columns: text left-aligned, numbers right-aligned, floats with one decimal."""
+    """Returns a Markdown table with padded columns: text left-aligned, numbers right-aligned, floats with one
+    decimal."""
     cells = [[f"{cell:.1f}" if isinstance(cell, float) else str(cell) for cell in row] for row in rows]
     right = [bool(rows) and isinstance(rows[0][column], int | float) for column in range(len(header))]
     widths = [max(len(row[column]) for row in [list(header), *cells]) for column in range(len(header))]

@@ -75,9 +75,7 @@ async def _run(options: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.endurance", description=(__doc__ or "").split("\n")[0]
-    )
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.endurance", description=(__doc__ or "").split("\n")[0])
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--weights", type=Path, default=Path("weights"), help="folder of models (default: weights)")
     common.add_argument("--source", default="en")
@@ -92,12 +90,16 @@ def _parser() -> argparse.ArgumentParser:
     load.add_argument("--clients", type=int, default=16, help="clients that measure the capacity")
     load.add_argument("--seconds", type=float, default=600.0)
     load.add_argument("--factor", type=float, default=2.0, help="load as a multiple of the capacity")
-    load.add_argument("--patient", type=float, default=0.5, help="share of rejected clients that retry after Retry-After")
+    load.add_argument(
+        "--patient", type=float, default=0.5, help="share of rejected clients that retry after Retry-After"
+    )
     kill = what.add_parser("kills", parents=[common], help="kill -9 of the worker under load")
     kill.add_argument("--clients", type=int, default=32)
     kill.add_argument("--seconds", type=float, default=180.0)
     kill.add_argument("--every", type=float, default=20.0, help="seconds between kills")
-    kill.add_argument("--requests", type=int, default=0, help="stop when each client has sent this many requests (0: no bound)")
+    kill.add_argument(
+        "--requests", type=int, default=0, help="stop when each client has sent this many requests (0: no bound)"
+    )
     stop = what.add_parser("drain", parents=[common], help="SIGTERM under load")
     stop.add_argument("--clients", type=int, default=64)
     stop.add_argument("--seconds", type=float, default=5.0, help="seconds of load before the signal")

@@ -27,8 +27,8 @@ class CheckedRequest:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """Result of one attempt: the HTTP status as text, or the kind of connection failure; the duration in seconds; and the
-    Retry-After of a 429 in seconds."""
+    """Result of one attempt: the HTTP status as text, or the kind of connection failure; the duration in seconds; and
+    the Retry-After of a 429 in seconds."""
 
     status: str
     seconds: float
@@ -149,17 +149,19 @@ async def references(address: Address, texts: Sequence[str], source: str, target
 
 
 def distinct(requests: Sequence[CheckedRequest]) -> Iterator[CheckedRequest]:
-    """Yields the requests in an endless cycle, each with a different length penalty. Greedy search ignores the penalty, and
-    the server cannot merge two requests into one computation."""
+    """Yields the requests in an endless cycle, each with a different length penalty. Greedy search ignores the penalty,
+    and the server cannot merge two requests into one computation."""
     for number in count():
         request = requests[number % len(requests)]
         penalty = f"{0.6 + 1e-7 * number:.7f}"
         yield CheckedRequest(request.body[:-1] + f', "length_penalty": {penalty}}}'.encode(), request.expected)
 
 
-async def closed_loop(client_pool: CheckingClient, requests: Iterator[CheckedRequest], clients: int, seconds: float) -> float:
-    """Runs `clients` clients, each of which sends its next request after the answer to the last one. Returns answers per
-    second. Raises RuntimeError for any status except 200."""
+async def closed_loop(
+    client_pool: CheckingClient, requests: Iterator[CheckedRequest], clients: int, seconds: float
+) -> float:
+    """Runs `clients` clients, each of which sends its next request after the answer to the last one. Returns answers
+    per second. Raises RuntimeError for any status except 200."""
     began = time.monotonic()
     before = client_pool.stats.answers
 

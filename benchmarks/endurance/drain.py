@@ -45,7 +45,11 @@ async def drain(
 
 
 async def _client(
-    client: CheckingClient, supply: Iterator[CheckedRequest], stopped: list[float], lost: Counter[str], late: Counter[str]
+    client: CheckingClient,
+    supply: Iterator[CheckedRequest],
+    stopped: list[float],
+    lost: Counter[str],
+    late: Counter[str],
 ) -> None:
     while True:
         began = time.monotonic()

@@ -15,11 +15,16 @@ from benchmarks.endurance.server import Served
 
 
 async def kills(
-    served: Served, requests: list[CheckedRequest], sentences: int, clients: int, seconds: float, every: float,
+    served: Served,
+    requests: list[CheckedRequest],
+    sentences: int,
+    clients: int,
+    seconds: float,
+    every: float,
     requests_per_client: int,
 ) -> dict[str, Any]:
-    """Runs `clients` clients for `seconds`, or until each has sent `requests_per_client` requests (0: no bound), and kills
-    the worker every `every` seconds. Each request has `sentences` sentences."""
+    """Runs `clients` clients for `seconds`, or until each has sent `requests_per_client` requests (0: no bound), and
+    kills the worker every `every` seconds. Each request has `sentences` sentences."""
     stats, killed = AttemptStats(), list[int]()
     client = CheckingClient(served.address, stats, 110.0)
     before = await served.metrics()
@@ -45,7 +50,9 @@ async def kills(
     }  # fmt: skip
 
 
-async def _client(client: CheckingClient, supply: Iterator[CheckedRequest], end: float, requests_per_client: int) -> None:
+async def _client(
+    client: CheckingClient, supply: Iterator[CheckedRequest], end: float, requests_per_client: int
+) -> None:
     sent = 0
     while time.monotonic() < end and (not requests_per_client or sent < requests_per_client):
         await client.send(next(supply))

@@ -42,7 +42,8 @@ class Memory:
     worker: list[float] = field(default_factory=list)
 
     def summary(self) -> dict[str, float]:
-        """Returns the slopes in MB per minute over the settled part of the run, and the first, settled and last values."""
+        """Returns the slopes in MB per minute over the settled part of the run, and the first, settled and last
+        values."""
         first = int(_SETTLED * len(self.times))
         found = {}
         for name, values in (("API", self.api), ("worker", self.worker)):
@@ -52,10 +53,12 @@ class Memory:
 
 
 class Overload:
-    """Open-loop load: requests are sent at random times, independent of answers. A retry replaces a new request, so that
-    retries are part of the load and do not add to it."""
+    """Open-loop load: requests are sent at random times, independent of answers. A retry replaces a new request, so
+    that retries are part of the load and do not add to it."""
 
-    def __init__(self, client: CheckingClient, requests: Iterator[CheckedRequest], retry_share: float, seed: int = 1) -> None:
+    def __init__(
+        self, client: CheckingClient, requests: Iterator[CheckedRequest], retry_share: float, seed: int = 1
+    ) -> None:
         self._client, self._requests = client, requests
         self._retry_share = retry_share
         self._rng = random.Random(seed)
@@ -101,11 +104,16 @@ class Overload:
 
 
 async def overload(
-    served: Served, requests: list[CheckedRequest], sentences: int, clients: int, seconds: float, factor: float,
+    served: Served,
+    requests: list[CheckedRequest],
+    sentences: int,
+    clients: int,
+    seconds: float,
+    factor: float,
     retry_share: float,
 ) -> dict[str, Any]:
-    """Measures the capacity of the server, then sends `factor` times that load for `seconds`. Each request has `sentences`
-    sentences."""
+    """Measures the capacity of the server, then sends `factor` times that load for `seconds`. Each request has
+    `sentences` sentences."""
     supply = distinct(requests)
     warm_up = AttemptStats()
     warm_client = CheckingClient(served.address, warm_up, 60.0)
@@ -167,4 +175,6 @@ def slope(times: list[float], values: list[float]) -> float:
         return 0.0
     mean_time, mean_value = sum(times) / len(times), sum(values) / len(values)
     spread = sum((moment - mean_time) ** 2 for moment in times)
-    return sum((moment - mean_time) * (value - mean_value) for moment, value in zip(times, values, strict=True)) / spread
+    return (
+        sum((moment - mean_time) * (value - mean_value) for moment, value in zip(times, values, strict=True)) / spread
+    )

@@ -77,8 +77,8 @@ class Served:
 
 @asynccontextmanager
 async def serving(arguments: Sequence[str], folder: Path) -> AsyncIterator[Served]:
-    """Starts a server with these flags on a free port and waits until it is ready. Its log and data go to `folder`; it is
-    stopped with SIGTERM.
+    """Starts a server with these flags on a free port and waits until it is ready. Its log and data go to `folder`; it
+    is stopped with SIGTERM.
 
     Raises RuntimeError if it does not become ready.
     """

@@ -4,9 +4,9 @@
     python -m benchmarks.engine --random base --vocabulary 32000 --batches 32 64 --threads 2
 
 Every engine runs in a separate process. For each batch size and search the engines take turns (A B C A B C) on the same
-sentences, and the medians are compared. With --device cuda the same is measured on a GPU, with the backend that the server's
-worker uses. The GPU run also reports the decode step relative to the memory bandwidth (decode_limit) and the number of
-targets that depend on the other sentences of the batch (independence).
+sentences, and the medians are compared. With --device cuda the same is measured on a GPU, with the backend that the
+server's worker uses. The GPU run also reports the decode step relative to the memory bandwidth (decode_limit) and the
+number of targets that depend on the other sentences of the batch (independence).
 """
 
 from __future__ import annotations
@@ -49,8 +49,8 @@ _HUGGINGFACE_BATCHES = {"cpu": (1, 32, 64), "cuda": (1, 256)}
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """The sentences of a run. A target has at most `limit` tokens. With random weights, which have no `references` and no
-    `decode`, it has exactly `limit` tokens."""
+    """The sentences of a run. A target has at most `limit` tokens. With random weights, which have no `references` and
+    no `decode`, it has exactly `limit` tokens."""
 
     folder: ModelFolder
     sources: list[Ids]
@@ -94,8 +94,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def measure(specs: Sequence[Spec], work: Work, options: argparse.Namespace) -> list[dict[str, Any]]:
-    """Measures all engines in turns at every batch size and search. `ratio` is the speed of this engine divided by theirs at
-    the same precision; `same` is the share of targets that equal this engine's."""
+    """Measures all engines in turns at every batch size and search. `ratio` is the speed of this engine divided by
+    theirs at the same precision; `same` is the share of targets that equal this engine's."""
     rows: list[dict[str, Any]] = []
     with ExitStack() as stack:
         engines = [stack.enter_context(EngineProcess(spec)) for spec in specs]
@@ -136,7 +136,9 @@ def _device_figures(work: Work, options: argparse.Namespace) -> dict[str, Any]:
     from benchmarks.common.model_loader import open_model
     from benchmarks.engine import decode_limit, independence
 
-    precision = next((name.partition(":")[2] for name in options.engines or _CUDA if name.startswith("attentive")), "bfloat16")
+    precision = next(
+        (name.partition(":")[2] for name in options.engines or _CUDA if name.startswith("attentive")), "bfloat16"
+    )
     slots = [batch for batch in options.batches if batch in (1, 64) or batch == max(options.batches)]
     limits = decode_limit.measure(work.folder, options.device, precision, slots, options.tokens, options.tokens)
     print(decode_limit.describe(limits))
@@ -154,7 +156,12 @@ def _device_figures(work: Work, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def _rows(
-    engines: Sequence[EngineProcess], runs: dict[str, list[Run]], work: Work, sources: Sequence[Ids], batch: int, beam: int
+    engines: Sequence[EngineProcess],
+    runs: dict[str, list[Run]],
+    work: Work,
+    sources: Sequence[Ids],
+    batch: int,
+    beam: int,
 ) -> list[dict[str, Any]]:
     seconds = {name: statistics.median(run.seconds for run in found) for name, found in runs.items()}
     rows = []
@@ -224,7 +231,14 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
             continue
         specs.append(
             Spec(
-                cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, options.device, options.isa,
+                cast(Kind, kind),
+                precision,
+                folder.path,
+                scratch,
+                options.threads,
+                rows,
+                options.device,
+                options.isa,
                 options.clock,
             )
         )
@@ -248,14 +262,18 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--sets", nargs="+", default=["newstest2013"], help="names of sets")
     parser.add_argument("--direction", default="en-de")
     parser.add_argument("--sentences", type=int, default=2000, help="maximum number of sentences")
-    parser.add_argument("--longest", type=int, default=200, help="maximum source length in tokens; longer sentences are skipped")
+    parser.add_argument(
+        "--longest", type=int, default=200, help="maximum source length in tokens; longer sentences are skipped"
+    )
     parser.add_argument("--batches", type=int, nargs="+", help=f"sentences decoded together (default: {_BATCHES})")
     parser.add_argument("--beams", type=int, nargs="+", default=[1, 4], help="1 is greedy")
     parser.add_argument("--batches-per-run", type=int, default=6, help="batches per run ...")
     parser.add_argument("--least", type=int, default=32, help="... but at least this many sentences")
     parser.add_argument("--rounds", type=int, default=3, help="counted turns of each engine, after one warm-up turn")
     parser.add_argument("--engines", nargs="+", metavar="KIND:PRECISION", help=f"default: {' '.join(_CPU)}")
-    parser.add_argument("--huggingface-batches", type=int, nargs="+", help=f"greedy only (default: {_HUGGINGFACE_BATCHES})")
+    parser.add_argument(
+        "--huggingface-batches", type=int, nargs="+", help=f"greedy only (default: {_HUGGINGFACE_BATCHES})"
+    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of all engines, on a CPU")

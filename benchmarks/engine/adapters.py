@@ -93,8 +93,8 @@ class Attentive:
 
 
 class CTranslate2:
-    """CTranslate2's Translator, which sorts by length and forms batches itself. `ctranslate2` uses all threads for one batch
-    (intra_threads). `ctranslate2-workers` uses one worker per thread, which divide a batch among themselves
+    """CTranslate2's Translator, which sorts by length and forms batches itself. `ctranslate2` uses all threads for one
+    batch (intra_threads). `ctranslate2-workers` uses one worker per thread, which divide a batch among themselves
     (inter_threads): this has more throughput but does not speed up a single sentence."""
 
     def __init__(self, spec: Spec) -> None:

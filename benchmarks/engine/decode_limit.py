@@ -3,9 +3,9 @@
     python -m benchmarks.engine.decode_limit --random base --vocabulary 32000 --device cuda --slots 256
     python -m benchmarks.engine.decode_limit --model weights/NAME --device cuda
 
-The lower bound is the number of these bytes divided by the bandwidth of a large copy on the same device (bytes read plus
-bytes written). A step is measured as the server runs it, from a captured CUDA graph if there is one. A second measurement
-includes the host: it sends the tokens and fetches the chosen ones.
+The lower bound is the number of these bytes divided by the bandwidth of a large copy on the same device (bytes read
+plus bytes written). A step is measured as the server runs it, from a captured CUDA graph if there is one. A second
+measurement includes the host: it sends the tokens and fetches the chosen ones.
 """
 
 from __future__ import annotations
@@ -155,7 +155,9 @@ def _time_steps(backend: GraphedBackend, sources: Sequence[Sequence[int]], steps
     for turn in range(8):
         backend.prefill(sources, slots)
         if turn % 2:
-            seconds, pending = _timed(partial(backend.step_async, slots, tokens, 1, [-1] * len(slots), steps), backend.device)
+            seconds, pending = _timed(
+                partial(backend.step_async, slots, tokens, 1, [-1] * len(slots), steps), backend.device
+            )
             pending.outputs()
             alone.append(seconds / steps)
         else:
@@ -184,7 +186,9 @@ def _timed(action: Callable[[], Result], device: torch.device) -> tuple[float, R
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.decode_limit", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.engine.decode_limit", description=(__doc__ or "").split("\n")[0]
+    )
     add_model_options(parser)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")
     parser.add_argument("--precision", default="bfloat16", choices=["float32", "bfloat16", "float16"])

@@ -23,8 +23,8 @@ _LIMITS: dict[Isa, dict[str, str]] = {
     "avxvnni": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2_VNNI", "ATEN_CPU_CAPABILITY": "avx2"},
     "avx2": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
 }
-"""Environment variables that limit CTranslate2, oneDNN (which computes its matrix products) and torch to an instruction set.
-CT2_FORCE_CPU_ISA alone does not limit oneDNN."""
+"""Environment variables that limit CTranslate2, oneDNN (which computes its matrix products) and torch to an instruction
+set. CT2_FORCE_CPU_ISA alone does not limit oneDNN."""
 
 
 class EngineFailed(RuntimeError):

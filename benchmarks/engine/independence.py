@@ -1,6 +1,7 @@
-"""Checks that a translation does not depend on the batch: the same sentences alone, in batches and shuffled give the same ids.
+"""Checks that a translation does not depend on the batch: the same sentences alone, in batches and shuffled give the
+same ids.
 
-    python -m benchmarks.engine.independence --model weights/NAME --data DATA/dev --direction en-de --precision int8 float32
+python -m benchmarks.engine.independence --model weights/NAME --data DATA/dev --direction en-de --precision int8 float32
 """
 
 from __future__ import annotations
@@ -39,7 +40,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             )  # fmt: skip
             target = options.direction.split("-", 1)[1]
             limit = opened.config.max_length
-            sources = [ids for ids in (opened.tokenizer.encode(text, target).ids for text in texts) if len(ids) <= limit]
+            sources = [
+                ids for ids in (opened.tokenizer.encode(text, target).ids for text in texts) if len(ids) <= limit
+            ]
             for beam in options.beams:
                 batched, shuffled = compare(opened, sources, beam)
                 search = "greedy" if beam == 1 else f"beam{beam}"
@@ -50,15 +53,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     print(report.table(HEADER, rows))
     if options.json:
         results = [dict(zip(HEADER, row, strict=True)) for row in rows]
-        report.write(options.json, {"benchmark": "independence", "batch": options.batch, "isa": options.isa, "rows": results})
+        report.write(
+            options.json, {"benchmark": "independence", "batch": options.batch, "isa": options.isa, "rows": results}
+        )
     return int(any(row[4] or row[5] for row in rows))
 
 
 def compare(opened: OpenModel, sources: Sequence[Ids], beam: int, longest: int | None = None) -> tuple[int, int]:
-    """Counts the targets (of at most `longest` tokens) that differ from those of single sentences: in batches in the given
-    order, and in batches in a shuffled order."""
+    """Counts the targets (of at most `longest` tokens) that differ from those of single sentences: in batches in the
+    given order, and in batches in a shuffled order."""
     options = DecodingOptions(beam_size=beam, max_length=longest)
-    alone = [_targets(opened, [source], options)[0] for source in tqdm(sources, desc=f"alone, beam {beam}", disable=None)]
+    alone = [
+        _targets(opened, [source], options)[0] for source in tqdm(sources, desc=f"alone, beam {beam}", disable=None)
+    ]
     batched = _targets(opened, sources, options)
     order = list(range(len(sources)))
     random.Random(1).shuffle(order)
@@ -79,7 +86,9 @@ def _targets(opened: OpenModel, sources: Sequence[Ids], options: DecodingOptions
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.independence", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.engine.independence", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--model", type=Path, required=True, help="a model folder")
     parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
     parser.add_argument("--sets", nargs="+", default=["newstest2013"])

@@ -1,5 +1,5 @@
-"""Measures the time of encoding, decode steps and the search in Python, and compares the matrix products with the limit of
-the processor. With Linux `perf`, also reports the share of each kind of function.
+"""Measures the time of encoding, decode steps and the search in Python, and compares the matrix products with the limit
+of the processor. With Linux `perf`, also reports the share of each kind of function.
 
     python -m benchmarks.engine.profile --random base --vocabulary 32000 --batch 64 --threads 2
 """
@@ -120,7 +120,8 @@ def measure(opened: OpenModel, options: argparse.Namespace) -> dict[str, Any]:
 
 
 def peak_products(precision: str, threads: int, size: int = 2048) -> float:
-    """Returns the multiplications per second of torch's matrix product at this precision, as a reference for the machine."""
+    """Returns the multiplications per second of torch's matrix product at this precision, as a reference for the
+    machine."""
     import torch
 
     torch.set_num_threads(threads)
@@ -139,7 +140,8 @@ def peak_products(precision: str, threads: int, size: int = 2048) -> float:
 
 
 def _sampled(work: Callable[[], None]) -> dict[str, float] | None:
-    """Runs the work and returns the shares of samples by kind of function, or None if perf is missing or not permitted."""
+    """Runs the work and returns the shares of samples by kind of function, or None if perf is missing or not
+    permitted."""
     perf = shutil.which("perf")
     if perf is None:
         work()
@@ -163,7 +165,9 @@ def by_kind(text: str) -> dict[str, float]:
     shares: dict[str, float] = defaultdict(float)
     for line in text.splitlines():
         if found := re.match(r"\s*([0-9.]+)%\s+\[(.)\]\s+(.*)", line):
-            kind = next((k for k, pattern in _KINDS if "attentive::" in found[3] and re.search(pattern, found[3])), None)
+            kind = next(
+                (k for k, pattern in _KINDS if "attentive::" in found[3] and re.search(pattern, found[3])), None
+            )
             shares[kind or ("kernel" if found[2] == "k" else "Python and libraries")] += float(found[1]) / 100
     return dict(sorted(shares.items(), key=lambda item: -item[1]))
 
@@ -181,7 +185,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         )  # fmt: skip
     found = measure(opened, options)
     limit = peak_products(options.precision, options.threads)
-    print(f"{found['rows per step']:.0f} rows a step, {found['step_ms']:.2f} ms a step, {found['tokens/s']:.0f} tokens/s")
+    print(
+        f"{found['rows per step']:.0f} rows a step, {found['step_ms']:.2f} ms a step, {found['tokens/s']:.0f} tokens/s"
+    )
     print(report.table(("part", "% of time"), [(name, 100 * share) for name, share in found["parts"].items()]))
     rate = found["step_products_per_second"]
     print(f"Linear layers of a step: {rate / 1e9:.0f} G products/s; torch's large product: {limit / 1e9:.0f} G/s.")
@@ -195,7 +201,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine.profile", description=(__doc__ or "").split("\n\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.engine.profile", description=(__doc__ or "").split("\n\n")[0]
+    )
     add_model_options(parser)
     parser.add_argument("--engine", choices=["native", "torch"], default="native")
     parser.add_argument("--precision", choices=["int8", "float32"], default="int8")

@@ -19,7 +19,8 @@ _NEVER = -1e4
 
 
 def write_random_model(path: Path, preset: str, vocabulary: int, seed: int = 1) -> ModelFolder:
-    """Writes a folder with the shape of `preset` and `vocabulary` pieces to `path`, with Marian's sinusoidal positions."""
+    """Writes a folder with the shape of `preset` and `vocabulary` pieces to `path`, with Marian's sinusoidal
+    positions."""
     path.mkdir(parents=True)
     _write_tokenizer(path)
     pieces = ["<pad>", "<unk>", "<s>", "</s>", *(f"p{i}" for i in range(4, vocabulary))]

@@ -1,4 +1,5 @@
-"""HTTP load of 1 to 128 clients on one LibreTranslate-compatible server, or on two in turn: throughput, latency, errors.
+"""HTTP load of 1 to 128 clients on one LibreTranslate-compatible server, or on two in turn: throughput, latency,
+errors.
 
     python -m benchmarks.load http://127.0.0.1:8000 http://127.0.0.1:5000 --names attentive peer --data DATA/dev \\
         --sets tatoeba-dev --direction en-de --clients 1 8 32 64 128 --seconds 5 --picture load.svg --json load.json
@@ -29,7 +30,8 @@ from model.training.loop.evaluate import score
 
 _HEADER = ("system", "clients", "sentences/s", "p50 ms", "p95 ms", "p99 ms", "requests", "errors", "BLEU")
 _TIMES = ("front us", "workers us", "front %")
-"""Processor time per request in the listening process and in its child processes, and the share of the listening process."""
+"""Processor time per request in the listening process and in its child processes, and the share of the listening
+process."""
 
 
 @dataclass(slots=True)
@@ -124,8 +126,7 @@ def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[st
         references, target = scored
         bleu = score([str(text) for text in done.values()], [references[i] for i in done], target).bleu
     latency = {
-        f"p{share} ms": 1000 * statistics.median(item.latency(share / 100) for item in rounds)
-        for share in (50, 95, 99)
+        f"p{share} ms": 1000 * statistics.median(item.latency(share / 100) for item in rounds) for share in (50, 95, 99)
     }
     return {
         "system": name, "clients": clients,
@@ -147,7 +148,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds of one round")
     parser.add_argument("--rounds", type=int, default=2, help="rounds per number of clients and server")
     parser.add_argument("--document", type=int, metavar="N", help="send texts of N sentences instead of one")
-    parser.add_argument("--beam-size", type=int, help="beam_size of each request (a field of this server and of peer_server)")
+    parser.add_argument(
+        "--beam-size", type=int, help="beam_size of each request (a field of this server and of peer_server)"
+    )
     parser.add_argument(
         "--fields", type=json.loads, default={}, metavar="JSON",
         help='more fields of each request; use {"max_length": 32, "loop_guard": false} with random weights',

@@ -62,8 +62,8 @@ def jobs(
     beam_size: int | None,
     more: Mapping[str, object] | None = None,
 ) -> Iterator[Job]:
-    """Yields requests over the texts in an endless cycle, so that no two clients send the same text at the same time. `more`
-    contains further fields of each request."""
+    """Yields requests over the texts in an endless cycle, so that no two clients send the same text at the same time.
+    `more` contains further fields of each request."""
     bodies: list[Job] = []
     for number, text in enumerate(texts):
         fields: dict[str, object] = {"q": text, "source": source, "target": target, "format": "text"}
@@ -76,14 +76,12 @@ def jobs(
 def documents(sentences: Sequence[str], length: int, paragraph: int = 5) -> list[str]:
     """Returns texts of `length` sentences, with `paragraph` sentences per line."""
     whole = [sentences[at : at + length] for at in range(0, len(sentences) - length + 1, length)]
-    return [
-        "\n".join(" ".join(lines[at : at + paragraph]) for at in range(0, length, paragraph)) for lines in whole
-    ]
+    return ["\n".join(" ".join(lines[at : at + paragraph]) for at in range(0, length, paragraph)) for lines in whole]
 
 
 async def run(address: Address, pool: Iterator[Job], clients: int, seconds: float, timeout_seconds: float) -> Round:
-    """Runs `clients` clients for `seconds`. Requests in flight at the end are awaited and counted, including their time. An
-    answer that takes longer than `timeout_seconds` is an error."""
+    """Runs `clients` clients for `seconds`. Requests in flight at the end are awaited and counted, including their
+    time. An answer that takes longer than `timeout_seconds` is an error."""
     answers: list[Answer] = []
     began = time.perf_counter()
     deadline = began + seconds

@@ -1,6 +1,6 @@
 """Measures the time of attention requests compared with the translation: one server, one client, requests in turn.
 
-    python -m benchmarks.load.inspection http://127.0.0.1:8000 --direction en-de --text "The cat sleeps." --rounds 200
+python -m benchmarks.load.inspection http://127.0.0.1:8000 --direction en-de --text "The cat sleeps." --rounds 200
 """
 
 from __future__ import annotations
@@ -71,7 +71,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def measure(url: str, direction: str, text: str, rounds: int) -> tuple[list[dict[str, Any]], str]:
-    """Returns the median milliseconds of every kind of request, each sent `rounds` times in turn, and the shapes as text."""
+    """Returns the median milliseconds of every kind of request, each sent `rounds` times in turn, and the shapes as
+    text."""
     client = Client(url, direction)
     try:
         return await _measure(client, text, rounds)
@@ -109,7 +110,9 @@ async def _measure(client: Client, text: str, rounds: int) -> tuple[list[dict[st
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.load.inspection", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.load.inspection", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("url", metavar="URL", help="the server")
     parser.add_argument("--direction", default="en-de", help="language pair (en-de)")
     parser.add_argument("--text", default=TEXT, help="one sentence")

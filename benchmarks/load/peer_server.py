@@ -1,10 +1,11 @@
-"""A peer for load comparisons: CTranslate2 served as LibreTranslate does, with the weights and tokenizer of a model folder.
+"""A peer for load comparisons: CTranslate2 served as LibreTranslate does, with the weights and tokenizer of a model
+folder.
 
     python -m benchmarks.load.peer_server --model weights/NAME --port 5000 --threads 2
 
 LibreTranslate cannot load these weights, so this program imitates it: a few server threads (waitress has 4) handle one
-request each. A request is split into sentences, which are translated by one `translate_batch` call of CTranslate2 in int8.
-Requests are never batched together.
+request each. A request is split into sentences, which are translated by one `translate_batch` call of CTranslate2 in
+int8. Requests are never batched together.
 """
 
 from __future__ import annotations
@@ -93,7 +94,9 @@ def create_app(peer: Peer, workers: int) -> FastAPI:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.load.peer_server", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.load.peer_server", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("--model", type=Path, required=True, help="a model folder")
     parser.add_argument("--precision", default="int8")
     parser.add_argument("--port", type=int, default=5000)

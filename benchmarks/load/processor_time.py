@@ -98,7 +98,8 @@ def _seconds(process: int) -> float:
 
 
 def _stat(process: int) -> list[str]:
-    """Returns the fields of /proc/PID/stat from the state on: [0] state, [1] parent, [11] user and [12] system ticks."""
+    """Returns the fields of /proc/PID/stat from the state on: [0] state, [1] parent, [11] user and [12] system
+    ticks."""
     try:
         text = (_PROC / str(process) / "stat").read_text(encoding="utf-8", errors="replace")
     except OSError:

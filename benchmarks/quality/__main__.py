@@ -1,7 +1,7 @@
 """BLEU and chrF per direction and development set, of a model folder or of any LibreTranslate-compatible server.
 
-    python -m benchmarks.quality --model weights/NAME --data DATA/dev --search greedy beam4 --precision float32 int8
-    python -m benchmarks.quality --url http://127.0.0.1:5000 --data DATA/dev --sets flores-dev
+python -m benchmarks.quality --model weights/NAME --data DATA/dev --search greedy beam4 --precision float32 int8
+python -m benchmarks.quality --url http://127.0.0.1:5000 --data DATA/dev --sets flores-dev
 """
 
 from __future__ import annotations
@@ -59,8 +59,7 @@ def measure_folder(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) 
             labels = {"system": opened.name, "engine": engine, "precision": precision, "search": name}
             run = partial(_translate_folder, opened, search_options(name))
             rows += [
-                _row(item, run, labels, options.show)
-                for item in choose(sets, options.directions or opened.directions)
+                _row(item, run, labels, options.show) for item in choose(sets, options.directions or opened.directions)
             ]
     return rows
 
@@ -114,7 +113,9 @@ def search_options(name: str) -> DecodingOptions:
     return DecodingOptions(beam_size=int(size))
 
 
-def _row(item: DevelopmentSet, run: Callable[[DevelopmentSet], Translated], labels: dict[str, str], show: int) -> dict[str, Any]:
+def _row(
+    item: DevelopmentSet, run: Callable[[DevelopmentSet], Translated], labels: dict[str, str], show: int
+) -> dict[str, Any]:
     began = time.perf_counter()
     texts, counts = run(item)
     seconds = time.perf_counter() - began
@@ -140,7 +141,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--limit", type=int, help="the first N pairs of each set")
     parser.add_argument("--search", nargs="+", default=[], help="greedy, beam4, ...")
     parser.add_argument("--precision", nargs="+", default=["float32"], help="float32, int8 (model folders)")
-    parser.add_argument("--engine", choices=["torch", "native"], default="torch", help="for float32; int8 is always native")
+    parser.add_argument(
+        "--engine", choices=["torch", "native"], default="torch", help="for float32; int8 is always native"
+    )
     parser.add_argument("--device", default="cpu", help="device of the torch backend")
     parser.add_argument("--slots", type=int, default=64, help="rows decoded together")
     parser.add_argument("--threads", type=int, default=1)

@@ -4,10 +4,11 @@ r"""Alignment error rate against gold alignments: of the alignments that the ser
     python -m benchmarks.quality.alignment --model weights/NAME --data DATA/alignments \
         --choose DATA/dev/tatoeba-dev.en-fr.tsv --write
 
-A set is measured if the model translates between its languages in both directions. Every pair is aligned as in the server
-(`model.analysis.pair_alignment`, "combined"), and force-scored in both directions for the attention of every head. The heads
-and rows of cross-attention that align best are chosen without gold alignments: their links agree most between the two
-directions of `--choose`. `--write` stores the choice in the model folder, from which the server reads it.
+A set is measured if the model translates between its languages in both directions. Every pair is aligned as in the
+server (`model.analysis.pair_alignment`, "combined"), and force-scored in both directions for the attention of every
+head. The heads and rows of cross-attention that align best are chosen without gold alignments: their links agree most
+between the two directions of `--choose`. `--write` stores the choice in the model folder, from which the server reads
+it.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def symmetrized(forward: Maps, backward: Maps, choice: AlignmentChoice, shape: t
     there = forward.links(choice)
     back = {(i, j) for j, i in backward.links(choice)}
     both = forward.soft(choice, shape) * backward.soft(choice, shape[::-1]).T
-    best = {(int(both[:, j].argmax()), j) for j in range(shape[1])} | {(i, int(both[i].argmax())) for i in range(shape[0])}
+    best = {(int(both[:, j].argmax()), j) for j in range(shape[1])} | {
+        (i, int(both[i].argmax())) for i in range(shape[0])
+    }
     mutual = {(int(both[:, j].argmax()), j) for j in range(shape[1])} & {
         (i, int(both[i].argmax())) for i in range(shape[0])
     }
@@ -53,7 +56,8 @@ def symmetrized(forward: Maps, backward: Maps, choice: AlignmentChoice, shape: t
 
 
 def choose(pairs: Sequence[tuple[Maps, Maps]]) -> tuple[AlignmentChoice, float]:
-    """Returns the heads whose links agree most between the two directions, and their joint agreement (F1 in percent)."""
+    """Returns the heads whose links agree most between the two directions, and their joint agreement (F1 in
+    percent)."""
     layers, heads = pairs[0][0].cross.shape[:2]
     every = [AlignmentHead(*each) for each in product(range(layers), range(heads), (False, True))]
     ranked = sorted(every, key=lambda head: -agreement(pairs, AlignmentChoice((head,))))
@@ -76,9 +80,11 @@ def both_ways(aligner: Aligner, first: Written, second: Written, languages: tupl
     return aligner.maps(first, second, languages[1]), aligner.maps(second, first, languages[0])
 
 
-def measure(name: str, folder: ModelFolder, aligner: Aligner, data: Path, choice: AlignmentChoice) -> list[list[object]]:
-    """Returns the rows of the table for one gold set: the combined method, the chosen heads with every method of combining
-    directions, then every layer and head alone."""
+def measure(
+    name: str, folder: ModelFolder, aligner: Aligner, data: Path, choice: AlignmentChoice
+) -> list[list[object]]:
+    """Returns the rows of the table for one gold set: the combined method, the chosen heads with every method of
+    combining directions, then every layer and head alone."""
     read, *languages = SETS[name]
     gold = read(data)
     sides = [(written(pair.first, languages[0]), written(pair.second, languages[1])) for pair in gold]
@@ -99,7 +105,9 @@ def measure(name: str, folder: ModelFolder, aligner: Aligner, data: Path, choice
             for shift in (False, True):
                 one = AlignmentChoice((AlignmentHead(layer, head, shift),))
                 figures = _figures([forward.links(one) for forward, _ in maps], sides, gold)
-                which = f"layer {layer}, " + ("mean" if head is None else f"head {head}") + (", next row" if shift else "")
+                which = (
+                    f"layer {layer}, " + ("mean" if head is None else f"head {head}") + (", next row" if shift else "")
+                )
                 rows.append([name, which, f"{both[0]} to {both[1]}", *figures])
     return rows
 
@@ -154,7 +162,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--model", type=Path, required=True, help="model folder")
     parser.add_argument("--data", type=Path, required=True, help="folder of the gold alignments")
     parser.add_argument("--choose", type=Path, help="SET.en-XX.tsv: pairs for the choice of the heads")
-    parser.add_argument("--limit", type=int, default=300, help="number of pairs read from --choose (default %(default)s)")
+    parser.add_argument(
+        "--limit", type=int, default=300, help="number of pairs read from --choose (default %(default)s)"
+    )
     parser.add_argument("--write", action="store_true", help="store the choice in the model folder")
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--output", type=Path, help="write the figures as JSON")

@@ -16,8 +16,8 @@ from model.model_folder import ModelFolder
 
 @dataclass(frozen=True, slots=True)
 class Maps:
-    """One direction of one pair: cross-attention (L, H, T, S) and the words of both sides. The `numbers` are the indices of
-    these words in the written sentence (None for tags and ends)."""
+    """One direction of one pair: cross-attention (L, H, T, S) and the words of both sides. The `numbers` are the
+    indices of these words in the written sentence (None for tags and ends)."""
 
     cross: NDArray[np.float32]
     source: tuple[Word, ...]
@@ -58,8 +58,8 @@ class Aligner:
         self.tokenizer = folder.load_tokenizer()
 
     def maps(self, source: Written, target: Written, language: str) -> Maps:
-        """Returns the attention of force-decoding `target` in `language`. Raises ValueError for a pair that is too long for
-        the model."""
+        """Returns the attention of force-decoding `target` in `language`. Raises ValueError for a pair that is too long
+        for the model."""
         from model.backends.torch.attention_maps import attention_maps
 
         encoding = self.tokenizer.encode(source.text, language)
@@ -80,8 +80,8 @@ class Aligner:
     def combined(
         self, first: Written, second: Written, languages: tuple[str, str], attention: NDArray[np.float32]
     ) -> Links:
-        """Returns (first word, second word) links as the server aligns them. `attention` (first words, second words) are the
-        weights from force-decoding the second sentence."""
+        """Returns (first word, second word) links as the server aligns them. `attention` (first words, second words)
+        are the weights from force-decoding the second sentence."""
         from model.backends.torch.word_reading import read_words
 
         one, one_numbers = self._worded(first, languages[1])

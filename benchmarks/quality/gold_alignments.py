@@ -19,9 +19,16 @@ _NO_ELISION = re.compile(
     r"haut|hauss|hasard|héros$|huit|hont|hain|hors|holland|hall|halt|handicap|hiérarch|heurt|hon\.|onz|oui"
 )
 _FUSED = {
-    ("de", "le"): "du", ("de", "les"): "des", ("à", "le"): "au", ("à", "les"): "aux",
-    ("à", "lequel"): "auquel", ("de", "lequel"): "duquel", ("à", "lesquels"): "auxquels", ("de", "lesquels"): "desquels",
-    ("à", "lesquelles"): "auxquelles", ("de", "lesquelles"): "desquelles",
+    ("de", "le"): "du",
+    ("de", "les"): "des",
+    ("à", "le"): "au",
+    ("à", "les"): "aux",
+    ("à", "lequel"): "auquel",
+    ("de", "lequel"): "duquel",
+    ("à", "lesquels"): "auxquels",
+    ("de", "lesquels"): "desquels",
+    ("à", "lesquelles"): "auxquelles",
+    ("de", "lesquelles"): "desquelles",
 }
 
 
@@ -37,8 +44,8 @@ class GoldPair:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """A detokenised sentence. `spans` are the character ranges of its words; `tokens` are the indices of the tokens of each
-    word: one, or two for French contractions ("du" for "de le")."""
+    """A detokenised sentence. `spans` are the character ranges of its words; `tokens` are the indices of the tokens of
+    each word: one, or two for French contractions ("du" for "de le")."""
 
     text: str
     spans: tuple[tuple[int, int], ...]
@@ -51,8 +58,8 @@ def of_tokens(links: Iterable[Link], first: Written, second: Written) -> Links:
 
 
 def written(tokens: Sequence[str], language: str) -> Written:
-    """Detokenises a sentence: no space before a comma, a capital at the start, and in French the elisions and contractions
-    that the gold tokens undo ("le argent de les" is "l'argent des")."""
+    """Detokenises a sentence: no space before a comma, a capital at the start, and in French the elisions and
+    contractions that the gold tokens undo ("le argent de les" is "l'argent des")."""
     text, glued = "", True
     spans: list[tuple[int, int]] = []
     numbers: list[tuple[int, ...]] = []

@@ -1,8 +1,8 @@
 """Hard input, and rules for its translation that hold for every model.
 
-The rules: a translation is not empty, has the same line structure, is not many times longer, contains no loop, and is in
-capitals if the source is. It contains all addresses, emoji, words in foreign scripts and numbers of the source, and the
-strings in `kept`.
+The rules: a translation is not empty, has the same line structure, is not many times longer, contains no loop, and is
+in capitals if the source is. It contains all addresses, emoji, words in foreign scripts and numbers of the source, and
+the strings in `kept`.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ from server.text.placeholders import do_not_translate_spans, foreign_script_span
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One text in language `source` and its target language; the strings in `kept` must occur unchanged in the translation."""
+    """One text in language `source` and its target language; the strings in `kept` must occur unchanged in the
+    translation."""
 
     name: str
     source: str
@@ -91,16 +92,33 @@ CASES = (
     Case("a hyphen at a line's end", "en", "de", "We visited a well-known park -\nit was nice."),
     Case("names", "en", "de", "Peter Müller lives in London."),
     Case("code", "en", "de", "Press Ctrl+C to copy."),
-    Case("things with numbers in their names", "en", "de", "Print it on A4 paper, not on the HP-4200.", ("A4", "HP-4200")),
+    Case(
+        "things with numbers in their names", "en", "de", "Print it on A4 paper, not on the HP-4200.", ("A4", "HP-4200")
+    ),
     Case("a file", "en", "fr", "Open report_v2.pdf before you leave.", ("report_v2.pdf",)),
     Case("a domain", "de", "en", "Mehr steht auf example.org.", ("example.org",)),
     Case("a very long sentence", "en", "de", f"Yesterday {LONG}."),
-    Case("a very long sentence", "es", "en", "Ayer " + " y ".join(["el niño comió pan", "la niña leyó un libro"] * 20) + "."),
+    Case(
+        "a very long sentence",
+        "es",
+        "en",
+        "Ayer " + " y ".join(["el niño comió pan", "la niña leyó un libro"] * 20) + ".",
+    ),
     Case("a word again and again", "en", "de", "no no no no no no no no no no"),
     Case("a line of signs", "en", "de", "Chapter one\n==========\nIt was night.", ("==========",)),
     Case("a very long word", "en", "de", "He shouted " + "a" * 200 + " and left.", ("a" * 200,)),
-    Case("news", "en", "de", "The parliamentary committee postponed its decision on the controversial infrastructure bill."),
-    Case("news", "fr", "en", "Le gouvernement a présenté un projet de réforme contesté par plusieurs syndicats régionaux."),
+    Case(
+        "news",
+        "en",
+        "de",
+        "The parliamentary committee postponed its decision on the controversial infrastructure bill.",
+    ),
+    Case(
+        "news",
+        "fr",
+        "en",
+        "Le gouvernement a présenté un projet de réforme contesté par plusieurs syndicats régionaux.",
+    ),
 )
 
 
@@ -113,7 +131,9 @@ def broken_rules(case: Case, answer: str) -> list[str]:
         found.append("other lines or columns")
     if [not line.strip() for line in text.split("\n")] != [not line.strip() for line in answer.split("\n")]:
         found.append("lines empty or full that were not")
-    solid = [text[start:end] for start, end in [*do_not_translate_spans(text), *foreign_script_spans(text, case.source)]]
+    solid = [
+        text[start:end] for start, end in [*do_not_translate_spans(text), *foreign_script_spans(text, case.source)]
+    ]
     found += [f"lost {part}" for part in (*case.kept, *solid) if answer.count(part) < text.count(part)]
     if lacks_numbers(text, answer):
         found.append("lost a number")

@@ -1,6 +1,7 @@
-"""Head health of a model folder: entropy of every head, and its weight on other words than its own, the first and the last.
+"""Head health of a model folder: entropy of every head, and its weight on other words than its own, the first and the
+last.
 
-    python -m benchmarks.heads weights/NAME --data DATA/dev --set flores-dev --limit 50
+python -m benchmarks.heads weights/NAME --data DATA/dev --set flores-dev --limit 50
 """
 
 from __future__ import annotations

@@ -55,10 +55,14 @@ def shown(text: str) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality.robustness", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.robustness", description=(__doc__ or "").split("\n")[0]
+    )
     parser.add_argument("url", help="a server that answers POST /translate")
     parser.add_argument("--api-key", help="key for the server")
-    parser.add_argument("--broken", action="store_true", help="print only cases that break a rule; exit status 1 if any")
+    parser.add_argument(
+        "--broken", action="store_true", help="print only cases that break a rule; exit status 1 if any"
+    )
     return parser
 
 

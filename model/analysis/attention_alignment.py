@@ -112,7 +112,8 @@ def to_words(maps: Weights, queries: Sequence[Word], keys: Sequence[Word]) -> We
 
 
 def alignment_map(cross: Weights, choice: AlignmentChoice) -> Weights:
-    """Returns the soft alignment (T, S) of target tokens (end of sentence last) to source tokens from cross (L, H, T, S)."""
+    """Returns the soft alignment (T, S) of target tokens (end of sentence last) to source tokens from cross (L, H, T,
+    S)."""
     return np.asarray(np.mean([_head_map(cross, head) for head in choice.heads], axis=0), dtype=np.float32)
 
 
@@ -167,7 +168,8 @@ def grow_diag(forward: set[Link], backward: set[Link], *, final: bool = False) -
 
 
 def coverage(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> list[float]:
-    """Returns the attention each source word received, summed over the target words. Near 0: probably not translated."""
+    """Returns the attention each source word received, summed over the target words. Near 0: probably not
+    translated."""
     by_word = to_words(soft, target, source)
     real = [place for place, word in enumerate(target) if not word.special]
     return [float(share) for share in by_word[real].sum(axis=0)]

@@ -20,9 +20,9 @@ _DIAGONAL, _BROAD = 0.4, 0.8
 class HeadFigures:
     """Statistics of one head.
 
-    `entropy` is in bits, averaged over the queries. `spread` is the entropy divided by its maximum, 0 to 1. `diagonality`
-    is 1 for weights on the diagonal and 0 for uniform weights. `role` is the position most queries attend to, and
-    `role_share` the share of these queries (0 for "broad", "diagonal" and "mixed").
+    `entropy` is in bits, averaged over the queries. `spread` is the entropy divided by its maximum, 0 to 1.
+    `diagonality` is 1 for weights on the diagonal and 0 for uniform weights. `role` is the position most queries attend
+    to, and `role_share` the share of these queries (0 for "broad", "diagonal" and "mixed").
     """
 
     entropy: float
@@ -41,7 +41,9 @@ def head_figures(maps: Weights, *, own: bool) -> list[list[HeadFigures]]:
     return [
         [
             HeadFigures(
-                float(bits[layer, head].mean()), float(spread[layer, head]), float(diagonal[layer, head]),
+                float(bits[layer, head].mean()),
+                float(spread[layer, head]),
+                float(diagonal[layer, head]),
                 *_role(maps[layer, head], own, float(diagonal[layer, head]), float(spread[layer, head])),
             )
             for head in range(heads)
@@ -75,8 +77,8 @@ def visible(maps: Weights) -> Weights:
 class Rollout:
     """Attention rollout after every layer, with residual connections of weight 1/2 (Abnar & Zuidema 2020).
 
-    `encoder` (L, S, S): share of source position k in encoder position q. `decoder` (L, T, T) and `cross` (L, T, S): share
-    of decoder input k and of source position k in decoder position q; the rows of both together sum to 1.
+    `encoder` (L, S, S): share of source position k in encoder position q. `decoder` (L, T, T) and `cross` (L, T, S):
+    share of decoder input k and of source position k in decoder position q; the rows of both together sum to 1.
     """
 
     encoder: Weights

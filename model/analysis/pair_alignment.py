@@ -50,8 +50,8 @@ class WordedSentence:
 
 @dataclass(frozen=True, slots=True)
 class WordReading:
-    """Evidence from one sentence of W words: `states` (L, S, d_model) after every encoder layer, and `beginnings` (W, V),
-    the log-probability of each of V tokens as first target token if the decoder reads only one word."""
+    """Evidence from one sentence of W words: `states` (L, S, d_model) after every encoder layer, and `beginnings` (W,
+    V), the log-probability of each of V tokens as first target token if the decoder reads only one word."""
 
     states: Scores
     beginnings: Scores
@@ -70,9 +70,7 @@ class WordEvidence:
     backward: Scores
 
 
-def word_evidence(
-    first: WordedSentence, second: WordedSentence, known: WordReading, back: WordReading
-) -> WordEvidence:
+def word_evidence(first: WordedSentence, second: WordedSentence, known: WordReading, back: WordReading) -> WordEvidence:
     """Combines the readings of both sentences, each with the first tokens of the other's words."""
     one, other = _means(known.states, first), _means(back.states, second)
     similarity = (one @ other.transpose(0, 2, 1)).mean(axis=0)

@@ -48,7 +48,8 @@ class AttentionMaps:
 
 
 def check_pair(config: ModelConfig, source: Sequence[int], target: Sequence[int]) -> None:
-    """Raises ValueError for too long or empty inputs and ids outside the vocabulary. `target` excludes start and end."""
+    """Raises ValueError for too long or empty inputs and ids outside the vocabulary. `target` excludes start and
+    end."""
     _check("source", source, config.source_vocab_size or config.vocab_size, config.max_length, least=1)
     _check("target", target, config.vocab_size, config.max_length - 1, least=0)
 

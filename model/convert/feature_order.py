@@ -1,7 +1,8 @@
 """Conversion between interleaved sinusoids (the paper) and half-and-half ones (Marian) by permuting features.
 
-Interleaved: PE(pos, 2i) = sin, PE(pos, 2i+1) = cos. Half-and-half: all sines, then all cosines. The rest of a Transformer
-treats all features of the residual stream alike, so a permutation of all matrices gives an equivalent model.
+Interleaved: PE(pos, 2i) = sin, PE(pos, 2i+1) = cos. Half-and-half: all sines, then all cosines. The rest of a
+Transformer treats all features of the residual stream alike, so a permutation of all matrices gives an equivalent
+model.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from torch import Tensor
 
 from model.config import ModelConfig
 
-_READS_STREAM = (".query.weight", ".key.weight", ".value.weight", ".inner.weight", "embedding.weight", "projection.weight")
+_READS_STREAM = (
+    ".query.weight",
+    ".key.weight",
+    ".value.weight",
+    ".inner.weight",
+    "embedding.weight",
+    "projection.weight",
+)
 _WRITES_STREAM = (".output.weight", ".output.bias", ".outer.weight", ".outer.bias")
 
 

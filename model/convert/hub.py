@@ -34,12 +34,15 @@ def download(repository: str, revision: str = "main", cache: Path | None = None)
         commit, files = str(info.sha), {file.rfilename: file for file in info.siblings or []}
         names = _select_files(repository, files)
         paths = {
-            name: Path(huggingface_hub.hf_hub_download(repository, name, revision=commit, cache_dir=cache)) for name in names
+            name: Path(huggingface_hub.hf_hub_download(repository, name, revision=commit, cache_dir=cache))
+            for name in names
         }
     except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
         raise _unreachable(repository, error) from None
     except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError):
-        raise FolderError(f"The hub has no model {repository} with the revision {revision}, or it is not public.") from None
+        raise FolderError(
+            f"The hub has no model {repository} with the revision {revision}, or it is not public."
+        ) from None
     except (http_error, OSError) as error:
         raise _unreachable(repository, error) from None
     for name, path in paths.items():
@@ -59,7 +62,9 @@ def _select_files(repository: str, files: dict[str, Any]) -> list[str]:
     weights = next((name for name in _WEIGHTS if name in files), None)
     missing = [name for name in _NEEDED if name not in files] + ([] if weights else [" or ".join(_WEIGHTS)])
     if weights is None or missing:
-        raise FolderError(f"{repository} is not a Marian model in Hugging Face's layout: it lacks {', '.join(missing)}.")
+        raise FolderError(
+            f"{repository} is not a Marian model in Hugging Face's layout: it lacks {', '.join(missing)}."
+        )
     return [*_NEEDED, weights, *(name for name in _WANTED if name in files)]
 
 

@@ -1,4 +1,5 @@
-"""Import of a Marian or Hugging Face model as a model folder. The folder is written to a temporary place and then moved."""
+"""Import of a Marian or Hugging Face model as a model folder. The folder is written to a temporary place and then
+moved."""
 
 from __future__ import annotations
 
@@ -41,12 +42,15 @@ class ImportOptions:
 def import_model(path: Path, weights: Path, options: ImportOptions | None = None) -> ModelFolder:
     """Imports the model in `path` (Hugging Face or Marian layout) as a new folder under `weights`.
 
-    Raises FolderError, or ImportRefused with the reasons if the model is not supported. An error leaves no files behind.
+    Raises FolderError, or ImportRefused with the reasons if the model is not supported. An error leaves no files
+    behind.
     """
     options = options or ImportOptions()
     name = options.name or path.resolve().name
     if not _NAME.fullmatch(name):
-        raise FolderError(f"{name!r} cannot be a folder's name: choose one of letters, digits, dots and dashes with --name.")
+        raise FolderError(
+            f"{name!r} cannot be a folder's name: choose one of letters, digits, dots and dashes with --name."
+        )
     target = weights / name
     if target.is_symlink() or (target.exists() and not target.is_dir()):
         raise FolderError(f"{target} is not a folder.")

@@ -39,7 +39,9 @@ _GROUPS = frozenset(
 )
 _TAG = re.compile(r">>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
 _CODE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
-_NAME = re.compile(r"(?:^|/)opus-?mt[-_](?:tc-)?(?:(?:big|base|small|tiny|bible|transformer)-)*([A-Za-z_+]+)-([A-Za-z_+]+)$")
+_NAME = re.compile(
+    r"(?:^|/)opus-?mt[-_](?:tc-)?(?:(?:big|base|small|tiny|bible|transformer)-)*([A-Za-z_+]+)-([A-Za-z_+]+)$"
+)
 
 
 def language_code(marian: str) -> str:
@@ -72,8 +74,8 @@ def find_pairs(
 ) -> tuple[tuple[tuple[str, str], ...], dict[str, str]]:
     """Returns the language pairs of the model and the tags of the target languages.
 
-    Sources of information, in this order: `sources` and `targets`, the files, the name (opus-mt-en-de). A language group
-    stands for the languages of the model card. Raises ImportRefused if the languages of a side are unknown.
+    Sources of information, in this order: `sources` and `targets`, the files, the name (opus-mt-en-de). A language
+    group stands for the languages of the model card. Raises ImportRefused if the languages of a side are unknown.
     """
     named = _NAME.search(name)
     listed = [language_code(code) for code in stated.listed if code.lower() not in _GROUPS]

@@ -17,7 +17,8 @@ _ESCAPE = re.compile(r"\\(?:x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}
 
 
 def folder_vocabularies(folder: ModelFolder) -> tuple[dict[str, int], dict[str, int]]:
-    """Returns source and target vocabulary (piece -> id) of a model folder. Raises FolderError if a file is unreadable."""
+    """Returns source and target vocabulary (piece -> id) of a model folder. Raises FolderError if a file is
+    unreadable."""
     files = folder.tokenizer
     try:
         source = _vocabulary(folder.path, files.vocabulary, files.source)

@@ -1,7 +1,7 @@
 """The interfaces of searches and backends, and the scores of a step that a backend returns to a search.
 
-A search holds the state of one sentence: it names the tokens that its rows read next (`tokens`), takes the likeliest next
-tokens of each row (`advance`), and returns which rows continue. It never uses the model, so one loop can step many
+A search holds the state of one sentence: it names the tokens that its rows read next (`tokens`), takes the likeliest
+next tokens of each row (`advance`), and returns which rows continue. It never uses the model, so one loop can step many
 searches together (model/search/driver.py).
 """
 
@@ -25,8 +25,8 @@ MaskedHeads = tuple[tuple[str, int, int], ...]
 
 @dataclass(frozen=True, slots=True)
 class StepOutput:
-    """Likeliest next tokens of each row, best first: ids (B, C) and natural log-probabilities (B, C). A forced row has its
-    forced token in column 0."""
+    """Likeliest next tokens of each row, best first: ids (B, C) and natural log-probabilities (B, C). A forced row has
+    its forced token in column 0."""
 
     ids: NDArray[np.int64]
     scores: NDArray[np.float32]
@@ -81,7 +81,8 @@ class AsyncBackend(MultiStepBackend, Protocol):
 
 
 def supports_multi_step(backend: Backend) -> TypeGuard[MultiStepBackend]:
-    """Returns whether the backend has `multi_step`. isinstance() of a runtime protocol takes 50 us, too long for a step."""
+    """Returns whether the backend has `multi_step`. isinstance() of a runtime protocol takes 50 us, too long for a
+    step."""
     return hasattr(backend, "multi_step")
 
 
@@ -93,9 +94,9 @@ def supports_async(backend: Backend) -> TypeGuard[AsyncBackend]:
 class Search(Protocol):
     """The search for one sentence's target.
 
-    `tokens` and `forced` have one entry per live row; there are never more than `width` rows. `candidates` is the number
-    of likeliest tokens per row that `advance` needs. Where `restart` is set, the caller starts the first row again from
-    the source and clears it before the next `advance`.
+    `tokens` and `forced` have one entry per live row; there are never more than `width` rows. `candidates` is the
+    number of likeliest tokens per row that `advance` needs. Where `restart` is set, the caller starts the first row
+    again from the source and clears it before the next `advance`.
     """
 
     restart: bool
@@ -129,7 +130,8 @@ class Search(Protocol):
         """Returns the finished targets, best first."""
 
     def unfinished(self) -> list[list[int]]:
-        """Returns the tokens of every row that may still become the best target; none where a finished one may be it."""
+        """Returns the tokens of every row that may still become the best target; none where a finished one may be
+        it."""
 
 
 def normalize(total: float, length: int, options: DecodingOptions) -> float:
@@ -139,9 +141,7 @@ def normalize(total: float, length: int, options: DecodingOptions) -> float:
     return total / float(length**options.length_penalty)
 
 
-def traced_candidates(
-    ids: NDArray[np.int64], scores: NDArray[np.float32]
-) -> tuple[tuple[tuple[int, float], ...], ...]:
+def traced_candidates(ids: NDArray[np.int64], scores: NDArray[np.float32]) -> tuple[tuple[tuple[int, float], ...], ...]:
     """Returns the first candidates (token, log-probability) of each row, for a TraceStep."""
     return tuple(
         tuple(zip(row_ids[:TRACED], row_scores[:TRACED], strict=True))

@@ -1,4 +1,5 @@
-"""Runs many searches on one backend. The library decodes with `translate`; the server's worker uses SearchDriver itself."""
+"""Runs many searches on one backend. The library decodes with `translate`; the server's worker uses SearchDriver
+itself."""
 
 from __future__ import annotations
 
@@ -10,7 +11,8 @@ from model.search.options import DecodingOptions, Hypothesis
 from model.search.strategy import new_search
 
 _MULTI_STEPS = 4
-"""Greedy steps per call of a backend that supports multi-step: finished sentences keep their slots for at most so long."""
+"""Greedy steps per call of a backend that supports multi-step: finished sentences keep their slots for at most so
+long."""
 
 
 @dataclass(slots=True, eq=False)
@@ -132,15 +134,13 @@ def translate(
     max_length: int,
     on_done: Callable[[int], None] = lambda number: None,
 ) -> list[tuple[Hypothesis, ...]]:
-    """Decodes every source (ids with tag and end) under the same options. Sentences join the batch as slots become free,
-    the longest first.
+    """Decodes every source (ids with tag and end) under the same options. Sentences join the batch as slots become
+    free, the longest first.
 
     Returns the hypotheses in the order of the sources. `on_done` receives the number of each finished source. Raises
     ValueError where the backend has fewer slots than a beam needs, and for a prefix or target the model cannot read.
     """
-    searches = [
-        new_search(options, start=start, end=end, source=source, max_length=max_length) for source in sources
-    ]
+    searches = [new_search(options, start=start, end=end, source=source, max_length=max_length) for source in sources]
     driver = SearchDriver(backend, end=end, max_length=max_length)
     waiting = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     free = list(range(backend.slots))

@@ -21,7 +21,8 @@ class GreedySearch:
     ) -> None:
         self._options, self._end, self._limit, self._prefix = options, end, limit, tuple(forced)
         self._ngram = 0 if options.target is not None else options.no_repeat_ngram_size
-        # With one candidate a backend may run several steps at once; blocking needs every token before the next is read.
+        # With one candidate a backend may run several steps at once; blocking needs every token before the next is
+        # read.
         self._fewest = max(TRACED if options.trace else 1, 2 if self._ngram else 1)
         self.width, self.candidates, self.restart = 1, self._fewest, False
         self.tokens = [start]
@@ -67,4 +68,6 @@ class GreedySearch:
     def _record(self, ids: NDArray[np.int64], scores: NDArray[np.float32], token: int) -> None:
         entry = (0, token, math.fsum(self._scores))
         ended = token == self._end
-        self.trace.append(TraceStep(traced_candidates(ids, scores), () if ended else (entry,), (entry,) if ended else ()))
+        self.trace.append(
+            TraceStep(traced_candidates(ids, scores), () if ended else (entry,), (entry,) if ended else ())
+        )

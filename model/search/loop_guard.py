@@ -1,8 +1,8 @@
 """Detects targets that loop, and decodes them again with n-gram blocking.
 
-A model can repeat itself until the length limit ends the target. Blocking n-grams everywhere would also forbid repetitions
-that are correct. The loop guard changes only targets in which the same few tokens stand in a row several times while the
-source has no such repetition: they are decoded once more with `no_repeat_ngram_size`.
+A model can repeat itself until the length limit ends the target. Blocking n-grams everywhere would also forbid
+repetitions that are correct. The loop guard changes only targets in which the same few tokens stand in a row several
+times while the source has no such repetition: they are decoded once more with `no_repeat_ngram_size`.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _CHECK_INTERVAL = 8
 
 
 def longest_loop(tokens: Sequence[int]) -> int:
-    """Returns the length of the longest stretch of tokens that repeats one block several times in a row; 0 for no loop."""
+    """Returns the length of the longest stretch of tokens that repeats one block several times in a row; 0 for no
+    loop."""
     size, longest = len(tokens), 0
     if size - len(set(tokens)) < _TOKENS - _TOKENS // _COPIES:  # fewer repeated tokens than any loop has
         return 0

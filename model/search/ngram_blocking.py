@@ -10,6 +10,4 @@ def blocked_tokens(tokens: Sequence[int], size: int) -> set[int]:
     if size == 0 or len(tokens) < size:
         return set()
     last = tuple(tokens[len(tokens) - size + 1 :])
-    return {
-        tokens[i + size - 1] for i in range(len(tokens) - size + 1) if tuple(tokens[i : i + size - 1]) == last
-    }
+    return {tokens[i + size - 1] for i in range(len(tokens) - size + 1) if tuple(tokens[i : i + size - 1]) == last}

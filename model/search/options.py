@@ -15,8 +15,8 @@ class DecodingOptions:
     `beam_size` 1 is greedy. `length_penalty` is alpha; "gnmt" divides the summed log-probability by
     ((5 + length) / 6) ** alpha (Wu et al. 2016, equation 14), "average" by length ** alpha (Hugging Face, CTranslate2).
     `early_stopping` ends a beam search at `beam_size` finished hypotheses, even if a live one might still score higher.
-    `max_length` bounds generated tokens, end of sentence included; None means source length + 50 (the paper, section 6.1).
-    `hypotheses` is n of the n-best list, at most `beam_size`. `prefix` holds target ids that are forced first.
+    `max_length` bounds generated tokens, end of sentence included; None means source length + 50 (the paper, section
+    6.1). `hypotheses` is n of the n-best list, at most `beam_size`. `prefix` holds target ids that are forced first.
     `target` holds a whole target (without end of sentence) that is only scored: forced decoding.
     `no_repeat_ngram_size` n > 0 blocks every n-gram that the target already contains (Hugging Face, CTranslate2).
     `loop_guard` decodes a sentence again with n-gram blocking when its target loops (model/search/loop_guard.py).
@@ -52,8 +52,9 @@ class DecodingOptions:
 
 @dataclass(frozen=True, slots=True)
 class TraceStep:
-    """One decoding step of one sentence. `beams[i]` lists the candidates (token, log-probability of the token) of row i;
-    `chosen` lists the surviving rows as (parent row, token, summed log-probability); `finished` those that ended here."""
+    """One decoding step of one sentence. `beams[i]` lists the candidates (token, log-probability of the token) of row
+    i; `chosen` lists the surviving rows as (parent row, token, summed log-probability); `finished` those that ended
+    here."""
 
     beams: tuple[tuple[tuple[int, float], ...], ...]
     chosen: tuple[tuple[int, int, float], ...]
@@ -62,8 +63,9 @@ class TraceStep:
 
 @dataclass(frozen=True, slots=True)
 class Hypothesis:
-    """One finished target. `tokens` is without start and end of sentence. `token_scores` has the natural log-probability of
-    every generated token, and of the end of sentence if it was reached. `score` is their sum after length normalization."""
+    """One finished target. `tokens` is without start and end of sentence. `token_scores` has the natural
+    log-probability of every generated token, and of the end of sentence if it was reached. `score` is their sum after
+    length normalization."""
 
     tokens: tuple[int, ...]
     token_scores: tuple[float, ...]

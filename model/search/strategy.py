@@ -13,11 +13,9 @@ from model.search.loop_guard import GuardedSearch
 from model.search.options import DecodingOptions
 
 
-def new_search(
-    options: DecodingOptions, *, start: int, end: int, source: Sequence[int], max_length: int
-) -> Search:
-    """Returns the search for one source (its ids) under `options`; `max_length` is the model's own bound. Raises ValueError
-    for a prefix or target that is longer than the model reads."""
+def new_search(options: DecodingOptions, *, start: int, end: int, source: Sequence[int], max_length: int) -> Search:
+    """Returns the search for one source (its ids) under `options`; `max_length` is the model's own bound. Raises
+    ValueError for a prefix or target that is longer than the model reads."""
     if options.loop_guard and options.target is None:
         plain = _without_loop_guard(options)
         make = partial(new_search, start=start, end=end, source=source, max_length=max_length)

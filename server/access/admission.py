@@ -1,4 +1,5 @@
-"""The bounded queue: accepts requests by their amount of work and estimates when there will be room for a rejected one."""
+"""The bounded queue: accepts requests by their amount of work and estimates when there will be room for a rejected
+one."""
 
 from __future__ import annotations
 

@@ -29,8 +29,8 @@ PREFIX = "atk_"
 
 @dataclass(frozen=True, slots=True)
 class Key:
-    """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. A limit is per minute; None selects
-    the server's limit and 0 no limit. Times are in seconds since the epoch."""
+    """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. A limit is per minute; None
+    selects the server's limit and 0 no limit. Times are in seconds since the epoch."""
 
     id: str
     name: str

@@ -42,7 +42,8 @@ def default_body(status: int, message: str) -> dict[str, object]:
 
 
 def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
-    """Returns status, one sentence and further headers. An unexpected exception is logged and is a 500 without details."""
+    """Returns status, one sentence and further headers. An unexpected exception is logged and is a 500 without
+    details."""
     if isinstance(error, errors.AttentiveError):
         headers = {"Retry-After": str(error.retry_after)} if isinstance(error, errors.RetryLater) else {}
         return STATUS[type(error)], error.message, headers

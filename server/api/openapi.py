@@ -1,4 +1,5 @@
-"""The OpenAPI document: FastAPI's own, with the parameters that routes read themselves and an example for every body."""
+"""The OpenAPI document: FastAPI's own, with the parameters that routes read themselves and an example for every
+body."""
 
 from __future__ import annotations
 

@@ -16,16 +16,16 @@ import uvicorn
 from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
 from server.config import Settings, add_flags
+from server.engine.gc_tuning import tune_garbage_collector
 from server.errors import SettingsError
-from server.gc_tuning import tune_garbage_collector
 from server.observability.logging import configure_logging
 from server.services import Services
 
 NAME = "serve"
 HELP = "Serve translations over HTTP."
 LISTENERS = 16
-"""Duplicates of the listening socket. In one iteration of its event loop uvloop accepts one connection per listening socket.
-Iterations are long under load, so with a single socket new connections would wait for seconds."""
+"""Duplicates of the listening socket. In one iteration of its event loop uvloop accepts one connection per listening
+socket. Iterations are long under load, so with a single socket new connections would wait for seconds."""
 OPEN_FILES = 65_536
 log = logging.getLogger(__name__)
 

@@ -24,7 +24,8 @@ def utf8_lines(lines: Iterable[str]) -> Iterator[str]:
 
 @contextlib.contextmanager
 def open_text(name: str, mode: Literal["r", "w"]) -> Iterator[TextIO]:
-    """Opens a file by name, or the standard stream for "-", as UTF-8 with unchanged line ends. Raises InvalidRequest."""
+    """Opens a file by name, or the standard stream for "-", as UTF-8 with unchanged line ends. Raises
+    InvalidRequest."""
     if name == "-":
         stream = sys.stdin if mode == "r" else sys.stdout
         if isinstance(stream, io.TextIOWrapper):

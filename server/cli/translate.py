@@ -103,8 +103,8 @@ async def translate(
 async def translate_lines(
     translator: Translator, lines: Iterator[str], write: Callable[[str], None], request: TranslationRequest
 ) -> None:
-    """Translates up to LINES_AT_ONCE lines at the same time, which fills the batch of the worker. Writes each line as soon
-    as it and all lines before it are done."""
+    """Translates up to LINES_AT_ONCE lines at the same time, which fills the batch of the worker. Writes each line as
+    soon as it and all lines before it are done."""
     in_progress: asyncio.Queue[asyncio.Task[str] | None] = asyncio.Queue(LINES_AT_ONCE)
 
     async def write_all() -> None:

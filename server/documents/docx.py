@@ -63,7 +63,8 @@ class Paragraph:
             self.inline.atom(self._field)
 
     def fill(self, translated: str) -> None:
-        """Replaces the content. Bookmarks and comments then cover the whole paragraph, because their words have moved."""
+        """Replaces the content. Bookmarks and comments then cover the whole paragraph, because their words have
+        moved."""
         for run, child in self._moves:
             run.append(child)
         for child in list(self.element):

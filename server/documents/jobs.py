@@ -18,8 +18,8 @@ State = Literal["translating", "done", "error"]
 
 @dataclass(frozen=True, slots=True)
 class FileJob:
-    """One file. `key` is the secret returned to the client that uploaded it. `characters` is the length of its texts, `until`
-    the time of expiry in seconds on the monotonic clock."""
+    """One file. `key` is the secret returned to the client that uploaded it. `characters` is the length of its texts,
+    `until` the time of expiry in seconds on the monotonic clock."""
 
     id: str
     key: str

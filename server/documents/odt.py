@@ -44,7 +44,8 @@ def to_inline(paragraph: Element) -> Inline:
 
 
 def add_content(inline: Inline, parent: Element, top: bool) -> None:
-    """Adds the content of an element. `top` is True for the paragraph itself, where a line break separates sentences."""
+    """Adds the content of an element. `top` is True for the paragraph itself, where a line break separates
+    sentences."""
     inline.text(parent.text or "")
     for child in parent:
         tail = child.tail

@@ -44,7 +44,8 @@ def read_page(data: bytes, target: str) -> Document:
 
 
 def page(data: bytes) -> Document:
-    """Reads HTML or XHTML in the encoding that it declares. Characters outside the encoding are written as references."""
+    """Reads HTML or XHTML in the encoding that it declares. Characters outside the encoding are written as
+    references."""
     found = CHARSET.search(data[:HEAD_BYTES])
     text, encode = decode(data, (found[1] or found[2]).decode() if found else "utf-8")
     pieces = join_pieces(passage.render() for passage in parse_passages(text, "html"))

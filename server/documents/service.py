@@ -55,8 +55,8 @@ class DocumentTranslator:
     async def translate(self, document: Document, request: TranslationRequest, patient: bool = False) -> bytes:
         """Returns the file with its texts translated with the options of `request`; the texts of `request` are ignored.
 
-        Raises the errors of `Translator.translate`. If the server is overloaded it raises Overloaded, or waits if `patient`;
-        after the first batch it always waits.
+        Raises the errors of `Translator.translate`. If the server is overloaded it raises Overloaded, or waits if
+        `patient`; after the first batch it always waits.
         """
         async with time_limit(request.deadline):
             with ExitStack() as slot:
@@ -119,7 +119,9 @@ def sample(document: Document) -> str:
     """Returns text from the beginning of a document, without markup."""
     words = ""
     for text in document.texts:
-        tokens = [text] if document.format == "text" else [token for token in scan_markup(text) if isinstance(token, str)]
+        tokens = (
+            [text] if document.format == "text" else [token for token in scan_markup(text) if isinstance(token, str)]
+        )
         words += " ".join(map(html.unescape, tokens)) + "\n"
         if len(words) > SAMPLE_CHARACTERS:
             break

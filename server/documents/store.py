@@ -25,7 +25,8 @@ class StoredFile:
 
 
 class FileStore:
-    """Keeps each file for `seconds` and `limit` bytes in total. The oldest files are deleted first, `close` deletes all."""
+    """Keeps each file for `seconds` and `limit` bytes in total. The oldest files are deleted first, `close` deletes
+    all."""
 
     def __init__(self, seconds: float, limit: int) -> None:
         self._seconds = seconds

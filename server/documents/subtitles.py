@@ -22,7 +22,8 @@ SPEAKER = re.compile(r"\s*[-–—]\s")
 
 @dataclass(frozen=True, slots=True)
 class Cue:
-    """Lines of a subtitle that are one text. `lines` are as written, `head` is a position code or a dash before the text."""
+    """Lines of a subtitle that are one text. `lines` are as written, `head` is a position code or a dash before the
+    text."""
 
     lines: tuple[str, ...]
     head: str
@@ -30,7 +31,8 @@ class Cue:
 
 
 def read(data: bytes, web: bool) -> Document:
-    """Reads subtitles in the format SubRip, or WebVTT if `web`, which escapes text as HTML does. Raises InvalidRequest."""
+    """Reads subtitles in the format SubRip, or WebVTT if `web`, which escapes text as HTML does. Raises
+    InvalidRequest."""
     text, encode = decode(data)
     parts = list(split_cues(text, web))
     cues = [part for part in parts if isinstance(part, Cue) and has_words(part.text)]
@@ -78,7 +80,8 @@ def make_cue(lines: list[str], web: bool) -> Cue:
 
 
 def lay_out(part: str | Cue, translated: str | None, web: bool) -> str:
-    """Returns a part as written to the file. A translation has the number of lines of the original, of similar length."""
+    """Returns a part as written to the file. A translation has the number of lines of the original, of similar
+    length."""
     if isinstance(part, str):
         return part
     if translated is None:

@@ -86,7 +86,8 @@ def rebuild(
 
 
 def parse_xml(data: bytes, doctype: bool = False) -> Element:
-    """Returns the root element of an XML file. Entities are not expanded, nothing is fetched, and lxml limits the depth.
+    """Returns the root element of an XML file. Entities are not expanded, nothing is fetched, and lxml limits the
+    depth.
 
     Raises InvalidRequest, also for a document type declaration unless `doctype`: office formats have none.
     """

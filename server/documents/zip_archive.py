@@ -44,8 +44,8 @@ class Archive:
             self._unpacked(entry)
 
     def part(self, name: str) -> bytes:
-        """Returns the content of an entry. Raises InvalidRequest if it is missing or damaged, and PayloadTooLarge if it is too
-        large."""
+        """Returns the content of an entry. Raises InvalidRequest if it is missing or damaged, and PayloadTooLarge if it
+        is too large."""
         entry = self.names.get(name)
         if entry is None:
             raise InvalidRequest("The file is damaged, or its name does not say what it is: a part of it is missing.")

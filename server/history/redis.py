@@ -45,8 +45,8 @@ redis.call('SET', KEYS[2], held, 'PX', life)
 redis.call('PEXPIRE', KEYS[1], life)
 return held
 """
-"""Adds records and removes those beyond the bounds, in one atomic step. It uses the clock of Redis, so that the clocks of
-the servers need not agree."""
+"""Adds records and removes those beyond the bounds, in one atomic step. It uses the clock of Redis, so that the clocks
+of the servers need not agree."""
 
 
 class RedisStore:

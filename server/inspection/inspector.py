@@ -22,9 +22,9 @@ DEFAULT_OPTIONS = InspectionOptions()
 class Inspector:
     """Answers attention requests with the workers of the translator.
 
-    A request has two steps: `find`, `translate` or `given` returns the sentence, `attend` computes its maps. `admission`
-    counts attention requests apart from translations, so that they cannot block translations. `token_limit` bounds the
-    source and the target of one request, in tokens.
+    A request has two steps: `find`, `translate` or `given` returns the sentence, `attend` computes its maps.
+    `admission` counts attention requests apart from translations, so that they cannot block translations. `token_limit`
+    bounds the source and the target of one request, in tokens.
     """
 
     def __init__(self, translator: Translator, admission: Admission, token_limit: int) -> None:
@@ -46,8 +46,8 @@ class Inspector:
         return self._select(history_record(translation), id, sentence, leg)
 
     def given(self, text: str, translation: str, source: str, target: str) -> InspectedSentence:
-        """Returns a pair of given texts, each taken as one sentence. Raises InvalidRequest where the direction needs two
-        models."""
+        """Returns a pair of given texts, each taken as one sentence. Raises InvalidRequest where the direction needs
+        two models."""
         catalog = self.translator.catalog
         route = catalog.route(catalog.source(source), catalog.target(target))
         if len(route) != 1:

@@ -1,5 +1,5 @@
-"""Attention weights as JSON. With five decimals every number from 0 to 1 has the same width, so NumPy can write all of them
-at once. This is ten times as fast as one number at a time, and occupies the event loop for less time."""
+"""Attention weights as JSON. With five decimals every number from 0 to 1 has the same width, so NumPy can write all of
+them at once. This is ten times as fast as one number at a time, and occupies the event loop for less time."""
 
 from __future__ import annotations
 

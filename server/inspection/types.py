@@ -36,8 +36,9 @@ class InspectedSentence:
 
 @dataclass(frozen=True, slots=True)
 class InspectionOptions:
-    """Options of one attention request: heads to switch off, a head whose query, key and value vectors are returned, and
-    whether to collect evidence for the word alignment. A head is its kind, layer and number, such as ("cross", 0, 1)."""
+    """Options of one attention request: heads to switch off, a head whose query, key and value vectors are returned,
+    and whether to collect evidence for the word alignment. A head is its kind, layer and number, such as ("cross", 0,
+    1)."""
 
     masked_heads: tuple[Head, ...] = ()
     vectors_of: Head | None = None
@@ -48,8 +49,8 @@ class InspectionOptions:
 class InspectionResult:
     """One sentence with its attention maps.
 
-    `target` ends with the end-of-sentence piece, whose query is the last row of the maps. `decoder_input` holds the keys
-    of the decoder's self-attention: the start piece, then the target without its last piece. `scores` holds the
+    `target` ends with the end-of-sentence piece, whose query is the last row of the maps. `decoder_input` holds the
+    keys of the decoder's self-attention: the start piece, then the target without its last piece. `scores` holds the
     log-probability of each target piece, `candidates` the most probable pieces at every position with their
     log-probabilities. `sentence_pair` describes the words of `attention.evidence`, if the request asked for it.
     """

@@ -49,8 +49,8 @@ def split_words(result: InspectionResult) -> SentenceWords:
 
 
 def align_words(result: InspectionResult, found: SentenceWords) -> Alignment:
-    """Returns the word alignment: "combined" if the request collected the evidence for it, else "attention" by the heads
-    that the model folder names."""
+    """Returns the word alignment: "combined" if the request collected the evidence for it, else "attention" by the
+    heads that the model folder names."""
     cross = result.attention.maps.cross
     choice = AlignmentChoice.load(result.subject.leg.model.folder, cross.shape[0])
     soft = alignment_map(cross, choice)

@@ -19,8 +19,8 @@ ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 def log_event(logger: logging.Logger, level: int, message: str, fields: Mapping[str, object]) -> None:
-    """Logs as `logger.log` with `extra` does, without the search for the calling frame, which is too slow for a line per
-    request."""
+    """Logs as `logger.log` with `extra` does, without the search for the calling frame, which is too slow for a line
+    per request."""
     if logger.isEnabledFor(level):
         record = logging.LogRecord(logger.name, level, "", 0, message, None, None)
         vars(record).update(fields)

@@ -15,7 +15,8 @@ Attributes = Mapping[str, str | int | float]
 
 
 class Telemetry:
-    """Sends spans to a collector from a background thread. Spans are dropped while the collector is slow or unreachable.
+    """Sends spans to a collector from a background thread. Spans are dropped while the collector is slow or
+    unreachable.
 
     `endpoint` is the address of OTLP over HTTP, such as http://localhost:4318. Raises SettingsError where it is no HTTP
     address or the extra `otel` is not installed.

@@ -63,7 +63,8 @@ class LanguageDetector:
         self._codes: dict[lingua.IsoCode639_1, str] = {}
 
     def load(self) -> None:
-        """Loads the statistics, which takes about 0.2 s per language. Can be called from any thread and more than once."""
+        """Loads the statistics, which takes about 0.2 s per language. Can be called from any thread and more than
+        once."""
         with self._lock:
             if self._detector is not None or self._codes:
                 return
@@ -83,7 +84,9 @@ class LanguageDetector:
         self.load()
         sample = text[:DETECTION_CHARACTERS]
         if self._detector is None:
-            return [DetectedLanguage(language, 100 if has_letters(sample, language) else 0) for language in self.languages]
+            return [
+                DetectedLanguage(language, 100 if has_letters(sample, language) else 0) for language in self.languages
+            ]
         found = [
             DetectedLanguage(self._codes[guess.language.iso_code_639_1], round(100 * guess.value))
             for guess in self._detector.compute_language_confidence_values(sample)

@@ -46,15 +46,17 @@ def project_marks(marks: Sequence[Mark], source: str, target: str, links: Sequen
             projected.append(mark)  # is replaced below; keeps the list sorted by opening tag
             project(children, first, done)
             order += 1 if mark.closing else 0
-            projected[index] = Mark(mark.opening, mark.closing, (first, done), opened, order if mark.closing else opened)
+            projected[index] = Mark(
+                mark.opening, mark.closing, (first, done), opened, order if mark.closing else opened
+            )
 
     project(marks, 0, len(target))
     return tuple(projected)
 
 
 def with_marks(marks: Sequence[Mark], text: str, write: Callable[[str], str]) -> Iterator[tuple[str, bool]]:
-    """Yields the parts of the text, each passed through `write`, and the marks between them. The second item is True for
-    a mark."""
+    """Yields the parts of the text, each passed through `write`, and the marks between them. The second item is True
+    for a mark."""
     open_marks: list[Mark] = []
     done = 0
     for mark in marks:

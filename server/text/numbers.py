@@ -37,20 +37,22 @@ def number_values(text: str) -> Counter[str]:
 
 
 def lacks_numbers(source: str, target: str) -> bool:
-    """Returns whether the target lacks a number of the source. A small number may be missing, since it can be written as
-    a word, unless the target has a number that the source does not have."""
+    """Returns whether the target lacks a number of the source. A small number may be missing, since it can be written
+    as a word, unless the target has a number that the source does not have."""
     spans = find_numbers(source)
     if not spans:
         return False
     given, found = number_values(source), number_values(target)
     missing = (number_values("; ".join(source[start:end] for start, end in spans)) & given) - found
     invented = found - given
-    return any(invented or not (value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD) for value in missing)
+    return any(
+        invented or not (value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD) for value in missing
+    )
 
 
 def _plain(number: str) -> str:
-    """Returns a plain decimal: separators before groups of three digits are dropped, the last other one becomes a point. So
-    1,234.5 and 1.234,5 are equal."""
+    """Returns a plain decimal: separators before groups of three digits are dropped, the last other one becomes a
+    point. So 1,234.5 and 1.234,5 are equal."""
     groups = _SEPARATORS.split(number)
     if all(len(group) == 3 for group in groups[1:]):
         plain = "".join(groups)

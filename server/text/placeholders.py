@@ -91,8 +91,8 @@ def mask(text: str, spans: Sequence[Span]) -> tuple[str, tuple[Mark, ...]]:
 def restore(
     marks: Sequence[Mark], read: str, target: str, links: Sequence[Link], write: Callable[[str], str] = str
 ) -> str:
-    """Returns the translation of the masked text `read`, passed through `write`, with every masked span. A space is added
-    where a span would otherwise merge with a word or a number."""
+    """Returns the translation of the masked text `read`, passed through `write`, with every masked span. A space is
+    added where a span would otherwise merge with a word or a number."""
     parts = with_marks(project_marks(marks, read, target, links), target, write)
     if read == target:
         return "".join(part for part, _ in parts)

@@ -16,8 +16,8 @@ from sentencex import segment
 Span = tuple[int, int]
 """Start and end (exclusive) in characters."""
 Split = Literal["all", "punctuation", "none"]
-"""Where a text is split: at line ends and after sentences; after sentences only, because line ends in HTML are spaces; or
-nowhere."""
+"""Where a text is split: at line ends and after sentences; after sentences only, because line ends in HTML are spaces;
+or nowhere."""
 
 # Line and paragraph ends, tabs (columns) and control characters. Models do not translate them.
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]+")
@@ -74,8 +74,8 @@ def split_long_sentence(text: str, starts: Sequence[int], limit: int) -> list[Sp
     """Splits an over-long sentence into spans of at most `limit` tokens.
 
     `starts` holds the first character of each token, in ascending order. A split lies in the last two thirds of the
-    longest span that fits, at the best punctuation: end of a sentence, semicolon, comma, white space, or else between two
-    tokens. The spans and the white space between them are the text. Raises ValueError for a limit below 1.
+    longest span that fits, at the best punctuation: end of a sentence, semicolon, comma, white space, or else between
+    two tokens. The spans and the white space between them are the text. Raises ValueError for a limit below 1.
     """
     if limit < 1:
         raise ValueError(f"limit must be at least 1, not {limit}.")
@@ -95,7 +95,8 @@ def split_long_sentence(text: str, starts: Sequence[int], limit: int) -> list[Sp
 
 
 def _best_cut(text: str, earliest: int, latest: int) -> int:
-    """Returns the end of the last match of the best kind of punctuation that ends in [earliest, latest], or `latest`."""
+    """Returns the end of the last match of the best kind of punctuation that ends in [earliest, latest], or
+    `latest`."""
     for pattern in CUTS:
         ends = [found.end() for found in pattern.finditer(text, earliest - 1, latest) if found.end() >= earliest]
         if ends:

@@ -59,7 +59,8 @@ class ModelCatalog:
         self._targets = {source: self._reachable(source) for source in self.sources}
 
     def targets(self, source: str) -> tuple[str, ...]:
-        """Returns the languages that a source can be translated to, directly or through a pivot. It includes the source."""
+        """Returns the languages that a source can be translated to, directly or through a pivot. It includes the
+        source."""
         return self._targets.get(source, ())
 
     def source(self, code: str) -> str:
@@ -83,7 +84,8 @@ class ModelCatalog:
         return language
 
     def route(self, source: str, target: str) -> tuple[Leg, ...]:
-        """Returns the legs from one served language to another: none for the same language, one, or two through a pivot.
+        """Returns the legs from one served language to another: none for the same language, one, or two through a
+        pivot.
 
         Raises UnsupportedLanguage if there is no route.
         """

@@ -48,9 +48,7 @@ class WordAligner:
             done = end
         return links
 
-    async def sentence_links(
-        self, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]
-    ) -> list[Link]:
+    async def sentence_links(self, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
         """Returns links between the text `read` that the model read as `ids` and the text of the `tokens` it wrote."""
         decoding = leg.model.tokenizer.decode_pieces(tokens)
         pair = sentence_pair(leg, read, decoding.text)
@@ -67,7 +65,11 @@ class WordAligner:
             sources = words(read, encoding.pieces, encoding.offsets)
             targets = words(decoding.text, decoding.pieces, decoding.offsets)
             links = sorted(pair.links(result.evidence, soft, sources, targets))
-        return links or _links_by_attention(soft, encoding.offsets, decoding.offsets) or links_by_position(read, decoding.text)
+        return (
+            links
+            or _links_by_attention(soft, encoding.offsets, decoding.offsets)
+            or links_by_position(read, decoding.text)
+        )
 
     async def _segment_links(self, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
         """Returns links between the texts of a segment and of its translation."""

@@ -60,8 +60,8 @@ def read_model(folder: Path) -> ServedModel:
 
 
 def fingerprint(folder: Path) -> str:
-    """Returns a hash of a folder's content: names and sizes of its files, and the first and last megabyte of each. Markdown
-    files are ignored."""
+    """Returns a hash of a folder's content: names and sizes of its files, and the first and last megabyte of each.
+    Markdown files are ignored."""
     digest = hashlib.sha256()
     for file in sorted(folder.iterdir()):
         if not file.is_file() or file.suffix == ".md":

@@ -16,8 +16,8 @@ from server.translation.types import TranslationRequest
 @dataclass(frozen=True, slots=True)
 class PreparedText:
     """One text of a request before its first leg. `segmented` holds the passages as the first leg's model reads them.
-    Without a leg, because source and target language are the same, both are empty. `tokens` estimates the number of source
-    tokens over all legs."""
+    Without a leg, because source and target language are the same, both are empty. `tokens` estimates the number of
+    source tokens over all legs."""
 
     number: int
     text: str

@@ -29,8 +29,8 @@ LINE_ENDS = re.compile(r"[\t-\r\x85]")
 class Segment:
     """One sentence, or a part of one that is longer than the model reads. A segment without ids is copied.
 
-    `read` is the text that the model reads, encoded as `ids`. It is the segment's text in sentence case if `capitals`, and
-    without the masked spans in `marks`.
+    `read` is the text that the model reads, encoded as `ids`. It is the segment's text in sentence case if `capitals`,
+    and without the masked spans in `marks`.
     """
 
     span: Span
@@ -69,8 +69,8 @@ def segment_text(text: str, leg: Leg, split: Split = "all") -> SegmentedText:
 
 
 def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
-    """Returns the segment to translate instead if `target` lacks an address, an emoji, a name or a number of the segment:
-    the same segment with these masked. Returns None if nothing is missing. Masked spans stay masked."""
+    """Returns the segment to translate instead if `target` lacks an address, an emoji, a name or a number of the
+    segment: the same segment with these masked. Returns None if nothing is missing. Masked spans stay masked."""
     spans: list[Span] = []
     if not segment.marks:
         kept = do_not_translate_spans(segment.read)
@@ -109,8 +109,8 @@ def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Seg
 
 
 def _mask_byte_fallback(segment: Segment, leg: Leg) -> Segment:
-    """Masks the byte-fallback spans of a segment. If there are any, addresses and names are masked too, because a masked
-    segment is not masked again."""
+    """Masks the byte-fallback spans of a segment. If there are any, addresses and names are masked too, because a
+    masked segment is not masked again."""
     spans = byte_fallback_spans(segment.read, leg.source, leg.model.tokenizer.encode(segment.read, leg.target))
     if not spans:
         return segment

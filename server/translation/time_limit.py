@@ -10,8 +10,8 @@ from server.errors import DeadlineExceeded
 
 
 def time_limit(deadline: float | None) -> TimeLimit:
-    """Returns a context manager for `async with`. It cancels the block at `deadline`, in seconds on the monotonic clock, and
-    raises DeadlineExceeded. With `deadline` None there is no limit."""
+    """Returns a context manager for `async with`. It cancels the block at `deadline`, in seconds on the monotonic
+    clock, and raises DeadlineExceeded. With `deadline` None there is no limit."""
     return TimeLimit(asyncio.timeout(None if deadline is None else deadline - time.monotonic()))
 
 

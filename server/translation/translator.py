@@ -150,7 +150,8 @@ def _translated_passages(
     hypotheses: int,
 ) -> list[tuple[Passage, ...]]:
     """Returns the passages of the best hypotheses, of the second best and so on. A sentence with fewer hypotheses is
-    repeated with its last one. `links` belong to the best hypotheses; in the others, marks keep their relative position.
+    repeated with its last one. `links` belong to the best hypotheses; in the others, marks keep their relative
+    position.
     """
     ranked = []
     for rank in range(hypotheses):
@@ -167,8 +168,8 @@ def _without_alternatives(request: TranslationRequest) -> TranslationRequest:
 
 
 async def _gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Returns all results in order. The first exception, or a cancellation, cancels the others and waits until they have
-    ended."""
+    """Returns all results in order. The first exception, or a cancellation, cancels the others and waits until they
+    have ended."""
     if len(coroutines) == 1:
         return [await coroutines[0]]
     tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]

@@ -20,9 +20,9 @@ class TranslationRequest:
     """One or more texts between the same two languages. Language codes are as the caller wrote them; `source` may be
     "auto".
 
-    `split` None stands for "all" in text and for "punctuation" in HTML. `options` applies to every sentence. `client` is
-    an opaque key of the caller for fair queuing. `deadline` is in seconds on the monotonic clock. With `remember` False
-    the translation is not added to the history.
+    `split` None stands for "all" in text and for "punctuation" in HTML. `options` applies to every sentence. `client`
+    is an opaque key of the caller for fair queuing. `deadline` is in seconds on the monotonic clock. With `remember`
+    False the translation is not added to the history.
     """
 
     texts: tuple[str, ...]
@@ -38,9 +38,9 @@ class TranslationRequest:
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
-    """One sentence of one leg. `span` is its position in the text or passage of the leg. `ids` are the token ids that the
-    encoder read; they are empty for a copied sentence. `hypotheses` is the n-best list and `targets` holds their texts,
-    best first. `read` is the text that the model read, which differs from the source where spans were masked."""
+    """One sentence of one leg. `span` is its position in the text or passage of the leg. `ids` are the token ids that
+    the encoder read; they are empty for a copied sentence. `hypotheses` is the n-best list and `targets` holds their
+    texts, best first. `read` is the text that the model read, which differs from the source where spans were masked."""
 
     span: Span
     source: str

@@ -69,7 +69,8 @@ def page_log() -> PageLog:
 
 @pytest.fixture
 def open_page(browser: Any, live: LiveServer, page_log: PageLog) -> Iterator[Callable[..., Any]]:
-    """Opens a page without stored data. After the test, the pages must have logged nothing and sent no foreign request."""
+    """Opens a page without stored data. After the test, the pages must have logged nothing and sent no foreign
+    request."""
     contexts = []
 
     def start(**options: Any) -> Any:

@@ -4,9 +4,9 @@
     python -m tests.fuzz docx -max_total_time=300
     python -m tests.fuzz texts my-corpus -runs=1000000
 
-`http` sends generated requests to a running server. The other targets are fuzzed by atheris (extra `fuzz`), guided by code
-coverage; options that start with `-` are libFuzzer's (`-help=1` lists them). The first fault ends the run, and its input is
-written to the current folder.
+`http` sends generated requests to a running server. The other targets are fuzzed by atheris (extra `fuzz`), guided by
+code coverage; options that start with `-` are libFuzzer's (`-help=1` lists them). The first fault ends the run, and its
+input is written to the current folder.
 """
 
 from __future__ import annotations
@@ -40,7 +40,9 @@ def fuzz(name: str, arguments: list[str]) -> None:
         dictionary.write_text("".join(f'"{entry}"\n' for entry in escaped))
         options = [argument for argument in arguments if argument.startswith("-")]
         corpus = [argument for argument in arguments if not argument.startswith("-")] or [str(Path(folder, "corpus"))]
-        Path(corpus[0]).mkdir(exist_ok=True)  # libFuzzer writes new inputs to the first folder and only reads the others
+        Path(corpus[0]).mkdir(
+            exist_ok=True
+        )  # libFuzzer writes new inputs to the first folder and only reads the others
         atheris.Setup([sys.argv[0], *corpus, str(seeds), f"-dict={dictionary}", *options], check)
         atheris.Fuzz()
 

@@ -1,6 +1,6 @@
 """Generated HTTP requests to a running server: half follow or violate its OpenAPI document, half are arbitrary.
 
-    python -m tests.fuzz http http://127.0.0.1:8000 --count 20000
+python -m tests.fuzz http http://127.0.0.1:8000 --count 20000
 """
 
 from __future__ import annotations
@@ -135,7 +135,9 @@ def inspect(client: httpx.Client, parts: dict[str, Any], findings: Findings) -> 
     findings.slowest = max(findings.slowest, time.monotonic() - began)
     findings.outcomes[str(answer.status_code)] += 1
     for fault in faults(request, answer):
-        findings.faults.append(f"{fault}: {answer.status_code} {request.method} {request.url}: {answer.content[:300]!r}")
+        findings.faults.append(
+            f"{fault}: {answer.status_code} {request.method} {request.url}: {answer.content[:300]!r}"
+        )
 
 
 def faults(request: httpx.Request, answer: httpx.Response) -> Iterator[str]:

@@ -32,7 +32,8 @@ ELEMENTS = (
 def mutants(
     seeds: Sequence[bytes], count: int, check: Callable[[bytes], bool], chance: random.Random
 ) -> Iterator[tuple[bytes, bool]]:
-    """Yields `count` mutants with the result of `check`. A mutant is a seed or an accepted mutant with 1 to 4 changes."""
+    """Yields `count` mutants with the result of `check`. A mutant is a seed or an accepted mutant with 1 to 4
+    changes."""
     pool = list(seeds)
     for _ in range(count):
         data = chance.choice(pool)
@@ -47,7 +48,8 @@ def mutants(
 
 
 def mutated(data: bytes, seeds: Sequence[bytes], chance: random.Random) -> bytes:
-    """Returns the data with one change: an element inserted after a tag, or bytes cut, doubled, inserted or replaced."""
+    """Returns the data with one change: an element inserted after a tag, or bytes cut, doubled, inserted or
+    replaced."""
     start = chance.randint(0, len(data))
     end = min(len(data), start + chance.randint(0, LONGEST_CUT))
     match chance.randrange(10):

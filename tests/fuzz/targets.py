@@ -41,16 +41,16 @@ OPEN_BODY = (
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """A check of any bytes with its seeds. `check` raises an exception if an invariant is broken, and returns False if the
-    input was refused with an error message."""
+    """A check of any bytes with its seeds. `check` raises an exception if an invariant is broken, and returns False if
+    the input was refused with an error message."""
 
     check: Callable[[bytes], bool]
     seeds: tuple[bytes, ...]
 
 
 def check_text(data: bytes) -> bool:
-    """Checks that segmentation, cutting, scanning, parsing and masking lose nothing. The first two bytes choose the language,
-    the length limit, and whether `<` is removed."""
+    """Checks that segmentation, cutting, scanning, parsing and masking lose nothing. The first two bytes choose the
+    language, the length limit, and whether `<` is removed."""
     if len(data) < 2:
         return False
     text = data[2:].decode("utf-8", "replace")[:TEXT_CHARACTERS]
@@ -106,7 +106,9 @@ def check_file(name: str, data: bytes, exact: bool = False) -> bool:
     same = format.read(data, "de").write(document.texts)
     assert not exact or same == data
     assert words(format.read(same, "de")) == words(document)
-    reversed_texts = ["".join(passage.translated(passage.text[::-1]).render() for passage in found) for found in passages]
+    reversed_texts = [
+        "".join(passage.translated(passage.text[::-1]).render() for passage in found) for found in passages
+    ]
     format.read(document.write(reversed_texts), "de")
     return True
 

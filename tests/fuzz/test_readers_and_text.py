@@ -1,4 +1,5 @@
-"""The invariants of tests.fuzz.targets hold for the seeds and for random mutations. `FUZZ_EXAMPLES=100000` runs longer."""
+"""The invariants of tests.fuzz.targets hold for the seeds and for random mutations. `FUZZ_EXAMPLES=100000` runs
+longer."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Tests that need a GPU: captured graphs equal eager steps, kernels, prefill beside steps, the worker, training. Skipped without
-a CUDA device."""
+"""Tests that need a GPU: captured graphs equal eager steps, kernels, prefill beside steps, the worker, training.
+Skipped without a CUDA device."""
 
 from __future__ import annotations
 
@@ -127,8 +127,10 @@ def test_compiled_training_steps_learn(tmp_path: Path) -> None:
     with autocast(device):
         for batch in batches:
             torch.testing.assert_close(
-                batch_loss(model, batch.to(device), 0.1, projection), batch_loss(plain_model, batch.to(device), 0.1),
-                atol=2e-2, rtol=2e-2,
+                batch_loss(model, batch.to(device), 0.1, projection),
+                batch_loss(plain_model, batch.to(device), 0.1),
+                atol=2e-2,
+                rtol=2e-2,
             )
     graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     losses = []

@@ -96,7 +96,11 @@ def test_rejected_clients_retry_after_the_stated_time() -> None:
             return load
 
     retries = asyncio.run(body()).retries
-    assert (retries.retry_after, retries.sent, retries.first_accepted_share()) == (Counter({1: 2}), Counter({1: 2}), 1.0)
+    assert (retries.retry_after, retries.sent, retries.first_accepted_share()) == (
+        Counter({1: 2}),
+        Counter({1: 2}),
+        1.0,
+    )
 
 
 def test_all_requests_are_different() -> None:

@@ -1,4 +1,5 @@
-"""Behaviour that needs a real connection: disconnecting clients, concurrent requests, stopping servers. The engine is a fake."""
+"""Behaviour that needs a real connection: disconnecting clients, concurrent requests, stopping servers. The engine is a
+fake."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
 """The code blocks of the README run: commands against a live server with the default model, and Python unchanged.
 
-A `sh` block contains commands. A `json` block directly after a `curl` is the expected answer. It is compared key by key; only
-the type is compared of times, ids and scores, which differ between machines. An unknown command fails the test.
+A `sh` block contains commands. A `json` block directly after a `curl` is the expected answer. It is compared key by
+key; only the type is compared of times, ids and scores, which differ between machines. An unknown command fails the
+test.
 """
 
 from __future__ import annotations

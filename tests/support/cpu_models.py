@@ -35,7 +35,12 @@ SHAPE = {"d_model": 64, "heads": 2, "d_ff": 96, "encoder_layers": 2, "decoder_la
 VARIANTS: dict[str, dict[str, Any]] = {
     "post-norm": {},
     "pre-norm": {"norm": "pre"},
-    "marian": {"activation": "swish", "positions": "sinusoidal_half", "zero_start_embedding": True, "output_bias": True},
+    "marian": {
+        "activation": "swish",
+        "positions": "sinusoidal_half",
+        "zero_start_embedding": True,
+        "output_bias": True,
+    },
     "gelu and learned positions": {"activation": "gelu", "positions": "learned", "scale_embeddings": False},
     "two vocabularies": {"tied_embeddings": False, "source_vocab_size": 130, "vocab_size": 77},
     "odd vocabulary": {"vocab_size": 67, "output_bias": True},

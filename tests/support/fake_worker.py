@@ -1,4 +1,5 @@
-"""A worker process whose model is arithmetic, with the real loop, scheduler and pipes. Some ids make it crash or hang."""
+"""A worker process whose model is arithmetic, with the real loop, scheduler and pipes. Some ids make it crash or
+hang."""
 
 from __future__ import annotations
 

@@ -11,7 +11,8 @@ from model.backends.cuda.kernels import KERNELS
 
 
 def attention(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Returns attention computed by torch. `query` is (B, H * D), keys and values are (B, H, T, D), `mask` is (B, T)."""
+    """Returns attention computed by torch. `query` is (B, H * D), keys and values are (B, H, T, D), `mask` is (B,
+    T)."""
     rows, heads, _, width = keys.shape
     asked = query.reshape(rows, heads, 1, width).float()
     found = functional.scaled_dot_product_attention(asked, keys.float(), values.float(), attn_mask=mask[:, None, None])
@@ -69,7 +70,11 @@ def near(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
 def main(device: str) -> None:
     """Checks all kernels in every precision that the device supports."""
     torch.manual_seed(0)
-    types = [(torch.float32, 1e-4)] if device == "cpu" else [(torch.float32, 1e-4), (torch.float16, 5e-3), (torch.bfloat16, 4e-2)]
+    types = (
+        [(torch.float32, 1e-4)]
+        if device == "cpu"
+        else [(torch.float32, 1e-4), (torch.float16, 5e-3), (torch.bfloat16, 4e-2)]
+    )
     for dtype, tolerance in types:
         check_attention(device, dtype, tolerance)
         check_norm(device, dtype, tolerance)

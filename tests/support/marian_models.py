@@ -41,8 +41,12 @@ def made_up_text(seed: int, lines: int = 400) -> list[str]:
 def train_sentencepiece(file: Path, seed: int, size: int = 200, **options: Any) -> list[str]:
     """Train a SentencePiece model to `file` and return its pieces without the special ones."""
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(made_up_text(seed)), model_prefix=str(file.with_suffix("")), vocab_size=size,
-        minloglevel=2, hard_vocab_limit=False, **options,
+        sentence_iterator=iter(made_up_text(seed)),
+        model_prefix=str(file.with_suffix("")),
+        vocab_size=size,
+        minloglevel=2,
+        hard_vocab_limit=False,
+        **options,
     )
     file.with_suffix(".model").rename(file)
     file.with_suffix(".vocab").unlink()
@@ -83,22 +87,45 @@ def random_huggingface(folder: Path, seed: int = 0, **changes: Any) -> Any:
         target_size = len(written)
     torch.manual_seed(seed)
     settings: dict[str, Any] = {
-        "vocab_size": size, "decoder_vocab_size": target_size, "d_model": 32, "encoder_layers": 2, "decoder_layers": 2,
-        "encoder_attention_heads": 4, "decoder_attention_heads": 4, "encoder_ffn_dim": 64, "decoder_ffn_dim": 64,
-        "activation_function": "swish", "max_position_embeddings": 96, "scale_embedding": True, "dropout": 0.0,
-        "pad_token_id": ids["<pad>"], "eos_token_id": target_ids["</s>"], "decoder_start_token_id": ids["<pad>"],
-        "bos_token_id": None, "forced_eos_token_id": None, "share_encoder_decoder_embeddings": not untied, **changes,
+        "vocab_size": size,
+        "decoder_vocab_size": target_size,
+        "d_model": 32,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "encoder_attention_heads": 4,
+        "decoder_attention_heads": 4,
+        "encoder_ffn_dim": 64,
+        "decoder_ffn_dim": 64,
+        "activation_function": "swish",
+        "max_position_embeddings": 96,
+        "scale_embedding": True,
+        "dropout": 0.0,
+        "pad_token_id": ids["<pad>"],
+        "eos_token_id": target_ids["</s>"],
+        "decoder_start_token_id": ids["<pad>"],
+        "bos_token_id": None,
+        "forced_eos_token_id": None,
+        "share_encoder_decoder_embeddings": not untied,
+        **changes,
     }
     model = transformers.MarianMTModel(transformers.MarianConfig(**settings)).eval()
     _sharpen(model, settings["pad_token_id"], settings["eos_token_id"])
     model.generation_config.bad_words_ids = [[settings["pad_token_id"]]]
     model.save_pretrained(folder)
     tokenizer = {
-        "tokenizer_class": "MarianTokenizer", "separate_vocabs": untied, "source_lang": "eng", "target_lang": "deu",
-        "unk_token": "<unk>", "eos_token": "</s>", "pad_token": "<pad>", "model_max_length": 96,
+        "tokenizer_class": "MarianTokenizer",
+        "separate_vocabs": untied,
+        "source_lang": "eng",
+        "target_lang": "deu",
+        "unk_token": "<unk>",
+        "eos_token": "</s>",
+        "pad_token": "<pad>",
+        "model_max_length": 96,
     }
     (folder / "tokenizer_config.json").write_text(json.dumps(tokenizer), encoding="utf-8")
-    (folder / "README.md").write_text("---\nlicense: cc-by-4.0\nlanguage:\n- en\n- de\n---\n# Made up\n", encoding="utf-8")
+    (folder / "README.md").write_text(
+        "---\nlicense: cc-by-4.0\nlanguage:\n- en\n- de\n---\n# Made up\n", encoding="utf-8"
+    )
     return model
 
 
@@ -153,12 +180,26 @@ def random_marian(
     end = target["</s>"]
     torch.manual_seed(seed)
     settings = {
-        "d_model": 32, "heads": 4, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2, "positions": "sinusoidal_half",
-        "output_bias": True, "zero_start_embedding": True, "tied_embeddings": vocabularies == 1,
-        "source_vocab_size": None if vocabularies == 1 else len(source), **changes,
+        "d_model": 32,
+        "heads": 4,
+        "d_ff": 64,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "positions": "sinusoidal_half",
+        "output_bias": True,
+        "zero_start_embedding": True,
+        "tied_embeddings": vocabularies == 1,
+        "source_vocab_size": None if vocabularies == 1 else len(source),
+        **changes,
     }
     config = ModelConfig(
-        vocab_size=len(target), pad_id=end, bos_id=end, eos_id=end, decoder_start_id=end, unk_id=target["<unk>"], **settings
+        vocab_size=len(target),
+        pad_id=end,
+        bos_id=end,
+        eos_id=end,
+        decoder_start_id=end,
+        unk_id=target["<unk>"],
+        **settings,
     )
     transformer = Transformer(config).eval()
     if tied_output:
@@ -184,12 +225,20 @@ def write_marian(file: Path, transformer: Transformer, **options: Any) -> None:
     config, tensors = transformer.config, transformer.state_dict()
     pre = config.norm == "pre"
     said = {
-        "type": "transformer", "dim-emb": config.d_model, "transformer-heads": config.heads,
-        "transformer-dim-ffn": config.d_ff, "enc-depth": config.encoder_layers, "dec-depth": config.decoder_layers,
-        "transformer-ffn-activation": config.activation, "transformer-preprocess": "n" if pre else "",
-        "transformer-postprocess": "da" if pre else "dan", "transformer-postprocess-top": "n" if pre else "",
-        "transformer-postprocess-emb": "d", "transformer-decoder-autoreg": "self-attention",
-        "transformer-no-projection": False, "transformer-guided-alignment-layer": "last",
+        "type": "transformer",
+        "dim-emb": config.d_model,
+        "transformer-heads": config.heads,
+        "transformer-dim-ffn": config.d_ff,
+        "enc-depth": config.encoder_layers,
+        "dec-depth": config.decoder_layers,
+        "transformer-ffn-activation": config.activation,
+        "transformer-preprocess": "n" if pre else "",
+        "transformer-postprocess": "da" if pre else "dan",
+        "transformer-postprocess-top": "n" if pre else "",
+        "transformer-postprocess-emb": "d",
+        "transformer-decoder-autoreg": "self-attention",
+        "transformer-no-projection": False,
+        "transformer-guided-alignment-layer": "last",
         "tied-embeddings-all": config.tied_embeddings,
         "dim-vocabs": [config.source_vocab_size or config.vocab_size, config.vocab_size],
         **options,

@@ -18,7 +18,10 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "the paper's": {},
     "pre-norm": {"norm": "pre"},
     "swish, half-and-half, bias, zero start": {
-        "activation": "swish", "positions": "sinusoidal_half", "output_bias": True, "zero_start_embedding": True,
+        "activation": "swish",
+        "positions": "sinusoidal_half",
+        "output_bias": True,
+        "zero_start_embedding": True,
     },
     "gelu, learned, unscaled": {"activation": "gelu", "positions": "learned", "scale_embeddings": False},
     "rotary": {"positions": "rotary"},
@@ -28,7 +31,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "untied": {"tied_embeddings": False},
     "two vocabularies": {"tied_embeddings": False, "source_vocab_size": 61},
     "deep encoder, odd ids": {
-        "encoder_layers": 4, "decoder_layers": 1, "pad_id": 30, "eos_id": 11, "unk_id": 2, "bos_id": 7, "decoder_start_id": 30,
+        "encoder_layers": 4,
+        "decoder_layers": 1,
+        "pad_id": 30,
+        "eos_id": 11,
+        "unk_id": 2,
+        "bos_id": 7,
+        "decoder_start_id": 30,
     },
 }
 
@@ -36,7 +45,15 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def random_model(variant: str = "the paper's", seed: int = 1, **changes: Any) -> Transformer:
     """A Transformer in evaluation mode; the end of sentence comes now and then."""
     torch.manual_seed(seed)
-    shape = {"vocab_size": 50, "d_model": 32, "heads": 4, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2, "max_length": 64}
+    shape = {
+        "vocab_size": 50,
+        "d_model": 32,
+        "heads": 4,
+        "d_ff": 64,
+        "encoder_layers": 2,
+        "decoder_layers": 2,
+        "max_length": 64,
+    }
     config = ModelConfig(**{**shape, **VARIANTS[variant], **changes})
     transformer = Transformer(config).eval()
     with torch.no_grad():
@@ -67,8 +84,12 @@ def decode(
     """Hypotheses of each source; all of them under the same options, `slots` rows at a time."""
     config = transformer.config
     return translate(
-        TorchBackend(transformer, slots), sources, DecodingOptions(**options), start=config.decoder_start_id,
-        end=config.eos_id, max_length=config.max_length,
+        TorchBackend(transformer, slots),
+        sources,
+        DecodingOptions(**options),
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        max_length=config.max_length,
     )
 
 

@@ -22,7 +22,11 @@ OWNERS = {
 """Files and folders that may import each library."""
 
 API_SIDE = [
-    "server.api.app", "server.cli.serve", "server.services", "server.translation.translator", "server.engine.client.supervisor",
+    "server.api.app",
+    "server.cli.serve",
+    "server.services",
+    "server.translation.translator",
+    "server.engine.client.supervisor",
 ]
 
 

@@ -49,7 +49,9 @@ class CpuBackend:
 
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token. Returns its `candidates` best next tokens, a forced one in column 0."""
-        ids, scores, forced_scores = self.engine.step(slots, tokens, min(candidates, self.engine.config.vocab_size), forced)
+        ids, scores, forced_scores = self.engine.step(
+            slots, tokens, min(candidates, self.engine.config.vocab_size), forced
+        )
         for row, token in enumerate(forced):
             if token >= 0:
                 ids[row], scores[row] = np.roll(ids[row], 1), np.roll(scores[row], 1)
@@ -57,8 +59,8 @@ class CpuBackend:
         return StepOutput(ids.astype(np.int64), scores)
 
     def multi_step(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
-        """Runs `steps` greedy steps without returning to Python: ids and scores (B, 1) of each step. Outputs after a row's
-        end of sentence are undefined."""
+        """Runs `steps` greedy steps without returning to Python: ids and scores (B, 1) of each step. Outputs after a
+        row's end of sentence are undefined."""
         ids, scores = self.engine.multi_step(slots, tokens, steps)
         wide = ids.astype(np.int64)
         return [StepOutput(wide[i, :, None], scores[i, :, None]) for i in range(steps)]
@@ -74,8 +76,8 @@ class CpuBackend:
     def attention_maps(
         self, source: Sequence[int], target: Sequence[int], masked_heads: HeadMask = (), vectors_of: Head | None = None
     ) -> AttentionMaps:
-        """Returns the attention weights of a pair, equal to those of decoding. Raises ValueError for invalid ids, lengths
-        and heads."""
+        """Returns the attention weights of a pair, equal to those of decoding. Raises ValueError for invalid ids,
+        lengths and heads."""
         config = self.engine.config
         check_pair(config, source, target)
         capture = AttentionCapture(config, len(source), len(target) + 1, vectors_of)
@@ -87,7 +89,8 @@ class CpuBackend:
         )
 
     def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-        """Returns the evidence for word alignment of a sentence. Raises ValueError for invalid ids, lengths and words."""
+        """Returns the evidence for word alignment of a sentence. Raises ValueError for invalid ids, lengths and
+        words."""
         check_words(self.engine.config, sentence, wanted)
         return WordReading(*self.engine.read_words(sentence.ids, sentence.words, wanted))
 

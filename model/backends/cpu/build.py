@@ -21,7 +21,16 @@ from model.backends.cpu.isa import (
 
 SOURCES = Path(__file__).parent / "csrc"
 COMPILERS = ("g++", "c++", "clang++")
-FLAGS = ("-std=c++20", "-O3", "-ffp-contract=off", "-fPIC", "-shared", "-pthread", "-static-libstdc++", "-static-libgcc")
+FLAGS = (
+    "-std=c++20",
+    "-O3",
+    "-ffp-contract=off",
+    "-fPIC",
+    "-shared",
+    "-pthread",
+    "-static-libstdc++",
+    "-static-libgcc",
+)
 TIMEOUT_SECONDS = 300
 
 
@@ -31,7 +40,8 @@ def default_folder() -> Path:
 
 
 def library_name(instructions: InstructionSet) -> str:
-    """Returns the file name of the library, which contains a hash of the sources, the flags and the C library's version."""
+    """Returns the file name of the library, which contains a hash of the sources, the flags and the C library's
+    version."""
     words = (*FLAGS, *instructions.compiler_flags, *platform.libc_ver(), platform.machine())
     digest = hashlib.sha256("\0".join(words).encode())
     for source in source_files():
@@ -99,7 +109,9 @@ def _find(folder: Path | None, instructions: InstructionSet) -> Path | None:
 def _compile(target: Path, instructions: InstructionSet) -> Path:
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
-        raise CpuBackendUnavailable("The CPU backend needs a C++ compiler (g++) or a library that was built ahead of time.")
+        raise CpuBackendUnavailable(
+            "The CPU backend needs a C++ compiler (g++) or a library that was built ahead of time."
+        )
     try:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target) as scratch:

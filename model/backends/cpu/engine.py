@@ -25,7 +25,8 @@ _ACTIVATIONS = {"relu": 0, "swish": 1, "gelu": 2}
 
 
 class Candidates(NamedTuple):
-    """Best next tokens of each row: `ids` and log-probabilities `scores` (rows, candidates), best first, ties by lower id.
+    """Best next tokens of each row: `ids` and log-probabilities `scores` (rows, candidates), best first, ties by lower
+    id.
 
     `forced` (rows) has the log-probabilities of the forced tokens, 0 in rows without one.
     """
@@ -43,8 +44,8 @@ class Candidates(NamedTuple):
 class CpuEngine:
     """One model in one precision with its own threads and slots. Calls are serialised and release the interpreter lock.
 
-    `tensors` are the Transformer's parameters by name, float32; `positions` is the table (max_length, d_model) that is added
-    to embeddings. Raises CpuBackendUnavailable for an unsupported model shape.
+    `tensors` are the Transformer's parameters by name, float32; `positions` is the table (max_length, d_model) that is
+    added to embeddings. Raises CpuBackendUnavailable for an unsupported model shape.
     """
 
     def __init__(
@@ -90,8 +91,8 @@ class CpuEngine:
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[HeadMask] = ()
     ) -> None:
-        """Encodes each source (1 to max_length ids) and starts a row in its slot. `masked_heads` has the masked heads of
-        each row."""
+        """Encodes each source (1 to max_length ids) and starts a row in its slot. `masked_heads` has the masked heads
+        of each row."""
         if len(sources) != len(slots):
             raise ValueError(f"{len(sources)} sources for {len(slots)} slots.")
         if not sources:
@@ -110,10 +111,13 @@ class CpuEngine:
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int],
         capture: AttentionCapture | None = None,
     ) -> Candidates:  # fmt: skip
-        """Advances each slot by its token. `capture`, allowed for one row, receives the attention weights of its position."""
+        """Advances each slot by its token. `capture`, allowed for one row, receives the attention weights of its
+        position."""
         rows = len(slots)
         if len(tokens) != rows or len(forced) != rows:
-            raise ValueError(f"{rows} slots, {len(tokens)} tokens and {len(forced)} forced tokens must be equally many.")
+            raise ValueError(
+                f"{rows} slots, {len(tokens)} tokens and {len(forced)} forced tokens must be equally many."
+            )
         found = self._candidates(rows, candidates)
         if not rows:
             return found
@@ -150,7 +154,8 @@ class CpuEngine:
     def read_words(
         self, source: Sequence[int], words: Sequence[tuple[int, int]], wanted: Sequence[int]
     ) -> tuple[Float32, Float32]:
-        """Returns the states after every encoder layer (L, S, d_model) and first-token scores (words, wanted). No slot changes.
+        """Returns the states after every encoder layer (L, S, d_model) and first-token scores (words, wanted). No slot
+        changes.
 
         A word is a token range [first, end). Its scores are the log-probabilities of the wanted tokens as first target
         token when cross-attention is restricted to that word.
@@ -230,7 +235,8 @@ class CpuEngine:
             raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
 
     def _masked(self, masked_heads: Sequence[HeadMask], rows: int) -> UInt8 | None:
-        """Returns 1 for each masked head (rows, layers of encoder, self- and cross-attention, H); None if no head is masked."""
+        """Returns 1 for each masked head (rows, layers of encoder, self- and cross-attention, H); None if no head is
+        masked."""
         if not any(masked_heads):
             return None
         if len(masked_heads) != rows:

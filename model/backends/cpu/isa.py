@@ -42,11 +42,14 @@ def check_platform() -> None:
     """Raises CpuBackendUnavailable unless this is Linux on x86-64."""
     system, machine = platform.system(), platform.machine()
     if system != "Linux" or machine != "x86_64":
-        raise CpuBackendUnavailable(f"The CPU backend needs Linux on x86-64; on {system} {machine} PyTorch decodes, slower.")
+        raise CpuBackendUnavailable(
+            f"The CPU backend needs Linux on x86-64; on {system} {machine} PyTorch decodes, slower."
+        )
 
 
 def available(isa: Isa = "auto") -> list[InstructionSet]:
-    """Returns the instruction sets of this processor, fastest first, or only `isa`. Raises CpuBackendUnavailable if none."""
+    """Returns the instruction sets of this processor, fastest first, or only `isa`. Raises CpuBackendUnavailable if
+    none."""
     check_platform()
     lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     flags = set(next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), []))
@@ -54,7 +57,9 @@ def available(isa: Isa = "auto") -> list[InstructionSet]:
     found = [each for each in wanted if flags.issuperset(each.cpu_flags)]
     if not found:
         missing = [flag for flag in wanted[-1].cpu_flags if flag not in flags]
-        raise CpuBackendUnavailable(f"The CPU backend needs a processor with {', '.join(missing)}; here PyTorch decodes.")
+        raise CpuBackendUnavailable(
+            f"The CPU backend needs a processor with {', '.join(missing)}; here PyTorch decodes."
+        )
     return found
 
 

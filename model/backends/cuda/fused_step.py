@@ -33,8 +33,8 @@ class SlotKernels:
 class FusedStep:
     """A step of the first R slots of `cache`.
 
-    Queries, keys and values come from one product, a residual sum and its norm from one kernel, and attention reads only
-    each row's own positions. Raises ValueError for models with ALiBi, rotary positions or a window.
+    Queries, keys and values come from one product, a residual sum and its norm from one kernel, and attention reads
+    only each row's own positions. Raises ValueError for models with ALiBi, rotary positions or a window.
     """
 
     def __init__(self, transformer: Transformer, cache: StaticCache, kernels: SlotKernels) -> None:
@@ -65,7 +65,9 @@ class FusedStep:
         norms = iter(self._norms)
         for index, (layer, (weight, bias)) in enumerate(zip(self._layers, self._joined, strict=True)):
             qkv = functional.linear(entered, weight, bias)  # (R, 3 d_model)
-            context = kernels.attend_self(qkv, cache.self_keys[index, :rows], cache.self_values[index, :rows], cache.live)
+            context = kernels.attend_self(
+                qkv, cache.self_keys[index, :rows], cache.self_values[index, :rows], cache.live
+            )
             x, entered = self._residual(x, layer.self_attention.output(context), next(norms))
             query = layer.cross_attention.query(entered)
             keys, values = cache.cross_keys[index, :rows], cache.cross_values[index, :rows]

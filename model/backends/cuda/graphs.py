@@ -46,7 +46,11 @@ class PendingSteps:
     """
 
     def __init__(
-        self, chosen: list[StepTokens], slots: Sequence[int], candidates: int, forced: Sequence[int],
+        self,
+        chosen: list[StepTokens],
+        slots: Sequence[int],
+        candidates: int,
+        forced: Sequence[int],
         landed: Callable[[], None],
     ) -> None:
         self._slots, self._candidates, self._forced, self._landed = list(slots), candidates, forced, landed
@@ -72,7 +76,8 @@ class PendingSteps:
 
 
 class GraphedBackend(TorchBackend):
-    """A TorchBackend with steps of fixed shape: replayed from CUDA graphs if `capture`, computed with `kernels` if given.
+    """A TorchBackend with steps of fixed shape: replayed from CUDA graphs if `capture`, computed with `kernels` if
+    given.
 
     `captured` counts the steps that were replayed; `end` ends what `multi_step` generates. Raises
     ValueError for a model that the kernels cannot run.
@@ -107,8 +112,8 @@ class GraphedBackend(TorchBackend):
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[MaskedHeads] = ()
     ) -> None:
-        """Encode the sources as one batch and write their cross-attention keys and values. Between `step_async` and `outputs`
-        this runs beside the steps, in which `slots` take no part."""
+        """Encode the sources as one batch and write their cross-attention keys and values. Between `step_async` and
+        `outputs` this runs beside the steps, in which `slots` take no part."""
         self._room(max(len(source) for source in sources))
         with self._stream():
             if any(masked_heads) or self.device.type == "cpu":
@@ -123,9 +128,7 @@ class GraphedBackend(TorchBackend):
             memory = self.transformer.encode(ids, mask)
             self.transformer.write_cross(memory, [len(source) for source in sources], self.cache, list(slots))
 
-    def step(
-        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
-    ) -> StepOutput:
+    def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token. Returns the `candidates` most probable next tokens of each row."""
         return self.step_async(slots, tokens, candidates, forced).outputs()[0]
 
@@ -135,7 +138,12 @@ class GraphedBackend(TorchBackend):
 
     @torch.inference_mode()
     def step_async(
-        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int], steps: int = 1,
+        self,
+        slots: Sequence[int],
+        tokens: Sequence[int],
+        candidates: int,
+        forced: Sequence[int],
+        steps: int = 1,
         prefill_length: int = 0,
     ) -> PendingSteps:
         """Starts one step, or `steps` greedy ones, and returns at once. Sources of up to `prefill_length` tokens may be
@@ -143,7 +151,9 @@ class GraphedBackend(TorchBackend):
         self._room(prefill_length)
         before: Any = None
         if self._beside is not None:
-            torch.cuda.current_stream(self.device).wait_stream(self._beside)  # sources that were encoded during the last steps
+            torch.cuda.current_stream(self.device).wait_stream(
+                self._beside
+            )  # sources that were encoded during the last steps
             before = torch.cuda.Event()  # type: ignore[no-untyped-call]
             before.record()
         chosen = self._run(slots, tokens, candidates, forced, steps)
@@ -227,7 +237,8 @@ class GraphedBackend(TorchBackend):
         self._graphs.record(bucket, graph, chosen)
 
     def _send(self, slots: Sequence[int], tokens: Sequence[int], forced: Sequence[int]) -> None:
-        """Copies tokens, forced tokens and active slots to the device. The previous copy has ended: its step was read."""
+        """Copies tokens, forced tokens and active slots to the device. The previous copy has ended: its step was
+        read."""
         self._staging.zero_()
         index = torch.tensor(slots)
         self._staging[0, index] = torch.tensor(tokens)
@@ -246,7 +257,8 @@ class GraphedBackend(TorchBackend):
             self._graphs.clear()
 
     def _stream(self) -> AbstractContextManager[Any]:
-        """Returns the stream for encoding: during running steps the second one, after all work queued before the steps."""
+        """Returns the stream for encoding: during running steps the second one, after all work queued before the
+        steps."""
         if self._before is None:
             if self._beside is not None:
                 torch.cuda.current_stream(self.device).wait_stream(self._beside)

@@ -1,7 +1,7 @@
 """Triton kernels of a decode step: attention of one query per slot, residual sum with LayerNorm, selection of tokens.
 
-Imported only on machines with a GPU. Each replaces several PyTorch kernels, whose launches (a few microseconds each) would
-take most of a step. All compute in float32 and round once, to the type of the tensors.
+Imported only on machines with a GPU. Each replaces several PyTorch kernels, whose launches (a few microseconds each)
+would take most of a step. All compute in float32 and round once, to the type of the tensors.
 """
 
 from __future__ import annotations
@@ -122,8 +122,8 @@ def attend_self(qkv: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> T
 
 def attend_slots(query: Tensor, keys: Tensor, values: Tensor, lengths: Tensor) -> Tensor:
     """softmax(Q K^T / sqrt(D)) V over each row's first `lengths` positions, at least 1: query (R, H D), keys and values
-    (R, H, T, D) -> (R, H D). Reads no position beyond a row's length. The softmax is computed in one pass with a running
-    maximum (Milakov and Gimelshein 2018)."""
+    (R, H, T, D) -> (R, H D). Reads no position beyond a row's length. The softmax is computed in one pass with a
+    running maximum (Milakov and Gimelshein 2018)."""
     rows, heads, _, width = keys.shape
     return _launch(query, query, query, keys, values, lengths, (rows, heads, width), writes=False)
 
@@ -139,8 +139,8 @@ def add_norm(x: Tensor, added: Tensor, weight: Tensor, bias: Tensor, epsilon: fl
 
 
 def choose(logits: Tensor, forced: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    """Returns the most probable token of each row of logits (R, V), its log-probability, and that of the token `forced`,
-    (R,) each. Reads the logits once."""
+    """Returns the most probable token of each row of logits (R, V), its log-probability, and that of the token
+    `forced`, (R,) each. Reads the logits once."""
     rows, vocabulary = logits.shape
     ids = torch.empty(rows, dtype=torch.long, device=logits.device)
     best, wanted = torch.empty(2, rows, dtype=torch.float32, device=logits.device)
@@ -150,8 +150,15 @@ def choose(logits: Tensor, forced: Tensor) -> tuple[Tensor, Tensor, Tensor]:
 
 
 def _launch(
-    query: Tensor, key: Tensor, value: Tensor, keys: Tensor, values: Tensor, lengths: Tensor,
-    shape: tuple[int, int, int], *, writes: bool,
+    query: Tensor,
+    key: Tensor,
+    value: Tensor,
+    keys: Tensor,
+    values: Tensor,
+    lengths: Tensor,
+    shape: tuple[int, int, int],
+    *,
+    writes: bool,
 ) -> Tensor:
     rows, heads, width = shape
     if keys.stride() != values.stride() or keys.stride(3) != 1:

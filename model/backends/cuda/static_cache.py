@@ -46,7 +46,8 @@ class StaticCache(KVCache):
         self._seen = (rows, positions)
 
     def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
-        """Writes the cross-attention keys and values (B, H, S, D) of new sources. Ignores rows beyond `slots` (padding)."""
+        """Writes the cross-attention keys and values (B, H, S, D) of new sources. Ignores rows beyond `slots`
+        (padding)."""
         if layer == 0:
             self._newcomers = to_device(torch.tensor(slots), self._device)
         self.cross_keys[layer, self._newcomers, :, : keys.shape[2]] = keys[: len(slots)]

@@ -32,8 +32,8 @@ class StepTokens:
 
 
 class StepGraphs:
-    """Captured graphs by bucket. They share a memory pool: they never run at the same time, and the outputs of a replay are
-    read before the next replay."""
+    """Captured graphs by bucket. They share a memory pool: they never run at the same time, and the outputs of a replay
+    are read before the next replay."""
 
     def __init__(self, capture: bool) -> None:
         self._capture = capture

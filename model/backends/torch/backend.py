@@ -39,9 +39,7 @@ class TorchBackend:
         self.transformer.write_cross(memory, [len(source) for source in sources], self.cache, list(slots))
 
     @torch.inference_mode()
-    def step(
-        self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]
-    ) -> StepOutput:
+    def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token; returns the `candidates` likeliest next tokens of each."""
         inputs = torch.tensor(tokens, device=self.device)
         logits = self.transformer.decode_step(inputs, self.cache, list(slots), self._gates(slots))
@@ -92,7 +90,8 @@ class TorchBackend:
 
 
 def choose(logits: Tensor, candidates: int, forced: Sequence[int]) -> StepOutput:
-    """Returns the likeliest tokens of logits (B, V): ids and natural log-probabilities (B, C), forced tokens in column 0."""
+    """Returns the likeliest tokens of logits (B, V): ids and natural log-probabilities (B, C), forced tokens in column
+    0."""
     scores = torch.log_softmax(logits.float(), dim=-1)
     if candidates == 1:
         best, ids = scores.max(dim=-1, keepdim=True)

@@ -1,4 +1,5 @@
-"""Head health: how much of its attention every head spends on words other than its own, the first and the last position.
+"""Head health: how much of its attention every head spends on words other than its own, the first and the last
+position.
 
 A head whose queries look at one fixed position (the language tag, the end of the sentence) or at themselves carries no
 context: the layer works as if it had no attention there. B batch, S source length, T target length, H heads, L layers.
@@ -20,9 +21,9 @@ _MOST = 0.5
 
 @dataclass(frozen=True, slots=True)
 class HeadHealth:
-    """One head, averaged over the queries of all sentences. `entropy` in bits; `own`, `first` and `last` are the weights on
-    the query's own position, on the first and on the last one, 0 to 1. Encoders and cross-attention see the language tag
-    first and the end of sentence last; own is 0 for cross-attention, last is 0 for the decoder."""
+    """One head, averaged over the queries of all sentences. `entropy` in bits; `own`, `first` and `last` are the
+    weights on the query's own position, on the first and on the last one, 0 to 1. Encoders and cross-attention see the
+    language tag first and the end of sentence last; own is 0 for cross-attention, last is 0 for the decoder."""
 
     entropy: float
     own: float
@@ -56,7 +57,8 @@ def reading_share(layers: Sequence[Sequence[HeadHealth]]) -> float:
 
 @torch.no_grad()
 def model_health(model: Transformer, source: Tensor, target: Tensor) -> ModelHealth:
-    """Health of `model` (in evaluation mode) on source (B, S) and decoder input target (B, T), both padded at the end."""
+    """Health of `model` (in evaluation mode) on source (B, S) and decoder input target (B, T), both padded at the
+    end."""
     pad = model.config.pad_id
     _, weights = model.forward_with_weights(source, source != pad, target)
     # The decoder may start with the padding's id: its first position is no padding.

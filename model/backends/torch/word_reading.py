@@ -1,4 +1,5 @@
-"""Word readings in PyTorch: the encoder states of a sentence, and the first tokens that the decoder predicts per word."""
+"""Word readings in PyTorch: the encoder states of a sentence, and the first tokens that the decoder predicts per
+word."""
 
 from __future__ import annotations
 
@@ -16,8 +17,8 @@ from model.transformer import Transformer
 
 @torch.inference_mode()
 def read_words(transformer: Transformer, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-    """Returns encoder states, and for each word the log-probabilities of the `wanted` tokens in the decoder's first step,
-    where cross-attention sees only the pieces of that word. Raises ValueError for what the model cannot read."""
+    """Returns encoder states, and for each word the log-probabilities of the `wanted` tokens in the decoder's first
+    step, where cross-attention sees only the pieces of that word. Raises ValueError for what the model cannot read."""
     config = transformer.config
     check_words(config, sentence, wanted)
     transformer.eval()
@@ -48,10 +49,12 @@ def _recorded(transformer: Transformer) -> Iterator[list[Tensor]]:
 
 
 def _pieces(memory: Tensor, words: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
-    """Returns each word's pieces, memory (S, d_model) -> (W, P, d_model) with P the most pieces of a word, and their mask
-    (W, P)."""
+    """Returns each word's pieces, memory (S, d_model) -> (W, P, d_model) with P the most pieces of a word, and their
+    mask (W, P)."""
     most = max(end - first for first, end in words)
-    places = torch.tensor([[min(first + i, end - 1) for i in range(most)] for first, end in words], device=memory.device)
+    places = torch.tensor(
+        [[min(first + i, end - 1) for i in range(most)] for first, end in words], device=memory.device
+    )
     lengths = torch.tensor([end - first for first, end in words], device=memory.device)
     return memory[places], torch.arange(most, device=memory.device) < lengths[:, None]
 

@@ -26,10 +26,10 @@ _EPSILON = 1e-5
 def export_huggingface(folder: ModelFolder, output: Path) -> None:
     """Writes `folder` as a MarianMTModel to the new folder `output`: config, safetensors, tokenizer files, model card.
 
-    Interleaved sinusoids become half-and-half ones (model/convert/feature_order.py). A decoder that starts from the zero
-    embedding gets a padding token with this embedding, like OPUS-MT's converted models. `attentive` in config.json has
-    the data that an import needs to restore the same folder. Raises FolderError if the model cannot be represented or
-    `output` exists.
+    Interleaved sinusoids become half-and-half ones (model/convert/feature_order.py). A decoder that starts from the
+    zero embedding gets a padding token with this embedding, like OPUS-MT's converted models. `attentive` in config.json
+    has the data that an import needs to restore the same folder. Raises FolderError if the model cannot be represented
+    or `output` exists.
     """
     config = folder.model
     _refuse(config)
@@ -126,20 +126,37 @@ def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int) -> dict[s
     source_size = target_size if config.tied_embeddings else tensors["source_embedding.weight"].shape[0]
     tied_head = config.tied_embeddings or torch.equal(tensors["embedding.weight"], tensors["projection.weight"])
     return {
-        "architectures": ["MarianMTModel"], "model_type": "marian", "is_encoder_decoder": True,
-        "vocab_size": source_size, "decoder_vocab_size": target_size,
-        "share_encoder_decoder_embeddings": config.tied_embeddings, "tie_word_embeddings": tied_head,
-        "d_model": config.d_model, "max_position_embeddings": config.max_length,
-        "encoder_layers": config.encoder_layers, "decoder_layers": config.decoder_layers,
-        "encoder_attention_heads": config.heads, "decoder_attention_heads": config.heads,
-        "encoder_ffn_dim": config.d_ff, "decoder_ffn_dim": config.d_ff,
-        "activation_function": config.activation, "scale_embedding": config.scale_embeddings,
-        "dropout": config.dropout, "static_position_embeddings": config.positions != "learned",
-        "pad_token_id": pad, "eos_token_id": config.eos_id, "bos_token_id": None, "forced_eos_token_id": None,
+        "architectures": ["MarianMTModel"],
+        "model_type": "marian",
+        "is_encoder_decoder": True,
+        "vocab_size": source_size,
+        "decoder_vocab_size": target_size,
+        "share_encoder_decoder_embeddings": config.tied_embeddings,
+        "tie_word_embeddings": tied_head,
+        "d_model": config.d_model,
+        "max_position_embeddings": config.max_length,
+        "encoder_layers": config.encoder_layers,
+        "decoder_layers": config.decoder_layers,
+        "encoder_attention_heads": config.heads,
+        "decoder_attention_heads": config.heads,
+        "encoder_ffn_dim": config.d_ff,
+        "decoder_ffn_dim": config.d_ff,
+        "activation_function": config.activation,
+        "scale_embedding": config.scale_embeddings,
+        "dropout": config.dropout,
+        "static_position_embeddings": config.positions != "learned",
+        "pad_token_id": pad,
+        "eos_token_id": config.eos_id,
+        "bos_token_id": None,
+        "forced_eos_token_id": None,
         "decoder_start_token_id": _start(config, pad),
         "attentive": {
-            "name": folder.name, "license": folder.license, "origin": folder.origin,
-            "pairs": [list(pair) for pair in folder.pairs], "tags": folder.tags, "model": asdict(config),
+            "name": folder.name,
+            "license": folder.license,
+            "origin": folder.origin,
+            "pairs": [list(pair) for pair in folder.pairs],
+            "tags": folder.tags,
+            "model": asdict(config),
         },
     }
 
@@ -150,13 +167,18 @@ def _start(config: ModelConfig, pad: int) -> int:
 
 def _generation(config: ModelConfig, pad: int, forbidden: list[int]) -> dict[str, Any]:
     return {
-        "num_beams": 4, "max_length": config.max_length, "pad_token_id": pad, "eos_token_id": config.eos_id,
+        "num_beams": 4,
+        "max_length": config.max_length,
+        "pad_token_id": pad,
+        "eos_token_id": config.eos_id,
         "decoder_start_token_id": _start(config, pad),
         **({"bad_words_ids": [[token] for token in forbidden]} if forbidden else {}),
     }
 
 
-def _write_tokenizer(folder: ModelFolder, output: Path, pad: int, source: dict[str, int], target: dict[str, int]) -> None:
+def _write_tokenizer(
+    folder: ModelFolder, output: Path, pad: int, source: dict[str, int], target: dict[str, int]
+) -> None:
     config = folder.model
     shutil.copyfile(folder.path / folder.tokenizer.source, output / "source.spm")
     shutil.copyfile(folder.path / folder.tokenizer.target, output / "target.spm")
@@ -169,10 +191,13 @@ def _write_tokenizer(folder: ModelFolder, output: Path, pad: int, source: dict[s
     _write_json(
         output / "tokenizer_config.json",
         {
-            "tokenizer_class": "MarianTokenizer", "separate_vocabs": separate, "model_max_length": config.max_length,
+            "tokenizer_class": "MarianTokenizer",
+            "separate_vocabs": separate,
+            "model_max_length": config.max_length,
             "source_lang": languages[0][0] if len(languages[0]) == 1 else None,
             "target_lang": languages[1][0] if len(languages[1]) == 1 else None,
-            "unk_token": pieces[config.unk_id], "eos_token": pieces[config.eos_id],
+            "unk_token": pieces[config.unk_id],
+            "eos_token": pieces[config.eos_id],
             "pad_token": pieces[pad] if pad < len(pieces) else "<pad>",
         },
     )

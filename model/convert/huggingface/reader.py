@@ -47,7 +47,9 @@ def read_huggingface(path: Path) -> Imported:
         target_vocabulary = None if target_vocabulary is None else _below(target_vocabulary, config.vocab_size)
     license_, listed = read_card(path)
     names = read_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
-    source, target = (names.get(key) if isinstance(names.get(key), str) else None for key in ("source_lang", "target_lang"))
+    source, target = (
+        names.get(key) if isinstance(names.get(key), str) else None for key in ("source_lang", "target_lang")
+    )
     return Imported(
         config=config,
         tensors=tensors,
@@ -103,7 +105,9 @@ def _unrepresentable(fields: dict[str, Any]) -> list[str]:
     if fields.get("model_type") != "marian":
         reasons.append(f"model_type is {fields.get('model_type')!r}, not 'marian'")
     if fields.get("activation_function") not in _ACTIVATIONS:
-        reasons.append(f"activation_function {fields.get('activation_function')!r} is not one of {', '.join(_ACTIVATIONS)}")
+        reasons.append(
+            f"activation_function {fields.get('activation_function')!r} is not one of {', '.join(_ACTIVATIONS)}"
+        )
     for name in ("attention_heads", "ffn_dim"):
         if fields.get(f"encoder_{name}") != fields.get(f"decoder_{name}"):
             reasons.append(f"encoder_{name} and decoder_{name} differ")
@@ -122,7 +126,9 @@ def _forbidden(path: Path, fields: dict[str, Any]) -> list[int]:
     file = path / "generation_config.json"
     settings = read_object(file) if file.is_file() else {}
     words = settings.get("bad_words_ids") or fields.get("bad_words_ids") or []
-    if not isinstance(words, list) or not all(isinstance(word, list) and all(type(i) is int for i in word) for word in words):
+    if not isinstance(words, list) or not all(
+        isinstance(word, list) and all(type(i) is int for i in word) for word in words
+    ):
         raise ImportRefused(path, ["bad_words_ids is not a list of lists of ids"])
     if any(len(word) != 1 for word in words):
         raise ImportRefused(path, ["bad_words_ids forbids a sequence of several tokens"])

@@ -54,7 +54,10 @@ def _shapes(config: ModelConfig) -> dict[str, list[tuple[int, ...]]]:
     target, width = config.vocab_size, config.d_model
     source = config.source_vocab_size or target
     shapes: dict[str, list[tuple[int, ...]]] = {
-        _SHARED: [(target, width)], _SOURCE: [(source, width)], _TARGET: [(target, width)], _HEAD: [(target, width)],
+        _SHARED: [(target, width)],
+        _SOURCE: [(source, width)],
+        _TARGET: [(target, width)],
+        _HEAD: [(target, width)],
         _BIAS: [(1, target), (target,)],
         **{name: [(config.max_length, width)] for name in _POSITIONS},
     }
@@ -90,7 +93,9 @@ def _read_pickle(file: Path) -> dict[str, Tensor]:
         raise ImportRefused(file, ["the file holds objects other than tensors, or is broken"]) from None
     except (RuntimeError, OSError, EOFError, ValueError, TypeError, KeyError, AttributeError, IndexError, MemoryError):
         raise ImportRefused(file, ["the file is not readable as a torch checkpoint"]) from None
-    if not isinstance(raw, dict) or not all(isinstance(name, str) and isinstance(value, Tensor) for name, value in raw.items()):
+    if not isinstance(raw, dict) or not all(
+        isinstance(name, str) and isinstance(value, Tensor) for name, value in raw.items()
+    ):
         raise ImportRefused(file, ["the file does not hold a dictionary of tensors"])
     return raw
 

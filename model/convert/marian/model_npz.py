@@ -56,7 +56,9 @@ def read_npz(path: Path) -> Imported:
         source = check_vocabulary(path / names[0], source, config.source_vocab_size or config.vocab_size)
         target = check_vocabulary(path / names[1], target, config.vocab_size)
         end = target["</s>"]
-        pad = min(end, (config.source_vocab_size or config.vocab_size) - 1)  # not used, but must be a valid id on both sides
+        pad = min(
+            end, (config.source_vocab_size or config.vocab_size) - 1
+        )  # not used, but must be a valid id on both sides
         config = config.replace(eos_id=end, unk_id=target["<unk>"], pad_id=pad, bos_id=end, decoder_start_id=end)
         config, tensors = _convert(file, config, arrays)
     license_, listed = read_card(path)
@@ -72,10 +74,14 @@ def read_npz(path: Path) -> Imported:
     )
 
 
-def read_options(file: Path, options: dict[str, Any], source_size: int, target_size: int, one_vocabulary: bool) -> ModelConfig:
+def read_options(
+    file: Path, options: dict[str, Any], source_size: int, target_size: int, one_vocabulary: bool
+) -> ModelConfig:
     """Converts Marian's training options to a ModelConfig. Raises ImportRefused with all reasons."""
     reasons = _unrepresentable(options)
-    tied = bool(options.get("tied-embeddings-all") or (options.get("tied-embeddings-src") and options.get("tied-embeddings")))
+    tied = bool(
+        options.get("tied-embeddings-all") or (options.get("tied-embeddings-src") and options.get("tied-embeddings"))
+    )
     before, after, top = (
         str(options.get(f"transformer-{place}") or "") for place in ("preprocess", "postprocess", "postprocess-top")
     )
@@ -118,11 +124,22 @@ def read_options(file: Path, options: dict[str, Any], source_size: int, target_s
 def _unrepresentable(options: dict[str, Any]) -> list[str]:
     """Returns the options that change the computation and have no field in ModelConfig."""
     expected = {
-        "type": "transformer", "transformer-decoder-autoreg": "self-attention", "transformer-no-projection": False,
-        "transformer-postprocess-emb": ("d", ""), "transformer-aan-depth": None, "transformer-tied-layers": [],
-        "transformer-depth-scaling": None, "factors-combine": None, "lemma-dim-emb": 0, "input-types": [], "ulr": False,
-        "transformer-ffn-depth": 2, "transformer-no-bias": False, "transformer-rms": False,
-        "transformer-no-affine": False, "transformer-disable-position": False,
+        "type": "transformer",
+        "transformer-decoder-autoreg": "self-attention",
+        "transformer-no-projection": False,
+        "transformer-postprocess-emb": ("d", ""),
+        "transformer-aan-depth": None,
+        "transformer-tied-layers": [],
+        "transformer-depth-scaling": None,
+        "factors-combine": None,
+        "lemma-dim-emb": 0,
+        "input-types": [],
+        "ulr": False,
+        "transformer-ffn-depth": 2,
+        "transformer-no-bias": False,
+        "transformer-rms": False,
+        "transformer-no-affine": False,
+        "transformer-disable-position": False,
     }
     ignored = ("transformer-aan-depth", "transformer-depth-scaling", "factors-combine")
     reasons = []
@@ -145,9 +162,13 @@ def _convert(file: Path, config: ModelConfig, arrays: Archive) -> tuple[ModelCon
     present = set(arrays.members)
     reasons = [f"{name} is missing" for name in expected_shapes if name not in present]
     extra = present - set(expected_shapes) - {"Wpos"}
-    reasons += [f"{name} is not a tensor of this architecture" for name in sorted(extra) if not name.startswith("special:")]
+    reasons += [
+        f"{name} is not a tensor of this architecture" for name in sorted(extra) if not name.startswith("special:")
+    ]
     if reasons:
-        raise ImportRefused(file, reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"])
+        raise ImportRefused(
+            file, reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"]
+        )
     raw = {name: arrays.tensor(name, shape) for name, shape in expected_shapes.items()}
     tensors: dict[str, Tensor] = {}
     for part in parts(config):

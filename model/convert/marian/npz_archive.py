@@ -22,7 +22,8 @@ _MAX_COMPRESSION = 4
 
 
 class Archive:
-    """Arrays of an .npz file. An array is read only if its header has the expected shape and type. Nothing is unpickled."""
+    """Arrays of an .npz file. An array is read only if its header has the expected shape and type. Nothing is
+    unpickled."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -51,7 +52,8 @@ class Archive:
         return options
 
     def tensor(self, name: str, shape: Shape) -> Tensor:
-        """Returns the array `name`; None in `shape` accepts any size. Raises ImportRefused, also for NaN and infinity."""
+        """Returns the array `name`; None in `shape` accepts any size. Raises ImportRefused, also for NaN and
+        infinity."""
         tensor = torch.from_numpy(self._array(name, shape, _FLOATING))
         if not torch.isfinite(tensor).all():
             raise ImportRefused(self._file, [f"{name} holds numbers that are not finite"])
@@ -65,8 +67,12 @@ class Archive:
                 read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
                 found, fortran, dtype = read(member)
                 if dtype not in dtypes or fortran:
-                    raise ImportRefused(self._file, [f"{name} is {dtype}, not {' or '.join(map(str, dtypes))} in C order"])
-                if len(found) != len(shape) or any(want not in (None, size) for size, want in zip(found, shape, strict=True)):
+                    raise ImportRefused(
+                        self._file, [f"{name} is {dtype}, not {' or '.join(map(str, dtypes))} in C order"]
+                    )
+                if len(found) != len(shape) or any(
+                    want not in (None, size) for size, want in zip(found, shape, strict=True)
+                ):
                     raise ImportRefused(self._file, [f"{name} has shape {found}, the options ask for {shape}"])
                 data = member.read(info.file_size)
         except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:

@@ -1,7 +1,7 @@
 """DeepL-compatible translation under /v2, for DeepL's official client libraries.
 
-Parameters without an equivalent (formality, context, model_type) are accepted and have no effect. A glossary is rejected,
-because ignoring it would give a wrong translation.
+Parameters without an equivalent (formality, context, model_type) are accepted and have no effect. A glossary is
+rejected, because ignoring it would give a wrong translation.
 """
 
 from __future__ import annotations

@@ -29,7 +29,8 @@ class Masked:
     _originals: list[str] = field(default_factory=list)
 
     def placeholder(self, opening: str, original: str) -> str:
-        """Returns a placeholder that begins with `opening`, such as "<span", and stores the original under its number."""
+        """Returns a placeholder that begins with `opening`, such as "<span", and stores the original under its
+        number."""
         self._originals.append(original)
         return f"{opening} {self._nonce}-{len(self._originals) - 1}>"
 

@@ -40,7 +40,8 @@ EXAMPLES = {
 async def attention(
     request: Request, query: Annotated[AttentionQuery | None, Depends(AttentionQueryReader(AttentionParameters))]
 ) -> Response:
-    """Inspects an earlier translation (`id`), a new one (`q`, `source`, `target`), or a given one (also `translation`)."""
+    """Inspects an earlier translation (`id`), a new one (`q`, `source`, `target`), or a given one (also
+    `translation`)."""
     if query is None:
         return explorer_page(request)
     services = services_of(request)
@@ -49,7 +50,9 @@ async def attention(
     known = [given.strip() for given in request.headers.get("if-none-match", "").split(",")]
     if tag in known:
         if query.parameters.id is not None:  # raises if the id or its model is no longer served
-            await services.inspector.find(query.parameters.id, sentence=query.parameters.sentence, leg=query.parameters.leg)
+            await services.inspector.find(
+                query.parameters.id, sentence=query.parameters.sentence, leg=query.parameters.leg
+            )
         return Response(status_code=304, headers=headers)
     subject = await inspected_sentence(query, services, caller(request))
     result = await services.inspector.attend(subject, query.options, query.deadline)

@@ -31,8 +31,8 @@ router = APIRouter(tags=["translation"])
 async def translate(
     request: Request, asked: Annotated[TranslateParameters, Depends(ParameterReader(TranslateParameters))]
 ) -> Response:
-    """With `stream`, the answer is a stream of server-sent events: `sentence` for each finished sentence, `tokens` while
-    one is decoded (with `stream_tokens`), and at the end `translation` with the whole body, or `error`.
+    """With `stream`, the answer is a stream of server-sent events: `sentence` for each finished sentence, `tokens`
+    while one is decoded (with `stream_tokens`), and at the end `translation` with the whole body, or `error`.
     """
     services = services_of(request)
     wanted = translation_request(asked, request, services.settings)

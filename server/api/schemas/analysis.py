@@ -113,7 +113,9 @@ class ModelLeg(Answer):
     license: str = Field(examples=["CC-BY-4.0"])
     config: dict[str, Any] = Field(
         description="Fields of the model's config.json and `head_dim`.",
-        examples=[{"vocab_size": 10_000, "d_model": 256, "heads": 4, "encoder_layers": 6, "decoder_layers": 3, "head_dim": 64}],
+        examples=[
+            {"vocab_size": 10_000, "d_model": 256, "heads": 4, "encoder_layers": 6, "decoder_layers": 3, "head_dim": 64}
+        ],
     )
     alignment: AlignmentChoiceAnswer
 

@@ -42,7 +42,8 @@ class AttentionParameters(Parameters):
     )
     rollout: bool = Field(default=False, description="Attention rollout instead of heads: one map per layer.")
     normalize: Literal["none", "row", "max"] = Field(
-        default="none", description="`row`: the weights of each query sum to 1; `max`: the largest weight of a map is 1."
+        default="none",
+        description="`row`: the weights of each query sum to 1; `max`: the largest weight of a map is 1.",
     )
     figures: bool = Field(default=False, description="Add entropy, diagonality and role of every head.")
     numbers: Numbers = Field(
@@ -99,9 +100,7 @@ class TargetAnswer(Answer):
     pieces: list[str] = Field(examples=[["▁Eine", "▁Katze", "</s>"]])
     offsets: list[tuple[int, int]] = Field(description=OFFSETS, examples=[[(0, 4), (5, 10), (10, 10)]])
     words: list[WordAnswer] = Field(examples=word_examples(("Eine", 0, 4), ("Katze", 5, 10), ("</s>", 10, 10)))
-    scores: list[float] = Field(
-        description="Natural log-probability of each piece.", examples=[[-0.32, -0.18, -0.05]]
-    )
+    scores: list[float] = Field(description="Natural log-probability of each piece.", examples=[[-0.32, -0.18, -0.05]])
     candidates: list[list[Candidate]] = Field(
         description=CANDIDATES,
         examples=[[[("▁Eine", -0.32), ("▁Die", -1.9)], [("▁Katze", -0.18)], [("</s>", -0.05)]]],
@@ -118,9 +117,7 @@ class DecoderInputAnswer(Answer):
 class AlignmentHeadAnswer(Answer):
     layer: int = Field(examples=[0])
     head: int | None = Field(description="None means all heads of the layer.", examples=[0])
-    shift: bool = Field(
-        description="Whether the row after the one that produced a piece is used.", examples=[True]
-    )
+    shift: bool = Field(description="Whether the row after the one that produced a piece is used.", examples=[True])
 
 
 class AlignmentAnswer(Answer):
@@ -158,7 +155,9 @@ class VectorsAnswer(Answer):
 class AttentionAnswer(Answer):
     """Maps have the axes layer, head, query and key, also if one layer or head is chosen."""
 
-    id: str | None = Field(description="Id of the translation; null for a given one.", examples=["01JDX3T0W5C7Q8Z1V2B3N4M5K6"])
+    id: str | None = Field(
+        description="Id of the translation; null for a given one.", examples=["01JDX3T0W5C7Q8Z1V2B3N4M5K6"]
+    )
     model: str = Field(examples=["everyday-en-de-fr-es"])
     language: LanguagePair
     sentence: int = Field(examples=[0])

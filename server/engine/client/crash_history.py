@@ -30,8 +30,8 @@ class _Record:
 
 
 class CrashHistory:
-    """Keeps a record of the latest thousand jobs that were running when a worker ended. Identical jobs share a record. A
-    record is deleted when its job is answered."""
+    """Keeps a record of the latest thousand jobs that were running when a worker ended. Identical jobs share a record.
+    A record is deleted when its job is answered."""
 
     def __init__(self) -> None:
         self._records: dict[int, _Record] = {}
@@ -39,8 +39,8 @@ class CrashHistory:
         """The job that ran alone at the latest external kill."""
 
     def record_exit(self, job: Job, *, external: bool) -> None:
-        """A worker ended while it ran `job`, alone if `job.alone`. `external`: it was killed by SIGKILL, and not because
-        memory ran out."""
+        """A worker ended while it ran `job`, alone if `job.alone`. `external`: it was killed by SIGKILL, and not
+        because memory ran out."""
         key = _fingerprint(job)
         record = self._records.pop(key, None) or _Record()
         self._records[key] = record  # the latest last

@@ -1,4 +1,5 @@
-"""The one way from the API process to the workers: translate, trace, attend, align. Raises the errors of `server.errors`."""
+"""The one way from the API process to the workers: translate, trace, attend, align. Raises the errors of
+`server.errors`."""
 
 from __future__ import annotations
 
@@ -22,8 +23,8 @@ Head = tuple[str, int, int]
 
 
 class TranslationObserver(Protocol):
-    """Receives the outcome of every sentence that was sent to a worker. `seconds` is the time from sending to the answer,
-    `kind` that of a WorkerFailure."""
+    """Receives the outcome of every sentence that was sent to a worker. `seconds` is the time from sending to the
+    answer, `kind` that of a WorkerFailure."""
 
     def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None: ...
     def failed(self, kind: str) -> None: ...
@@ -144,8 +145,8 @@ class EngineClient:
         target: Sequence[int],
         words: tuple[WordedSentence, WordedSentence] | None,
     ) -> AttentionResult:
-        """Runs the pass of `attend` for the translator. At most ALIGNMENTS_AT_ONCE run at the same time and further ones
-        wait, so none is rejected as overload: a translation does not depend on the load."""
+        """Runs the pass of `attend` for the translator. At most ALIGNMENTS_AT_ONCE run at the same time and further
+        ones wait, so none is rejected as overload: a translation does not depend on the load."""
         async with self._alignments:
             return await self.attend(model, source, target, words=words)
 

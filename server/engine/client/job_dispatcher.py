@@ -1,8 +1,8 @@
 """Sends jobs to workers and resolves their futures, through crashes and restarts.
 
 A job belongs to the dispatcher until its future resolves. Jobs that an ended worker had not answered are sent again.
-Those it was computing are recorded in the CrashHistory: a suspected job runs alone, and a job that ends its worker again
-is rejected.
+Those it was computing are recorded in the CrashHistory: a suspected job runs alone, and a job that ends its worker
+again is rejected.
 """
 
 from __future__ import annotations
@@ -42,7 +42,8 @@ class InFlightJob:
 
 
 class JobDispatcher:
-    """Dispatches jobs to the least loaded of `workers` that has their model; both arguments are shared with the owner."""
+    """Dispatches jobs to the least loaded of `workers` that has their model; both arguments are shared with the
+    owner."""
 
     def __init__(self, workers: list[WorkerHandle], registry: ModelRegistry) -> None:
         self._workers, self._registry = workers, registry

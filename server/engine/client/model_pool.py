@@ -19,7 +19,8 @@ log = logging.getLogger(__name__)
 
 
 class EngineModel(Protocol):
-    """A model as the workers load it. `key` identifies the content of `folder`; `bytes` is the size of the weight files."""
+    """A model as the workers load it. `key` identifies the content of `folder`; `bytes` is the size of the weight
+    files."""
 
     @property
     def name(self) -> str: ...

@@ -17,7 +17,8 @@ _MAX_LOAD_FAILURES = 4
 @dataclass(slots=True, eq=False)
 class RegisteredModel:
     """A model that workers should load. `version` changes with every load. `previous` is (folder, version) of the model
-    that is served until the new one is loaded, and afterwards if that fails. `outcome` is what callers of `load` await."""
+    that is served until the new one is loaded, and afterwards if that fails. `outcome` is what callers of `load`
+    await."""
 
     name: str
     folder: str

@@ -45,9 +45,9 @@ class DeviceStatus:
 class WorkerStatus:
     """All workers together.
 
-    `ready` is True while a worker is up and has every model that was loaded before. `models` can be served now. `device`,
-    `dtype`, `engine` and `details` are those of the first worker that is up. `errors` maps a model to the reason why it
-    cannot be loaded. `restarts` counts all restarts since the start.
+    `ready` is True while a worker is up and has every model that was loaded before. `models` can be served now.
+    `device`, `dtype`, `engine` and `details` are those of the first worker that is up. `errors` maps a model to the
+    reason why it cannot be loaded. `restarts` counts all restarts since the start.
     """
 
     ready: bool

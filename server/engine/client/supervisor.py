@@ -1,4 +1,5 @@
-"""Starts and supervises one worker process per device, loads models into them, and accepts jobs as futures. No torch."""
+"""Starts and supervises one worker process per device, loads models into them, and accepts jobs as futures. No
+torch."""
 
 from __future__ import annotations
 
@@ -91,7 +92,8 @@ class Supervisor:
         worker.start()
 
     async def _tick(self) -> None:
-        """Runs the watchdogs. After a pause of this process a tick counts as two at most, so messages are read first."""
+        """Runs the watchdogs. After a pause of this process a tick counts as two at most, so messages are read
+        first."""
         tick = min(_TICK, self._options.watchdog_seconds / 4)
         before = time.monotonic()
         while True:
@@ -148,8 +150,8 @@ class Supervisor:
         client: str = "",
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
     ) -> asyncio.Future[TranslationResult]:
-        """Translates one sentence of token ids. `priority` is 0 for interactive requests and 1 for documents; `client` is
-        the caller's key for fairness; `on_progress` receives the tokens so far."""
+        """Translates one sentence of token ids. `priority` is 0 for interactive requests and 1 for documents; `client`
+        is the caller's key for fairness; `on_progress` receives the tokens so far."""
         job = TranslateJob(
             next(self._ids), model, tuple(source), options, priority, client, stream=on_progress is not None
         )

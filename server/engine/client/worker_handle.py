@@ -47,8 +47,8 @@ _log = logging.getLogger("attentive.worker")
 @dataclass(frozen=True, slots=True)
 class WorkerExit:
     """A worker process ended. `running` are the jobs it was computing, `pending` all jobs it had not answered, as they
-    were sent. `external`: it was killed by SIGKILL, not by the watchdog and not because memory ran out. `loading` is the
-    name and version of the model it was loading."""
+    were sent. `external`: it was killed by SIGKILL, not by the watchdog and not because memory ran out. `loading` is
+    the name and version of the model it was loading."""
 
     running: tuple[Job, ...]
     pending: tuple[Job, ...]

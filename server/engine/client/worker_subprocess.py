@@ -24,7 +24,8 @@ _DRAIN_SECONDS = 1.0
 
 
 class WorkerSubprocess:
-    """A worker process. `on_messages` receives its messages; `on_exit` its return code, once, after the last message."""
+    """A worker process. `on_messages` receives its messages; `on_exit` its return code, once, after the last
+    message."""
 
     def __init__(self, on_messages: Callable[[list[Any]], None], on_exit: Callable[[int], None]) -> None:
         self._on_messages = on_messages

@@ -1,7 +1,8 @@
 """Messages between the API process and a worker: plain dataclasses that are pickled, with token ids, no text. No torch.
 
     API -> worker: LoadModel, UnloadModel, TranslateJob, AttentionJob, Cancel, Drain
-    worker -> API: WorkerReady, ModelLoaded, ModelUnloaded, Started, Progress, TranslationResult, AttentionResult, Failed,
+    worker -> API: WorkerReady, ModelLoaded, ModelUnloaded, Started, Progress, TranslationResult, AttentionResult,
+    Failed,
                    StepStats, Drained
 
 Every job is answered by exactly one of TranslationResult, AttentionResult, Failed. Times are in seconds; every interval

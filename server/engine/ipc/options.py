@@ -22,9 +22,9 @@ class WorkerOptions:
     `dtype` "auto" is bfloat16 on a GPU, int8 on a CPU that is fast at it, else float32. `threads` is CPU threads per
     worker (0: one per core). `slots` is how many hypotheses of one model run at once (0: chosen for the device).
     `max_batch_tokens` bounds the padded source tokens of one prefill. `watchdog_seconds` is how long a worker with work
-    may stay silent before it is killed; `start_seconds` and `load_seconds` bound its start and the loading of one model.
-    `max_attention_jobs` bounds the attention requests that wait in one worker. `engine` "eager" keeps the plain PyTorch
-    decode path. `isa` is the instruction set of the CPU backend, "auto" the best that the processor has.
+    may stay silent before it is killed; `start_seconds` and `load_seconds` bound its start and the loading of one
+    model. `max_attention_jobs` bounds the attention requests that wait in one worker. `engine` "eager" keeps the plain
+    PyTorch decode path. `isa` is the instruction set of the CPU backend, "auto" the best that the processor has.
     """
 
     device: Device = "auto"

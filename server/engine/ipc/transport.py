@@ -1,6 +1,7 @@
 """Packs messages into frames for the pipes between the API process and a worker.
 
-A frame is the length of its body (8 bytes, big endian), then the body: a pickled list of messages. Both ends are this code.
+A frame is the length of its body (8 bytes, big endian), then the body: a pickled list of messages. Both ends are this
+code.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ def _options(*values: Any) -> DecodingOptions:
 
 
 def _pickle_as_call(kind: type[Any], make: Callable[..., Any]) -> None:
-    """Pickles `kind` as a call of `make` with the fields in order. The default for a dataclass with slots looks up every
-    field each time, which doubled the time of packing."""
+    """Pickles `kind` as a call of `make` with the fields in order. The default for a dataclass with slots looks up
+    every field each time, which doubled the time of packing."""
     values = attrgetter(*(field.name for field in dataclasses.fields(kind)))
     several = len(dataclasses.fields(kind)) > 1
     copyreg.pickle(kind, lambda message: (make, values(message) if several else (values(message),)))
@@ -77,7 +78,8 @@ class Pipes:
         """Whether the API process has closed its end."""
 
     def receive(self, wait: float | None) -> list[Any]:
-        """Returns the messages that have arrived; waits up to `wait` seconds (None: without bound) for the first of them."""
+        """Returns the messages that have arrived; waits up to `wait` seconds (None: without bound) for the first of
+        them."""
         ready, _, _ = select.select([self._read_fd], [], [], wait)
         messages: list[Any] = []
         while ready and not self.closed:

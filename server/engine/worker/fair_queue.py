@@ -94,8 +94,8 @@ class FairQueue:
         """Removes and returns the sequences to run next, with at most `slots` slots and `tokens` padded source tokens
         together (a single sequence may have more).
 
-        The first in fair order is always one of them, so that every sequence runs eventually; where it does not fit, the
-        result is empty. The others are those of the window with the closest length.
+        The first in fair order is always one of them, so that every sequence runs eventually; where it does not fit,
+        the result is empty. The others are those of the window with the closest length.
         """
         document_first = self._without_document >= _DOCUMENT_INTERVAL and self._counts[1] > 0
         levels = (1, 0) if document_first else (0, 1)

@@ -1,7 +1,8 @@
-"""The worker's loop: receive messages -> schedule -> run -> answer, until the API process sends Drain or closes the pipe.
+"""The worker's loop: receive messages -> schedule -> run -> answer, until the API process sends Drain or closes the
+pipe.
 
-One thread touches jobs. Models load and the CPU backend compiles in other threads; the loop takes the results between two
-steps.
+One thread touches jobs. Models load and the CPU backend compiles in other threads; the loop takes the results between
+two steps.
 """
 
 from __future__ import annotations
@@ -104,7 +105,9 @@ class WorkerLoop:
             else:
                 self._scheduler.add(job, time.monotonic())
         elif not self._scheduler.add_attention(job):
-            self._outbox.append(Failed(job.id, "overloaded", "Too many attention requests are waiting; try again soon."))
+            self._outbox.append(
+                Failed(job.id, "overloaded", "Too many attention requests are waiting; try again soon.")
+            )
 
     def _update_models(self) -> None:
         """Opens queues for models that finished loading, and releases models whose jobs are all answered."""
@@ -194,9 +197,9 @@ class WorkerLoop:
         self._answer(answer)
 
     def _guard(self, jobs: Items[Sequence | AttentionRequest], action: Callable[[], None]) -> None:
-        """Runs `action` for `jobs`. If it raises, each job runs again alone, and a job that fails alone is answered with
-        the failure. An error that breaks the device ends the process; the supervisor restarts it and isolates jobs in
-        the same way."""
+        """Runs `action` for `jobs`. If it raises, each job runs again alone, and a job that fails alone is answered
+        with the failure. An error that breaks the device ends the process; the supervisor restarts it and isolates jobs
+        in the same way."""
         try:
             action()
         except Exception as error:  # whatever a backend raises must reach every member of the batch

@@ -9,11 +9,11 @@ import signal
 import sys
 from collections.abc import Callable, Sequence
 
+from server.engine.gc_tuning import tune_garbage_collector
 from server.engine.ipc.options import WorkerOptions
 from server.engine.ipc.transport import Pipes
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.runner_interface import Runner
-from server.gc_tuning import tune_garbage_collector
 
 
 def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int], Runner]) -> int:

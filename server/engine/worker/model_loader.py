@@ -29,7 +29,8 @@ class UpgradeOutcome:
 
 
 class ModelLoader:
-    """Loads for one device, one model at a time. `load`, `upgrade`, `active` and `finished` are called from the loop."""
+    """Loads for one device, one model at a time. `load`, `upgrade`, `active` and `finished` are called from the
+    loop."""
 
     def __init__(self, device: DeviceConfig, options: WorkerOptions) -> None:
         self._device, self._options = device, options

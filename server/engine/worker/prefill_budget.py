@@ -4,8 +4,8 @@ from __future__ import annotations
 
 _STALL_SECONDS, _STALL_STEPS = 0.05, 3.0
 _MINIMUM = 64
-"""While others run, a prefill may take about _STALL_SECONDS or the time of _STALL_STEPS decode steps, and longer where more
-slots are free than in use: this bounds both the pause of running sequences and the time that slots stay empty."""
+"""While others run, a prefill may take about _STALL_SECONDS or the time of _STALL_STEPS decode steps, and longer where
+more slots are free than in use: this bounds both the pause of running sequences and the time that slots stay empty."""
 
 
 class PrefillBudget:

@@ -19,8 +19,8 @@ from server.engine.worker.sequence import AttentionRequest, Sequence
 
 @dataclass(frozen=True, slots=True)
 class LoadOutcome:
-    """The end of a load: `loaded` is the runner's own object with `slots` slots, or `answer` has the error. `announce` is
-    False where a loaded model only moved to a faster backend."""
+    """The end of a load: `loaded` is the runner's own object with `slots` slots, or `answer` has the error. `announce`
+    is False where a loaded model only moved to a faster backend."""
 
     model: str
     loaded: object

@@ -1,7 +1,7 @@
 """Decides which jobs run next: admission by free slots and padded tokens, and when attention requests run. Pure Python.
 
-    output = scheduler.schedule(now)   # which sequences to prefill, which queues to decode, which attention request to run
-    scheduler.finish(id)               # answered: the slots are free for the next call
+output = scheduler.schedule(now)   # which sequences to prefill, which queues to decode, which attention request to run
+scheduler.finish(id)               # answered: the slots are free for the next call
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _TRANSLATION_SHARE = 3.0
 
 @dataclass(slots=True)
 class SchedulerOutput:
-    """The jobs to run now. The sequences of `prefill` are already among the running ones of their queue, and decode in the
-    same step."""
+    """The jobs to run now. The sequences of `prefill` are already among the running ones of their queue, and decode in
+    the same step."""
 
     prefill: list[tuple[ModelQueue, list[Sequence]]] = field(default_factory=list)
     decode: list[ModelQueue] = field(default_factory=list)
@@ -50,9 +50,9 @@ class Scheduler:
     # -- models --------------------------------------------------------------------------------------------------------
 
     def open(self, model: str, slots: int, *, same: bool = False) -> ModelQueue:
-        """Opens the queue of a model that was loaded; new jobs of this name go to it. Jobs accepted before finish in the
-        old queue, whose vocabulary they use. With `same`, the same model moved to another backend and waiting jobs move
-        to the new queue."""
+        """Opens the queue of a model that was loaded; new jobs of this name go to it. Jobs accepted before finish in
+        the old queue, whose vocabulary they use. With `same`, the same model moved to another backend and waiting jobs
+        move to the new queue."""
         queue = ModelQueue(next(self._ids), model, slots)
         old = self._current.get(model)
         self._queues[queue.id] = self._current[model] = queue

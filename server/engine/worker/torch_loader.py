@@ -38,7 +38,8 @@ def open_on_gpu(folder: ModelFolder, device: DeviceConfig, options: WorkerOption
 
 
 def gpu_backend(transformer: Transformer, slots: int) -> OpenedBackend:
-    """Returns a backend with CUDA graphs if they can be captured and compute the same as eager steps; else eager steps."""
+    """Returns a backend with CUDA graphs if they can be captured and compute the same as eager steps; else eager
+    steps."""
     torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a new plan for every shape, and batches have many shapes
     reason: str | None = None
     for kernels in _kernels():
@@ -67,7 +68,8 @@ def _load_transformer(folder: ModelFolder, device: DeviceConfig) -> Transformer:
 
 
 def _kernels() -> list[SlotKernels | None]:
-    """The kernels of a captured step, best first: those that read each row's own length, or None for torch with masks."""
+    """The kernels of a captured step, best first: those that read each row's own length, or None for torch with
+    masks."""
     try:
         from model.backends.cuda.kernels import KERNELS
     except ImportError:

@@ -33,7 +33,11 @@ def logits(transformer: Transformer) -> torch.Tensor:
 def with_a_large_constant(**changes: Any) -> Transformer:
     """A model whose encoder output is mostly the same vector, as it is in trained models."""
     transformer = tiny(**changes)
-    norm = transformer.encoder_norm if transformer.config.norm == "pre" else transformer.encoder[-1].feed_forward_residual.norm
+    norm = (
+        transformer.encoder_norm
+        if transformer.config.norm == "pre"
+        else transformer.encoder[-1].feed_forward_residual.norm
+    )
     with torch.no_grad():
         norm.bias.add_(torch.randn_like(norm.bias) * 20)
     return transformer
@@ -49,7 +53,9 @@ def test_moving_the_constant_changes_nothing_in_float32(variant: str) -> None:
     moved = [name for name in tensors if "cross_attention" in name or name.startswith("encoder_norm")]
     moved.append(f"encoder.{config.encoder_layers - 1}.feed_forward_residual.norm.bias")
     shifted = copy.deepcopy(transformer)
-    shifted.load_state_dict({name: torch.tensor(replaced[name] if name in moved else tensors[name]) for name in tensors})
+    shifted.load_state_dict(
+        {name: torch.tensor(replaced[name] if name in moved else tensors[name]) for name in tensors}
+    )
     assert not all(np.array_equal(replaced[name], tensors[name]) for name in moved)
     assert torch.allclose(logits(shifted), logits(transformer), atol=2e-4)
 

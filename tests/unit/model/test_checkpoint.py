@@ -20,7 +20,13 @@ from tests.support.random_models import VARIANTS, best, decode, random_ids, rand
 
 def saved(path: Path, transformer: Transformer, **options: Any) -> ModelFolder:
     folder = ModelFolder(
-        path=path, name="tiny", model=transformer.config, pairs=(("en", "de"),), tags={}, license="MIT", origin="a test",
+        path=path,
+        name="tiny",
+        model=transformer.config,
+        pairs=(("en", "de"),),
+        tags={},
+        license="MIT",
+        origin="a test",
         tokenizer=TokenizerFiles(),
     )
     save_model(folder, transformer, **options)
@@ -69,7 +75,10 @@ def test_half_precision_on_disk_is_float32_when_loaded(tmp_path: Path) -> None:
         (lambda tensors: tensors.pop("embedding.weight"), "lack embedding.weight"),
         (lambda tensors: tensors.update(stranger=torch.zeros(2)), "extra tensor stranger"),
         (lambda tensors: tensors.update({"embedding.weight": torch.zeros(3, 3)}), "embedding.weight .*shape"),
-        (lambda tensors: tensors.update({"embedding.weight": tensors["embedding.weight"].int()}), "embedding.weight .*int32"),
+        (
+            lambda tensors: tensors.update({"embedding.weight": tensors["embedding.weight"].int()}),
+            "embedding.weight .*int32",
+        ),
         (lambda tensors: tensors.clear(), "and .* more"),
     ],
 )

@@ -15,8 +15,14 @@ from tests.support.marian_models import train_sentencepiece
 
 def folder(path: Path, **changes: Any) -> ModelFolder:
     fields: dict[str, Any] = {
-        "path": path, "name": "tiny", "model": ModelConfig(vocab_size=300), "pairs": (("en", "de"), ("en", "fr")),
-        "tags": {"de": ">>de<<", "fr": ">>fr<<"}, "license": "MIT", "origin": "a test", "tokenizer": TokenizerFiles(),
+        "path": path,
+        "name": "tiny",
+        "model": ModelConfig(vocab_size=300),
+        "pairs": (("en", "de"), ("en", "fr")),
+        "tags": {"de": ">>de<<", "fr": ">>fr<<"},
+        "license": "MIT",
+        "origin": "a test",
+        "tokenizer": TokenizerFiles(),
     }
     return ModelFolder(**{**fields, **changes})
 

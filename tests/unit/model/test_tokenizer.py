@@ -20,8 +20,17 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A SentencePiece model as ours are: byte fallback, language tags, nothing dropped."""
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.model"
     train_sentencepiece(
-        path, seed=20, size=700, byte_fallback=True, pad_id=0, unk_id=1, bos_id=2, eos_id=3, pad_piece="<pad>",
-        user_defined_symbols=list(TAGS.values()), normalization_rule_name="nmt_nfkc",
+        path,
+        seed=20,
+        size=700,
+        byte_fallback=True,
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        pad_piece="<pad>",
+        user_defined_symbols=list(TAGS.values()),
+        normalization_rule_name="nmt_nfkc",
     )
     return path
 
@@ -80,7 +89,9 @@ def test_byte_fallback_brings_every_character_back(text: str, tokenizer: Tokeniz
 
 
 @pytest.mark.slow
-@given(text=st.text(max_size=40) | st.sampled_from(made_up_text(seed=22, lines=40)), language=st.sampled_from(["", "de"]))
+@given(
+    text=st.text(max_size=40) | st.sampled_from(made_up_text(seed=22, lines=40)), language=st.sampled_from(["", "de"])
+)
 @settings(max_examples=300, deadline=None)
 def test_ids_alone_are_those_of_the_encoding(text: str, language: str, tokenizer: Tokenizer, file: Path) -> None:
     renumbered = Tokenizer(file, vocabulary={"<unk>": 0, "</s>": 1, "e": 2, "<0xE2>": 3})

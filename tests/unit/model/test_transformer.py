@@ -135,10 +135,15 @@ def test_gates_of_one_are_no_gates() -> None:
     source, mask, target = batch(transformer)
     config = transformer.config
     open_gates = HeadGates(
-        *(torch.ones(1, layers, config.heads) for layers in (config.encoder_layers, config.decoder_layers, config.decoder_layers))
+        *(
+            torch.ones(1, layers, config.heads)
+            for layers in (config.encoder_layers, config.decoder_layers, config.decoder_layers)
+        )
     )
     with torch.inference_mode():
-        assert torch.allclose(transformer(source, mask, target, open_gates), transformer(source, mask, target), atol=1e-6)
+        assert torch.allclose(
+            transformer(source, mask, target, open_gates), transformer(source, mask, target), atol=1e-6
+        )
 
 
 @pytest.mark.parametrize("head", [("encoder", 2, 0), ("cross", 0, 4), ("sideways", 0, 0), ("decoder", -1, 0)])

@@ -87,7 +87,8 @@ def test_device_figures_are_measured_and_printed(tmp_path: Path, capsys: pytest.
     assert engine.main([*command, *limits, "--engines", "attentive-torch:float32", "--json", str(output)]) == 0
     results = json.loads(output.read_text(encoding="utf-8"))
     (limit,) = results["limits"]
-    # 3 decoder layers of 256 and 1,024, and the projection; keys and values of 2 rows of 4 + 2.5 positions; 4 bytes each.
+    # 3 decoder layers of 256 and 1,024, and the projection; keys and values of 2 rows of 4 + 2.5 positions; 4 bytes
+    # each.
     assert limit["weight_bytes"] == 4 * (3 * (6 * 256 * 256 + 2 * 256 * 1024) + 256 * 300)
     assert limit["cache_bytes"] == int(4 * 2 * 6.5 * 2 * 3 * 256)
     assert limit["limit"] == pytest.approx((limit["weight_bytes"] + limit["cache_bytes"]) / limit["bandwidth"])

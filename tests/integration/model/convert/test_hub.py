@@ -133,6 +133,13 @@ def test_import_and_export_commands(hub: FakeHub, tmp_path: Path, capsys: pytest
     assert main(["export", "--to", "huggingface", "yours", str(tmp_path / "no"), *weights]) == 1
     assert "there are: mine" in capsys.readouterr().err
     pytest.importorskip("ctranslate2")
-    arguments = ["--to", "ctranslate2", "--quantization", "int8", str(tmp_path / "weights" / "mine"), str(tmp_path / "ct2")]
+    arguments = [
+        "--to",
+        "ctranslate2",
+        "--quantization",
+        "int8",
+        str(tmp_path / "weights" / "mine"),
+        str(tmp_path / "ct2"),
+    ]
     assert main(["export", *arguments, *weights]) == 0
     assert (tmp_path / "ct2" / "model.bin").is_file()

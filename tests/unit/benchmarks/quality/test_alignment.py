@@ -77,7 +77,17 @@ def test_the_command_chooses_heads_measures_and_stores(
     pairs = data / "set.en-de.tsv"
     pairs.write_text("the house\tdas Haus\nsmall garden\tklein Garten\n")
     output = data / "figures.json"
-    arguments = ["--model", str(weights), "--data", str(data), "--choose", str(pairs), "--write", "--output", str(output)]
+    arguments = [
+        "--model",
+        str(weights),
+        "--data",
+        str(data),
+        "--choose",
+        str(pairs),
+        "--write",
+        "--output",
+        str(output),
+    ]
     try:
         assert alignment.main(arguments) == 0
         stored = AlignmentChoice.load(weights, layers=99)

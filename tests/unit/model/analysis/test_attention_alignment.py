@@ -54,7 +54,15 @@ def test_a_piece_that_is_only_a_space_belongs_to_the_word_that_follows() -> None
 def test_words_of_a_sentence() -> None:
     pieces, offsets = pieces_of(TEXT, 1)
     assert [word.text for word in words(TEXT, pieces, offsets) if not word.special] == [
-        "It's", "3", ".", "5", "o'clock", ",", "isn't", "it", "?",
+        "It's",
+        "3",
+        ".",
+        "5",
+        "o'clock",
+        ",",
+        "isn't",
+        "it",
+        "?",
     ]
 
 
@@ -72,9 +80,7 @@ def test_word_weights_are_summed_over_keys_and_averaged_over_queries() -> None:
 def test_links_of_a_clear_map_ignore_special_words() -> None:
     pieces, offsets = pieces_of("ab", 1)
     source = target = tuple(Word(p, s, e, (i,)) for i, (p, (s, e)) in enumerate(zip(pieces, offsets, strict=True)))
-    soft = np.array(
-        [[0.9, 0.1, 0.0, 0.0], [0.5, 0.1, 0.3, 0.1], [0.0, 0.6, 0.2, 0.2], [0, 0, 0, 1]], dtype=np.float32
-    )
+    soft = np.array([[0.9, 0.1, 0.0, 0.0], [0.5, 0.1, 0.3, 0.1], [0.0, 0.6, 0.2, 0.2], [0, 0, 0, 1]], dtype=np.float32)
     assert set(target_to_source(soft, source, target)) == {(2, 1), (1, 2)}
     np.testing.assert_allclose(coverage(soft, source, target), [0.5, 0.7, 0.5, 0.3], atol=1e-6)
 

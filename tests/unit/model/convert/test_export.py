@@ -48,12 +48,27 @@ def own_folder(path: Path, **changes: Any) -> ModelFolder:
     """A folder as training writes it, its weights random."""
     path.mkdir(parents=True)
     pieces = train_sentencepiece(
-        path / "tokenizer.model", seed=4, size=300, byte_fallback=False, pad_id=0, unk_id=1, bos_id=2, eos_id=3,
-        user_defined_symbols=[">>de<<", ">>fr<<"], pad_piece="<pad>",
+        path / "tokenizer.model",
+        seed=4,
+        size=300,
+        byte_fallback=False,
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        user_defined_symbols=[">>de<<", ">>fr<<"],
+        pad_piece="<pad>",
     )
     torch.manual_seed(5)
     config = ModelConfig(
-        vocab_size=len(pieces) + 4, d_model=32, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=160, **changes
+        vocab_size=len(pieces) + 4,
+        d_model=32,
+        heads=4,
+        d_ff=64,
+        encoder_layers=2,
+        decoder_layers=2,
+        max_length=160,
+        **changes,
     )
     transformer = Transformer(config)
     with torch.no_grad():
@@ -63,8 +78,14 @@ def own_folder(path: Path, **changes: Any) -> ModelFolder:
             elif parameter.dim() == 1 and "norm.weight" not in name:
                 parameter.normal_(std=0.2)
     folder = ModelFolder(
-        path=path, name="own", model=config, pairs=(("en", "de"), ("en", "fr")), tags={"de": ">>de<<", "fr": ">>fr<<"},
-        license="MIT", origin="trained here", tokenizer=TokenizerFiles(),
+        path=path,
+        name="own",
+        model=config,
+        pairs=(("en", "de"), ("en", "fr")),
+        tags={"de": ">>de<<", "fr": ">>fr<<"},
+        license="MIT",
+        origin="trained here",
+        tokenizer=TokenizerFiles(),
     )
     save_model(folder, transformer)
     return read_folder(path)
@@ -74,8 +95,12 @@ def targets(folder: ModelFolder, sources: list[list[int]], **options: Any) -> li
     """Pieces of our translations."""
     config = folder.model
     found = translate(
-        TorchBackend(load_model(folder), 4 * len(sources)), sources, DecodingOptions(max_length=20, **options),
-        start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
+        TorchBackend(load_model(folder), 4 * len(sources)),
+        sources,
+        DecodingOptions(max_length=20, **options),
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        max_length=config.max_length,
     )
     pieces = folder_pieces(folder)[1]
     return [[pieces[i] for i in listed[0].tokens] for listed in found]
@@ -157,7 +182,10 @@ def test_ctranslate2_translates_an_exported_model_the_same(variant: str, tmp_pat
     encoded = [list(tokenizer.encode(text, "de").ids) for text in made_up_text(seed=6, lines=16)]
     translator = ctranslate2.Translator(str(tmp_path / "exported"), intra_threads=1)
     theirs = translator.translate_batch(
-        [ctranslate2_pieces(folder, ids) for ids in encoded], beam_size=4, length_penalty=0.6, max_decoding_length=20,
+        [ctranslate2_pieces(folder, ids) for ids in encoded],
+        beam_size=4,
+        length_penalty=0.6,
+        max_decoding_length=20,
         min_decoding_length=0,
     )
     ours = targets(folder, encoded, beam_size=4, normalization="average", length_penalty=0.6, early_stopping=True)
@@ -179,7 +207,12 @@ def test_reordering_features_changes_nothing_but_their_order(tmp_path: Path) -> 
 
 @pytest.mark.parametrize(
     ("changes", "reason"),
-    [({"norm": "pre"}, "pre"), ({"positions": "rotary"}, "rotary"), ({"window": 3}, "window"), ({"norm_epsilon": 1e-3}, "eps")],
+    [
+        ({"norm": "pre"}, "pre"),
+        ({"positions": "rotary"}, "rotary"),
+        ({"window": 3}, "window"),
+        ({"norm_epsilon": 1e-3}, "eps"),
+    ],
 )
 def test_hugging_face_export_refuses_what_it_cannot_say(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
     folder = own_folder(tmp_path / "own", **changes)

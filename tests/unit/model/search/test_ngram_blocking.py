@@ -49,7 +49,9 @@ def test_tokens_that_would_repeat_an_n_gram_are_blocked(tokens: list[int], size:
 )
 def test_a_loop_is_three_copies_in_a_row_and_not_too_short(tokens: list[int], length: int) -> None:
     assert longest_loop(tokens) == length
-    assert ends_in_loop(tokens) == ((length > 0 and tokens[-1] not in (3, 9)) or (tokens[-3:] == [1, 2, 3] and length == 9))
+    assert ends_in_loop(tokens) == (
+        (length > 0 and tokens[-1] not in (3, 9)) or (tokens[-3:] == [1, 2, 3] and length == 9)
+    )
 
 
 def looping(hypothesis: Hypothesis) -> bool:
@@ -60,7 +62,9 @@ def looping(hypothesis: Hypothesis) -> bool:
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_no_n_gram_comes_twice(beam: int, size: int) -> None:
     transformer = random_model(seed=5)
-    found = decode(transformer, random_ids(transformer.config, 20), beam_size=beam, hypotheses=beam, no_repeat_ngram_size=size)
+    found = decode(
+        transformer, random_ids(transformer.config, 20), beam_size=beam, hypotheses=beam, no_repeat_ngram_size=size
+    )
     for hypothesis in (hypothesis for listed in found for hypothesis in listed):
         grams = [hypothesis.tokens[i : i + size] for i in range(len(hypothesis.tokens) - size + 1)]
         assert len(grams) == len(set(grams))
@@ -125,7 +129,9 @@ def test_batch_and_multi_step_do_not_change_targets(precision: Any, beam: int) -
         together = run(cpu_backend(transformer, precision, slots=16), sources, options, config)
         backend = cpu_backend(transformer, precision, slots=beam)
         assert [run(backend, [source], options, config)[0] for source in sources] == together
-        plain = run(cpu_backend(transformer, precision), sources, dataclasses.replace(options, loop_guard=False), config)
+        plain = run(
+            cpu_backend(transformer, precision), sources, dataclasses.replace(options, loop_guard=False), config
+        )
         if options.loop_guard:
             assert any(longest_loop(tokens) for tokens in plain)
         if precision == "float32":

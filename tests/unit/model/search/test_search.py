@@ -80,9 +80,9 @@ def complete(hypothesis: Hypothesis) -> tuple[int, ...]:
 def test_a_beam_as_wide_as_the_tree_finds_the_best_of_all_targets(seed: int, alpha: float) -> None:
     table, limit = Table(size=3, slots=32, seed=seed), 4
     others = [token for token in range(table.size) if token != END]
-    targets = [
-        (*tokens, END) for length in range(limit) for tokens in itertools.product(others, repeat=length)
-    ] + list(itertools.product(others, repeat=limit))
+    targets = [(*tokens, END) for length in range(limit) for tokens in itertools.product(others, repeat=length)] + list(
+        itertools.product(others, repeat=limit)
+    )
     options = DecodingOptions(beam_size=32, hypotheses=5, max_length=limit, length_penalty=alpha)
     ranked = sorted(targets, key=lambda target: -normalize(sum(table.total((2, 3), target)), len(target), options))
     found = search(table, beam_size=32, hypotheses=5, max_length=limit, length_penalty=alpha)
@@ -104,7 +104,9 @@ def test_greedy_takes_the_likeliest_token_and_beam_1_is_greedy(seed: int) -> Non
 def test_beam_1_equals_greedy_by_hand(variant: str) -> None:
     transformer = random_model(variant)
     config = transformer.config
-    for source, tokens in zip(sources := random_ids(config, 6), best(decode(transformer, sources, max_length=10)), strict=True):
+    for source, tokens in zip(
+        sources := random_ids(config, 6), best(decode(transformer, sources, max_length=10)), strict=True
+    ):
         written = [config.decoder_start_id]
         with torch.inference_mode():
             for _ in range(10):
@@ -192,7 +194,9 @@ def test_forced_scores_are_those_of_the_teacher_forced_pass(variant: str) -> Non
 def test_a_found_target_has_the_same_score_when_forced() -> None:
     transformer = random_model()
     sources = random_ids(transformer.config, 12)
-    for source, listed in zip(sources, decode(transformer, sources, beam_size=4, hypotheses=4, max_length=20), strict=True):
+    for source, listed in zip(
+        sources, decode(transformer, sources, beam_size=4, hypotheses=4, max_length=20), strict=True
+    ):
         for hypothesis in listed:
             if hypothesis.finish_reason == "stop":
                 [[forced]] = decode(transformer, [source], target=hypothesis.tokens)
@@ -219,8 +223,11 @@ def test_a_trace_contains_every_step_of_the_search(beam: int) -> None:
     config = transformer.config
     [source] = random_ids(config, 1)
     searching = new_search(
-        DecodingOptions(beam_size=beam, trace=True, max_length=12), start=config.decoder_start_id, end=config.eos_id,
-        source=source, max_length=config.max_length,
+        DecodingOptions(beam_size=beam, trace=True, max_length=12),
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        source=source,
+        max_length=config.max_length,
     )
     follow(transformer, source, searching)
     rows: list[tuple[int, ...]] = [()]
@@ -278,7 +285,11 @@ def test_targets_longer_than_the_model(options: dict[str, Any], message: str) ->
 @pytest.mark.parametrize(
     "options",
     [
-        {"beam_size": 0}, {"beam_size": 33}, {"hypotheses": 2}, {"max_length": 0}, {"length_penalty": -0.1},
+        {"beam_size": 0},
+        {"beam_size": 33},
+        {"hypotheses": 2},
+        {"max_length": 0},
+        {"length_penalty": -0.1},
         {"length_penalty": math.nan},
     ],
 )

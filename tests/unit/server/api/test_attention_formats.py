@@ -72,14 +72,21 @@ def test_figures_alignment_and_coverage(client):
 
 
 def test_combined_alignment_of_a_model_for_both_directions(client):
-    asked = {"q": "one two three", "source": "en", "target": "de", "alignment": "combined"}  # the translation: eerht owt eno
+    asked = {
+        "q": "one two three",
+        "source": "en",
+        "target": "de",
+        "alignment": "combined",
+    }  # the translation: eerht owt eno
     found = client.get("/attention", params=asked).json()
     assert found["alignment"]["method"] == "combined"
     texts = [[word["text"] for word in found[side]["words"]] for side in ("source", "target")]
     linked = {(texts[0][i], texts[1][j]) for i, j, _ in found["alignment"]["links"]}
     assert linked == {("one", "eno"), ("two", "owt"), ("three", "eerht")}
     assert all(0 < weight <= 1 for *_, weight in found["alignment"]["links"])
-    assert client.get("/attention", params=asked | {"alignment": "attention"}).json()["alignment"]["method"] == "attention"
+    assert (
+        client.get("/attention", params=asked | {"alignment": "attention"}).json()["alignment"]["method"] == "attention"
+    )
     report = client.get("/attention", params={"q": "one", "source": "en", "target": "de", "format": "html"})
     assert '"method":"combined"' in report.text.replace(" ", "")
     assert client.get("/attention", params=asked | {"alignment": "magic"}).status_code == 400
@@ -119,7 +126,14 @@ def test_the_etag_depends_on_the_parameters_and_the_models(client):
         return client.get("/attention", params=ASK | {"kind": "cross"} | fields).headers["etag"]
 
     assert tag() == tag() == tag(unknown="field")
-    different = [tag(), tag(q="Hallo"), tag(layer=0), tag(head="mean"), tag(masked_heads="cross.0.1"), tag(numbers="uint16")]
+    different = [
+        tag(),
+        tag(q="Hallo"),
+        tag(layer=0),
+        tag(head="mean"),
+        tag(masked_heads="cross.0.1"),
+        tag(numbers="uint16"),
+    ]
     assert len(set(different)) == len(different)
     id = client.post("/translate", json=ASK).json()["id"]
     by_id = client.get("/attention", params={"id": id}).headers["etag"]

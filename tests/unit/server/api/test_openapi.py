@@ -89,7 +89,9 @@ def test_every_error_has_a_schema_and_an_example(path, method, operation):
 def test_examples_of_answers_match_their_models(route):
     [method] = route.methods
     response = DOCUMENT["paths"][route.path][method.lower()]["responses"][str(route.status_code or 200)]
-    TypeAdapter(route.response_model).validate_python(response["content"]["application/json"]["example"], extra="forbid")
+    TypeAdapter(route.response_model).validate_python(
+        response["content"]["application/json"]["example"], extra="forbid"
+    )
 
 
 @pytest.mark.parametrize("route", [route for route in DOCUMENTED if list(readers(route))], ids=lambda route: route.path)

@@ -29,7 +29,9 @@ def change(name: str, data: bytes, how=str.upper) -> bytes:
     """Returns the file with its text changed, as the translator would change it."""
     document = format_of(name).read(data, "de")
     passages = [parse_passages(text, document.format) for text in document.texts]
-    return document.write(["".join(passage.translated(how(passage.text)).render() for passage in found) for found in passages])
+    return document.write(
+        ["".join(passage.translated(how(passage.text)).render() for passage in found) for found in passages]
+    )
 
 
 def unchanged(name: str, data: bytes) -> bytes:

@@ -107,7 +107,9 @@ def test_every_mark_is_projected_once_and_nested_for_any_links(document, target,
 def test_tags_are_moved_with_their_words(document, target, links, expected):
     passages = parse_passages(document, "html")
     [translated] = [passage for passage in passages if passage.text.strip()]
-    assert "".join(p.translated(target, links).render() if p is translated else p.render() for p in passages) == expected
+    assert (
+        "".join(p.translated(target, links).render() if p is translated else p.render() for p in passages) == expected
+    )
 
 
 def test_scripts_comments_and_elements_with_translate_no_are_not_text():

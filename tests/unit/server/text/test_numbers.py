@@ -43,7 +43,9 @@ def test_numbers_are_found_outside_words(text: str, expected: list[str]) -> None
         ("nothing", "nichts 7", False),
     ],
 )
-def test_a_missing_number_is_detected_unless_it_may_be_written_as_a_word(source: str, target: str, lacking: bool) -> None:
+def test_a_missing_number_is_detected_unless_it_may_be_written_as_a_word(
+    source: str, target: str, lacking: bool
+) -> None:
     assert lacks_numbers(source, target) is lacking
 
 
@@ -66,7 +68,8 @@ def test_restored_numbers_do_not_merge(text: str, target: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["We paid 250 euros in 1998.", "1998 was it", "look 😀 at 4711 https://example.org/x", "it was 15:30 or 16:45"]
+    "text",
+    ["We paid 250 euros in 1998.", "1998 was it", "look 😀 at 4711 https://example.org/x", "it was 15:30 or 16:45"],
 )
 def test_the_server_restores_numbers_that_the_model_loses(client, text: str) -> None:
     answer = client.post("/translate", json={"q": text, "source": "en", "target": "de"}).json()["translatedText"]

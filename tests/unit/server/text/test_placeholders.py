@@ -23,7 +23,17 @@ from server.text.placeholders import (
 )
 from server.text.unicode_scripts import ADDRESS, has_letters, is_translatable, may_hold_address
 
-KEPT = ["A4", "notes.txt", "https://example.org/a?b=c#d", "me@example.org", "😀", "👩‍👩‍👧", "🇩🇪", "www.example.org", "→"]
+KEPT = [
+    "A4",
+    "notes.txt",
+    "https://example.org/a?b=c#d",
+    "me@example.org",
+    "😀",
+    "👩‍👩‍👧",
+    "🇩🇪",
+    "www.example.org",
+    "→",
+]
 parts = st.lists(st.sampled_from([*KEPT, "word", "two words", ".", ",", " ", "  ", "(", ")", "!"]), max_size=12)
 
 

@@ -29,8 +29,12 @@ SHAPES: dict[str, dict[str, Any]] = {
     "post-norm swish": {"activation_function": "swish"},
     "12+1": {"encoder_layers": 12, "decoder_layers": 1},
     "1024 wide": {
-        "d_model": 1024, "encoder_layers": 1, "decoder_layers": 1, "encoder_attention_heads": 16,
-        "decoder_attention_heads": 16, "activation_function": "relu",
+        "d_model": 1024,
+        "encoder_layers": 1,
+        "decoder_layers": 1,
+        "encoder_attention_heads": 16,
+        "decoder_attention_heads": 16,
+        "activation_function": "relu",
     },
     "untied vocabularies": {"untied": True, "special": {"</s>": 3, "<unk>": 11, "<pad>": 30}},
     "special ids in odd places": {"special": {"</s>": 57, "<unk>": 100, "<pad>": 23}},
@@ -57,14 +61,24 @@ class Pair:
         backend = TorchBackend(self.ours, 4 * CASES)
         chosen = DecodingOptions(max_length=LIMIT, normalization="average", **options)
         return translate(
-            backend, self.sources, chosen, start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length
+            backend,
+            self.sources,
+            chosen,
+            start=config.decoder_start_id,
+            end=config.eos_id,
+            max_length=config.max_length,
         )
 
     def generate(self, **options: Any) -> Any:
         source, mask = pad_ids(self.sources, self.pad, torch.device("cpu"))
         return self.theirs.generate(
-            source, attention_mask=mask.long(), max_new_tokens=LIMIT, do_sample=False, return_dict_in_generate=True,
-            output_scores=True, **options,
+            source,
+            attention_mask=mask.long(),
+            max_new_tokens=LIMIT,
+            do_sample=False,
+            return_dict_in_generate=True,
+            output_scores=True,
+            **options,
         )
 
 
@@ -88,7 +102,9 @@ def test_teacher_forced_logits_are_equal(pair: Pair) -> None:
     with torch.inference_mode():
         theirs = pair.theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
         ours = pair.ours(source, mask, target)
-    written = [i for i in range(pair.folder.model.vocab_size) if i != pair.pad]  # padding is forbidden there, impossible here
+    written = [
+        i for i in range(pair.folder.model.vocab_size) if i != pair.pad
+    ]  # padding is forbidden there, impossible here
     assert (theirs - ours)[..., written].abs().max() <= 1e-4
 
 
@@ -129,7 +145,10 @@ def test_ctranslate2_agrees(pair: Pair, beam: int, tmp_path: Path) -> None:
     translator = ctranslate2.Translator(str(tmp_path / "exported"), intra_threads=1)
     results = translator.translate_batch(
         [ctranslate2_pieces(pair.folder, source) for source in pair.sources],
-        beam_size=beam, length_penalty=0.6, max_decoding_length=LIMIT, min_decoding_length=0,
+        beam_size=beam,
+        length_penalty=0.6,
+        max_decoding_length=LIMIT,
+        min_decoding_length=0,
         return_scores=True,
     )
     ours = pair.translate(beam_size=beam, length_penalty=0.6, early_stopping=True)

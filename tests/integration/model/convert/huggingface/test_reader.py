@@ -88,7 +88,9 @@ def test_what_the_caller_says_wins(copy: Path) -> None:
 
 
 def test_the_languages_of_a_group_come_from_the_card(copy: Path) -> None:
-    (copy / "README.md").write_text("---\nlicense: apache-2.0\nlanguage:\n- no\n- sv\n- de\n- gmq\n---\n", encoding="utf-8")
+    (copy / "README.md").write_text(
+        "---\nlicense: apache-2.0\nlanguage:\n- no\n- sv\n- de\n- gmq\n---\n", encoding="utf-8"
+    )
     change(copy / "tokenizer_config.json", source_lang="gmq", target_lang="deu")
     folder = imported(copy, name="opus-mt-gmq-de", targets=["de"])
     assert folder.pairs == (("no", "de"), ("sv", "de"))

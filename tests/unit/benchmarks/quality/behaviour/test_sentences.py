@@ -21,7 +21,10 @@ def test_the_set_has_200_different_sentences_in_every_language() -> None:
 
 
 def test_the_set_is_frozen() -> None:
-    assert hashlib.sha256(FILE.read_bytes()).hexdigest() == "27f06c317fd3acf20446798c99cbc422201da686bd16f2134aee41dad0111923"
+    assert (
+        hashlib.sha256(FILE.read_bytes()).hexdigest()
+        == "27f06c317fd3acf20446798c99cbc422201da686bd16f2134aee41dad0111923"
+    )
 
 
 def test_a_line_without_six_columns_is_refused(tmp_path: Path) -> None:

@@ -92,7 +92,9 @@ def test_maps_are_those_of_torch(variant: str, precision: Precision, tolerance: 
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("int8", 0.02)])
-def test_maps_with_heads_switched_off_are_those_of_decoding_without_them(precision: Precision, tolerance: float) -> None:
+def test_maps_with_heads_switched_off_are_those_of_decoding_without_them(
+    precision: Precision, tolerance: float
+) -> None:
     transformer = tiny(heads=4)
     backend, other = cpu_backend(transformer, precision), eager(transformer, precision).transformer
     [source], [target] = sentences(transformer.config, (23,)), sentences(transformer.config, (30,))

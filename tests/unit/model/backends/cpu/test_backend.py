@@ -60,7 +60,14 @@ def test_bad_calls_are_refused_before_they_reach_memory() -> None:
     transformer = tiny()
     engine = cpu_backend(transformer, "int8", slots=2).engine
     good = [5, 6, 7]
-    starts = (([good], [2]), ([good], [-1]), ([[]], [0]), ([[5] * 65], [0]), ([good, good], [0]), ([good, good], [1, 1]))
+    starts = (
+        ([good], [2]),
+        ([good], [-1]),
+        ([[]], [0]),
+        ([[5] * 65], [0]),
+        ([good, good], [0]),
+        ([good, good], [1, 1]),
+    )
     for sources, slots in starts:
         with pytest.raises(ValueError, match=r"[Ss]lot|source"):
             engine.prefill(sources, slots)
@@ -72,7 +79,13 @@ def test_bad_calls_are_refused_before_they_reach_memory() -> None:
     with pytest.raises(CpuBackendError, match="no sentence"):
         engine.step([0], [2], 1, [-1])
     engine.prefill([good], [0])
-    steps = (([0], [2], 0, [-1]), ([0], [2], 201, [-1]), ([0], [2, 3], 1, [-1]), ([0], [2], 1, [200]), ([3], [2], 1, [-1]))
+    steps = (
+        ([0], [2], 0, [-1]),
+        ([0], [2], 201, [-1]),
+        ([0], [2, 3], 1, [-1]),
+        ([0], [2], 1, [200]),
+        ([3], [2], 1, [-1]),
+    )
     for arguments in steps:
         with pytest.raises(ValueError, match=r"candidates|equally|vocabulary|Slots"):
             engine.step(*arguments)

@@ -1,4 +1,5 @@
-"""Compiling happens once per source text and instruction set, atomically, and where it is impossible one sentence says why."""
+"""Compiling happens once per source text and instruction set, atomically, and where it is impossible one sentence says
+why."""
 
 from __future__ import annotations
 
@@ -21,7 +22,8 @@ FLAGS = "flags\t\t: fpu {}\n"
 
 @pytest.fixture
 def cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A Linux on x86-64 whose /proc/cpuinfo is the returned file; at first it describes a processor that has everything."""
+    """A Linux on x86-64 whose /proc/cpuinfo is the returned file; at first it describes a processor that has
+    everything."""
     monkeypatch.setattr(processor.platform, "system", lambda: "Linux")
     monkeypatch.setattr(processor.platform, "machine", lambda: "x86_64")
     info = tmp_path / "cpuinfo"
@@ -102,7 +104,9 @@ def test_another_machine_is_told_that_pytorch_decodes(
     assert sentence in capsys.readouterr().err
 
 
-def test_a_compiler_that_is_too_old_leaves_the_next_best(cpu: Path, sources: Path, compiler: Path, tmp_path: Path) -> None:
+def test_a_compiler_that_is_too_old_leaves_the_next_best(
+    cpu: Path, sources: Path, compiler: Path, tmp_path: Path
+) -> None:
     cpu.write_text(FLAGS.format("avx2 fma avx_vnni"))
     library = build(tmp_path / "target")
     assert library.name == library_name(LEAST)
@@ -124,7 +128,9 @@ def test_ahead_of_time_all_that_compile_are_built_whatever_runs_here(
         build_ahead(target, "avxvnni")
 
 
-def test_without_a_compiler_it_says_so(monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: Path) -> None:
+def test_without_a_compiler_it_says_so(
+    monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: Path
+) -> None:
     monkeypatch.setattr(module, "COMPILERS", ("no-such-compiler",))
     with pytest.raises(CpuBackendUnavailable, match="compiler"):
         build(tmp_path)

@@ -1,4 +1,5 @@
-"""Whatever the instruction set: the same numbers bit for bit, and a translation that does not depend on its neighbours."""
+"""Whatever the instruction set: the same numbers bit for bit, and a translation that does not depend on its
+neighbours."""
 
 from __future__ import annotations
 
@@ -46,7 +47,10 @@ def test_instruction_sets_agree_bit_for_bit(
     transformer = tiny(**VARIANTS[variant])
     config = transformer.config
     lengths, slots = (3, 17, 40, 1, 64, 33, 16), [5, 0, 3, 7, 1, 2, 6]
-    sources, targets = sentences(config, lengths), sentences(config.replace(source_vocab_size=None), (20,) * len(lengths))
+    sources, targets = (
+        sentences(config, lengths),
+        sentences(config.replace(source_vocab_size=None), (20,) * len(lengths)),
+    )
     outputs = []
     for each in (LEAST, isa):
         use(monkeypatch, each)

@@ -72,7 +72,9 @@ def test_storage_grows_under_running_rows() -> None:
             for backend in (plain, fixed):
                 backend.prefill([[7] * 140 + [3]], [0])
         rows = [2] if step < 60 else [0, 2]
-        left, right = (backend.step(rows, [9 + step % 50] * len(rows), 2, [-1] * len(rows)) for backend in (plain, fixed))
+        left, right = (
+            backend.step(rows, [9 + step % 50] * len(rows), 2, [-1] * len(rows)) for backend in (plain, fixed)
+        )
         assert left.scores == pytest.approx(right.scores, abs=1e-4)
 
 

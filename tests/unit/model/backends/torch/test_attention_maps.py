@@ -23,8 +23,16 @@ SOURCE = (11, 5, 29, 17, 8, 3)
 def build(positions: Positions = "sinusoidal", norm: Norm = "post", window: int | None = None) -> Transformer:
     torch.manual_seed(7)
     config = ModelConfig(
-        vocab_size=40, d_model=32, heads=4, d_ff=64, encoder_layers=2, decoder_layers=3, positions=positions, norm=norm,
-        window=window, max_length=64,
+        vocab_size=40,
+        d_model=32,
+        heads=4,
+        d_ff=64,
+        encoder_layers=2,
+        decoder_layers=3,
+        positions=positions,
+        norm=norm,
+        window=window,
+        max_length=64,
     )
     transformer = Transformer(config).eval()
     with torch.no_grad():  # the sharper the weights, the more a wrong one shows

@@ -57,7 +57,12 @@ def test_a_word_that_is_the_whole_sentence_begins_as_the_sentence_does() -> None
 
 @pytest.mark.parametrize(
     "words",
-    [WordedSentence((), ()), WordedSentence((1, 2), ((1, 1),)), WordedSentence((1, 2), ((1, 3),)), WordedSentence((999,), ())],
+    [
+        WordedSentence((), ()),
+        WordedSentence((1, 2), ((1, 1),)),
+        WordedSentence((1, 2), ((1, 3),)),
+        WordedSentence((999,), ()),
+    ],
 )
 def test_what_cannot_be_read_is_refused(words: WordedSentence) -> None:
     with pytest.raises(ValueError, match=r"sentence|vocabulary"):

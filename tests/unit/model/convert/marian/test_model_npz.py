@@ -35,7 +35,9 @@ VARIANTS: dict[str, dict[str, Any]] = {
 def test_every_number_arrives(variant: str, tmp_path: Path) -> None:
     original = random_marian(tmp_path / "marian", seed=3, **VARIANTS[variant])
     imported = load_model(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))
-    assert imported.config == original.config.replace(max_length=imported.config.max_length, pad_id=imported.config.pad_id)
+    assert imported.config == original.config.replace(
+        max_length=imported.config.max_length, pad_id=imported.config.pad_id
+    )
     for name, tensor in original.state_dict().items():
         assert torch.equal(imported.state_dict()[name], tensor), name
 
@@ -49,17 +51,29 @@ def test_ctranslate2_converts_the_same_files_to_the_same_translations(variant: s
     random_marian(tmp_path / "marian", seed=3, **VARIANTS[variant], tied_output=two)
     folder = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
     paths = [str(tmp_path / "marian" / name) for name in (["source.yml", "target.yml"] if two else ["vocab.yml"])]
-    ctranslate2.converters.MarianConverter(str(tmp_path / "marian" / "model.npz"), paths).convert(str(tmp_path / "theirs"))
+    ctranslate2.converters.MarianConverter(str(tmp_path / "marian" / "model.npz"), paths).convert(
+        str(tmp_path / "theirs")
+    )
     translator = ctranslate2.Translator(str(tmp_path / "theirs"), intra_threads=1)
     config = folder.model
     end = folder.load_tokenizer().encode("").ids[-1]
     sources = random_sources(20, config.source_vocab_size or config.vocab_size, end, seed=1)
     theirs = translator.translate_batch(
-        [ctranslate2_pieces(folder, source) for source in sources], beam_size=4, max_decoding_length=20, min_decoding_length=0
+        [ctranslate2_pieces(folder, source) for source in sources],
+        beam_size=4,
+        max_decoding_length=20,
+        min_decoding_length=0,
     )
-    options = DecodingOptions(beam_size=4, max_length=20, normalization="average", length_penalty=1.0, early_stopping=True)
+    options = DecodingOptions(
+        beam_size=4, max_length=20, normalization="average", length_penalty=1.0, early_stopping=True
+    )
     ours = translate(
-        TorchBackend(load_model(folder), 80), sources, options, start=config.decoder_start_id, end=config.eos_id, max_length=512
+        TorchBackend(load_model(folder), 80),
+        sources,
+        options,
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        max_length=512,
     )
     pieces = folder_pieces(folder)[1]
     assert [[pieces[i] for i in listed[0].tokens] for listed in ours] == [result.hypotheses[0] for result in theirs]
@@ -96,7 +110,16 @@ def test_one_embedding_matrix_for_both_sides(separate_output: bool, tmp_path: Pa
 def test_vocab_yml() -> None:
     text = '</s>: 0\n<unk>: 1\n",": 2\n"\\"": 3\n\'a\'\'b\': 4\n▁:: 5\n? "long\\tkey"\n: 6\n"\\x41": 7\n"\\u2581x": 8\n#: 9\n'
     assert parse_vocab_yml(text) == {
-        "</s>": 0, "<unk>": 1, ",": 2, '"': 3, "a'b": 4, "▁:": 5, "long\tkey": 6, "A": 7, "▁x": 8, "#": 9,
+        "</s>": 0,
+        "<unk>": 1,
+        ",": 2,
+        '"': 3,
+        "a'b": 4,
+        "▁:": 5,
+        "long\tkey": 6,
+        "A": 7,
+        "▁x": 8,
+        "#": 9,
     }
     with pytest.raises(ValueError, match="line 2"):
         parse_vocab_yml("a: 0\nnonsense\n")
@@ -128,7 +151,9 @@ def test_what_cannot_be_represented_is_refused_with_the_reason(
 
 def test_all_reasons_are_listed(tmp_path: Path) -> None:
     transformer = random_marian(tmp_path / "marian")
-    write_marian(tmp_path / "marian" / "model.npz", transformer, **{"type": "s2s", "transformer-ffn-activation": "gelu"})
+    write_marian(
+        tmp_path / "marian" / "model.npz", transformer, **{"type": "s2s", "transformer-ffn-activation": "gelu"}
+    )
     with pytest.raises(ImportRefused) as refusal:
         import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
     assert len(refusal.value.reasons) == 2

@@ -1,4 +1,5 @@
-"""Which backend is used, and the move to a faster one while jobs run. The real runner in the real loop, in this process."""
+"""Which backend is used, and the move to a faster one while jobs run. The real runner in the real loop, in this
+process."""
 
 from __future__ import annotations
 
@@ -56,7 +57,8 @@ def save(path: Path, config: ModelConfig = CONFIG) -> ModelFolder:
 
 
 class Script(Pipes):
-    """The API process as a function: called between steps with the messages so far, it returns new ones, or None to close."""
+    """The API process as a function: called between steps with the messages so far, it returns new ones, or None to
+    close."""
 
     def __init__(self, say: Callable[[list[Any]], list[Any] | None]) -> None:
         self._say = say
@@ -113,7 +115,9 @@ def test_a_running_batch_moves_to_the_cpu_backend_and_loses_no_job(
     loads = [message for message in script.heard if isinstance(message, ModelLoaded)]
     assert len(loads) == 1 and loads[0].error is None
     expected = translate(TorchBackend(load_model(folder), 4), texts, options, start=2, end=3, max_length=48)
-    answers = {message.id: message.hypotheses[0].tokens for message in script.heard if isinstance(message, TranslationResult)}
+    answers = {
+        message.id: message.hypotheses[0].tokens for message in script.heard if isinstance(message, TranslationResult)
+    }
     assert answers == {id: found[0].tokens for id, found in enumerate(expected)}
 
 
@@ -148,7 +152,9 @@ sys.exit("torch" in sys.modules or loaded.engine != "native")
     assert subprocess.run([sys.executable, "-c", program, str(folder.path)], check=False).returncode == 0
 
 
-def test_without_a_compiler_pytorch_decodes_and_the_reason_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_compiler_pytorch_decodes_and_the_reason_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     folder = save(tmp_path / "tiny")
 
     def refuse(isa: Isa) -> Path:
@@ -185,7 +191,9 @@ def test_shapes_and_settings_that_the_cpu_backend_lacks_run_eagerly(tmp_path: Pa
         assert "window" in loaded.reason
 
 
-def test_on_another_processor_pytorch_decodes_and_the_reason_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_on_another_processor_pytorch_decodes_and_the_reason_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(processor.platform, "machine", lambda: "aarch64")
     folder = save(tmp_path / "tiny")
     device = ModelRunner(dataclasses.replace(OPTIONS, dtype="auto"), 0)

@@ -64,9 +64,9 @@ def alone(backend: TorchBackend, source: tuple[int, ...], options: DecodingOptio
 
 
 TOLERANCE = {"float32": 1e-4, "int8": 0.02}
-"""Tolerance of a token's log-probability. The last digit of PyTorch's float32 sums depends on the batch size. In int8 such a
-digit can move an activation to the next of 255 steps, which changes a score by some thousandths. The CPU backend computes
-equal bits."""
+"""Tolerance of a token's log-probability. The last digit of PyTorch's float32 sums depends on the batch size. In int8
+such a digit can move an activation to the next of 255 steps, which changes a score by some thousandths. The CPU backend
+computes equal bits."""
 
 
 def same(left: tuple[Hypothesis, ...], right: tuple[Hypothesis, ...], tolerance: float) -> None:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import gc
 
 YOUNG_THRESHOLD = 20_000
-"""New objects between two collections of the youngest generation. Each request in progress holds some hundred objects, so
-at Python's default of 700 nearly every object that a collection examines would be in use."""
+"""New objects between two collections of the youngest generation. Each request in progress holds some hundred objects,
+so at Python's default of 700 nearly every object that a collection examines would be in use."""
 
 
 def tune_garbage_collector() -> None:
