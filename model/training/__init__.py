@@ -1,1 +1,1 @@
-"""Training: data, loss, schedule, optimisers, trainer. `python -m model.training --help`."""
+"""Training: data preparation, the training loop, and packaging of a model folder. See `python -m model.training --help`."""

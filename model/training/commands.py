@@ -1,4 +1,4 @@
-"""What the training commands do: prepare data, train, average checkpoints, package a model folder."""
+"""The training commands: prepare data, plan, train, and package a model folder."""
 
 from __future__ import annotations
 
@@ -15,22 +15,21 @@ from torch import distributed
 from model.checkpoint import save_model
 from model.model_folder import ModelFolder, TokenizerFiles
 from model.symbols import SYMBOLS
-from model.training.data.augment import shared_names
+from model.training.data.augment import needs_names, shared_names
 from model.training.data.corpus import train_vocabulary
-from model.training.data.shards import Shard, tokenise
+from model.training.data.shards import Shard, shard_file, tokenise
 from model.training.data.vocabulary import extend_vocabulary
 from model.training.loop.checkpoint import average, checkpoints
 from model.training.loop.curve import draw_curve
-from model.training.loop.hardware import ranks
-from model.training.loop.manifest import has_manifest
-from model.training.loop.trainer import NAMES, Trainer, model_config, needs_names
+from model.training.loop.hardware import rank_and_world_size
+from model.training.loop.trainer import NAMES_FILE, Trainer, model_config
 from model.training.plan import describe
 from model.training.recipe import Recipe
 from model.transformer import Transformer
 
 
 def prepare(recipe: Recipe, folder: Path) -> None:
-    """Vocabulary, training shard, names and development shard in `folder`; files that exist are kept."""
+    """Writes vocabulary, training shard, names and development shard to `folder`. Keeps files that exist."""
     folder.mkdir(parents=True, exist_ok=True)
     tokenizer = folder / "tokenizer.model"
     if not tokenizer.exists() and recipe.vocabulary.start is not None:
@@ -38,29 +37,32 @@ def prepare(recipe: Recipe, folder: Path) -> None:
     if not tokenizer.exists():
         print(f"Training a vocabulary of {recipe.vocabulary.size} pieces.")
         train_vocabulary(recipe, folder)
-    if not has_manifest(folder, "pairs"):
+    if not shard_file(folder, "pairs").exists():
         shard = tokenise(recipe, tokenizer)
         print(f"{len(shard.group)} pairs, {len(shard.english)} English and {len(shard.other)} other tokens.")
         shard.save(folder, "pairs")
-    if needs_names(recipe) and not (folder / NAMES).exists():
+    if needs_names(recipe) and not (folder / NAMES_FILE).exists():
         processor = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
         names = shared_names(Shard.load(folder, "pairs"), processor)
-        (folder / NAMES).write_text(json.dumps(names, ensure_ascii=False), encoding="utf-8")
-    if recipe.data.development and not has_manifest(folder, "development"):
+        (folder / NAMES_FILE).write_text(json.dumps(names, ensure_ascii=False), encoding="utf-8")
+    if recipe.data.development and not shard_file(folder, "development").exists():
         data = dataclasses.replace(recipe.data, files=recipe.data.development, weights={}, default_weight=1.0)
         tokenise(dataclasses.replace(recipe, data=data), tokenizer).save(folder, "development")
 
 
 def plan(recipe: Recipe, folder: Path, speed: float | None = None) -> str:
-    """Prepare, and describe an epoch; see `plan.describe`."""
+    """Prepares the data and returns a table of one epoch; see `plan.describe`."""
     prepare(recipe, folder)
     return describe(Shard.load(folder, "pairs"), recipe, speed)
 
 
 def train(recipe: Recipe, folder: Path, peak: float | None = None) -> None:
-    """Prepare, then train or resume until the recipe's budget is used up. Under torchrun rank 0 prepares for all. On
-    SIGTERM a checkpoint is written first."""
-    rank, count = ranks()
+    """Prepares the data, then trains or resumes until the recipe's budget is used up.
+
+    Under torchrun rank 0 prepares the data for all ranks. SIGTERM ends the training after the current step with a
+    checkpoint. `peak` is the peak rate of the device in FLOP/s, for the log.
+    """
+    rank, count = rank_and_world_size()
     if count > 1:
         distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     if rank == 0:
@@ -76,7 +78,11 @@ def train(recipe: Recipe, folder: Path, peak: float | None = None) -> None:
 
 
 def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, last: int = 5) -> None:
-    """Write a model folder: averaged weights, config, tokenizer, the recipe, the learning curve and the log it was drawn from."""
+    """Writes the model folder `weights`: the average of the `last` checkpoints in float16, config, tokenizer, recipe,
+    learning curve and a summary of the training.
+
+    Raises RecipeError if `folder` has no checkpoint.
+    """
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
     config = model_config(recipe, processor)
     transformer = Transformer(config)
@@ -91,7 +97,7 @@ def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, l
         origin="Trained with model.training; see README.md and recipe.toml.",
         tokenizer=TokenizerFiles(),
     )
-    # float16 halves the folder; its rounding is far below that of int8.
+    # float16 halves the size of the folder. Its rounding error is far below that of int8.
     save_model(served, transformer.eval(), dtype=torch.float16)
     shutil.copyfile(folder / "tokenizer.model", weights / "tokenizer.model")
     shutil.copyfile(recipe_file, weights / "recipe.toml")
@@ -101,7 +107,7 @@ def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, l
 
 
 def _summary(lines: list[dict[str, float]], folder: Path) -> dict[str, object]:
-    """Steps, tokens and time of the training, and its development losses, for the model card."""
+    """Returns steps, tokens, time and development losses of the training, for the model card."""
     shard = Shard.load(folder, "pairs")
     counts = torch.bincount(torch.from_numpy(shard.group.astype("int64")), minlength=len(shard.groups)).tolist()
     speeds = sorted(line["tokens_per_second"] for line in lines if "tokens_per_second" in line)

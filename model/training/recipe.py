@@ -1,4 +1,4 @@
-"""The recipe of one training: a small TOML file that is kept beside the model it made."""
+"""The recipe of a training: a TOML file, which is also packaged with the model."""
 
 from __future__ import annotations
 
@@ -9,16 +9,23 @@ from typing import Any
 
 
 class RecipeError(ValueError):
-    """The recipe cannot be used; the message says which key to change."""
+    """The recipe or its folder cannot be used. The message names the key, file or folder at fault."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataRecipe:
-    """What is read. `files` are `source TAB english TAB other` .tsv or .tsv.xz files named NAME.en-XX or en-XX[.more];
-    `weights` is how often a pair of a source is seen per epoch ("source" or "source:language", `default_weight` for the rest);
-    `directions` scales each direction ("en-de"), `temperature` brings small directions up (see `sampling`); `augment` holds
-    rates of the robustness variants (see `augment`); pairs of the sources in `formality` always carry their form of address
-    where it is sure. `domains` names groups of sources for the table of `plan`."""
+    """Section [data]: the sentence pairs.
+
+    - `files`: .tsv or .tsv.xz files of lines `source TAB english TAB other`, named NAME.en-XX or en-XX[.more].
+    - `development`: files for validation, which may have lines `english TAB other`.
+    - `weights`: how often a pair is used per epoch, by "source" or "source:language"; `default_weight` for other sources.
+    - `directions`: a factor for each direction, such as "en-de".
+    - `temperature`: above 1, small directions are repeated more often; see `sampling`.
+    - `max_tokens`, `max_ratio`: longer pairs, and pairs of more unequal lengths, are left out.
+    - `augment`: the share of pairs for each kind of augmentation; see `augment`.
+    - `formality`: sources whose pairs always get the symbol of their form of address if it is certain.
+    - `domains`: groups of sources for the table of `plan`.
+    """
 
     files: tuple[str, ...] = ()
     development: tuple[str, ...] = ()
@@ -35,8 +42,11 @@ class DataRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VocabularyRecipe:
-    """Joint SentencePiece vocabulary with byte fallback and `model.symbols`; `sentences` bounds the sample it is trained
-    on. `start` is a model folder whose vocabulary is taken instead, with the symbols that it lacks added at its end."""
+    """Section [vocabulary]: a joint SentencePiece vocabulary with byte fallback and `model.symbols`.
+
+    `size` is the number of pieces, `sentences` the largest number of sentences it is trained on. With `start`, a model
+    folder, its vocabulary is used instead; symbols that it lacks are appended.
+    """
 
     start: str | None = None
     size: int = 8000
@@ -45,19 +55,26 @@ class VocabularyRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TrainRecipe:
-    """How it is trained. `start` is a model folder to start from instead of random weights. `schedule` "noam" is the
-    paper's (equation 3), "wsd" warms up, stays and decays to zero over the last `decay` share of `steps` (or of `minutes`
-    where that ends earlier). `rate` is the peak rate of "wsd" for Adam, `matrix_rate` Muon's. `batch_tokens` counts padded
-    target tokens of one optimiser step over all its `accumulate` parts. `minutes` counts everything from the first step
-    on, validation included. Widths of batches are multiples of `align`, which suits a GPU's kernels; 0 takes divisors of
-    the part's tokens, so that a CPU multiplies matrices of one shape only.
+    """Section [train]: optimisation, budget, checkpoints and validation.
 
-    `fresh` names parameters, by the beginnings of their names, that are not taken from `start`. `query_key_rate` is the
-    rate at which Adam updates the projections of queries and keys beside "muon"; None leaves them to Muon. `logit_bound`
-    bounds attention logits every `logit_steps` steps (see `qk_clip`), 0 does not. `attention_dropout` is the share of
-    attention weights that are dropped in training. `hidden_ends` is the share of sentences whose first token (the language
-    tag) the encoder's heads do not see in training, and likewise their last (the end of the sentence): heads that learn
-    nothing else settle there."""
+    - `start`: a model folder with the initial weights; random weights without it.
+    - `fresh`: beginnings of the names of parameters that are not taken from `start`.
+    - `optimizer`: "adam" or "muon"; see `build_optimizers`.
+    - `schedule`: "noam" is the paper's equation 3. "wsd" warms up for `warmup` steps, stays constant, and decays to zero
+      over the last `decay` share of the budget.
+    - `rate`: Adam's peak rate in "wsd"; `matrix_rate`: Muon's.
+    - `query_key_rate`: with "muon", the rate at which Adam updates query and key projections; without it Muon does.
+    - `logit_bound`: limit of attention logits, applied every `logit_steps` steps (see `qk_clip`); 0 for no limit.
+    - `attention_dropout`: the share of attention weights that are dropped.
+    - `hidden_ends`: the share of sentences whose first token (the language tag) the encoder's heads cannot attend to, and
+      likewise the last (end of sentence). Heads that learn nothing else attend to these.
+    - `steps`, `minutes`: the budget; the training ends when either is used up. Minutes include validation.
+    - `batch_tokens`: padded target tokens of one optimiser step, over all its `accumulate` parts.
+    - `align`: batch widths are multiples of it, for a GPU; see `aligned`. 0 is for a CPU; see `equal_products`.
+    - `clip`: limit of the gradient norm.
+    - `checkpoint_minutes`, `keep`: interval of checkpoints, and number of checkpoints kept.
+    - `validate_minutes`, `validate_sentences`: interval of validation, and sentences per development file and direction.
+    """
 
     start: str | None = None
     fresh: tuple[str, ...] = ()
@@ -89,7 +106,7 @@ class TrainRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """All of it; `model` holds ModelConfig's fields on top of a `preset`."""
+    """A whole recipe. `model` has fields of ModelConfig that replace those of `preset`."""
 
     name: str
     languages: tuple[str, ...]
@@ -101,15 +118,15 @@ class Recipe:
 
     @property
     def directions(self) -> list[tuple[str, str]]:
-        """All directions between English and each other language."""
+        """Returns all directions between English and each other language."""
         others = [language for language in self.languages if language != "en"]
         return [pair for other in others for pair in (("en", other), (other, "en"))]
 
 
 def load_recipe(path: Path, data: Path | None = None) -> Recipe:
-    """Read and validate a recipe; its file names are relative to `data` (the current folder if None).
+    """Reads and checks a recipe. Its file names are relative to `data`, by default the current folder.
 
-    Raises RecipeError naming the wrong key.
+    Raises RecipeError, which names the wrong key, and OSError if the file cannot be read.
     """
     try:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
@@ -126,13 +143,13 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         languages=tuple(table["languages"]),
         preset=str(table.get("preset", "base")),
         model=dict(table.get("model", {})),
-        data=_located(_section(DataRecipe, table.get("data", {}), "data"), data or Path()),
+        data=_with_folder(_section(DataRecipe, table.get("data", {}), "data"), data or Path()),
         vocabulary=_section(VocabularyRecipe, table.get("vocabulary", {}), "vocabulary"),
         train=_section(TrainRecipe, table.get("train", {}), "train"),
     )
 
 
-def _located(recipe: DataRecipe, data: Path) -> DataRecipe:
+def _with_folder(recipe: DataRecipe, data: Path) -> DataRecipe:
     files, development = (tuple(str(data / name) for name in names) for names in (recipe.files, recipe.development))
     return replace(recipe, files=files, development=development)
 

@@ -22,7 +22,7 @@ from model.model_folder import ModelFolder, TokenizerFiles
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.training.data.batches import Batch
-from model.training.loop.hardware import autocast, compile_layers, peak_flops, plain, training_device
+from model.training.loop.hardware import autocast, compile_layers, peak_flops, training_device, without_compilation
 from model.training.loop.loss import batch_loss
 from model.training.loop.muon import Muon
 from model.training.loop.optimizers import build_optimizers
@@ -144,7 +144,7 @@ def test_compiled_training_steps_learn(tmp_path: Path) -> None:
         losses.append(loss.detach())
     assert sum(map(float, losses[-3:])) < sum(map(float, losses[:3]))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs <= 6, "every shape compiles anew"
-    with plain(), torch.no_grad():
+    with without_compilation(), torch.no_grad():
         batch_loss(model.eval(), batches[0].to(device), 0.0)
     assert peak_flops(device) is None or peak_flops(device) > 1e12
 

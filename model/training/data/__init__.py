@@ -1,1 +1,1 @@
-"""From text files to batches of token ids."""
+"""Data preparation: from text files to batches of token ids."""

@@ -1,4 +1,4 @@
-"""Batches: pairs of a shard in both directions, sampled by weight, bucketed by length, bounded by padded tokens."""
+"""Batches of a shard's pairs in both directions: sampled by weight, grouped by length, limited in padded tokens."""
 
 from __future__ import annotations
 
@@ -10,59 +10,57 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.training.data.augment import Augmenter, number_of
+from model.training.data.augment import Augmenter, kind_number
 from model.training.data.buckets import aligned, equal_products
-from model.training.data.sampling import rates
+from model.training.data.sampling import sampling_rates
 from model.training.data.shards import Shard
+from model.training.data.special_ids import SpecialIds
 from model.training.recipe import Recipe
 
-_ROWS = 512
-"""Label rows are rounded up to a multiple of this, so that few shapes occur."""
+_LABEL_MULTIPLE = 512
+"""The number of labels is rounded up to a multiple of this, so that few shapes occur."""
 IGNORED = -100
-"""Label of the rows that fill up; the loss passes over it."""
+"""Label of the added positions; the loss ignores it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """source (B, S) with tag and end; target (B, T) as the decoder reads it, from the start on. `rows` (N,) are the flat
-    positions of `target` that have a label, `labels` (N,) those labels: padding enters no projection. `tokens` counts
-    the labels, `source_tokens` the source tokens that are not padding."""
+    """One padded batch of token ids. B batch, S source length, T target length, N labels.
+
+    `source` (B, S) has the language tag and the end; `target` (B, T) is the input of the decoder, with the start.
+    `label_positions` (N,) are the flat positions of `target` that have a label, and `labels` (N,) are those labels, so
+    that no padding enters the output projection. `tokens` is the number of labels that are not IGNORED, `source_tokens`
+    the number of source tokens that are not padding.
+    """
 
     source: Tensor
     target: Tensor
-    rows: Tensor
+    label_positions: Tensor
     labels: Tensor
     tokens: int
     source_tokens: int
 
     def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """source, target, rows, labels."""
-        return self.source, self.target, self.rows, self.labels
+        """Returns source, target, label positions and labels."""
+        return self.source, self.target, self.label_positions, self.labels
 
     def pinned(self) -> Batch:
-        """A copy in page-locked memory, from which a GPU reads without holding up the host."""
-        source, target, rows, labels = (tensor.pin_memory() for tensor in self.tensors())
-        return Batch(source, target, rows, labels, self.tokens, self.source_tokens)
+        """Returns a copy in page-locked memory, so that `to` does not block the host."""
+        source, target, positions, labels = (tensor.pin_memory() for tensor in self.tensors())
+        return Batch(source, target, positions, labels, self.tokens, self.source_tokens)
 
     def to(self, device: torch.device) -> Batch:
-        """On `device`; the copy is only queued where the batch is pinned."""
-        source, target, rows, labels = (tensor.to(device, non_blocking=True) for tensor in self.tensors())
-        return Batch(source, target, rows, labels, self.tokens, self.source_tokens)
+        """Returns a copy on `device`. The copy is asynchronous if the batch is pinned."""
+        source, target, positions, labels = (tensor.to(device, non_blocking=True) for tensor in self.tensors())
+        return Batch(source, target, positions, labels, self.tokens, self.source_tokens)
 
 
 @dataclass(frozen=True, slots=True)
-class Specials:
-    """Ids around every sequence: pad, start, end, and each target language's tag."""
+class _BatchPlan:
+    """Examples of a batch before it is built.
 
-    pad: int
-    start: int
-    end: int
-    tags: dict[str, int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Group:
-    """A batch to be: example 2i is pair i from English, 2i + 1 the other way; `kinds` says how each is rewritten."""
+    Example 2i is pair i from English, example 2i + 1 is pair i into English. `kinds` are the augmentation's kind numbers.
+    """
 
     examples: NDArray[np.int64]
     kinds: NDArray[np.int64]
@@ -71,94 +69,97 @@ class _Group:
 
 
 class Batches:
-    """An endless, seeded stream of batches; `epoch` and the position in it are all it takes to resume."""
+    """An endless stream of batches, determined by the recipe's seed, the epoch and the index of the batch in the epoch.
+
+    A batch has at most `batch_tokens` padded tokens on each side. Rank `rank` of `ranks` gets every `ranks`-th batch.
+    """
 
     def __init__(
-        self, shard: Shard, recipe: Recipe, specials: Specials, augmenter: Augmenter | None, batch_tokens: int,
+        self, shard: Shard, recipe: Recipe, ids: SpecialIds, augmenter: Augmenter | None, batch_tokens: int,
         *, rank: int = 0, ranks: int = 1,
     ) -> None:
-        self._shard, self._recipe, self._specials = shard, recipe, specials
+        self._shard, self._recipe, self._ids = shard, recipe, ids
         self._augmenter, self._batch_tokens = augmenter, batch_tokens
         self._rank, self._ranks = rank, ranks
-        self._rates = rates(shard, recipe)
-        self._english_lengths, self._other_lengths = np.diff(shard.english_at), np.diff(shard.other_at)
+        self._rates = sampling_rates(shard, recipe)
+        self._english_lengths, self._other_lengths = np.diff(shard.english_offsets), np.diff(shard.other_offsets)
         self._languages = [name.rsplit(":", 1)[1] for name in shard.groups]
-        self._tags = np.array([specials.tags[language] for language in self._languages])
-        self._addressing = np.array([name.rsplit(":", 1)[0] in recipe.data.formality for name in shard.groups])
+        self._tags = np.array([ids.tags[language] for language in self._languages])
+        self._always_formality = np.array([name.rsplit(":", 1)[0] in recipe.data.formality for name in shard.groups])
 
     def stream(self, epoch: int = 0, skip: int = 0) -> Iterator[tuple[int, int, Batch]]:
-        """Yields (epoch, index in the epoch, batch), from batch `skip` of `epoch` on, for ever."""
+        """Yields (epoch, index in the epoch, batch) without end, from batch `skip` of `epoch` on."""
         while True:
-            order = self._epoch(epoch)
+            order = self._plan_epoch(epoch)
             for index in range(skip, len(order)):
                 if index % self._ranks == self._rank:
                     yield epoch, index, self._build(order[index], np.random.default_rng([epoch, index]))
             epoch, skip = epoch + 1, 0
 
-    def _epoch(self, epoch: int) -> list[_Group]:
-        """The batches of an epoch, in an order of its own."""
+    def _plan_epoch(self, epoch: int) -> list[_BatchPlan]:
+        """Returns the plans of an epoch's batches in random order."""
         random = np.random.default_rng([self._recipe.train.seed, epoch])
         examples = self._sample(random)
         random.shuffle(examples)
         sources, targets = self._lengths(examples)
         kinds = np.zeros(len(examples), dtype=np.int64)
         if self._augmenter is not None:
-            kinds = self._augmenter.choose(len(examples), random)
-            addressing = self._addressing[self._shard.group[examples // 2]] & (examples % 2 == 0)
-            kinds[addressing & (kinds == 0)] = number_of("formality")
-            sources, targets = self._augmenter.grown(kinds, sources, targets, self._recipe.data.max_tokens)
+            kinds = self._augmenter.choose_kinds(len(examples), random)
+            formality = self._always_formality[self._shard.group[examples // 2]] & (examples % 2 == 0)
+            kinds[formality & (kinds == 0)] = kind_number("formality")
+            sources, targets = self._augmenter.reserved_lengths(kinds, sources, targets, self._recipe.data.max_tokens)
         align = self._recipe.train.align
         if align:
             buckets = aligned(sources, targets, self._batch_tokens, align)
         else:
             buckets = equal_products(sources, targets, self._batch_tokens, self._recipe.data.max_tokens + 2)
         return [
-            _Group(examples[found.members], kinds[found.members], found.source_width, found.target_width)
+            _BatchPlan(examples[found.members], kinds[found.members], found.source_width, found.target_width)
             for found in (buckets[i] for i in random.permutation(len(buckets)))
         ]
 
     def _sample(self, random: np.random.Generator) -> NDArray[np.int64]:
-        """Examples of one epoch: each pair and direction as often as its rate says, fractions by chance."""
-        wanted = self._rates[self._shard.group].reshape(-1)  # example 2i + way
+        """Draws the examples of one epoch. A rate of 1.5 gives one or two copies with equal chance."""
+        wanted = self._rates[self._shard.group].reshape(-1)  # by example number: 2i from English, 2i + 1 into English
         counts = np.floor(wanted + random.random(len(wanted))).astype(np.int64)
         return np.repeat(np.arange(len(wanted)), counts)
 
     def _lengths(self, examples: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Source and target lengths, tag and end included."""
+        """Returns source lengths with tag and end, and target lengths with the end."""
         english, other = self._english_lengths[examples // 2], self._other_lengths[examples // 2]
         forward = examples % 2 == 0
         return np.where(forward, english, other) + 2, np.where(forward, other, english) + 1
 
-    def _build(self, group: _Group, random: np.random.Generator) -> Batch:
-        """The batch of a group. Rows are filled together; only augmented pairs are handled one by one."""
-        shard, specials = self._shard, self._specials
-        pairs, reverse = group.examples // 2, group.examples % 2 == 1
-        english = _Rows(shard.english, shard.english_at[pairs], self._english_lengths[pairs])
-        other = _Rows(shard.other, shard.other_at[pairs], self._other_lengths[pairs])
+    def _build(self, plan: _BatchPlan, random: np.random.Generator) -> Batch:
+        """Builds a batch. Unchanged pairs are written together, rewritten pairs one by one."""
+        shard, ids = self._shard, self._ids
+        pairs, reverse = plan.examples // 2, plan.examples % 2 == 1
+        english = _Sentences(shard.english, shard.english_offsets[pairs], self._english_lengths[pairs])
+        other = _Sentences(shard.other, shard.other_offsets[pairs], self._other_lengths[pairs])
         sources = np.where(reverse, other.lengths, english.lengths)
         targets = np.where(reverse, english.lengths, other.lengths)
-        source_ids = np.full((len(pairs), group.source_width), specials.pad, dtype=np.int64)
-        target_ids = np.full((len(pairs), group.target_width + 1), specials.pad, dtype=np.int64)
-        # Pairs to be rewritten are left out here: the source of a copied pair may be wider than the batch.
-        unchanged = group.kinds == 0
+        source_ids = np.full((len(pairs), plan.source_width), ids.pad, dtype=np.int64)
+        target_ids = np.full((len(pairs), plan.target_width + 1), ids.pad, dtype=np.int64)
+        # Pairs to be rewritten are left out here, because the original source may be wider than the batch.
+        unchanged = plan.kinds == 0
         for side, flags in ((english, ~reverse), (other, reverse)):
             side.write(source_ids, np.flatnonzero(flags & unchanged))
             side.write(target_ids, np.flatnonzero(~flags & unchanged))
-        for row in np.flatnonzero(group.kinds).tolist():
+        for row in np.flatnonzero(plan.kinds).tolist():
             before = (other, english) if reverse[row] else (english, other)
-            originals = before[0].row(row), before[1].row(row)
+            originals = before[0].ids_of(row), before[1].ids_of(row)
             language = "en" if reverse[row] else self._languages[shard.group[pairs[row]]]
-            source, target = self._rewritten(int(group.kinds[row]), *originals, random, language)
-            if len(source) + 2 > group.source_width or len(target) + 1 > group.target_width:
-                source, target = originals  # it grew past the widths that were foreseen
+            source, target = self._rewritten(int(plan.kinds[row]), *originals, random, language)
+            if len(source) + 2 > plan.source_width or len(target) + 1 > plan.target_width:
+                source, target = originals  # the rewritten pair does not fit the reserved widths
             sources[row], targets[row] = len(source), len(target)
             source_ids[row, 1 : 1 + len(source)] = source
             target_ids[row, 1 : 1 + len(target)] = target
         every = np.arange(len(pairs))
-        source_ids[every, sources + 1] = specials.end
-        target_ids[every, targets + 1] = specials.end
-        source_ids[:, 0] = np.where(reverse, specials.tags["en"], self._tags[shard.group[pairs]])
-        target_ids[:, 0] = specials.start
+        source_ids[every, sources + 1] = ids.end
+        target_ids[every, targets + 1] = ids.end
+        source_ids[:, 0] = np.where(reverse, ids.tags["en"], self._tags[shard.group[pairs]])
+        target_ids[:, 0] = ids.start
         return self._batch(source_ids, target_ids)
 
     def _rewritten(
@@ -169,12 +170,12 @@ class Batches:
         return self._augmenter.rewrite(kind, source, target, random, language)
 
     def _batch(self, source: NDArray[np.int64], target: NDArray[np.int64]) -> Batch:
-        """source (B, S) and target (B, T + 1), padded."""
-        pad = self._specials.pad
-        following = target[:, 1:].reshape(-1)
-        real = np.flatnonzero(following != pad)
-        filling = np.zeros(-len(real) % _ROWS, dtype=np.int64)
-        labels = np.concatenate([following[real], filling + IGNORED])
+        """Returns the batch of padded ids source (B, S) and target (B, T + 1)."""
+        pad = self._ids.pad
+        next_ids = target[:, 1:].reshape(-1)
+        real = np.flatnonzero(next_ids != pad)
+        filling = np.zeros(-len(real) % _LABEL_MULTIPLE, dtype=np.int64)
+        labels = np.concatenate([next_ids[real], filling + IGNORED])
         return Batch(
             torch.from_numpy(source),
             torch.from_numpy(np.ascontiguousarray(target[:, :-1])),
@@ -186,19 +187,20 @@ class Batches:
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
-    """One side of a batch's pairs: where each begins in the shard's ids, and its length."""
+class _Sentences:
+    """One side of a batch's pairs: the shard's ids, and start and length of each sentence in them."""
 
     ids: NDArray[np.uint16]
     starts: NDArray[np.int64]
     lengths: NDArray[np.int64]
 
-    def row(self, index: int) -> NDArray[np.int64]:
+    def ids_of(self, index: int) -> NDArray[np.int64]:
+        """Returns the ids of one sentence."""
         start = self.starts[index]
         return self.ids[start : start + self.lengths[index]].astype(np.int64)
 
     def write(self, target: NDArray[np.int64], rows: NDArray[np.int64]) -> None:
-        """Copy these rows to the same rows of `target`, from column 1 on."""
+        """Writes the sentences `rows` to the same rows of `target`, from column 1 on."""
         lengths = self.lengths[rows]
         total = int(lengths.sum())
         ends = np.cumsum(lengths)

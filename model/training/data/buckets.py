@@ -1,4 +1,4 @@
-"""Which examples share a batch: those of like lengths, so that little of a batch is padding."""
+"""Grouping of examples into batches by length, so that batches have little padding."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ Lengths = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Bucket:
-    """Indices of the examples of one batch, and the widths that their sources and targets are padded to."""
+    """Indices of the examples of one batch, and the widths to which their sources and targets are padded."""
 
     members: NDArray[np.int64]
     source_width: int
@@ -21,9 +21,12 @@ class Bucket:
 
 
 def equal_products(sources: Lengths, targets: Lengths, batch_tokens: int, longest: int) -> list[Bucket]:
-    """Buckets for a CPU: sources and targets have one width, a divisor of `batch_tokens`, and every bucket fills
-    `batch_tokens` exactly. All products over its tokens have one shape, so kernels that are generated per shape are
-    generated once. What does not fill a bucket of its width goes up to the next; the longest rest is dropped."""
+    """Returns buckets for a CPU. Sources and targets have one width, a divisor of `batch_tokens`.
+
+    Every bucket has exactly `batch_tokens` padded tokens, so all matrix products over tokens have one shape, and kernels
+    that are generated for a shape are generated once. Examples that do not fill a bucket of their width move to the next
+    width; those left at the largest width are dropped.
+    """
     ladder = width_ladder(batch_tokens, longest)
     rung = np.searchsorted(ladder, np.maximum(sources, targets))
     found: list[Bucket] = []
@@ -38,10 +41,12 @@ def equal_products(sources: Lengths, targets: Lengths, batch_tokens: int, longes
 
 
 def aligned(sources: Lengths, targets: Lengths, batch_tokens: int, align: int) -> list[Bucket]:
-    """Buckets for a GPU: widths of sources and of targets are multiples of `align`, which its kernels like, each as narrow
-    as its rows allow; neither side has more than `batch_tokens`."""
+    """Returns buckets for a GPU, whose kernels are faster for widths that are multiples of `align`.
+
+    Each width is the smallest multiple that fits the bucket's examples. Neither side has more than `batch_tokens`.
+    """
     wide_sources, wide_targets = (-(-lengths // align) * align for lengths in (sources, targets))
-    order = np.lexsort((wide_sources, wide_targets))  # by target width, then by source width; else as it came
+    order = np.lexsort((wide_sources, wide_targets))  # stable: by target width, then by source width
     found: list[Bucket] = []
     at = 0
     while at < len(order):
@@ -49,7 +54,7 @@ def aligned(sources: Lengths, targets: Lengths, batch_tokens: int, align: int) -
         widest = order[at : at + rows]
         rows = max(1, batch_tokens // int(max(wide_targets[widest].max(), wide_sources[widest].max())))
         members = order[at : at + rows]
-        # A rest of one row is dropped: what is compiled for any number of rows from two on would be compiled for it anew.
+        # A single left-over example is dropped: layers compiled for two or more rows would be compiled again for one.
         if len(members) > 1 or not found:
             found.append(Bucket(members, int(wide_sources[members].max()), int(wide_targets[members].max())))
         at += rows
@@ -57,9 +62,9 @@ def aligned(sources: Lengths, targets: Lengths, batch_tokens: int, align: int) -
 
 
 def width_ladder(batch_tokens: int, longest: int) -> list[int]:
-    """Widths a batch of `equal_products` may have, ascending, up to one that holds `longest`: divisors of `batch_tokens`.
+    """Returns the widths for `equal_products`: the divisors of `batch_tokens`, ascending, up to the first of at least `longest`.
 
-    Raises ValueError where they lie so far apart that padding would waste the batch: 8400, 25200 or 55440 divide well.
+    Raises ValueError if they lie so far apart that padding would waste much of a batch.
     """
     ladder = [width for width in range(4, batch_tokens + 1) if batch_tokens % width == 0]
     enough = next((i for i, width in enumerate(ladder) if width >= longest), None)

@@ -1,4 +1,4 @@
-"""Sentence pairs: reading `source TAB english TAB other` files, how often each is seen, and the joint vocabulary."""
+"""Sentence pairs in files of lines `source TAB english TAB other`, their weights, and training of the joint vocabulary."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from model.training.recipe import Recipe, RecipeError
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """One sentence pair: where it comes from, the other language's code, both texts."""
+    """One sentence pair: its source, the code of the other language, and both texts."""
 
     source: str
     language: str
@@ -26,15 +26,18 @@ class Pair:
 
 
 def language_of(path: Path) -> str:
-    """The language that stands beside English in a file, from `en-XX` in its name."""
+    """Returns the other language of a file, from `en-XX` in its name. Raises RecipeError if the name lacks it."""
     match = re.search(r"\ben-([a-z]{2,3})\b", path.name)
     if match is None:
-        raise RecipeError(f"{path.name} must have en-XX in its name to tell its language.")
+        raise RecipeError(f"{path.name} must have en-XX in its name, with the code of its language.")
     return match.group(1)
 
 
 def read_pairs(path: Path) -> Iterator[Pair]:
-    """Pairs of a .tsv or .tsv.xz file, streamed; two columns (development sets) get the file's stem as source."""
+    """Yields the pairs of a .tsv or .tsv.xz file. Lines of two columns get the beginning of the file's name as source.
+
+    Raises RecipeError for a name without a language, OSError if the file cannot be read.
+    """
     language = language_of(path)
     opener = lzma.open if path.suffix == ".xz" else open
     with opener(path, "rt", encoding="utf-8", newline="\n") as lines:
@@ -47,13 +50,16 @@ def read_pairs(path: Path) -> Iterator[Pair]:
 
 
 def weight_of(recipe: Recipe, source: str, language: str) -> float:
-    """How often per epoch a pair of this source is seen."""
+    """Returns how often per epoch a pair of this source is used, before `directions` and `temperature`."""
     weights = recipe.data.weights
     return float(weights.get(f"{source}:{language}", weights.get(source, recipe.data.default_weight)))
 
 
 def train_vocabulary(recipe: Recipe, folder: Path, seed: int = 1) -> Path:
-    """Train the joint vocabulary on a sample drawn with the training weights: writes folder/tokenizer.model."""
+    """Trains the joint vocabulary on a sample of the pairs, drawn by their weights, and writes `folder`/tokenizer.model.
+
+    Returns the path of that file.
+    """
     pick = random.Random(seed)
     sample = [
         text

@@ -1,4 +1,4 @@
-"""How a sentence addresses its reader, told from its words: du or Sie, tu or vous, tú or usted."""
+"""The form of address of a sentence, detected by its pronouns: du or Sie, tu or vous, tú or usted."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import re
 
 from model.symbols import FORMAL, INFORMAL
 
-# German pronouns of polite address differ from "she" and "they" by their capital alone, which says nothing where a
-# sentence begins: there they do not count.
-_POLITE_GERMAN = r"(?<![.!?:;…\"„“»«›‹'(-])(?<!^)[ ](?:Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b"
+# German pronouns of formal address differ from "she" and "they" only by their capital letter. At the beginning of a sentence
+# every word has one, so pronouns there are not counted.
+_FORMAL_GERMAN = r"(?<![.!?:;…\"„“»«›‹'(-])(?<!^)[ ](?:Sie|Ihnen|Ihr(?:e[mnrs]?)?)\b"
 _FORMAL = {
-    "de": re.compile(_POLITE_GERMAN),
+    "de": re.compile(_FORMAL_GERMAN),
     "fr": re.compile(r"\b(?:vous|votre|vos)\b", re.IGNORECASE),
     "es": re.compile(r"\b(?:usted(?:es)?|[uv]ds?\.)", re.IGNORECASE),
 }
@@ -22,7 +22,10 @@ _INFORMAL = {
 
 
 def form_of_address(text: str, language: str) -> str | None:
-    """The symbol FORMAL or INFORMAL for a text in German, French or Spanish; None where its words do not settle it."""
+    """Returns the symbol FORMAL or INFORMAL for a text in German, French or Spanish.
+
+    Returns None for other languages and for texts with pronouns of neither or of both forms.
+    """
     if language not in _FORMAL:
         return None
     formal, informal = (patterns[language].search(text) is not None for patterns in (_FORMAL, _INFORMAL))

@@ -1,4 +1,4 @@
-"""Pairs whose shared spans are masked: numbers, names, addresses and `{x}` that stand alike on both sides become `<phN>`."""
+"""Masking of shared spans: numbers, names, addresses and `{x}` that occur on both sides of a pair become `<phN>`."""
 
 from __future__ import annotations
 
@@ -21,35 +21,37 @@ _SPAN = re.compile(
     re.VERBOSE,
 )
 _NAME = re.compile(rf"\b{_WORD}")
-_SHARE = 0.75
-"""Of the spans that could be masked, so that masked and plain ones stand side by side."""
+_MASKED_SHARE = 0.75
+"""Share of the shared spans that are masked. The rest stays, so that texts have masked and plain spans."""
 
 
 def mask_shared_spans(left: str, right: str, random: np.random.Generator, names: Collection[str] = ()) -> tuple[str, str]:
-    """Both texts with most of the spans that occur equally often in both replaced by placeholders, one number for each
-    distinct span, drawn from 1 to 9. A single word that begins a text counts as a name only if it is one of `names`.
-    Texts without such spans come back as they are."""
+    """Returns both texts with most of the spans that occur equally often in both replaced by placeholders.
+
+    Every distinct span gets its own number, drawn from 1 to 9. A single word at the beginning of a text counts as a name
+    only if it is in `names`. Texts without shared spans are returned unchanged.
+    """
     free = [PLACEHOLDERS[i] for i in random.permutation(len(PLACEHOLDERS))]
-    kept: set[str] = set()  # words of spans that chance left as they are
+    kept: set[str] = set()  # words of spans that were drawn to stay
     for pattern in (_SPAN, _NAME):  # names of several words first, then word by word
         masks: dict[str, str] = {}
         for span, count in Counter(pattern.findall(left)).items():
-            if not free or span in kept or not _alike(span, count, left, right, pattern):
+            if not free or span in kept or not _occurs_equally(span, count, left, right, pattern):
                 continue
             if _NAME.fullmatch(span) and span not in names and (left.startswith(span) or right.startswith(span)):
                 continue
-            if random.random() < _SHARE:
+            if random.random() < _MASKED_SHARE:
                 masks[span] = free.pop()
             else:
                 kept.update(span.split())
-        left, right = _exchanged(pattern, left, masks), _exchanged(pattern, right, masks)
+        left, right = _replace(pattern, left, masks), _replace(pattern, right, masks)
     return left, right
 
 
-def _alike(span: str, count: int, left: str, right: str, pattern: re.Pattern[str]) -> bool:
-    """Whether the span occurs `count` times in both texts, and nowhere as a part of another one."""
+def _occurs_equally(span: str, count: int, left: str, right: str, pattern: re.Pattern[str]) -> bool:
+    """Returns whether the span occurs `count` times in both texts, and never as a part of another span."""
     return pattern.findall(right).count(span) == left.count(span) == right.count(span) == count
 
 
-def _exchanged(pattern: re.Pattern[str], text: str, masks: Mapping[str, str]) -> str:
+def _replace(pattern: re.Pattern[str], text: str, masks: Mapping[str, str]) -> str:
     return pattern.sub(lambda match: masks.get(match[0], match[0]), text)

@@ -1,4 +1,4 @@
-"""Batches are made ahead in a thread, so that the device never waits for one."""
+"""Iteration in a background thread, so that the device does not wait for the next batch."""
 
 from __future__ import annotations
 
@@ -13,8 +13,10 @@ _POLL_SECONDS = 0.1
 
 
 class Prefetch(Generic[Item]):
-    """An iterator over `items` whose next `depth` items wait already. An error in the thread is raised by `next`. Used as
-    a context, which ends the thread."""
+    """Iterates over `items` in a background thread, up to `depth` items ahead.
+
+    An exception of `items` is raised by `next`. Leaving the context ends the thread.
+    """
 
     def __init__(self, items: Iterator[Item], depth: int) -> None:
         self._items = items
@@ -53,7 +55,7 @@ class Prefetch(Generic[Item]):
                 self._put(item)
                 if self._stop.is_set():
                     return
-        except Exception as error:  # noqa: BLE001 - whatever it was, the one who waits for a batch is told
+        except Exception as error:  # noqa: BLE001 - raised again by __next__
             self._put(error)
 
     def _put(self, item: Item | BaseException) -> None:

@@ -1,4 +1,4 @@
-"""How often every pair is seen: weights of sources, scales of directions, and a temperature between directions."""
+"""Sampling rates of pairs: weights of sources, factors of directions, and a temperature between directions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from model.training.data.shards import Shard
 from model.training.recipe import Recipe
 
 
-def rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
-    """How often per epoch a pair of each group is seen from English and into English: (G, 2).
+def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
+    """Returns how often per epoch a pair of each group is used from English and into English: (G, 2).
 
-    With `temperature` T, directions of n tokens share an epoch as n^(1/T): 1 leaves them as they are, larger values
-    repeat the small ones (Arivazhagan et al. 2019, section 4.2). The largest direction stays as it is.
+    With temperature T a direction of n tokens gets a share of the epoch proportional to n^(1/T). 1 changes nothing; larger
+    values repeat small directions more often (Arivazhagan et al. 2019, section 4.2). The largest language is not changed.
     """
     found = np.zeros((len(shard.groups), 2))
     languages = [name.rsplit(":", 1)[1] for name in shard.groups]
@@ -34,6 +34,6 @@ def rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
 
 
 def target_tokens(shard: Shard) -> NDArray[np.float64]:
-    """Target tokens of each group, ends of sentence included, from English and into English: (G, 2)."""
-    sides = (np.diff(shard.other_at) + 1, np.diff(shard.english_at) + 1)
+    """Returns the target tokens of each group, with ends of sentence, from English and into English: (G, 2)."""
+    sides = (np.diff(shard.other_offsets) + 1, np.diff(shard.english_offsets) + 1)
     return np.stack([np.bincount(shard.group, side, len(shard.groups)) for side in sides], axis=1)

@@ -1,4 +1,4 @@
-"""A vocabulary that is an older one with further symbols: every piece keeps its id, so trained weights stay of use."""
+"""Extension of a vocabulary by symbols. All existing pieces keep their ids, so trained weights can be used again."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import sentencepiece
 from model.training.recipe import RecipeError
 
 _USER_DEFINED = 4
-"""SentencePiece's number for the type of a piece that is never split (sentencepiece_model.proto)."""
+"""Type of a piece that is never split (USER_DEFINED in sentencepiece_model.proto)."""
 
 
 def extend_vocabulary(old: Path, new: Path, symbols: Sequence[str]) -> None:
-    """Write the SentencePiece model `old` to `new` with those `symbols` that it lacks as user-defined pieces at its end.
+    """Writes the SentencePiece model `old` to `new` and appends those `symbols` that it lacks as user-defined pieces.
 
-    Raises RecipeError where `old` is not a SentencePiece model.
+    Raises RecipeError if `old` does not exist or is not a SentencePiece model.
     """
-    # Generated code of the protocol; it needs the package protobuf, and nothing else here does.
+    # Imported here, because this generated code is the only part of training that needs the package protobuf.
     from sentencepiece import sentencepiece_model_pb2 as protocol
 
     model: Any = protocol.ModelProto()  # type: ignore[attr-defined]
@@ -27,7 +27,7 @@ def extend_vocabulary(old: Path, new: Path, symbols: Sequence[str]) -> None:
         model.ParseFromString(old.read_bytes())
     except OSError:
         raise RecipeError(f"[vocabulary] start: there is no {old}.") from None
-    except Exception:  # noqa: BLE001 - the parser's own kind of error
+    except Exception:  # noqa: BLE001 - protobuf's DecodeError has no stable import path
         raise RecipeError(f"[vocabulary] start: {old} is not a SentencePiece model.") from None
     known = {piece.piece for piece in model.pieces}
     for symbol in symbols:
@@ -39,5 +39,5 @@ def extend_vocabulary(old: Path, new: Path, symbols: Sequence[str]) -> None:
 
 
 def has_symbols(processor: sentencepiece.SentencePieceProcessor, symbols: Sequence[str]) -> bool:
-    """Whether the vocabulary has all `symbols` as pieces of their own."""
+    """Returns whether every one of `symbols` is a piece of the vocabulary."""
     return all(processor.piece_to_id(symbol) != processor.unk_id() for symbol in symbols)

@@ -1,1 +1,1 @@
-"""The training loop: loss, optimisers, checkpoints, validation."""
+"""The training loop: loss, optimisers, checkpoints and validation."""

@@ -1,6 +1,7 @@
-"""Projection and label-smoothed loss in chunks of positions: no logits (N, V) are stored, on a CPU the largest array of a step.
+"""Output projection and label-smoothed loss in chunks of positions, without storing the logits (N, V).
 
-The gradients are computed with the loss, chunk by chunk, while the logits lie in the cache. N positions, V vocabulary.
+On a CPU these logits would be the largest array of a step. The gradients are computed together with the loss, chunk by
+chunk, while the logits are in the processor's cache. N positions, V vocabulary.
 """
 
 from __future__ import annotations
@@ -14,21 +15,24 @@ from model.training.data.batches import IGNORED
 from model.training.loop.loss import projection_loss
 from model.transformer import Transformer
 
-_ROWS = 256
+_CHUNK_POSITIONS = 256
 """Positions of one chunk: 12 MB of logits for 12,000 pieces."""
 
 
-def chunked_projection_loss(model: Transformer, features: Tensor, rows: Tensor, labels: Tensor, smoothing: float) -> Tensor:
-    """`projection_loss` in chunks; for models with a bias of the output, which it does not know, `projection_loss` itself."""
+def chunked_projection_loss(model: Transformer, features: Tensor, positions: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+    """Returns the same as `projection_loss`, computed in chunks.
+
+    Uses `projection_loss` itself without gradients and for models with an output bias, which the chunks do not support.
+    """
     if model.config.output_bias or not torch.is_grad_enabled():
-        return projection_loss(model, features, rows, labels, smoothing)
+        return projection_loss(model, features, positions, labels, smoothing)
     weight = model.embedding.weight if model.config.tied_embeddings else model.projection.weight
-    chosen = features.flatten(0, 1)[rows]
+    chosen = features.flatten(0, 1)[positions]
     return cast("Tensor", _ChunkedLoss.apply(chosen, weight, labels, smoothing))  # type: ignore[no-untyped-call]
 
 
 class _ChunkedLoss(torch.autograd.Function):
-    """features (N, d_model), weight (V, d_model), labels (N,) -> mean loss over the labels that are not IGNORED."""
+    """Mean loss over the labels that are not IGNORED, from features (N, d_model), weight (V, d_model) and labels (N,)."""
 
     @staticmethod
     def forward(ctx: Any, features: Tensor, weight: Tensor, labels: Tensor, smoothing: float) -> Tensor:
@@ -40,8 +44,8 @@ class _ChunkedLoss(torch.autograd.Function):
             scale = 1.0 / counted.sum().clamp(min=1.0)
             loss = torch.zeros((), device=features.device)
             to_features, to_weight = torch.empty_like(inputs), torch.zeros_like(weight)
-            for at in range(0, len(labels), _ROWS):
-                part = slice(at, at + _ROWS)
+            for at in range(0, len(labels), _CHUNK_POSITIONS):
+                part = slice(at, at + _CHUNK_POSITIONS)
                 losses, gradient = _smoothed(inputs[part] @ outputs.T, labels[part].clamp(min=0), smoothing)
                 factors = counted[part] * scale
                 loss += losses @ factors
@@ -61,8 +65,10 @@ class _ChunkedLoss(torch.autograd.Function):
 
 
 def _smoothed(logits: Tensor, labels: Tensor, smoothing: float) -> tuple[Tensor, Tensor]:
-    """Label-smoothed losses (N,) of logits (N, V) and the losses' gradient (N, V) with respect to them. The target
-    distribution is 1 - smoothing on the label and smoothing / V on every piece."""
+    """Returns the label-smoothed losses (N,) of logits (N, V) and their gradient (N, V) with respect to the logits.
+
+    The target distribution has 1 - smoothing on the label plus smoothing / V on every piece.
+    """
     scores = torch.log_softmax(logits.float(), dim=1)
     picked = scores.gather(1, labels[:, None])
     losses = -(1.0 - smoothing) * picked.squeeze(1) - smoothing * scores.mean(1)

@@ -1,6 +1,6 @@
-"""Cool-down: a branch of a training at a constant rate (the trunk) whose rate falls to zero in so many minutes.
+"""Cool-down: a training that branches from another one at a constant rate (the trunk) and lowers the rate to zero.
 
-The trunk stays as it is and goes on at its rate; the branch has a folder of its own and is what gets packaged.
+The branch is written to its own folder and can be packaged. The trunk is not changed and can be trained further.
 """
 
 from __future__ import annotations
@@ -13,25 +13,28 @@ from pathlib import Path
 from model.training.loop.checkpoint import checkpoints, copy_newest, read_progress
 from model.training.recipe import Recipe, RecipeError
 
-_BRANCH = "branch.json"
+_BRANCH_FILE = "branch.json"
 _CHECKPOINTS, _KEPT = 10, 3
-"""A checkpoint every tenth of the time; the last three are averaged."""
+"""Number of checkpoints written during the cool-down, and number of checkpoints kept for averaging."""
 
 
-def branch(recipe: Recipe, trunk: Path, folder: Path, minutes: float) -> Recipe:
-    """Copy the newest checkpoint, the log and the data of `trunk` to `folder`, unless the branch is there already, and
-    return the recipe that cools it down. Raises RecipeError where the trunk has no checkpoint."""
+def branch_from(recipe: Recipe, trunk: Path, folder: Path, minutes: float) -> Recipe:
+    """Copies the newest checkpoint, the log and the data of `trunk` to `folder`, unless the branch exists already.
+
+    Returns the recipe whose rate falls to zero in `minutes` from the copied checkpoint. Raises RecipeError if the trunk
+    has no checkpoint.
+    """
     if not checkpoints(trunk):
         raise RecipeError(f"{trunk} has no checkpoint to branch from.")
-    if not (folder / _BRANCH).exists():
+    if not (folder / _BRANCH_FILE).exists():
         folder.mkdir(parents=True, exist_ok=True)
         for file in trunk.iterdir():
             if file.suffix in {".json", ".npz", ".model", ".jsonl"}:
                 shutil.copyfile(file, folder / file.name)
         copy_newest(trunk, folder)
         facts = {"trunk": trunk.name, "seconds": read_progress(folder).seconds}
-        (folder / _BRANCH).write_text(json.dumps(facts) + "\n", encoding="utf-8")
-    began = float(json.loads((folder / _BRANCH).read_text(encoding="utf-8"))["seconds"]) / 60
+        (folder / _BRANCH_FILE).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+    began = float(json.loads((folder / _BRANCH_FILE).read_text(encoding="utf-8"))["seconds"]) / 60
     train = replace(
         recipe.train, schedule="wsd", minutes=began + minutes, decay=minutes / (began + minutes), keep=_KEPT,
         checkpoint_minutes=minutes / _CHECKPOINTS, validate_minutes=2 * minutes,

@@ -1,4 +1,4 @@
-"""The learning curve as a picture: training and development loss over target tokens seen."""
+"""The learning curve as an SVG file: training and development loss over target tokens."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 def draw_curve(lines: Sequence[dict[str, Any]], path: Path) -> None:
-    """Draw the log's losses (nats per token) to an SVG file."""
+    """Draws the losses of log lines (nats per token) to the SVG file `path`."""
     from matplotlib.figure import Figure
     from matplotlib.ticker import ScalarFormatter
 

@@ -1,4 +1,4 @@
-"""BLEU and chrF of a backend per translation direction: what validation logs and what benchmarks print."""
+"""BLEU and chrF of a backend for each translation direction, used by validation and by benchmarks."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ Direction = tuple[str, str]
 """(source language, target language), as codes."""
 
 _TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
-"""sacrebleu's tokenizer for targets that are not written with spaces; the rest take 13a."""
+"""sacrebleu's tokenizers for target languages written without spaces; other languages use 13a."""
 
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Corpus BLEU and chrF (0 to 100) over `sentences`, with the sacrebleu signatures that make them comparable."""
+    """Corpus BLEU and chrF (0 to 100) of `sentences` sentences, with the sacrebleu signatures of both metrics."""
 
     bleu: float
     chrf: float
@@ -34,8 +34,11 @@ class Scores:
 
 @dataclass(frozen=True, slots=True)
 class Translations:
-    """Texts in the order of the sources; `tokens` generated in all, ends of sentence included; `cut` sources were longer than
-    the model reads and lost their end; `unfinished` targets ran into the length limit."""
+    """Translated texts in the order of the sources.
+
+    `tokens` is the number of generated tokens, with ends of sentence. `cut` is the number of sources that were cut at the
+    model's maximum length, `unfinished` the number of translations that reached the length limit.
+    """
 
     texts: tuple[str, ...]
     tokens: int
@@ -44,7 +47,10 @@ class Translations:
 
 
 def score(hypotheses: Sequence[str], references: Sequence[str], target: str) -> Scores:
-    """Corpus scores of `hypotheses` against one reference each, in language `target`. Raises ValueError when there are none."""
+    """Returns the corpus scores of `hypotheses` in language `target` against one reference each.
+
+    Raises ValueError if there are no hypotheses, or not as many as references.
+    """
     if not hypotheses or len(hypotheses) != len(references):
         raise ValueError(f"{len(hypotheses)} translations cannot be scored against {len(references)} references.")
     bleu, chrf = BLEU(tokenize=_TOKENIZERS.get(target.split("-")[0], "13a")), CHRF()
@@ -64,7 +70,7 @@ def translate_texts(
     options: DecodingOptions,
     on_done: Callable[[int], None] = lambda number: None,
 ) -> Translations:
-    """Translate one sentence per text into language `target`. Sources over the model's maximum lose their end (counted)."""
+    """Translates each text, one sentence, into language `target`. Longer sources are cut at the model's maximum length."""
     sources = [tokenizer.encode(text, target).ids for text in texts]
     limit = config.max_length
     fitting = [ids if len(ids) <= limit else (*ids[: limit - 1], config.eos_id) for ids in sources]
@@ -88,7 +94,7 @@ def score_directions(
     pairs: Mapping[Direction, Sequence[tuple[str, str]]],
     options: DecodingOptions,
 ) -> dict[Direction, Scores]:
-    """Translate the sources of each direction's (source text, reference) pairs and score them against the references."""
+    """Translates the sources of each direction's (source text, reference) pairs and returns the scores against the references."""
     return {
         direction: score(
             translate_texts(backend, tokenizer, config, [source for source, _ in texts], direction[1], options).texts,

@@ -1,4 +1,4 @@
-"""What the training computes on: the device, its arithmetic, compiled layers, and how much of its peak is used."""
+"""The training device: number format, compiled layers and peak rate."""
 
 from __future__ import annotations
 
@@ -17,42 +17,42 @@ _PEAKS = {
     "GB200": 2250, "B200": 2250, "H200": 989, "H100 PCIe": 756, "H100": 989, "A100": 312, "L40S": 362, "L40": 181, "A40": 150,
     "L4": 121, "A10": 125, "RTX 4090": 165, "RTX 3090": 71,
 }  # fmt: skip
-"""Dense bfloat16 TFLOP/s by the vendor's data sheets, by a part of torch's name of the device; the first match counts."""
+"""Dense bfloat16 TFLOP/s of the vendor's data sheets, by a part of torch's device name. The first match is used."""
 
 
-def ranks() -> tuple[int, int]:
-    """This process's rank and the number of ranks, as torchrun tells them."""
+def rank_and_world_size() -> tuple[int, int]:
+    """Returns this process's rank and the number of processes, which torchrun sets in the environment."""
     return int(os.environ.get("RANK", "0")), int(os.environ.get("WORLD_SIZE", "1"))
 
 
 def training_device() -> torch.device:
-    """This rank's GPU, or the CPU."""
+    """Returns this rank's GPU, or the CPU if there is no GPU."""
     if not torch.cuda.is_available():
         return torch.device("cpu")
     device = torch.device("cuda", int(os.environ.get("LOCAL_RANK", "0")))
     torch.cuda.set_device(device)
-    # It plans anew for every shape of a batch, and there are many.
+    # cuDNN's attention makes a new plan for every batch shape, and there are many shapes.
     torch.backends.cuda.enable_cudnn_sdp(False)
     return device
 
 
-def multiplies_bfloat16(device: torch.device) -> bool:
-    """Whether the device has bfloat16 products of its own. A CPU without them imitates them, many times slower."""
+def has_bfloat16_products(device: torch.device) -> bool:
+    """Returns whether the device has bfloat16 multiplication in hardware. Other CPUs emulate it, many times slower."""
     return device.type != "cpu" or torch.cpu._is_avx512_bf16_supported()
 
 
 def autocast(device: torch.device) -> AbstractContextManager[Any]:
-    """bfloat16 products where the device multiplies them faster than float32."""
-    if multiplies_bfloat16(device):
+    """Returns a context for bfloat16 matrix products, or for float32 on devices without bfloat16 hardware."""
+    if has_bfloat16_products(device):
         return torch.autocast(device.type, torch.bfloat16)
     return nullcontext()
 
 
 def compile_layers(model: Transformer, backend: str = "inductor") -> Projection:
-    """Compile every layer for all shapes at once, in place, and the loss, which is returned.
+    """Compiles every layer of `model` in place, for all shapes at once. Returns the compiled `projection_loss`.
 
-    The layers of a stack share what was compiled for the first, so that compiling takes a fraction of the time that the
-    whole model would. `plain()` switches it off for a while.
+    All layers of a stack use the code compiled for its first layer, so this takes a fraction of the time that compiling the
+    whole model would take. `without_compilation` switches compiled code off.
     """
     for layer in (*model.encoder, *model.decoder):
         if isinstance(layer, nn.Module):
@@ -61,14 +61,14 @@ def compile_layers(model: Transformer, backend: str = "inductor") -> Projection:
     return compiled
 
 
-def plain() -> AbstractContextManager[Any]:
-    """Within it compiled layers run as they were written: nothing is compiled for a few batches of evaluation."""
+def without_compilation() -> AbstractContextManager[Any]:
+    """Returns a context in which compiled layers run uncompiled, so that no code is compiled for a few validation batches."""
     stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
     return stance
 
 
 def peak_flops(device: torch.device) -> float | None:
-    """Multiplications and additions a second in bfloat16 at the device's best; None where it is not known."""
+    """Returns the device's peak bfloat16 rate in FLOP/s, or None if it is unknown."""
     if device.type != "cuda":
         return None
     name = torch.cuda.get_device_name(device)
@@ -76,11 +76,14 @@ def peak_flops(device: torch.device) -> float | None:
 
 
 def training_flops(config: ModelConfig, source_tokens: float, target_tokens: float) -> float:
-    """Multiplications and additions that learning from so many tokens (no padding) takes: 2 for each weight and token
-    forward, twice that backward. Attention's own products, under 2% for sentences, are left out."""
+    """Returns the floating-point operations of training on so many tokens, without padding.
+
+    Each weight and token counts 2 operations in the forward pass and 4 in the backward pass. The products of attention
+    scores are left out; for sentences they are under 2%.
+    """
     square, feed_forward = config.d_model**2, 2 * config.d_model * config.d_ff
     encoder = config.encoder_layers * (4 * square + feed_forward)
     decoder = config.decoder_layers * (6 * square + feed_forward)
-    crossed = config.decoder_layers * 2 * square  # keys and values of the source
+    cross = config.decoder_layers * 2 * square  # keys and values of cross-attention, once per source token
     projection = config.d_model * config.vocab_size
-    return 6.0 * (source_tokens * (encoder + crossed) + target_tokens * (decoder + projection))
+    return 6.0 * (source_tokens * (encoder + cross) + target_tokens * (decoder + projection))

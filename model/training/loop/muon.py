@@ -1,4 +1,4 @@
-"""Muon (Jordan 2024): momentum whose matrices are orthogonalised; all matrices of one shape in one batched product."""
+"""Muon (Jordan 2024): momentum with orthogonalised updates, computed for all matrices of one shape in batched products."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.training.loop.hardware import multiplies_bfloat16
+from model.training.loop.hardware import has_bfloat16_products
 
 _COEFFICIENTS = (3.4445, -4.7750, 2.0315)
 _STEPS = 5
@@ -17,21 +17,21 @@ _EPSILON = 1e-7
 
 
 class Muon(torch.optim.Optimizer):
-    """The same update as torch.optim.Muon (Nesterov momentum, decoupled weight decay, rates scaled by
-    sqrt(max(1, rows / columns))), whose state it shares. That one orthogonalises matrix after matrix, some thousand
-    small kernels a step; here the matrices of a shape are stacked, which keeps a GPU busy.
+    """Computes the same update as torch.optim.Muon and has the same state.
 
-    Parameters are matrices; those without a gradient stay as they are.
+    The update is Nesterov momentum with decoupled weight decay; rates are scaled by sqrt(max(1, rows / columns)).
+    torch.optim.Muon orthogonalises one matrix after another, which takes about a thousand small kernels a step. Here
+    matrices of one shape are stacked, which uses a GPU better. Raises ValueError for parameters that are not matrices.
     """
 
     def __init__(self, matrices: Iterable[nn.Parameter], rate: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
         super().__init__(matrices, {"lr": rate, "momentum": momentum, "weight_decay": weight_decay})
         if any(p.dim() != 2 for group in self.param_groups for p in group["params"]):
-            raise ValueError("Muon is for matrices: give vectors and embeddings to another optimiser.")
+            raise ValueError("Muon updates matrices only: use another optimiser for vectors and embeddings.")
 
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Update every parameter that has a gradient."""
+        """Updates every parameter that has a gradient. Returns the loss of `closure`, or None."""
         loss = None if closure is None else closure()
         for group in self.param_groups:
             shapes: dict[torch.Size, list[Tensor]] = {}
@@ -43,7 +43,7 @@ class Muon(torch.optim.Optimizer):
         return loss
 
     def _update(self, parameters: list[Tensor], rate: float, momentum: float, weight_decay: float) -> None:
-        """One step of parameters (R, C) that all have one shape."""
+        """Updates parameters (R, C) of one shape."""
         gradients = [p.grad for p in parameters if p.grad is not None]
         buffers = [self._momentum(p) for p in parameters]
         torch._foreach_lerp_(buffers, gradients, 1 - momentum)
@@ -62,15 +62,18 @@ class Muon(torch.optim.Optimizer):
 
 
 def orthogonalise(updates: Tensor) -> Tensor:
-    """Five quintic Newton-Schulz steps: (N, R, C) -> (N, R, C) with singular values near 1. In bfloat16 where the device
-    multiplies it, else in float32: a CPU without such products takes some thirty times as long to imitate them."""
-    x = updates.to(torch.bfloat16 if multiplies_bfloat16(updates.device) else torch.float32)
+    """Returns the matrices (N, R, C) with singular values near 1, by five quintic Newton-Schulz steps.
+
+    Uses bfloat16 on devices with bfloat16 hardware and float32 on others, where emulation would take about 30 times as
+    long.
+    """
+    x = updates.to(torch.bfloat16 if has_bfloat16_products(updates.device) else torch.float32)
     flat = x.shape[1] > x.shape[2]
     if flat:
         x = x.mT
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=_EPSILON)
     if x.dtype == torch.float32 and x.shape[2] >= 2 * x.shape[1]:
-        x = _by_gram(x) @ x
+        x = _newton_schulz_by_gram(x) @ x
     else:
         a, b, c = _COEFFICIENTS
         for _ in range(_STEPS):
@@ -79,9 +82,12 @@ def orthogonalise(updates: Tensor) -> Tensor:
     return x.mT if flat else x
 
 
-def _by_gram(x: Tensor) -> Tensor:
-    """The factor (N, R, R) by which the steps multiply x (N, R, C) from the left. All of them are polynomials of the Gram
-    matrix, so wide matrices take a third fewer multiplications; in bfloat16 its rounding would be too coarse."""
+def _newton_schulz_by_gram(x: Tensor) -> Tensor:
+    """Returns the factor (N, R, R) by which all Newton-Schulz steps together multiply x (N, R, C) from the left.
+
+    Every step is a polynomial of the Gram matrix, so wide matrices need a third fewer multiplications. The rounding of
+    bfloat16 is too coarse for this form.
+    """
     a, b, c = _COEFFICIENTS
     gram = x @ x.mT
     factors = []

@@ -1,4 +1,4 @@
-"""Optimisers and schedules: Adam as in the paper, or Muon for the matrices inside the layers with Adam for the rest."""
+"""Optimisers and learning-rate schedules: Adam as in the paper, or Muon for the layers' matrices and Adam for the rest."""
 
 from __future__ import annotations
 
@@ -12,10 +12,13 @@ from model.training.recipe import RecipeError, TrainRecipe
 
 
 def build_optimizers(model: nn.Module, recipe: TrainRecipe) -> list[torch.optim.Optimizer]:
-    """Adam(0.9, 0.98, 1e-9) over everything (section 5.3), or Muon (Jordan 2024) over the layers' weight matrices, whose
-    update is orthogonalised, and Adam over embeddings, norms and biases. With `query_key_rate` the matrices of queries and
-    keys have an Adam of their own: Muon makes the update of a matrix full size however small its gradient is, and heads
-    whose gradient is mostly noise drift until they look at one position."""
+    """Returns the optimisers of `recipe`.
+
+    "adam" is Adam(0.9, 0.98, 1e-9) for all parameters (the paper, section 5.3). "muon" is Muon for the layers' matrices
+    and Adam for embeddings, norms and biases. With `query_key_rate` a second Adam updates the query and key matrices:
+    Muon's updates have full size even for small gradients, so heads whose gradient is mostly noise drift until they
+    attend to one position. Raises RecipeError for another optimizer.
+    """
     parameters = dict(model.named_parameters())
     if recipe.optimizer == "adam":
         return [_adam(list(parameters.values()), recipe)]
@@ -25,9 +28,9 @@ def build_optimizers(model: nn.Module, recipe: TrainRecipe) -> list[torch.optim.
     rest = [p for name, p in parameters.items() if name not in matrices]
     if recipe.query_key_rate is None:
         return [_muon(list(matrices.values()), recipe), _adam(rest, recipe)]
-    looking = {name: p for name, p in matrices.items() if name.endswith((".query.weight", ".key.weight"))}
-    others = [p for name, p in matrices.items() if name not in looking]
-    return [_muon(others, recipe), _adam(rest, recipe), _adam(list(looking.values()), recipe)]
+    query_key = {name: p for name, p in matrices.items() if name.endswith((".query.weight", ".key.weight"))}
+    others = [p for name, p in matrices.items() if name not in query_key]
+    return [_muon(others, recipe), _adam(rest, recipe), _adam(list(query_key.values()), recipe)]
 
 
 def _muon(matrices: list[nn.Parameter], recipe: TrainRecipe) -> Muon:
@@ -39,7 +42,7 @@ def _adam(parameters: list[nn.Parameter], recipe: TrainRecipe) -> torch.optim.Op
 
 
 def _peaks(recipe: TrainRecipe) -> list[float]:
-    """Peak rates in the order of `build_optimizers`."""
+    """Returns the peak rates in the order of `build_optimizers`."""
     if recipe.optimizer == "adam":
         return [recipe.rate]
     extra = [] if recipe.query_key_rate is None else [recipe.query_key_rate]
@@ -47,23 +50,29 @@ def _peaks(recipe: TrainRecipe) -> list[float]:
 
 
 def noam(step: int, d_model: int, warmup: int) -> float:
-    """Learning rate of the paper's equation 3 at `step` >= 1: rises linearly for `warmup` steps, falls with 1/sqrt(step)."""
+    """Returns the learning rate at `step` >= 1 by the paper's equation 3: linear for `warmup` steps, then 1/sqrt(step)."""
     return float(d_model**-0.5 * min(step**-0.5, step * warmup**-1.5))
 
 
 def wsd(step: int, progress: float, warmup: int, decay: float) -> float:
-    """Factor on the peak rate: warm up over `warmup` steps, stay, fall as 1 - sqrt over the last `decay` share of progress."""
-    rise = min(1.0, step / max(1, warmup))
+    """Returns the factor on the peak rate in the warmup-stable-decay schedule.
+
+    The factor rises over `warmup` steps, stays at 1, and falls as 1 - sqrt over the last `decay` share of `progress`.
+    """
+    warm = min(1.0, step / max(1, warmup))
     if progress <= 1.0 - decay:
-        return rise
-    fallen = min(1.0, (progress - (1.0 - decay)) / decay)
-    return rise * (1.0 - math.sqrt(fallen))
+        return warm
+    decayed = min(1.0, (progress - (1.0 - decay)) / decay)
+    return warm * (1.0 - math.sqrt(decayed))
 
 
 def set_rates(
     optimizers: list[torch.optim.Optimizer], recipe: TrainRecipe, d_model: int, step: int, progress: float
 ) -> float:
-    """Set every optimiser's rate for `step` (from 1) at `progress` (0 to 1) of the budget; returns Adam's rate."""
+    """Sets the rates of all optimisers for `step` (from 1) at `progress` (0 to 1) of the budget. Returns Adam's rate.
+
+    Raises RecipeError for an unknown schedule.
+    """
     if recipe.schedule == "noam":
         factor = noam(step, d_model, recipe.warmup) / recipe.rate
     elif recipe.schedule == "wsd":

@@ -1,7 +1,7 @@
-"""QK-clip (Kimi K2, 2025, section 2.1): no attention logit grows past a bound, head by head.
+"""QK-clip (Kimi K2, 2025, section 2.1): limits the attention logits of each head.
 
-Weights of queries and keys grow without limit under updates of a fixed size; the softmax then looks at one position alone
-and passes no gradient. B batch, S source length, T target length, H heads, D head width.
+Updates of a fixed size make the weights of queries and keys grow without limit. The softmax then puts all weight on one
+position and passes no gradient. B batch, S source length, T target length, H heads, D head width.
 """
 
 from __future__ import annotations
@@ -15,16 +15,19 @@ from torch import Tensor, nn
 
 from model.attention import MultiHeadAttention
 from model.training.data.batches import Batch
-from model.training.loop.hardware import plain
+from model.training.loop.hardware import without_compilation
 from model.transformer import Transformer
 
-_ROWS = 64
+_SENTENCES = 64
 """Sentences of a batch on which logits are measured."""
 
 
 class QKClip:
-    """Scales the projections of queries and keys of every head whose largest logit exceeds `bound`, by sqrt(bound / logit)
-    each, so that the logit becomes `bound`."""
+    """Limits attention logits to `bound`.
+
+    Scales the query and the key projection of every head whose largest logit exceeds `bound` by sqrt(bound / logit) each,
+    so that this logit becomes `bound`.
+    """
 
     def __init__(self, model: Transformer, bound: float) -> None:
         self._model, self._bound = model, bound
@@ -32,10 +35,10 @@ class QKClip:
 
     @torch.no_grad()
     def clip(self, batch: Batch) -> float:
-        """Measure the logits on the first rows of `batch` and scale the heads; returns the largest logit before."""
+        """Measures the logits on the first sentences of `batch` and scales the heads. Returns the largest logit before."""
         logits = self.largest_logits(batch)
         for name, largest in logits.items():
-            factors = (self._bound / largest.clamp(min=self._bound)).sqrt()  # (H,), 1 where the bound is kept
+            factors = (self._bound / largest.clamp(min=self._bound)).sqrt()  # (H,), 1 within the bound
             attention = self._attentions[name]
             for projection in (attention.query, attention.key):
                 width = projection.out_features // attention.heads
@@ -46,28 +49,30 @@ class QKClip:
 
     @torch.no_grad()
     def largest_logits(self, batch: Batch) -> dict[str, Tensor]:
-        """For every attention, by its name in the model, the largest absolute logit of each head (H,) over all pairs of
-        positions that are not padding; the decoder's future is not left out."""
-        source, target = batch.source[:_ROWS], batch.target[:_ROWS]
-        read, written = source != self._model.config.pad_id, target != self._model.config.pad_id
-        with plain(), self._projected() as heads:
-            self._model.decode(self._model.encode(source, read), read, target)
+        """Returns the largest absolute logit of each head (H,) for every attention, by its name in the model.
+
+        All pairs of positions that are not padding count, in the decoder also later positions.
+        """
+        source, target = batch.source[:_SENTENCES], batch.target[:_SENTENCES]
+        source_mask, target_mask = source != self._model.config.pad_id, target != self._model.config.pad_id
+        with without_compilation(), self._record_projections() as heads:
+            self._model.decode(self._model.encode(source, source_mask), source_mask, target)
         found: dict[str, Tensor] = {}
         for name in self._attentions:
-            queries = read if name.startswith("encoder.") else written
-            keys = queries if name.endswith(".self_attention") else read
+            queries = source_mask if name.startswith("encoder.") else target_mask
+            keys = queries if name.endswith(".self_attention") else source_mask
             query = self._attentions[name].split(heads[f"{name}.query"] * queries[..., None])  # (B, H, T, D)
             key = self._attentions[name].split(heads[f"{name}.key"] * keys[..., None])  # (B, H, S, D)
-            logits = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # 0 where one of the two is padding
+            logits = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # 0 if either position is padding
             found[name] = logits.abs().amax((0, 2, 3)).float()
         return found
 
     @contextmanager
-    def _projected(self) -> Iterator[dict[str, Tensor]]:
-        """What the projections of queries and keys give while the context lasts, by their names in the model."""
+    def _record_projections(self) -> Iterator[dict[str, Tensor]]:
+        """Yields a dictionary that collects the outputs of the query and key projections within the context, by module name."""
         found: dict[str, Tensor] = {}
 
-        def keep(name: str, projection: nn.Linear) -> None:
+        def record(name: str, projection: nn.Linear) -> None:
             def hook(module: nn.Module, inputs: object, output: Tensor) -> None:
                 found[name] = output
 
@@ -75,6 +80,6 @@ class QKClip:
 
         with ExitStack() as stack:
             for name, attention in self._attentions.items():
-                keep(f"{name}.query", attention.query)
-                keep(f"{name}.key", attention.key)
+                record(f"{name}.query", attention.query)
+                record(f"{name}.key", attention.key)
             yield found

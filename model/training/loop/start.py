@@ -1,4 +1,4 @@
-"""Start a training from a finished model, also one with another vocabulary: what the two share is taken over."""
+"""Initial weights from a finished model, which may have another vocabulary."""
 
 from __future__ import annotations
 
@@ -16,24 +16,23 @@ from model.transformer import Transformer
 def start_from(
     folder: Path, model: Transformer, pieces: sentencepiece.SentencePieceProcessor, fresh: tuple[str, ...] = ()
 ) -> None:
-    """Copy the weights of the model in `folder` into `model`, whose vocabulary is `pieces`; parameters whose names begin
-    with one of `fresh` stay as they are.
+    """Copies the weights of the model in `folder` to `model`, whose vocabulary is `pieces`.
 
-    Rows of embeddings (V, d_model) go by piece. A piece the old vocabulary lacks gets the mean of the rows of the pieces
-    that the old one spells it with, a tag of a new language the mean of the old tags. Raises RecipeError where another
-    tensor differs in shape.
+    Parameters whose names begin with one of `fresh` are not changed. Embedding rows (V, d_model) are copied by piece. A
+    piece that the old vocabulary lacks gets the mean row of the old pieces that spell it; a tag of a new language gets
+    the mean row of the old tags. Raises RecipeError if `folder` is no model folder or another tensor differs in shape.
     """
     try:
         served = read_folder(folder)
         old = load_model(served).state_dict()
     except FolderError as error:
         raise RecipeError(f"[train] start: {error}") from None
-    before = sentencepiece.SentencePieceProcessor(model_file=str(served.path / served.tokenizer.source))
-    spelling = _spelling(before, pieces)
+    old_pieces = sentencepiece.SentencePieceProcessor(model_file=str(served.path / served.tokenizer.source))
+    spelling = _spelling(old_pieces, pieces)
     new = model.state_dict()
     for name, tensor in new.items():
-        rows = name in old and tensor.dim() <= 2 and len(old[name]) == len(before) and len(tensor) == len(pieces)
-        if rows and tensor.shape[1:] == old[name].shape[1:]:
+        by_piece = name in old and tensor.dim() <= 2 and len(old[name]) == len(old_pieces) and len(tensor) == len(pieces)
+        if by_piece and tensor.shape[1:] == old[name].shape[1:]:
             old[name] = torch.stack([old[name][ids].mean(0) for ids in spelling])
         elif fresh and name.startswith(fresh):
             old[name] = tensor
@@ -43,21 +42,21 @@ def start_from(
 
 
 def _spelling(
-    before: sentencepiece.SentencePieceProcessor, pieces: sentencepiece.SentencePieceProcessor
+    old_pieces: sentencepiece.SentencePieceProcessor, pieces: sentencepiece.SentencePieceProcessor
 ) -> list[list[int]]:
-    """For every piece of the new vocabulary the ids of the old one that stand for it."""
-    tags = [i for i in range(len(before)) if before.is_control(i) and before.id_to_piece(i).startswith(">>")]
+    """Returns for every piece of the new vocabulary the ids of the old pieces that spell it."""
+    tags = [i for i in range(len(old_pieces)) if old_pieces.is_control(i) and old_pieces.id_to_piece(i).startswith(">>")]
     ids: list[list[int]] = []
     for i in range(len(pieces)):
         piece = pieces.id_to_piece(i)
-        same = before.piece_to_id(piece)
-        if same != before.unk_id() or pieces.is_unknown(i):
+        same = old_pieces.piece_to_id(piece)
+        if same != old_pieces.unk_id() or pieces.is_unknown(i):
             ids.append([same])
         elif pieces.is_control(i) and tags:
             ids.append(tags)
         else:
-            spelled = before.encode(piece.replace("\u2581", " "))
-            # Every encoding starts with a word boundary, which a piece from inside a word has not.
-            inside = len(spelled) > 1 and not piece.startswith("\u2581") and before.id_to_piece(spelled[0]) == "\u2581"
-            ids.append((spelled[1:] if inside else spelled) or [before.unk_id()])
+            spelled = old_pieces.encode(piece.replace("\u2581", " "))
+            # Every encoding starts with a word boundary. A piece from inside a word has none, so it is removed.
+            inside = len(spelled) > 1 and not piece.startswith("\u2581") and old_pieces.id_to_piece(spelled[0]) == "\u2581"
+            ids.append((spelled[1:] if inside else spelled) or [old_pieces.unk_id()])
     return ids

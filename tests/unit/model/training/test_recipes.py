@@ -1,4 +1,4 @@
-"""Every recipe in the package is valid, and the paper's trains: its optimiser, schedule and depth on a narrow model."""
+"""Every recipe in the package is valid, and the paper's optimiser, schedule and depth train a narrow model."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from model.config import PRESETS
-from model.training import commands as jobs
+from model.training import commands
 from model.training import recipe as recipes
 from model.training.loop.optimizers import build_optimizers
 from model.training.loop.trainer import Trainer
@@ -29,7 +29,7 @@ def test_recipes_are_valid(path: Path) -> None:
     assert all(any(name.startswith(prefix) for name in names) for prefix in recipe.train.fresh)
 
 
-def test_the_papers_recipe_trains(tmp_path: Path) -> None:
+def test_the_paper_recipe_lowers_the_loss(tmp_path: Path) -> None:
     pairs = [(f"a{i % 7} b{i % 5} c{i % 3}", f"x{i % 7} y{i % 5} z{i % 3}") for i in range(400)]
     train = tmp_path / "train.en-de.tsv"
     train.write_text("".join(f"made\t{a}\t{b}\n" for a, b in pairs), encoding="utf-8")
@@ -43,7 +43,7 @@ def test_the_papers_recipe_trains(tmp_path: Path) -> None:
         vocabulary=dataclasses.replace(paper.vocabulary, size=300),
         train=dataclasses.replace(paper.train, steps=60, warmup=20, batch_tokens=840),
     )
-    jobs.prepare(small, tmp_path / "run")
+    commands.prepare(small, tmp_path / "run")
     trainer = Trainer(small, tmp_path / "run")
     assert (len(trainer.model.encoder), len(trainer.model.decoder)) == (6, 6)
     trainer.run()

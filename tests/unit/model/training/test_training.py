@@ -1,4 +1,4 @@
-"""Training learns, resumes exactly where it was killed, and packages a folder that translates."""
+"""Training lowers the loss, resumes exactly after an interruption, and packages a model folder that translates."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ from model.checkpoint import load_model
 from model.model_folder import read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
-from model.training import commands as jobs
-from model.training.data.batches import IGNORED, Batches, Specials
+from model.training import commands
+from model.training.data.batches import IGNORED, Batches
 from model.training.data.buckets import width_ladder
 from model.training.data.shards import Shard
+from model.training.data.special_ids import SpecialIds
 from model.training.loop.checkpoint import average, checkpoints
 from model.training.loop.optimizers import noam, wsd
 from model.training.loop.trainer import Trainer
@@ -79,13 +80,13 @@ def _sentences(count: int, seed: int) -> list[tuple[str, str]]:
 
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with data, vocabulary and shards, prepared once."""
+    """Returns a folder with data, vocabulary and shards, prepared once."""
     folder = tmp_path_factory.mktemp("training")
     train, dev = folder / "train.en-de.tsv", folder / "dev.en-de.tsv"
     lines = [f"made\t{a}\t{b}" for a, b in _sentences(800, 1)] + ["rare\tnever\tnie"]
     train.write_text("\n".join(lines) + "\n", encoding="utf-8")
     dev.write_text("".join(f"{a}\t{b}\n" for a, b in _sentences(30, 2)), encoding="utf-8")
-    jobs.prepare(_recipe(folder), folder / "run")
+    commands.prepare(_recipe(folder), folder / "run")
     return folder
 
 
@@ -118,7 +119,7 @@ def test_loss_falls(prepared: Path, tmp_path: Path, optimizer: str) -> None:
 
 
 @pytest.mark.slow
-def test_resume_equals_an_unbroken_run(prepared: Path, tmp_path: Path) -> None:
+def test_a_resumed_run_equals_an_uninterrupted_run(prepared: Path, tmp_path: Path) -> None:
     whole, broken = _run_folder(prepared, tmp_path / "whole"), _run_folder(prepared, tmp_path / "broken")
     recipe = _recipe(prepared, steps=6)
     no_dropout = dataclasses.replace(recipe, model={**recipe.model, "dropout": 0.0})
@@ -137,7 +138,7 @@ def test_resume_equals_an_unbroken_run(prepared: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_stopped_run_is_saved_and_goes_on(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stopped_run_is_saved_and_resumes(prepared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     folder = _run_folder(prepared, tmp_path / "run")
     trainer = Trainer(_recipe(prepared, steps=5), folder)
     step = trainer._step
@@ -150,12 +151,12 @@ def test_a_stopped_run_is_saved_and_goes_on(prepared: Path, tmp_path: Path, monk
     monkeypatch.setattr(trainer, "_step", stop_after_two)
     trainer.run()
     assert [path.name for path in checkpoints(folder)] == ["step-0000002.safetensors"]
-    assert not (folder / "log.jsonl").exists()  # nothing was validated: whoever stops it is in a hurry
+    assert not (folder / "log.jsonl").exists()  # a stopped training does not validate
     Trainer(_recipe(prepared, steps=5), folder).run()
     assert checkpoints(folder)[-1].name == "step-0000005.safetensors"
 
 
-def test_missing_development_text_is_named_before_training(prepared: Path, tmp_path: Path) -> None:
+def test_the_error_names_missing_development_text_before_training(prepared: Path, tmp_path: Path) -> None:
     folder = _run_folder(prepared, tmp_path / "run")
     recipe = _recipe(prepared)
     elsewhere = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, development=("gone.en-de.tsv",)))
@@ -164,11 +165,11 @@ def test_missing_development_text_is_named_before_training(prepared: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_torchrun_shares_the_work(prepared: Path, tmp_path: Path) -> None:
-    """Two processes, each with half of every batch's tokens, end with one set of weights; what is done is not done again."""
+def test_two_processes_under_torchrun(prepared: Path, tmp_path: Path) -> None:
+    """Two processes with half of the tokens each write one set of weights, and a second run adds no step."""
     _recipe(prepared, steps=3)
     command = [
-        # A rank that dies (gloo may abort one while the other leaves) is started again and resumes, as on a real machine.
+        # gloo may abort one rank while the other exits; torchrun then restarts the ranks, and they resume.
         sys.executable, "-m", "torch.distributed.run", "--standalone", "--max-restarts", "2", "--nproc-per-node", "2",
         "-m", "model.training", "--threads", "1", "train", str(prepared / "adam-wsd-3.toml"), str(tmp_path / "run"),
     ]  # fmt: skip
@@ -185,7 +186,7 @@ def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
     folder = _run_folder(prepared, tmp_path / "run")
     recipe = _recipe(prepared, steps=3)
     Trainer(recipe, folder).run()
-    jobs.package(recipe, prepared / "adam-wsd-3.toml", folder, tmp_path / "weights", last=1)
+    commands.package(recipe, prepared / "adam-wsd-3.toml", folder, tmp_path / "weights", last=1)
     served = read_folder(tmp_path / "weights")
     assert served.pairs == (("en", "de"), ("de", "en"))
     tokenizer = served.load_tokenizer()
@@ -202,10 +203,10 @@ def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
 def test_batches_fill_their_shape_and_cover_every_pair(prepared: Path) -> None:
     shard = Shard.load(prepared / "run", "pairs")
     recipe = _recipe(prepared)
-    batches = Batches(shard, recipe, Specials(0, 2, 3, {"en": 4, "de": 5}), None, 840)
+    batches = Batches(shard, recipe, SpecialIds(0, 2, 3, {"en": 4, "de": 5}), None, 840)
     seen: list[int] = []
-    for group in batches._epoch(0):
-        seen.extend(group.examples.tolist())
+    for plan in batches._plan_epoch(0):
+        seen.extend(plan.examples.tolist())
     assert len(seen) == len(set(seen))
     assert len(seen) > 0.9 * 2 * len(shard.group)
     for _, _, batch in itertools.islice(batches.stream(), 5):
@@ -215,9 +216,9 @@ def test_batches_fill_their_shape_and_cover_every_pair(prepared: Path) -> None:
         assert batch.source_tokens == int((batch.source != 0).sum())
 
 
-def test_stream_resumes_in_the_middle(prepared: Path) -> None:
+def test_a_stream_resumes_in_the_middle_of_an_epoch(prepared: Path) -> None:
     shard = Shard.load(prepared / "run", "pairs")
-    batches = Batches(shard, _recipe(prepared), Specials(0, 2, 3, {"en": 4, "de": 5}), None, 840)
+    batches = Batches(shard, _recipe(prepared), SpecialIds(0, 2, 3, {"en": 4, "de": 5}), None, 840)
     whole = list(itertools.islice(batches.stream(), 8))
     later = list(itertools.islice(batches.stream(0, 5), 3))
     for (_, index, batch), (_, again, same) in zip(whole[5:], later, strict=True):
@@ -227,10 +228,20 @@ def test_stream_resumes_in_the_middle(prepared: Path) -> None:
 
 def test_ranks_share_the_batches(prepared: Path) -> None:
     shard = Shard.load(prepared / "run", "pairs")
-    specials = Specials(0, 2, 3, {"en": 4, "de": 5})
+    specials = SpecialIds(0, 2, 3, {"en": 4, "de": 5})
     parts = [Batches(shard, _recipe(prepared), specials, None, 840, rank=r, ranks=2) for r in range(2)]
     indices = [[index for _, index, _ in itertools.islice(part.stream(), 3)] for part in parts]
     assert indices == [[0, 2, 4], [1, 3, 5]]
+
+
+def test_prepare_writes_a_missing_shard_and_keeps_the_vocabulary(prepared: Path, tmp_path: Path) -> None:
+    folder = _run_folder(prepared, tmp_path / "run")
+    vocabulary, expected = (folder / "tokenizer.model").read_bytes(), Shard.load(folder, "pairs")
+    (folder / "pairs.npz").unlink()
+    (folder / "pairs.json").write_text("{}", encoding="utf-8")  # manifest of earlier versions
+    commands.prepare(_recipe(prepared), folder)
+    assert (folder / "tokenizer.model").read_bytes() == vocabulary
+    assert np.array_equal(Shard.load(folder, "pairs").english, expected.english)
 
 
 def test_zero_weight_sources_are_left_out(prepared: Path) -> None:
@@ -254,7 +265,7 @@ def test_schedules() -> None:
     assert wsd(5, 0.0, 10, 0.2) == 0.5
 
 
-def test_ladder_refuses_numbers_that_divide_badly() -> None:
+def test_width_ladder_rejects_numbers_with_few_divisors() -> None:
     assert width_ladder(840, 30)[-1] == 30
     with pytest.raises(ValueError, match="divisors"):
         width_ladder(8009, 40)

@@ -1,4 +1,4 @@
-"""Augmented pairs stay translations of each other: names and numbers change on both sides alike."""
+"""Augmented pairs remain translations of each other: names and numbers change in the same way on both sides."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ def _texts(
     processor: sentencepiece.SentencePieceProcessor, augmenter: Augmenter, pair: tuple[str, str], seed: int
 ) -> tuple[str, str]:
     random = np.random.default_rng(seed)
-    rows = augmenter.rewrite(int(augmenter.choose(1, random)[0]), _ids(processor, pair[0]), _ids(processor, pair[1]), random)
+    kind = int(augmenter.choose_kinds(1, random)[0])
+    rows = augmenter.rewrite(kind, _ids(processor, pair[0]), _ids(processor, pair[1]), random)
     return processor.decode(rows[0].tolist()), processor.decode(rows[1].tolist())
 
 
@@ -63,7 +64,7 @@ def test_names_change_on_both_sides(processor: sentencepiece.SentencePieceProces
     assert changed
 
 
-def test_names_are_the_words_both_sides_share(processor: sentencepiece.SentencePieceProcessor) -> None:
+def test_shared_names_are_words_of_both_sides(processor: sentencepiece.SentencePieceProcessor) -> None:
     sides = [[_ids(processor, pair[side]).astype(np.uint16) for pair in _PAIRS] for side in (0, 1)]
     starts = [np.concatenate([[0], np.cumsum([len(row) for row in rows])]) for rows in sides]
     shard = Shard(
@@ -72,18 +73,18 @@ def test_names_are_the_words_both_sides_share(processor: sentencepiece.SentenceP
     assert shared_names(shard, processor, least=1) == ["Anna", "Peter"]
 
 
-def test_kinds_are_drawn_as_often_as_asked(processor: sentencepiece.SentencePieceProcessor) -> None:
+def test_kinds_are_drawn_with_their_rates(processor: sentencepiece.SentencePieceProcessor) -> None:
     augmenter = Augmenter(processor, {"upper": 0.25, "copy": 0.1})
-    kinds = augmenter.choose(20_000, np.random.default_rng(1))
+    kinds = augmenter.choose_kinds(20_000, np.random.default_rng(1))
     shares = np.bincount(kinds, minlength=7) / len(kinds)
     assert shares == pytest.approx([0.65, 0, 0.25, 0, 0.1, 0, 0], abs=0.01)
     sources, targets = np.full(20_000, 10), np.full(20_000, 14)
-    grown = augmenter.grown(kinds, sources, targets, 25)
+    lengths = augmenter.reserved_lengths(kinds, sources, targets, 25)
     for kind, source, target in ((0, 10, 14), (2, 22, 25), (4, 15, 14)):
-        assert set(grown[0][kinds == kind]) == {source}
-        assert set(grown[1][kinds == kind]) == {target}
+        assert set(lengths[0][kinds == kind]) == {source}
+        assert set(lengths[1][kinds == kind]) == {target}
 
 
-def test_unknown_kinds_are_named(processor: sentencepiece.SentencePieceProcessor) -> None:
+def test_the_error_names_unknown_kinds(processor: sentencepiece.SentencePieceProcessor) -> None:
     with pytest.raises(ValueError, match="shout"):
         Augmenter(processor, {"shout": 0.5})

@@ -1,4 +1,4 @@
-"""Batches of rewritten pairs: what does not fit the width that was foreseen is never written."""
+"""Batches of rewritten pairs: pairs stay within the reserved widths."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import pytest
 import sentencepiece
 
 from model.training.data.augment import Augmenter
-from model.training.data.batches import Batches, Specials
+from model.training.data.batches import Batches
 from model.training.data.shards import Shard
+from model.training.data.special_ids import SpecialIds
 from model.training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe
 
-_SPECIALS = Specials(0, 2, 3, {"en": 4, "de": 5})
+_SPECIAL_IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5})
 _TOKENS = 840
 
 
@@ -36,7 +37,7 @@ def _recipe(augment: dict[str, float], align: int) -> Recipe:
 
 
 def _shard(lengths: list[tuple[int, int]]) -> Shard:
-    """Pairs of so many ids; ids tell the side: below 100 English, from 100 on the other."""
+    """Returns pairs of these lengths. Ids below 100 are English, ids from 100 on are of the other language."""
     pick = np.random.default_rng(1)
     sides = [np.concatenate([pick.integers(low, low + 90, pair[i]) for pair in lengths]) for i, low in ((0, 10), (1, 100))]
     starts = [np.concatenate([[0], np.cumsum([pair[i] for pair in lengths])]) for i in (0, 1)]
@@ -45,25 +46,25 @@ def _shard(lengths: list[tuple[int, int]]) -> Shard:
 
 
 @pytest.mark.parametrize("align", [0, 1])
-def test_copied_pairs_of_a_longer_source_stay_inside_their_row(
+def test_copied_pairs_with_a_longer_source_fit_their_row(
     processor: sentencepiece.SentencePieceProcessor, align: int
 ) -> None:
     shard = _shard([(35, 4), (4, 35), (20, 9)] * 200)
-    batches = Batches(shard, _recipe({"copy": 1.0}, align), _SPECIALS, Augmenter(processor, {"copy": 1.0}), _TOKENS)
+    batches = Batches(shard, _recipe({"copy": 1.0}, align), _SPECIAL_IDS, Augmenter(processor, {"copy": 1.0}), _TOKENS)
     for _, _, batch in islice(batches.stream(), 40):
         for source, target in zip(batch.source.tolist(), batch.target.tolist(), strict=True):
             copied = [i for i in source[1:] if i]
             read = [i for i in target[1:] if i]
-            assert copied[-1] == _SPECIALS.end
-            assert copied[: len(read)] == [*read, _SPECIALS.end][: len(read)]
-            assert len(copied) - len(read) in (0, 1)  # the decoder never reads the end
+            assert copied[-1] == _SPECIAL_IDS.end
+            assert copied[: len(read)] == [*read, _SPECIAL_IDS.end][: len(read)]
+            assert len(copied) - len(read) in (0, 1)  # the end is not an input of the decoder
 
 
-def test_unchanged_pairs_are_whole_beside_copied_ones(processor: sentencepiece.SentencePieceProcessor) -> None:
+def test_unchanged_pairs_are_complete_beside_copied_ones(processor: sentencepiece.SentencePieceProcessor) -> None:
     shard = _shard([(12, 10)] * 500)
-    batches = Batches(shard, _recipe({"copy": 0.5}, 1), _SPECIALS, Augmenter(processor, {"copy": 0.5}), _TOKENS)
+    batches = Batches(shard, _recipe({"copy": 0.5}, 1), _SPECIAL_IDS, Augmenter(processor, {"copy": 0.5}), _TOKENS)
     pairs = {tuple(side[at[i] : at[i + 1]].tolist()) for side, at in (
-        (shard.english, shard.english_at), (shard.other, shard.other_at)) for i in range(500)}
+        (shard.english, shard.english_offsets), (shard.other, shard.other_offsets)) for i in range(500)}
     for _, _, batch in islice(batches.stream(), 8):
         for row in batch.source.tolist():
-            assert tuple(row[1 : row.index(_SPECIALS.end)]) in pairs
+            assert tuple(row[1 : row.index(_SPECIAL_IDS.end)]) in pairs

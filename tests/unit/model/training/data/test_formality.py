@@ -1,4 +1,4 @@
-"""Form of address is told only where the words settle it, and stands first in the source."""
+"""The form of address is detected only from unambiguous pronouns; its symbol comes first in the source."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 import sentencepiece
 
 from model.symbols import FORMAL, INFORMAL, SYMBOLS
-from model.training.data.augment import Augmenter, number_of
+from model.training.data.augment import Augmenter, kind_number
 from model.training.data.formality import form_of_address
 
 
@@ -38,19 +38,19 @@ def test_form_of_address(language: str, text: str, form: str | None) -> None:
     assert form_of_address(text, language) == form
 
 
-def test_the_symbol_stands_first_in_the_source(tmp_path: Path) -> None:
+def test_the_symbol_comes_first_in_the_source(tmp_path: Path) -> None:
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(["can you help me kannst du mir helfen es regnet"] * 5), model_prefix=str(tmp_path / "t"),
         vocab_size=340, hard_vocab_limit=False, byte_fallback=True, user_defined_symbols=list(SYMBOLS), minloglevel=2,
     )  # fmt: skip
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "t.model"))
     augmenter = Augmenter(processor, {"formality": 1.0})
-    random, kind = np.random.default_rng(1), number_of("formality")
+    random, kind = np.random.default_rng(1), kind_number("formality")
     source, german = (np.array(processor.encode(text)) for text in ("can you help me", "kannst du mir helfen"))
     left, right = augmenter.rewrite(kind, source, german, random, "de")
     assert left.tolist() == [processor.piece_to_id(INFORMAL), *source.tolist()]
     assert right.tolist() == german.tolist()
     same, _ = augmenter.rewrite(kind, german, source, random, "en")
     assert same.tolist() == german.tolist()
-    lengths = augmenter.grown(np.array([kind, 0]), np.array([9, 9]), np.array([9, 9]), 40)
+    lengths = augmenter.reserved_lengths(np.array([kind, 0]), np.array([9, 9]), np.array([9, 9]), 40)
     assert [side.tolist() for side in lengths] == [[10, 9], [9, 9]]

@@ -1,4 +1,4 @@
-"""Masked spans stand on both sides in the same places, and symbols survive the vocabulary."""
+"""The same spans are masked on both sides, and the vocabulary keeps the symbols."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _TAGS = [">>en<<", ">>de<<"]
 
 @pytest.fixture(scope="module")
 def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """A vocabulary without symbols, and the same with them."""
+    """Returns the paths of a vocabulary without symbols and of the same with symbols."""
     folder = tmp_path_factory.mktemp("vocabulary")
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(_TEXT * 5), model_prefix=str(folder / "old"), vocab_size=340, hard_vocab_limit=False,
@@ -50,14 +50,14 @@ def _processor(path: Path) -> sentencepiece.SentencePieceProcessor:
         ("Nothing is shared.", "Nichts ist gleich.", set()),
     ],
 )  # fmt: skip
-def test_shared_spans_are_masked_alike(left: str, right: str, masked: set[str]) -> None:
+def test_shared_spans_are_masked_on_both_sides(left: str, right: str, masked: set[str]) -> None:
     seen: set[str] = set()
     for seed in range(40):
-        ours, theirs = mask_shared_spans(left, right, np.random.default_rng(seed))
-        symbols = re.findall(r"<ph\d>", ours)
-        assert sorted(symbols) == sorted(re.findall(r"<ph\d>", theirs))
+        masked_left, masked_right = mask_shared_spans(left, right, np.random.default_rng(seed))
+        symbols = re.findall(r"<ph\d>", masked_left)
+        assert sorted(symbols) == sorted(re.findall(r"<ph\d>", masked_right))
         assert len(symbols) == len(set(symbols))
-        for before, after in ((left, ours), (right, theirs)):
+        for before, after in ((left, masked_left), (right, masked_right)):
             pattern = re.escape(after)
             for symbol in set(symbols):
                 pattern = pattern.replace(re.escape(symbol), "(.+)")
@@ -69,9 +69,9 @@ def test_shared_spans_are_masked_alike(left: str, right: str, masked: set[str]) 
 
 def test_a_span_that_occurs_twice_has_one_number() -> None:
     for seed in range(20):
-        ours, theirs = mask_shared_spans("And Anna saw Anna.", "Und Anna sah Anna.", np.random.default_rng(seed))
-        assert ours == theirs.replace("Und", "And").replace("sah", "saw")
-        assert len(set(re.findall(r"<ph\d>", ours))) <= 1
+        masked_left, masked_right = mask_shared_spans("And Anna saw Anna.", "Und Anna sah Anna.", np.random.default_rng(seed))
+        assert masked_left == masked_right.replace("Und", "And").replace("sah", "saw")
+        assert len(set(re.findall(r"<ph\d>", masked_left))) <= 1
 
 
 def test_all_numbers_are_drawn() -> None:
@@ -79,7 +79,7 @@ def test_all_numbers_are_drawn() -> None:
     assert found == {*PLACEHOLDERS, "7"}
 
 
-def test_a_first_word_counts_only_where_it_is_a_known_name() -> None:
+def test_a_first_word_is_masked_only_if_it_is_a_listed_name() -> None:
     random = np.random.default_rng(1)
     assert all(mask_shared_spans("Warm it is.", "Warm ist es.", random)[0] == "Warm it is." for _ in range(20))
     assert any(mask_shared_spans("Anna is.", "Anna ist.", random, {"Anna"})[0] != "Anna is." for _ in range(20))
@@ -98,7 +98,7 @@ def test_symbols_are_whole_pieces_and_all_others_keep_their_ids(vocabularies: tu
     assert old.decode(old.encode(masked)) == masked  # spelled out
 
 
-def test_the_tokenizer_carries_symbols_through(vocabularies: tuple[Path, Path]) -> None:
+def test_the_tokenizer_keeps_symbols(vocabularies: tuple[Path, Path]) -> None:
     tokenizer = Tokenizer(vocabularies[1], tags={"de": ">>de<<"})
     text = "the <ph2> sees <ph1>."
     encoded = tokenizer.encode(text, "de")
@@ -108,12 +108,12 @@ def test_the_tokenizer_carries_symbols_through(vocabularies: tuple[Path, Path]) 
     assert tokenizer.decode(tokenizer.encode_target(text)) == text
 
 
-def test_extending_again_changes_nothing(vocabularies: tuple[Path, Path], tmp_path: Path) -> None:
+def test_a_second_extension_changes_nothing(vocabularies: tuple[Path, Path], tmp_path: Path) -> None:
     extend_vocabulary(vocabularies[1], tmp_path / "again.model", SYMBOLS)
     assert len(_processor(tmp_path / "again.model")) == len(_processor(vocabularies[1]))
 
 
-def test_a_start_that_is_no_vocabulary_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_start_that_is_not_a_vocabulary(tmp_path: Path) -> None:
     (tmp_path / "text.model").write_text("no model", encoding="utf-8")
     for name in ("text.model", "gone.model"):
         with pytest.raises(RecipeError, match=name):
@@ -121,7 +121,7 @@ def test_a_start_that_is_no_vocabulary_is_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("kind", ["placeholders", "formality"])
-def test_augmentation_needs_its_symbols(vocabularies: tuple[Path, Path], kind: str) -> None:
+def test_augmentation_requires_its_symbols(vocabularies: tuple[Path, Path], kind: str) -> None:
     old, new = map(_processor, vocabularies)
     Augmenter(new, {kind: 0.5})
     Augmenter(old, {kind: 0.0})

@@ -1,4 +1,4 @@
-"""What is drawn for an epoch, and the batches made of it, hold the pairs as the recipe asks for them."""
+"""Epochs and their batches contain the pairs at the rates of the recipe."""
 
 from __future__ import annotations
 
@@ -8,14 +8,15 @@ import numpy as np
 import pytest
 import torch
 
-from model.training.data.batches import IGNORED, Batches, Specials
+from model.training.data.batches import IGNORED, Batches
 from model.training.data.prefetch import Prefetch
-from model.training.data.sampling import rates, target_tokens
+from model.training.data.sampling import sampling_rates, target_tokens
 from model.training.data.shards import Shard
+from model.training.data.special_ids import SpecialIds
 from model.training.plan import describe
 from model.training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe
 
-_SPECIALS = Specials(0, 2, 3, {"en": 4, "de": 5, "fr": 6})
+_SPECIAL_IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5, "fr": 6})
 
 
 def _recipe(align: int = 0, **data: object) -> Recipe:
@@ -27,7 +28,7 @@ def _recipe(align: int = 0, **data: object) -> Recipe:
 
 @pytest.fixture
 def shard() -> Shard:
-    """Thirty short German pairs, three hundred French ones."""
+    """Returns a shard of 30 short German pairs and 300 French pairs."""
     draw = np.random.default_rng(1)
     lengths = [draw.integers(1, 12, 330), draw.integers(1, 30, 330)]
     starts = [np.concatenate([[0], np.cumsum(side)]) for side in lengths]
@@ -36,20 +37,20 @@ def shard() -> Shard:
     return Shard(sides[0], sides[1], starts[0], starts[1], group, ("talk:de", "news:fr"))
 
 
-def test_temperature_brings_small_directions_up(shard: Shard) -> None:
+def test_temperature_increases_the_share_of_small_directions(shard: Shard) -> None:
     shares = []
     for temperature in (1.0, 2.0, 1e9):
-        tokens = rates(shard, _recipe(temperature=temperature)) * target_tokens(shard)
+        tokens = sampling_rates(shard, _recipe(temperature=temperature)) * target_tokens(shard)
         shares.append(float(tokens[0].sum() / tokens.sum()))
     assert shares[0] < shares[1] < shares[2]
     assert shares[2] == pytest.approx(0.5, abs=0.01)
-    assert rates(shard, _recipe(temperature=5.0)).min() == 1.0  # the largest direction stays as it is
+    assert sampling_rates(shard, _recipe(temperature=5.0)).min() == 1.0  # the largest language is not changed
 
 
-def test_an_epoch_holds_what_the_plan_says(shard: Shard) -> None:
+def test_an_epoch_has_the_planned_tokens(shard: Shard) -> None:
     recipe = _recipe(weights={"news": 0.5}, directions={"de-en": 2.0}, temperature=3.0, domains={"press": ["news"]})
-    planned = float((rates(shard, recipe) * target_tokens(shard)).sum())
-    batches = Batches(shard, recipe, _SPECIALS, None, 840)
+    planned = float((sampling_rates(shard, recipe) * target_tokens(shard)).sum())
+    batches = Batches(shard, recipe, _SPECIAL_IDS, None, 840)
     drawn = []
     for epoch in range(20):
         examples = batches._sample(np.random.default_rng(epoch))
@@ -62,12 +63,12 @@ def test_an_epoch_holds_what_the_plan_says(shard: Shard) -> None:
 
 
 @pytest.mark.parametrize("align", [0, 8])
-def test_every_row_is_its_pair(shard: Shard, align: int) -> None:
-    batches = Batches(shard, _recipe(align), _SPECIALS, None, 840)
+def test_every_row_is_a_pair_of_the_shard(shard: Shard, align: int) -> None:
+    batches = Batches(shard, _recipe(align), _SPECIAL_IDS, None, 840)
     expected = set()
     for i, group in enumerate(shard.group):
-        english = tuple(shard.english[shard.english_at[i] : shard.english_at[i + 1]].tolist())
-        other = tuple(shard.other[shard.other_at[i] : shard.other_at[i + 1]].tolist())
+        english = tuple(shard.english[shard.english_offsets[i] : shard.english_offsets[i + 1]].tolist())
+        other = tuple(shard.other[shard.other_offsets[i] : shard.other_offsets[i + 1]].tolist())
         expected |= {((5, 6)[group], *english, 3, -1, 2, *other, 3), (4, *other, 3, -1, 2, *english, 3)}
     seen = 0
     for epoch, _, batch in batches.stream():
@@ -77,11 +78,11 @@ def test_every_row_is_its_pair(shard: Shard, align: int) -> None:
         count, width = batch.target.shape
         labels = torch.full((count * width,), 0)
         real = batch.labels != IGNORED
-        labels[batch.rows[real]] = batch.labels[real]
+        labels[batch.label_positions[real]] = batch.labels[real]
         for source, target, following in zip(batch.source, batch.target, labels.view(count, width), strict=True):
             left, right = source[source != 0].tolist(), target[target != 0].tolist()
             label = following[following != 0].tolist()
-            if len(right) < len(label) + 1 and right[-1] != 3:  # the row fills its width: the end is a label only
+            if len(right) < len(label) + 1 and right[-1] != 3:  # the row fills its width, so the end is only a label
                 right.append(3)
             assert label == right[1:]
             assert (*left, -1, *right) in expected
@@ -90,15 +91,17 @@ def test_every_row_is_its_pair(shard: Shard, align: int) -> None:
 
 
 class _Sevens:
-    """Stands for an augmenter: every third example becomes a line of `length` sevens, on both sides."""
+    """A test double of Augmenter that replaces both sides of every third example by `length` sevens."""
 
     def __init__(self, length: int) -> None:
         self._length = length
 
-    def choose(self, count: int, random: np.random.Generator) -> np.ndarray:
+    def choose_kinds(self, count: int, random: np.random.Generator) -> np.ndarray:
         return (np.arange(count) % 3 == 0).astype(np.int64)
 
-    def grown(self, kinds: np.ndarray, sources: np.ndarray, targets: np.ndarray, longest: int) -> tuple[np.ndarray, ...]:
+    def reserved_lengths(
+        self, kinds: np.ndarray, sources: np.ndarray, targets: np.ndarray, longest: int
+    ) -> tuple[np.ndarray, ...]:
         return tuple(np.where(kinds > 0, np.maximum(lengths, 20), lengths) for lengths in (sources, targets))
 
     def rewrite(
@@ -108,8 +111,8 @@ class _Sevens:
 
 
 @pytest.mark.parametrize(("align", "length", "changed"), [(8, 17, True), (8, 99, False), (0, 17, True), (0, 99, False)])
-def test_rewritten_rows_are_whole_or_as_they_were(shard: Shard, align: int, length: int, changed: bool) -> None:
-    batches = Batches(shard, _recipe(align), _SPECIALS, _Sevens(length), 840)  # type: ignore[arg-type]
+def test_rewritten_rows_are_complete_or_unchanged(shard: Shard, align: int, length: int, changed: bool) -> None:
+    batches = Batches(shard, _recipe(align), _SPECIAL_IDS, _Sevens(length), 840)  # type: ignore[arg-type]
     found = 0
     for _, _, batch in itertools.islice(batches.stream(), 15):
         assert batch.source.numel() <= 840
@@ -120,7 +123,7 @@ def test_rewritten_rows_are_whole_or_as_they_were(shard: Shard, align: int, leng
     assert (found > 0) == changed
 
 
-def test_prefetch_hands_on_items_and_errors() -> None:
+def test_prefetch_passes_on_items_and_errors() -> None:
     with Prefetch(iter(range(5)), 2) as ahead:
         assert list(ahead) == [0, 1, 2, 3, 4]
 

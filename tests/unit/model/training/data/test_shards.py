@@ -1,14 +1,15 @@
-"""Tokenised pairs survive the way to disk in parts, and a part that is missing or damaged is named."""
+"""Shards are loaded as they were saved; missing, partial and damaged files are reported."""
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import pytest
 
 from model.training.data import shards
-from model.training.data.shards import Shard
+from model.training.data.shards import Shard, shard_file
 from model.training.recipe import RecipeError
 
 
@@ -23,39 +24,36 @@ def random_shard(pairs: int = 50, seed: int = 1) -> Shard:
     return Shard(sides[0], sides[1], starts[0], starts[1], group, ("talk:de", "news:fr"))
 
 
-def test_parts_join_to_what_was_saved(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "_PART_TOKENS", 300)
-    whole = random_shard()
-    whole.save(tmp_path, "pairs")
-    files = sorted(tmp_path.glob("pairs-*.npz"))
-    assert len(files) > 3
-    joined = Shard.load(tmp_path, "pairs")
-    for name in ("english", "other", "english_at", "other_at", "group"):
-        assert np.array_equal(getattr(joined, name), getattr(whole, name)), name
-    assert joined.groups == whole.groups
-    assert joined.english.dtype == np.uint16
+def test_a_loaded_shard_equals_the_saved_one(tmp_path: Path) -> None:
+    saved = random_shard()
+    saved.save(tmp_path, "pairs")
+    assert [path.name for path in tmp_path.iterdir()] == ["pairs.npz"]
+    loaded = Shard.load(tmp_path, "pairs")
+    for name in ("english", "other", "english_offsets", "other_offsets", "group"):
+        assert np.array_equal(getattr(loaded, name), getattr(saved, name)), name
+        assert getattr(loaded, name).dtype == getattr(saved, name).dtype, name
+    assert loaded.groups == saved.groups
 
 
-def test_a_pair_longer_than_a_part_is_a_part(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(shards, "_PART_TOKENS", 1)
-    whole = random_shard(5)
-    whole.save(tmp_path, "pairs")
-    assert len(list(tmp_path.glob("pairs-*.npz"))) == 5
-    assert np.array_equal(Shard.load(tmp_path, "pairs").other, whole.other)
+def test_an_interrupted_save_leaves_no_shard(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(file: BinaryIO, **arrays: object) -> None:
+        file.write(b"PK")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(shards.np, "savez_compressed", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        random_shard().save(tmp_path, "pairs")
+    assert not shard_file(tmp_path, "pairs").exists()
 
 
-def test_missing_and_damaged_parts_are_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(RecipeError, match=r"no pairs\.json"):
+def test_missing_and_damaged_files_raise_errors_with_their_names(tmp_path: Path) -> None:
+    with pytest.raises(RecipeError, match=r"no pairs\.npz"):
         Shard.load(tmp_path, "pairs")
-    monkeypatch.setattr(shards, "_PART_TOKENS", 300)
     random_shard().save(tmp_path, "pairs")
-    second = tmp_path / "pairs-001.npz"
-    data = second.read_bytes()
-    second.write_bytes(data[:-1])
-    with pytest.raises(RecipeError, match=r"lacks pairs-001\.npz"):
-        Shard.load(tmp_path, "pairs")
-    second.write_bytes(data[:-1] + bytes([data[-1] ^ 1]))
-    with pytest.raises(RecipeError, match=r"pairs-001\.npz"):
-        Shard.load(tmp_path, "pairs")
-    second.write_bytes(data)
-    Shard.load(tmp_path, "pairs")
+    path = shard_file(tmp_path, "pairs")
+    data = path.read_bytes()
+    middle = len(data) // 4
+    for damaged in (data[:-9], b"", data[:middle] + bytes([data[middle] ^ 255]) + data[middle + 1 :]):
+        path.write_bytes(damaged)
+        with pytest.raises(RecipeError, match=r"pairs\.npz is damaged"):
+            Shard.load(tmp_path, "pairs")

@@ -1,4 +1,4 @@
-"""Loss in chunks is the loss, with the same gradients."""
+"""The chunked loss and its gradients equal those of the plain loss."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def _batch() -> Batch:
 @pytest.mark.parametrize("smoothing", [0.0, 0.1])
 @pytest.mark.parametrize("tied", [True, False])
 def test_losses_and_gradients_are_equal(monkeypatch: pytest.MonkeyPatch, smoothing: float, tied: bool) -> None:
-    monkeypatch.setattr(chunked_loss, "_ROWS", 16)
+    monkeypatch.setattr(chunked_loss, "_CHUNK_POSITIONS", 16)
     torch.manual_seed(2)
     config = ModelConfig(
         vocab_size=50, d_model=16, heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, max_length=64, dropout=0.0,
@@ -41,7 +41,7 @@ def test_losses_and_gradients_are_equal(monkeypatch: pytest.MonkeyPatch, smoothi
         torch.testing.assert_close(one.grad, other.grad, msg=name)
 
 
-def test_narrow_products_come_close() -> None:
+def test_bfloat16_products_are_close_to_float32() -> None:
     torch.manual_seed(2)
     config = ModelConfig(vocab_size=50, d_model=16, heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, dropout=0.0)
     model = Transformer(config)

@@ -1,4 +1,4 @@
-"""A cool-down goes on from the trunk in a folder of its own, and its rate falls to zero; the trunk is not touched."""
+"""A cool-down continues from a copy of the trunk's checkpoint, and its rate falls to zero; the trunk does not change."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 import torch
 from torch import nn
 
-from model.training.loop import checkpoint as state
-from model.training.loop.cooldown import branch
+from model.training.loop import checkpoint
+from model.training.loop.cooldown import branch_from
 from model.training.loop.optimizers import set_rates
 from model.training.recipe import DataRecipe, Recipe, RecipeError, TrainRecipe, VocabularyRecipe
 
@@ -24,17 +24,17 @@ _RECIPE = Recipe(
 def _trunk(folder: Path, seconds: float = 3600.0) -> Path:
     folder.mkdir()
     model = nn.Linear(2, 2)
-    progress = state.Progress(step=500, tokens=7, seconds=seconds)
-    state.save(folder, model, [torch.optim.Adam(model.parameters())], progress, 3)
-    for name in ("tokenizer.model", "pairs-000.npz", "pairs.json", "log.jsonl"):
+    progress = checkpoint.Progress(step=500, tokens=7, seconds=seconds)
+    checkpoint.save(folder, model, [torch.optim.Adam(model.parameters())], progress, 3)
+    for name in ("tokenizer.model", "pairs.npz", "log.jsonl"):
         (folder / name).write_text("{}\n", encoding="utf-8")
     return folder
 
 
-def test_the_rate_falls_to_zero_from_where_the_trunk_is(tmp_path: Path) -> None:
+def test_the_rate_falls_from_the_trunks_rate_to_zero(tmp_path: Path) -> None:
     trunk = _trunk(tmp_path / "trunk")
     before = sorted((file.name, file.read_bytes()) for file in trunk.iterdir())
-    recipe = branch(_RECIPE, trunk, tmp_path / "cooled", 20)
+    recipe = branch_from(_RECIPE, trunk, tmp_path / "cooled", 20)
     assert recipe.train.minutes == pytest.approx(80)
     optimizers = [torch.optim.Adam([nn.Parameter(torch.zeros(1))])]
     rates = [
@@ -46,24 +46,24 @@ def test_the_rate_falls_to_zero_from_where_the_trunk_is(tmp_path: Path) -> None:
     assert rates[-1] == pytest.approx(0.0, abs=1e-9)
     assert sorted((file.name, file.read_bytes()) for file in trunk.iterdir()) == before
     assert {file.name for file in (tmp_path / "cooled").iterdir()} == {name for name, _ in before} | {"branch.json"}
-    assert state.read_progress(tmp_path / "cooled").step == 500
+    assert checkpoint.read_progress(tmp_path / "cooled").step == 500
 
 
-def test_a_branch_that_was_stopped_goes_on_as_it_began(tmp_path: Path) -> None:
+def test_a_stopped_branch_resumes_with_its_first_recipe(tmp_path: Path) -> None:
     trunk = _trunk(tmp_path / "trunk")
-    first = branch(_RECIPE, trunk, tmp_path / "cooled", 20)
+    first = branch_from(_RECIPE, trunk, tmp_path / "cooled", 20)
     (tmp_path / "cooled" / "log.jsonl").write_text(json.dumps({"step": 501}) + "\n", encoding="utf-8")
-    _later = _trunk(tmp_path / "later", 9000.0)
-    assert branch(_RECIPE, _later, tmp_path / "cooled", 20) == first
+    later = _trunk(tmp_path / "later", 9000.0)
+    assert branch_from(_RECIPE, later, tmp_path / "cooled", 20) == first
     assert "501" in (tmp_path / "cooled" / "log.jsonl").read_text(encoding="utf-8")
 
 
 def test_only_the_schedule_differs(tmp_path: Path) -> None:
-    recipe = branch(_RECIPE, _trunk(tmp_path / "trunk"), tmp_path / "cooled", 20)
+    recipe = branch_from(_RECIPE, _trunk(tmp_path / "trunk"), tmp_path / "cooled", 20)
     assert dataclasses.replace(recipe, train=_RECIPE.train) == _RECIPE
     assert recipe.train.checkpoint_minutes == pytest.approx(2)
 
 
-def test_a_trunk_without_a_checkpoint_is_named(tmp_path: Path) -> None:
+def test_the_error_names_a_trunk_without_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="nothing"):
-        branch(_RECIPE, tmp_path / "nothing", tmp_path / "cooled", 20)
+        branch_from(_RECIPE, tmp_path / "nothing", tmp_path / "cooled", 20)

@@ -1,4 +1,4 @@
-"""What training does on a GPU, as far as a CPU can tell: batched Muon, compiled layers, the share of the peak."""
+"""Code for GPUs, tested on a CPU: batched Muon, compiled layers, and the share of the peak rate."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import torch
 from model.config import ModelConfig, base
 from model.training.data.batches import Batch
 from model.training.loop import muon
-from model.training.loop.hardware import compile_layers, peak_flops, plain, training_flops
+from model.training.loop.hardware import compile_layers, peak_flops, training_flops, without_compilation
 from model.training.loop.loss import batch_loss
 from model.training.loop.muon import Muon
 from model.transformer import Transformer
@@ -26,8 +26,8 @@ def _batch(rows: int, width: int, seed: int = 1) -> Batch:
     return Batch(source, target, torch.arange(rows * width), labels, rows * width, rows * (width - 2))
 
 
-def test_muon_is_torchs_muon(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(muon, "multiplies_bfloat16", lambda device: True)
+def test_batched_muon_equals_torch_muon(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(muon, "has_bfloat16_products", lambda device: True)
     torch.manual_seed(1)
     shapes = [(8, 8), (24, 8), (8, 8), (8, 24)]
     ours, theirs = ([torch.nn.Parameter(torch.ones(shape)) for shape in shapes] for _ in range(2))
@@ -45,13 +45,13 @@ def test_muon_is_torchs_muon(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("shape", [(3, 16, 16), (2, 48, 16), (2, 16, 48)])
-def test_updates_are_all_but_orthogonal_in_float32(shape: tuple[int, ...]) -> None:
+def test_updates_are_nearly_orthogonal_in_float32(shape: tuple[int, ...]) -> None:
     torch.manual_seed(3)
     values = torch.linalg.svdvals(muon.orthogonalise(torch.randn(shape)).float())
     assert 0.3 < float(values.min()) < float(values.max()) < 1.3
 
 
-def test_wide_matrices_get_the_same_updates() -> None:
+def test_gram_form_for_wide_matrices_gives_the_same_updates() -> None:
     torch.manual_seed(4)
     wide = torch.randn(2, 16, 48)
     wide = wide / wide.norm(dim=(1, 2), keepdim=True)
@@ -60,17 +60,17 @@ def test_wide_matrices_get_the_same_updates() -> None:
     for _ in range(muon._STEPS):
         gram = x @ x.mT
         x = a * x + (b * gram + c * gram @ gram) @ x
-    torch.testing.assert_close(muon._by_gram(wide) @ wide, x, rtol=1e-3, atol=1e-4)
+    torch.testing.assert_close(muon._newton_schulz_by_gram(wide) @ wide, x, rtol=1e-3, atol=1e-4)
 
 
-def test_muon_refuses_vectors() -> None:
+def test_muon_rejects_vectors() -> None:
     with pytest.raises(ValueError, match="matrices"):
         Muon([torch.nn.Parameter(torch.zeros(3))], 0.1)
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of torch, on its own code
-def test_compiled_layers_learn_the_same_from_every_shape() -> None:
+@pytest.mark.filterwarnings("ignore")  # warnings of torch about its own code
+def test_compiled_layers_have_the_same_gradients_for_every_shape() -> None:
     torch.manual_seed(2)
     model, compiled = Transformer(_CONFIG), Transformer(_CONFIG)
     compiled.load_state_dict(model.state_dict())
@@ -85,15 +85,15 @@ def test_compiled_layers_learn_the_same_from_every_shape() -> None:
         found.backward()
     for (name, one), other in zip(model.named_parameters(), compiled.parameters(), strict=True):
         torch.testing.assert_close(one.grad, other.grad, msg=name)
-    # One graph each for encoder layers, decoder layers and the loss; the first shape may be taken for a constant.
+    # One graph each for encoder layers, decoder layers and the loss, and one more if the first shape counts as a constant.
     graphs = torch._dynamo.utils.counters["stats"]["unique_graphs"]
     compiled.eval()
-    with plain(), torch.no_grad():
+    with without_compilation(), torch.no_grad():
         torch.testing.assert_close(batch_loss(compiled, batch, 0.0), batch_loss(model.eval(), batch, 0.0))
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs <= 4
 
 
-def test_floating_point_operations_count_every_weight() -> None:
+def test_training_flops_count_every_matrix() -> None:
     config = base(16_000)
     model = Transformer(config)
     matrices = sum(p.numel() for p in model.parameters() if p.dim() == 2)

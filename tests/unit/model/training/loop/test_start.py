@@ -1,4 +1,4 @@
-"""A training may start from a finished model, also with another vocabulary: what both know is taken over."""
+"""Initial weights are copied from a finished model, also into another vocabulary."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def finished(tmp_path: Path) -> tuple[Path, Transformer, sentencepiece.SentenceP
     return tmp_path / "old", model, pieces
 
 
-def test_same_vocabulary_takes_everything_over(
+def test_all_weights_are_copied_for_the_same_vocabulary(
     finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor],
 ) -> None:
     folder, old, pieces = finished
@@ -53,7 +53,7 @@ def test_same_vocabulary_takes_everything_over(
         assert torch.equal(tensor, old.state_dict()[name]), name
 
 
-def test_fresh_parameters_are_not_taken_over(
+def test_fresh_parameters_are_not_copied(
     finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor],
 ) -> None:
     folder, old, pieces = finished
@@ -65,35 +65,35 @@ def test_fresh_parameters_are_not_taken_over(
         assert torch.equal(tensor, (drawn if fresh else old.state_dict())[name]), name
 
 
-def test_another_vocabulary_goes_by_piece(
+def test_embeddings_are_copied_by_piece_for_another_vocabulary(
     tmp_path: Path, finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]
 ) -> None:
     folder, old, before = finished
     pieces = _vocabulary(tmp_path / "new", _NEW, [">>en<<", ">>de<<", ">>es<<"])
     new = Transformer(PRESETS["small"](len(pieces), **_SHAPE))
     start_from(folder, new, pieces)
-    was, now = old.state_dict()["embedding.weight"], new.state_dict()["embedding.weight"]
+    before_rows, rows = old.state_dict()["embedding.weight"], new.state_dict()["embedding.weight"]
     shared = 0
     for i in range(len(pieces)):
         same = before.piece_to_id(pieces.id_to_piece(i))
         if same != before.unk_id():
             shared += 1
-            assert torch.equal(now[i], was[same])
+            assert torch.equal(rows[i], before_rows[same])
     assert shared > 260  # specials, bytes, and words of the first vocabulary
     tags = [before.piece_to_id(">>en<<"), before.piece_to_id(">>de<<")]
-    assert torch.allclose(now[pieces.piece_to_id(">>es<<")], was[tags].mean(0))
+    assert torch.allclose(rows[pieces.piece_to_id(">>es<<")], before_rows[tags].mean(0))
     matrix = "encoder.0.self_attention.key.weight"
     assert torch.equal(new.state_dict()[matrix], old.state_dict()[matrix])
 
 
-def test_another_shape_is_refused(finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]) -> None:
+def test_another_shape_is_rejected(finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]) -> None:
     folder, _, pieces = finished
     wider = Transformer(PRESETS["small"](len(pieces), **_SHAPE | {"d_ff": 64}))
     with pytest.raises(RecipeError, match="another shape"):
         start_from(folder, wider, pieces)
 
 
-def test_a_missing_folder_is_named(
+def test_the_error_names_start_for_a_missing_folder(
     tmp_path: Path, finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]
 ) -> None:
     _, old, pieces = finished

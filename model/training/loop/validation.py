@@ -1,0 +1,94 @@
+"""Validation during training: development loss, head health, and BLEU and chrF of greedy translations."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from model.backends.torch.backend import TorchBackend
+from model.backends.torch.head_health import model_health, summary
+from model.search.options import DecodingOptions
+from model.tokenizer import Tokenizer
+from model.training.data.batches import Batch, Batches
+from model.training.data.corpus import read_pairs
+from model.training.data.shards import Shard, shard_file
+from model.training.data.special_ids import SpecialIds
+from model.training.loop.evaluate import Direction, score_directions
+from model.training.loop.hardware import autocast, without_compilation
+from model.training.loop.loss import perplexity_loss
+from model.training.recipe import Recipe
+from model.transformer import Transformer
+
+_BATCH_TOKENS = 4200
+_CPU_SLOTS, _GPU_SLOTS = 64, 512
+"""Sentences that are translated together."""
+_HEAD_HEALTH_SENTENCES = 50
+
+
+class Validator:
+    """Measures `model` on the recipe's development files.
+
+    The loss uses the development shard in `folder`; without one it is left out. Raises OSError if a development file
+    cannot be read, so that this shows before training.
+    """
+
+    def __init__(self, recipe: Recipe, folder: Path, model: Transformer, tokenizer: Tokenizer, ids: SpecialIds) -> None:
+        self._model, self._tokenizer = model, tokenizer
+        self._batches = _development_batches(recipe, folder, ids) if shard_file(folder, "development").exists() else []
+        self._pairs = development_pairs(recipe)
+
+    def scores(self, device: torch.device) -> dict[str, Any]:
+        """Returns the log fields of a validation. The model is in evaluation mode afterwards."""
+        self._model.eval()
+        scores: dict[str, Any] = {}
+        with without_compilation():
+            if self._batches:
+                batches = [batch.to(device) for batch in self._batches]
+                with autocast(device):
+                    scores["development_loss"] = perplexity_loss(self._model, batches)
+                scores["heads"] = self._head_health(batches)
+            if self._pairs:
+                scores.update(self._translation_scores(_GPU_SLOTS if device.type == "cuda" else _CPU_SLOTS))
+        return scores
+
+    def _head_health(self, batches: Sequence[Batch]) -> dict[str, object]:
+        """Returns figures of every head on the batch with the widest sources, which offer the most positions to attend to."""
+        widest = max(batches, key=lambda batch: batch.source.shape[1])
+        count = _HEAD_HEALTH_SENTENCES
+        return summary(model_health(self._model, widest.source[:count], widest.target[:count]))
+
+    def _translation_scores(self, slots: int) -> dict[str, Any]:
+        """Returns BLEU and chrF of greedy translations, as the mean over directions and for each direction."""
+        backend = TorchBackend(self._model, min(slots, max(map(len, self._pairs.values()))))
+        scores = score_directions(backend, self._tokenizer, self._model.config, self._pairs, DecodingOptions())
+        return {
+            "bleu": sum(score.bleu for score in scores.values()) / len(scores),
+            "chrf": sum(score.chrf for score in scores.values()) / len(scores),
+            "directions": {"-".join(way): [round(one.bleu, 2), round(one.chrf, 2)] for way, one in scores.items()},
+        }
+
+
+def development_pairs(recipe: Recipe) -> dict[Direction, list[tuple[str, str]]]:
+    """Returns for every direction (source text, reference) pairs: the first `validate_sentences` of each development file."""
+    pairs: dict[Direction, list[tuple[str, str]]] = {}
+    for file in recipe.data.development:
+        for pair in islice(read_pairs(Path(file)), recipe.train.validate_sentences):
+            pairs.setdefault(("en", pair.language), []).append((pair.english, pair.other))
+            pairs.setdefault((pair.language, "en"), []).append((pair.other, pair.english))
+    return pairs
+
+
+def _development_batches(recipe: Recipe, folder: Path, ids: SpecialIds) -> list[Batch]:
+    """Returns a fixed sample of the development pairs in both directions."""
+    stream = Batches(Shard.load(folder, "development"), recipe, ids, None, _BATCH_TOKENS).stream()
+    batches: list[Batch] = []
+    while sum(len(batch.source) for batch in batches) < 2 * recipe.train.validate_sentences:
+        epoch, _, batch = next(stream)
+        if epoch > 0:
+            break
+        batches.append(batch)
+    return batches
