@@ -13,7 +13,9 @@ from model.training.recipe import Recipe, RecipeError, load_recipe
 # Training allocates and frees the same large blocks in every step. By default the C library returns each block to the
 # system and faults its pages in again, which took most of the time on some machines. These settings keep the blocks.
 _ALLOCATOR_SETTINGS = {
-    "MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": "32000000000", "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "30000",
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": "32000000000",
+    "ONEDNN_PRIMITIVE_CACHE_CAPACITY": "30000",
 }
 
 
@@ -70,7 +72,9 @@ def _parser() -> argparse.ArgumentParser:
         description="Train a translation model from sentence pairs. Under torchrun each process takes a share of the batches.",
     )
     parser.add_argument("--threads", type=int, help="number of CPU threads (default: all cores)")
-    parser.add_argument("--data", type=Path, metavar="DIR", help="folder of the recipe's files (default: current folder)")
+    parser.add_argument(
+        "--data", type=Path, metavar="DIR", help="folder of the recipe's files (default: current folder)"
+    )
     subparsers = parser.add_subparsers(dest="command", required=True)
     commands = {}
     for name, text in (
@@ -83,12 +87,20 @@ def _parser() -> argparse.ArgumentParser:
         command.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe file (.toml)")
         command.add_argument("folder", type=Path, metavar="FOLDER", help="working folder of this training")
     plan, train, package = commands["plan"], commands["train"], commands["package"]
-    plan.add_argument("--speed", type=float, help="target tokens per second; adds the number of epochs in the recipe's minutes")
+    plan.add_argument(
+        "--speed", type=float, help="target tokens per second; adds the number of epochs in the recipe's minutes"
+    )
     train.add_argument("--minutes", type=float, help="time budget; replaces the recipe's")
     train.add_argument("--steps", type=int, help="step budget; replaces the recipe's")
-    train.add_argument("--trunk", type=Path, metavar="TRUNK", help="training folder from which the cool-down in FOLDER starts")
-    train.add_argument("--cooldown", type=float, metavar="MINUTES", help="minutes in which the learning rate falls to zero")
-    train.add_argument("--peak", type=float, metavar="TFLOPS", help="peak rate of the device, for share_of_peak in the log")
+    train.add_argument(
+        "--trunk", type=Path, metavar="TRUNK", help="training folder from which the cool-down in FOLDER starts"
+    )
+    train.add_argument(
+        "--cooldown", type=float, metavar="MINUTES", help="minutes in which the learning rate falls to zero"
+    )
+    train.add_argument(
+        "--peak", type=float, metavar="TFLOPS", help="peak rate of the device, for share_of_peak in the log"
+    )
     package.add_argument("weights", type=Path, metavar="WEIGHTS", help="model folder to write")
     package.add_argument("--last", type=int, default=5, help="number of checkpoints to average (default: 5)")
     return parser
@@ -97,7 +109,11 @@ def _parser() -> argparse.ArgumentParser:
 def _restart_with_allocator_settings() -> None:
     """Replaces this process by itself with the allocator settings, which the C library reads only at its start."""
     if sys.platform == "linux" and any(name not in os.environ for name in _ALLOCATOR_SETTINGS):
-        os.execve(sys.executable, [sys.executable, "-m", "model.training", *sys.argv[1:]], {**_ALLOCATOR_SETTINGS, **os.environ})  # noqa: S606
+        os.execve(  # noqa: S606 - restarts this process
+            sys.executable,
+            [sys.executable, "-m", "model.training", *sys.argv[1:]],
+            {**_ALLOCATOR_SETTINGS, **os.environ},
+        )
 
 
 if __name__ == "__main__":

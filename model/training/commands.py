@@ -83,10 +83,11 @@ def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, l
 
     Raises RecipeError if `folder` has no checkpoint.
     """
+    averaged = average(checkpoints(folder)[-last:])
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
     config = model_config(recipe, processor)
     transformer = Transformer(config)
-    transformer.load_state_dict(average(checkpoints(folder)[-last:]))
+    transformer.load_state_dict(averaged)
     served = ModelFolder(
         path=weights,
         name=recipe.name,
@@ -119,7 +120,8 @@ def _summary(lines: list[dict[str, float]], folder: Path) -> dict[str, object]:
         "median_target_tokens_per_second": speeds[len(speeds) // 2] if speeds else None,
         "development_loss": [
             {"tokens": line["tokens"], "loss": round(line["development_loss"], 4)}
-            for line in lines if "development_loss" in line
+            for line in lines
+            if "development_loss" in line
         ],
         "pairs": dict(zip(shard.groups, counts, strict=True)),
     }

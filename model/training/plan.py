@@ -45,7 +45,9 @@ def describe(shard: Shard, recipe: Recipe, speed: float | None = None) -> str:
     return "\n".join(lines)
 
 
-def _uses_per_pair(shard: Shard, sampled: np.ndarray[tuple[int, ...], np.dtype[np.float64]], columns: Sequence[str]) -> list[str]:
+def _uses_per_pair(
+    shard: Shard, sampled: np.ndarray[tuple[int, ...], np.dtype[np.float64]], columns: Sequence[str]
+) -> list[str]:
     """Returns how often a pair is used in an epoch on average, by direction."""
     pairs = np.bincount(shard.group, minlength=len(shard.groups))
     found = []

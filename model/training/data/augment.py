@@ -79,7 +79,11 @@ class Augmenter:
         return sources + (kinds == kind_number("formality")), targets
 
     def rewrite(
-        self, number: int, source: NDArray[np.int64], target: NDArray[np.int64], random: np.random.Generator,
+        self,
+        number: int,
+        source: NDArray[np.int64],
+        target: NDArray[np.int64],
+        random: np.random.Generator,
         language: str = "",
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns source and target rewritten by kind `number`, or unchanged. `language` is the target language."""

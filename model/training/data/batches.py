@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 import torch
 from numpy.typing import NDArray
-from torch import Tensor
 
 from model.training.data.augment import Augmenter, kind_number
+from model.training.data.batch import IGNORED, Batch
 from model.training.data.buckets import aligned, equal_products
 from model.training.data.sampling import sampling_rates
 from model.training.data.shards import Shard
@@ -19,40 +19,6 @@ from model.training.recipe import Recipe
 
 _LABEL_MULTIPLE = 512
 """The number of labels is rounded up to a multiple of this, so that few shapes occur."""
-IGNORED = -100
-"""Label of the added positions; the loss ignores it."""
-
-
-@dataclass(frozen=True, slots=True)
-class Batch:
-    """One padded batch of token ids. B batch, S source length, T target length, N labels.
-
-    `source` (B, S) has the language tag and the end; `target` (B, T) is the input of the decoder, with the start.
-    `label_positions` (N,) are the flat positions of `target` that have a label, and `labels` (N,) are those labels, so
-    that no padding enters the output projection. `tokens` is the number of labels that are not IGNORED, `source_tokens`
-    the number of source tokens that are not padding.
-    """
-
-    source: Tensor
-    target: Tensor
-    label_positions: Tensor
-    labels: Tensor
-    tokens: int
-    source_tokens: int
-
-    def tensors(self) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """Returns source, target, label positions and labels."""
-        return self.source, self.target, self.label_positions, self.labels
-
-    def pinned(self) -> Batch:
-        """Returns a copy in page-locked memory, so that `to` does not block the host."""
-        source, target, positions, labels = (tensor.pin_memory() for tensor in self.tensors())
-        return Batch(source, target, positions, labels, self.tokens, self.source_tokens)
-
-    def to(self, device: torch.device) -> Batch:
-        """Returns a copy on `device`. The copy is asynchronous if the batch is pinned."""
-        source, target, positions, labels = (tensor.to(device, non_blocking=True) for tensor in self.tensors())
-        return Batch(source, target, positions, labels, self.tokens, self.source_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,8 +41,15 @@ class Batches:
     """
 
     def __init__(
-        self, shard: Shard, recipe: Recipe, ids: SpecialIds, augmenter: Augmenter | None, batch_tokens: int,
-        *, rank: int = 0, ranks: int = 1,
+        self,
+        shard: Shard,
+        recipe: Recipe,
+        ids: SpecialIds,
+        augmenter: Augmenter | None,
+        batch_tokens: int,
+        *,
+        rank: int = 0,
+        ranks: int = 1,
     ) -> None:
         self._shard, self._recipe, self._ids = shard, recipe, ids
         self._augmenter, self._batch_tokens = augmenter, batch_tokens
@@ -163,7 +136,12 @@ class Batches:
         return self._batch(source_ids, target_ids)
 
     def _rewritten(
-        self, kind: int, source: NDArray[np.int64], target: NDArray[np.int64], random: np.random.Generator, language: str
+        self,
+        kind: int,
+        source: NDArray[np.int64],
+        target: NDArray[np.int64],
+        random: np.random.Generator,
+        language: str,
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         if self._augmenter is None:
             return source, target

@@ -69,5 +69,7 @@ def width_ladder(batch_tokens: int, longest: int) -> list[int]:
     ladder = [width for width in range(4, batch_tokens + 1) if batch_tokens % width == 0]
     enough = next((i for i, width in enumerate(ladder) if width >= longest), None)
     if enough is None or any(b > 1.5 * a for a, b in pairwise([4, *ladder[: enough + 1]])):
-        raise ValueError(f"batch_tokens {batch_tokens} has too few divisors up to {longest}: 8400, 25200 or 55440 divide well.")
+        raise ValueError(
+            f"batch_tokens {batch_tokens} has too few divisors up to {longest}: 8400, 25200 or 55440 divide well."
+        )
     return ladder[: enough + 1]

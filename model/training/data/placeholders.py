@@ -25,7 +25,9 @@ _MASKED_SHARE = 0.75
 """Share of the shared spans that are masked. The rest stays, so that texts have masked and plain spans."""
 
 
-def mask_shared_spans(left: str, right: str, random: np.random.Generator, names: Collection[str] = ()) -> tuple[str, str]:
+def mask_shared_spans(
+    left: str, right: str, random: np.random.Generator, names: Collection[str] = ()
+) -> tuple[str, str]:
     """Returns both texts with most of the spans that occur equally often in both replaced by placeholders.
 
     Every distinct span gets its own number, drawn from 1 to 9. A single word at the beginning of a text counts as a name

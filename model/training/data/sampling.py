@@ -14,7 +14,7 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
     """Returns how often per epoch a pair of each group is used from English and into English: (G, 2).
 
     With temperature T a direction of n tokens gets a share of the epoch proportional to n^(1/T). 1 changes nothing; larger
-    values repeat small directions more often (Arivazhagan et al. 2019, section 4.2). The largest language is not changed.
+    values repeat small directions more often (Arivazhagan et al. 2019, section 4.2). The largest direction is not changed.
     """
     found = np.zeros((len(shard.groups), 2))
     languages = [name.rsplit(":", 1)[1] for name in shard.groups]
@@ -25,7 +25,9 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
     if recipe.data.temperature == 1.0:
         return found
     tokens = found * target_tokens(shard)
-    totals = {language: tokens[[i for i, one in enumerate(languages) if one == language]].sum(0) for language in languages}
+    totals = {
+        language: tokens[[i for i, one in enumerate(languages) if one == language]].sum(0) for language in languages
+    }
     largest = max(float(total.max()) for total in totals.values())
     for i, language in enumerate(languages):
         share = np.maximum(totals[language], 1.0) / largest

@@ -11,7 +11,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from model.training.data.batches import IGNORED
+from model.training.data.batch import IGNORED
 from model.training.loop.loss import projection_loss
 from model.transformer import Transformer
 
@@ -19,7 +19,9 @@ _CHUNK_POSITIONS = 256
 """Positions of one chunk: 12 MB of logits for 12,000 pieces."""
 
 
-def chunked_projection_loss(model: Transformer, features: Tensor, positions: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+def chunked_projection_loss(
+    model: Transformer, features: Tensor, positions: Tensor, labels: Tensor, smoothing: float
+) -> Tensor:
     """Returns the same as `projection_loss`, computed in chunks.
 
     Uses `projection_loss` itself without gradients and for models with an output bias, which the chunks do not support.

@@ -15,7 +15,8 @@ def draw_curve(lines: Sequence[dict[str, Any]], path: Path) -> None:
     figure = Figure(figsize=(7, 3.6), layout="constrained")
     axes = figure.subplots()
     for key, label, style in (
-        ("loss", "training, label smoothing 0.1", "-"), ("development_loss", "development, unsmoothed", "o-"),
+        ("loss", "training, label smoothing 0.1", "-"),
+        ("development_loss", "development, unsmoothed", "o-"),
     ):
         points = [(line["tokens"] / 1e6, line[key]) for line in lines if key in line]
         if points:

@@ -8,7 +8,7 @@ from typing import Any
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.training.data.batches import Batch
+from model.training.data.batch import Batch
 from model.training.loop.hardware import training_flops
 
 

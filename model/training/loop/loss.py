@@ -8,14 +8,16 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from model.training.data.batches import IGNORED, Batch
+from model.training.data.batch import IGNORED, Batch
 from model.transformer import Transformer
 
 Projection = Callable[[Transformer, Tensor, Tensor, Tensor, float], Tensor]
 """`projection_loss`, or a compiled form of it."""
 
 
-def projection_loss(model: Transformer, features: Tensor, positions: Tensor, labels: Tensor, smoothing: float) -> Tensor:
+def projection_loss(
+    model: Transformer, features: Tensor, positions: Tensor, labels: Tensor, smoothing: float
+) -> Tensor:
     """Returns the mean loss of `labels` (N,) at the flat `positions` (N,) of features (B, T, d_model), in nats.
 
     Only these positions enter the output projection, which is the largest matrix product of the model.
@@ -25,7 +27,12 @@ def projection_loss(model: Transformer, features: Tensor, positions: Tensor, lab
 
 
 def batch_loss(
-    model: Transformer, batch: Batch, smoothing: float, projection: Projection = projection_loss, *, hidden_ends: float = 0.0
+    model: Transformer,
+    batch: Batch,
+    smoothing: float,
+    projection: Projection = projection_loss,
+    *,
+    hidden_ends: float = 0.0,
 ) -> Tensor:
     """Returns the mean loss per target token of teacher-forced decoding of `batch`, in nats. The host does not wait for it.
 

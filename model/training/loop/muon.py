@@ -24,7 +24,9 @@ class Muon(torch.optim.Optimizer):
     matrices of one shape are stacked, which uses a GPU better. Raises ValueError for parameters that are not matrices.
     """
 
-    def __init__(self, matrices: Iterable[nn.Parameter], rate: float, momentum: float = 0.95, weight_decay: float = 0.0) -> None:
+    def __init__(
+        self, matrices: Iterable[nn.Parameter], rate: float, momentum: float = 0.95, weight_decay: float = 0.0
+    ) -> None:
         super().__init__(matrices, {"lr": rate, "momentum": momentum, "weight_decay": weight_decay})
         if any(p.dim() != 2 for group in self.param_groups for p in group["params"]):
             raise ValueError("Muon updates matrices only: use another optimiser for vectors and embeddings.")

@@ -19,7 +19,7 @@ def start_from(
     """Copies the weights of the model in `folder` to `model`, whose vocabulary is `pieces`.
 
     Parameters whose names begin with one of `fresh` are not changed. Embedding rows (V, d_model) are copied by piece. A
-    piece that the old vocabulary lacks gets the mean row of the old pieces that spell it; a tag of a new language gets
+    piece that the old vocabulary lacks gets the mean row of the old pieces that spell it. A tag of a new language gets
     the mean row of the old tags. Raises RecipeError if `folder` is no model folder or another tensor differs in shape.
     """
     try:
@@ -31,7 +31,9 @@ def start_from(
     spelling = _spelling(old_pieces, pieces)
     new = model.state_dict()
     for name, tensor in new.items():
-        by_piece = name in old and tensor.dim() <= 2 and len(old[name]) == len(old_pieces) and len(tensor) == len(pieces)
+        by_piece = (
+            name in old and tensor.dim() <= 2 and len(old[name]) == len(old_pieces) and len(tensor) == len(pieces)
+        )
         if by_piece and tensor.shape[1:] == old[name].shape[1:]:
             old[name] = torch.stack([old[name][ids].mean(0) for ids in spelling])
         elif fresh and name.startswith(fresh):
@@ -45,7 +47,9 @@ def _spelling(
     old_pieces: sentencepiece.SentencePieceProcessor, pieces: sentencepiece.SentencePieceProcessor
 ) -> list[list[int]]:
     """Returns for every piece of the new vocabulary the ids of the old pieces that spell it."""
-    tags = [i for i in range(len(old_pieces)) if old_pieces.is_control(i) and old_pieces.id_to_piece(i).startswith(">>")]
+    tags = [
+        i for i in range(len(old_pieces)) if old_pieces.is_control(i) and old_pieces.id_to_piece(i).startswith(">>")
+    ]
     ids: list[list[int]] = []
     for i in range(len(pieces)):
         piece = pieces.id_to_piece(i)
@@ -57,6 +61,8 @@ def _spelling(
         else:
             spelled = old_pieces.encode(piece.replace("\u2581", " "))
             # Every encoding starts with a word boundary. A piece from inside a word has none, so it is removed.
-            inside = len(spelled) > 1 and not piece.startswith("\u2581") and old_pieces.id_to_piece(spelled[0]) == "\u2581"
+            inside = (
+                len(spelled) > 1 and not piece.startswith("\u2581") and old_pieces.id_to_piece(spelled[0]) == "\u2581"
+            )
             ids.append((spelled[1:] if inside else spelled) or [old_pieces.unk_id()])
     return ids

@@ -17,7 +17,8 @@ from model.attention import MultiHeadAttention
 from model.config import PRESETS, ModelConfig
 from model.tokenizer import Tokenizer
 from model.training.data.augment import Augmenter, needs_names
-from model.training.data.batches import Batch, Batches
+from model.training.data.batch import Batch
+from model.training.data.batches import Batches
 from model.training.data.prefetch import Prefetch
 from model.training.data.shards import Shard
 from model.training.data.special_ids import SpecialIds, special_ids
@@ -151,7 +152,11 @@ class Trainer:
             progress.index += self.ranks
             with autocast(self.device):
                 loss = batch_loss(
-                    self.model, batch.to(self.device), recipe.label_smoothing, self._projection, hidden_ends=recipe.hidden_ends
+                    self.model,
+                    batch.to(self.device),
+                    recipe.label_smoothing,
+                    self._projection,
+                    hidden_ends=recipe.hidden_ends,
                 )
             (loss / recipe.accumulate).backward()  # type: ignore[no-untyped-call]
             self._window.add(loss.detach(), batch)
@@ -210,8 +215,12 @@ class Trainer:
 
     def _log(self, values: dict[str, Any]) -> None:
         line = {
-            "step": self.progress.step, "epoch": self.progress.epoch, "tokens": self.progress.tokens,
-            "seconds": round(self.progress.seconds, 1), "rate": self._rate, **values,
+            "step": self.progress.step,
+            "epoch": self.progress.epoch,
+            "tokens": self.progress.tokens,
+            "seconds": round(self.progress.seconds, 1),
+            "rate": self._rate,
+            **values,
         }
         with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
@@ -220,7 +229,11 @@ class Trainer:
 def model_config(recipe: Recipe, processor: Any) -> ModelConfig:
     """Returns the recipe's model shape with the sizes and ids of the vocabulary."""
     return PRESETS[recipe.preset](
-        processor.get_piece_size(), **recipe.model,
-        pad_id=processor.pad_id(), unk_id=processor.unk_id(), bos_id=processor.bos_id(), eos_id=processor.eos_id(),
+        processor.get_piece_size(),
+        **recipe.model,
+        pad_id=processor.pad_id(),
+        unk_id=processor.unk_id(),
+        bos_id=processor.bos_id(),
+        eos_id=processor.eos_id(),
         decoder_start_id=processor.bos_id(),
     )

@@ -13,7 +13,8 @@ from model.backends.torch.backend import TorchBackend
 from model.backends.torch.head_health import model_health, summary
 from model.search.options import DecodingOptions
 from model.tokenizer import Tokenizer
-from model.training.data.batches import Batch, Batches
+from model.training.data.batch import Batch
+from model.training.data.batches import Batches
 from model.training.data.corpus import read_pairs
 from model.training.data.shards import Shard, shard_file
 from model.training.data.special_ids import SpecialIds

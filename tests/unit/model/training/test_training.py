@@ -20,7 +20,8 @@ from model.model_folder import read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.training import commands
-from model.training.data.batches import IGNORED, Batches
+from model.training.data.batch import IGNORED
+from model.training.data.batches import Batches
 from model.training.data.buckets import width_ladder
 from model.training.data.shards import Shard
 from model.training.data.special_ids import SpecialIds
@@ -29,8 +30,8 @@ from model.training.loop.optimizers import noam, wsd
 from model.training.loop.trainer import Trainer
 from model.training.recipe import Recipe, RecipeError, load_recipe
 
-_ENGLISH = ["the", "cat", "dog", "bird", "house", "tree", "sees", "has", "likes", "big", "small", "red", "old", "one", "two"]
-_GERMAN = ["die", "Katze", "Hund", "Vogel", "Haus", "Baum", "sieht", "hat", "mag", "groß", "klein", "rot", "alt", "eins", "zwei"]
+_ENGLISH = "the cat dog bird house tree sees has likes big small red old one two".split()
+_GERMAN = "die Katze Hund Vogel Haus Baum sieht hat mag groß klein rot alt eins zwei".split()
 
 _RECIPE = """
 name = "tiny"
@@ -92,7 +93,11 @@ def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def _recipe(folder: Path, *, optimizer: str = "adam", schedule: str = "wsd", steps: int = 6) -> Recipe:
     text = _RECIPE.format(
-        train=folder / "train.en-de.tsv", dev=folder / "dev.en-de.tsv", optimizer=optimizer, schedule=schedule, steps=steps
+        train=folder / "train.en-de.tsv",
+        dev=folder / "dev.en-de.tsv",
+        optimizer=optimizer,
+        schedule=schedule,
+        steps=steps,
     )
     path = folder / f"{optimizer}-{schedule}-{steps}.toml"
     path.write_text(text, encoding="utf-8")
@@ -193,8 +198,12 @@ def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
     source = tokenizer.encode("the cat sees one dog.", "de").ids
     shape = served.model
     hypotheses = translate(
-        TorchBackend(load_model(served), 2), [source], DecodingOptions(max_length=8),
-        start=shape.decoder_start_id, end=shape.eos_id, max_length=shape.max_length,
+        TorchBackend(load_model(served), 2),
+        [source],
+        DecodingOptions(max_length=8),
+        start=shape.decoder_start_id,
+        end=shape.eos_id,
+        max_length=shape.max_length,
     )
     assert len(hypotheses[0][0].tokens) <= 8
     assert (tmp_path / "weights" / "curve.svg").stat().st_size > 0
@@ -273,8 +282,12 @@ def test_width_ladder_rejects_numbers_with_few_divisors() -> None:
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("x = ", "not TOML"), ('name = "a"', "languages"), ('name="a"\nlanguages=["en"]\nfoo=1', "foo"),
-     ('name="a"\nlanguages=["en"]\n[train]\nspeed=1', "speed")],
+    [
+        ("x = ", "not TOML"),
+        ('name = "a"', "languages"),
+        ('name="a"\nlanguages=["en"]\nfoo=1', "foo"),
+        ('name="a"\nlanguages=["en"]\n[train]\nspeed=1', "speed"),
+    ],
 )
 def test_recipe_errors_name_the_key(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "r.toml").write_text(text, encoding="utf-8")

@@ -42,7 +42,9 @@ def _texts(
 
 
 @pytest.mark.parametrize("pair", _PAIRS)
-def test_numbers_stay_equal_on_both_sides(processor: sentencepiece.SentencePieceProcessor, pair: tuple[str, str]) -> None:
+def test_numbers_stay_equal_on_both_sides(
+    processor: sentencepiece.SentencePieceProcessor, pair: tuple[str, str]
+) -> None:
     augmenter = Augmenter(processor, {"numbers": 1.0})
     for seed in range(20):
         left, right = _texts(processor, augmenter, pair, seed)
@@ -68,7 +70,12 @@ def test_shared_names_are_words_of_both_sides(processor: sentencepiece.SentenceP
     sides = [[_ids(processor, pair[side]).astype(np.uint16) for pair in _PAIRS] for side in (0, 1)]
     starts = [np.concatenate([[0], np.cumsum([len(row) for row in rows])]) for rows in sides]
     shard = Shard(
-        np.concatenate(sides[0]), np.concatenate(sides[1]), starts[0], starts[1], np.zeros(len(_PAIRS), np.uint8), ("made:de",)
+        np.concatenate(sides[0]),
+        np.concatenate(sides[1]),
+        starts[0],
+        starts[1],
+        np.zeros(len(_PAIRS), np.uint8),
+        ("made:de",),
     )
     assert shared_names(shard, processor, least=1) == ["Anna", "Peter"]
 

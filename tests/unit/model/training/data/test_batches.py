@@ -39,7 +39,9 @@ def _recipe(augment: dict[str, float], align: int) -> Recipe:
 def _shard(lengths: list[tuple[int, int]]) -> Shard:
     """Returns pairs of these lengths. Ids below 100 are English, ids from 100 on are of the other language."""
     pick = np.random.default_rng(1)
-    sides = [np.concatenate([pick.integers(low, low + 90, pair[i]) for pair in lengths]) for i, low in ((0, 10), (1, 100))]
+    sides = [
+        np.concatenate([pick.integers(low, low + 90, pair[i]) for pair in lengths]) for i, low in ((0, 10), (1, 100))
+    ]
     starts = [np.concatenate([[0], np.cumsum([pair[i] for pair in lengths])]) for i in (0, 1)]
     english, other = (side.astype(np.uint16) for side in sides)
     return Shard(english, other, starts[0], starts[1], np.zeros(len(lengths), np.uint8), ("made:de",))
@@ -63,8 +65,11 @@ def test_copied_pairs_with_a_longer_source_fit_their_row(
 def test_unchanged_pairs_are_complete_beside_copied_ones(processor: sentencepiece.SentencePieceProcessor) -> None:
     shard = _shard([(12, 10)] * 500)
     batches = Batches(shard, _recipe({"copy": 0.5}, 1), _SPECIAL_IDS, Augmenter(processor, {"copy": 0.5}), _TOKENS)
-    pairs = {tuple(side[at[i] : at[i + 1]].tolist()) for side, at in (
-        (shard.english, shard.english_offsets), (shard.other, shard.other_offsets)) for i in range(500)}
+    pairs = {
+        tuple(side[at[i] : at[i + 1]].tolist())
+        for side, at in ((shard.english, shard.english_offsets), (shard.other, shard.other_offsets))
+        for i in range(500)
+    }
     for _, _, batch in islice(batches.stream(), 8):
         for row in batch.source.tolist():
             assert tuple(row[1 : row.index(_SPECIAL_IDS.end)]) in pairs

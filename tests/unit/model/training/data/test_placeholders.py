@@ -16,7 +16,12 @@ from model.training.data.placeholders import mask_shared_spans
 from model.training.data.vocabulary import extend_vocabulary, has_symbols
 from model.training.recipe import RecipeError
 
-_TEXT = ["the cat sees 3 dogs in 1999", "die Katze sieht 3 Hunde", "see https://a.example or {x}", "Anna and Peter met Anna"]
+_TEXT = [
+    "the cat sees 3 dogs in 1999",
+    "die Katze sieht 3 Hunde",
+    "see https://a.example or {x}",
+    "Anna and Peter met Anna",
+]
 _TAGS = [">>en<<", ">>de<<"]
 
 
@@ -69,7 +74,9 @@ def test_shared_spans_are_masked_on_both_sides(left: str, right: str, masked: se
 
 def test_a_span_that_occurs_twice_has_one_number() -> None:
     for seed in range(20):
-        masked_left, masked_right = mask_shared_spans("And Anna saw Anna.", "Und Anna sah Anna.", np.random.default_rng(seed))
+        masked_left, masked_right = mask_shared_spans(
+            "And Anna saw Anna.", "Und Anna sah Anna.", np.random.default_rng(seed)
+        )
         assert masked_left == masked_right.replace("Und", "And").replace("sah", "saw")
         assert len(set(re.findall(r"<ph\d>", masked_left))) <= 1
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 import torch
 
-from model.training.data.batches import IGNORED, Batches
+from model.training.data.batch import IGNORED
+from model.training.data.batches import Batches
 from model.training.data.prefetch import Prefetch
 from model.training.data.sampling import sampling_rates, target_tokens
 from model.training.data.shards import Shard
@@ -44,7 +45,7 @@ def test_temperature_increases_the_share_of_small_directions(shard: Shard) -> No
         shares.append(float(tokens[0].sum() / tokens.sum()))
     assert shares[0] < shares[1] < shares[2]
     assert shares[2] == pytest.approx(0.5, abs=0.01)
-    assert sampling_rates(shard, _recipe(temperature=5.0)).min() == 1.0  # the largest language is not changed
+    assert sampling_rates(shard, _recipe(temperature=5.0)).min() == 1.0  # the largest direction is not changed
 
 
 def test_an_epoch_has_the_planned_tokens(shard: Shard) -> None:

@@ -13,7 +13,7 @@ from model.training.data.shards import Shard, shard_file
 from model.training.recipe import RecipeError
 
 
-def random_shard(pairs: int = 50, seed: int = 1) -> Shard:
+def _random_shard(pairs: int = 50, seed: int = 1) -> Shard:
     draw = np.random.default_rng(seed)
     sides, starts = [], []
     for _ in range(2):
@@ -25,7 +25,7 @@ def random_shard(pairs: int = 50, seed: int = 1) -> Shard:
 
 
 def test_a_loaded_shard_equals_the_saved_one(tmp_path: Path) -> None:
-    saved = random_shard()
+    saved = _random_shard()
     saved.save(tmp_path, "pairs")
     assert [path.name for path in tmp_path.iterdir()] == ["pairs.npz"]
     loaded = Shard.load(tmp_path, "pairs")
@@ -42,14 +42,14 @@ def test_an_interrupted_save_leaves_no_shard(tmp_path: Path, monkeypatch: pytest
 
     monkeypatch.setattr(shards.np, "savez_compressed", interrupted)
     with pytest.raises(KeyboardInterrupt):
-        random_shard().save(tmp_path, "pairs")
+        _random_shard().save(tmp_path, "pairs")
     assert not shard_file(tmp_path, "pairs").exists()
 
 
 def test_missing_and_damaged_files_raise_errors_with_their_names(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match=r"no pairs\.npz"):
         Shard.load(tmp_path, "pairs")
-    random_shard().save(tmp_path, "pairs")
+    _random_shard().save(tmp_path, "pairs")
     path = shard_file(tmp_path, "pairs")
     data = path.read_bytes()
     middle = len(data) // 4

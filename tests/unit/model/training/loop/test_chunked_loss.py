@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.config import ModelConfig
-from model.training.data.batches import IGNORED, Batch
+from model.training.data.batch import IGNORED, Batch
 from model.training.loop import chunked_loss
 from model.training.loop.chunked_loss import chunked_projection_loss
 from model.training.loop.loss import batch_loss

@@ -38,7 +38,8 @@ def test_the_rate_falls_from_the_trunks_rate_to_zero(tmp_path: Path) -> None:
     assert recipe.train.minutes == pytest.approx(80)
     optimizers = [torch.optim.Adam([nn.Parameter(torch.zeros(1))])]
     rates = [
-        set_rates(optimizers, recipe.train, 512, 501, minutes / recipe.train.minutes) for minutes in (30, 60, 65, 70, 79, 80)
+        set_rates(optimizers, recipe.train, 512, 501, minutes / recipe.train.minutes)
+        for minutes in (30, 60, 65, 70, 79, 80)
     ]
     assert rates[:2] == pytest.approx([0.001, 0.001])
     assert rates[1:] == sorted(rates[1:], reverse=True)

@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.config import ModelConfig, base
-from model.training.data.batches import Batch
+from model.training.data.batch import Batch
 from model.training.loop import muon
 from model.training.loop.hardware import compile_layers, peak_flops, training_flops, without_compilation
 from model.training.loop.loss import batch_loss

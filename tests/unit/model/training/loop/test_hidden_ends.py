@@ -6,7 +6,7 @@ import pytest
 import torch
 
 from model.config import ModelConfig
-from model.training.data.batches import Batch
+from model.training.data.batch import Batch
 from model.training.loop.loss import batch_loss
 from model.transformer import Transformer
 
@@ -33,7 +33,8 @@ def test_hidden_ends_are_masked_in_the_encoder_only(monkeypatch: pytest.MonkeyPa
     assert torch.isfinite(batch_loss(model, batch, 0.1, hidden_ends=1.0))
     whole = [[True] * 5, [True, True, True, False, False]]
     assert [(name, mask.tolist()) for name, mask in masks] == [
-        ("encoder", [[False, True, True, True, False], [False, True, False, False, False]]), ("decoder", whole),
+        ("encoder", [[False, True, True, True, False], [False, True, False, False, False]]),
+        ("decoder", whole),
     ]
     masks.clear()
     batch_loss(model, batch, 0.1)

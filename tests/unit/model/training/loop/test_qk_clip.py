@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from model.config import ModelConfig
-from model.training.data.batches import Batch
+from model.training.data.batch import Batch
 from model.training.loop.loss import batch_loss
 from model.training.loop.optimizers import build_optimizers, set_rates
 from model.training.loop.qk_clip import QKClip
@@ -39,7 +39,7 @@ def test_largest_logits_equal_those_computed_from_the_weights() -> None:
     found = QKClip(model, _BOUND).largest_logits(batch)
     assert len(found) == 6
     mask = batch.source != 0
-    x = model.embedding(batch.source) * math.sqrt(_CONFIG.d_model) + model.get_buffer("position_table")[: 10]
+    x = model.embedding(batch.source) * math.sqrt(_CONFIG.d_model) + model.get_buffer("position_table")[:10]
     attention = model.encoder[0].self_attention
     query, key = attention.queries(x), attention.keys_values(x)[0]
     logits = (query @ key.mT / math.sqrt(8)).abs()
@@ -58,7 +58,9 @@ def test_only_heads_above_the_bound_are_scaled() -> None:
     assert float(after[1]) == pytest.approx(_BOUND, rel=1e-4)
     for name, parameter in model.named_parameters():
         if name.startswith("encoder.1.self_attention.") and (".query." in name or ".key." in name):
-            changed = (parameter != before[name]).flatten(1).any(1) if parameter.dim() == 2 else parameter != before[name]
+            changed = (
+                (parameter != before[name]).flatten(1).any(1) if parameter.dim() == 2 else parameter != before[name]
+            )
             assert not changed[:8].any()
             assert not changed[16:].any()
         else:

@@ -32,7 +32,7 @@ def _vocabulary(folder: Path, text: Sequence[str], tags: Sequence[str]) -> sente
 
 @pytest.fixture
 def finished(tmp_path: Path) -> tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]:
-    """A model folder, its model and its vocabulary."""
+    """Returns a model folder, its model and its vocabulary."""
     pieces = _vocabulary(tmp_path / "old", _OLD, [">>en<<", ">>de<<"])
     model = Transformer(PRESETS["small"](len(pieces), **_SHAPE))
     folder = ModelFolder(
@@ -79,7 +79,7 @@ def test_embeddings_are_copied_by_piece_for_another_vocabulary(
         if same != before.unk_id():
             shared += 1
             assert torch.equal(rows[i], before_rows[same])
-    assert shared > 260  # specials, bytes, and words of the first vocabulary
+    assert shared > 260  # special pieces, bytes, and words of the first vocabulary
     tags = [before.piece_to_id(">>en<<"), before.piece_to_id(">>de<<")]
     assert torch.allclose(rows[pieces.piece_to_id(">>es<<")], before_rows[tags].mean(0))
     matrix = "encoder.0.self_attention.key.weight"
