@@ -8,36 +8,19 @@ from __future__ import annotations
 
 import math
 import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, TypeAlias
 
 from model.backends.cpu.backend import open_backend
 from model.backends.cpu.build import find
 from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
 from model.backends.cpu.tensors import SafetensorFiles, weight_files
-from model.backends.interface import InspectableBackend
 from model.model_folder import ModelFolder, read_folder
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
+from server.engine.worker.loaded_model import LoadedModel, OpenedBackend
 
 COMPILING = "The native engine is being compiled."
-
-EngineName = Literal["native", "eager", "cuda-graphs"]
-OpenedBackend: TypeAlias = "tuple[InspectableBackend, EngineName, str | None]"
-"""A backend, its name in status pages, and the reason why a faster one is not used."""
-
-
-@dataclass(slots=True, eq=False)
-class LoadedModel:
-    """A model that is ready to decode. `reason` says why a faster backend is not used, None where there is none."""
-
-    folder: ModelFolder
-    backend: InspectableBackend
-    engine: EngineName
-    reason: str | None
-    seconds: float
 
 
 def open_model(path: str, device: DeviceConfig, options: WorkerOptions) -> LoadedModel:

@@ -13,8 +13,9 @@ from model.backends.cpu.isa import CpuBackendUnavailable
 from model.model_folder import FolderError
 from server.engine.ipc.messages import ModelLoaded
 from server.engine.ipc.options import WorkerOptions
-from server.engine.worker.backend_loader import LoadedModel, open_model, open_on_cpu_backend, weight_sizes
+from server.engine.worker.backend_loader import open_model, open_on_cpu_backend, weight_sizes
 from server.engine.worker.device_config import DeviceConfig
+from server.engine.worker.loaded_model import LoadedModel
 from server.engine.worker.runner_interface import LoadOutcome
 
 

@@ -15,8 +15,9 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker import job_check
-from server.engine.worker.backend_loader import COMPILING, LoadedModel
+from server.engine.worker.backend_loader import COMPILING
 from server.engine.worker.device_config import find_device
+from server.engine.worker.loaded_model import LoadedModel
 from server.engine.worker.model_loader import ModelLoader, UpgradeOutcome
 from server.engine.worker.runner_interface import FinishedSequence, LoadOutcome, StepResult
 from server.engine.worker.sequence import AttentionRequest, Sequence

@@ -16,8 +16,8 @@ from model.model_folder import ModelFolder
 from model.quantization import quantize
 from model.transformer import Transformer
 from server.engine.ipc.options import WorkerOptions
-from server.engine.worker.backend_loader import OpenedBackend
 from server.engine.worker.device_config import DeviceConfig
+from server.engine.worker.loaded_model import OpenedBackend
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 """Parameters of mallopt(3)."""

@@ -24,7 +24,7 @@ from model.transformer import Transformer
 from server.engine.client.supervisor import Supervisor, WorkerFailure
 from server.engine.ipc.messages import ModelLoaded, TranslateJob
 from server.engine.ipc.options import WorkerOptions
-from server.engine.worker.backend_loader import LoadedModel
+from server.engine.worker.loaded_model import LoadedModel
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.runner_interface import LoadOutcome
 from server.engine.worker.sequence import Sequence
