@@ -1,5 +1,4 @@
-"""Tests that need a GPU: captured graphs equal eager steps, kernels, prefill beside steps, the worker, training.
-Skipped without a CUDA device."""
+"""Tests of CUDA graphs, kernels, asynchronous prefill, the worker and training on a GPU; skipped without a CUDA device."""
 
 from __future__ import annotations
 
@@ -66,7 +65,7 @@ def test_replayed_steps_equal_eager_steps(beam: int) -> None:
 
 @pytest.mark.parametrize("kernels", [None, KERNELS])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
-def test_capture_verifies_itself(dtype: torch.dtype, kernels: SlotKernels | None) -> None:
+def test_captured_graphs_agree_with_eager_steps(dtype: torch.dtype, kernels: SlotKernels | None) -> None:
     assert disagreement(GraphedBackend(transformer(dtype), 64, capture=True, kernels=kernels)) is None
 
 
@@ -79,11 +78,11 @@ def test_kernels_agree_with_torch() -> None:
 def test_prefill_runs_beside_steps_in_flight(kernels: SlotKernels | None) -> None:
     model, options = transformer(), DecodingOptions(max_length=40)
     plain_backend = TorchBackend(model, 24)
-    # Few slots, so that most sentences join while others run; several rounds, so that graphs are captured among them.
+    # With few slots, most sentences start while others decode, and graphs are captured between the steps.
     backend = GraphedBackend(model, 24, capture=True, kernels=kernels)
-    asked = sources(200)
+    inputs = sources(200)
     expected, found = (
-        translate(one, asked, options, start=2, end=3, max_length=200) for one in (plain_backend, backend)
+        translate(one, inputs, options, start=2, end=3, max_length=200) for one in (plain_backend, backend)
     )
     assert backend.captured
     assert [one[0].tokens for one in expected] == [one[0].tokens for one in found]
@@ -92,14 +91,14 @@ def test_prefill_runs_beside_steps_in_flight(kernels: SlotKernels | None) -> Non
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 def test_targets_do_not_depend_on_the_batch(dtype: torch.dtype) -> None:
     backend = GraphedBackend(transformer(dtype), 32, capture=True, kernels=KERNELS)
-    options, asked = DecodingOptions(max_length=30), sources(64)
-    together = translate(backend, asked, options, start=2, end=3, max_length=200)
-    alone = [translate(backend, [source], options, start=2, end=3, max_length=200)[0] for source in asked]
+    options, inputs = DecodingOptions(max_length=30), sources(64)
+    together = translate(backend, inputs, options, start=2, end=3, max_length=200)
+    alone = [translate(backend, [source], options, start=2, end=3, max_length=200)[0] for source in inputs]
     different = sum(one[0].tokens != other[0].tokens for one, other in zip(together, alone, strict=True))
     assert different <= (0 if dtype == torch.float32 else 2)
 
 
-def test_a_step_and_its_limit_are_measured(tmp_path: Path) -> None:
+def test_step_time_and_bandwidth_are_measured(tmp_path: Path) -> None:
     folder = decode_limit.write_random_model(tmp_path / "random", "small", 500)
     (found,) = decode_limit.measure(folder, "cuda", "bfloat16", [8], 6, 8)
     assert found.engine == "cuda-graphs"
@@ -113,7 +112,7 @@ def _batch(rows: int, width: int) -> Batch:
     return Batch(source, target, torch.arange(rows * width), labels, rows * width, rows * width)
 
 
-@pytest.mark.filterwarnings("ignore")  # of torch, on its own code
+@pytest.mark.filterwarnings("ignore")  # torch warns about its code
 def test_compiled_training_steps_learn(tmp_path: Path) -> None:
     device = training_device()
     torch.manual_seed(1)
@@ -149,7 +148,7 @@ def test_compiled_training_steps_learn(tmp_path: Path) -> None:
     assert peak_flops(device) is None or peak_flops(device) > 1e12
 
 
-def test_muon_on_a_gpu_equals_torchs_muon() -> None:
+def test_muon_on_a_gpu_equals_muon_of_torch() -> None:
     shapes = [(64, 64), (192, 64), (64, 64), (64, 192)]
     ours, theirs = ([torch.nn.Parameter(torch.ones(shape, device="cuda")) for shape in shapes] for _ in range(2))
     left, right = Muon(ours, 0.02), torch.optim.Muon(theirs, lr=0.02, momentum=0.95, weight_decay=0.0)
@@ -175,16 +174,16 @@ def test_multi_step_equals_single_steps() -> None:
     assert many.captured
 
 
-def test_a_gpu_worker_translates_as_plain_torch_does(tmp_path: Path) -> None:
+def test_gpu_worker_translations_equal_torch(tmp_path: Path) -> None:
     folder = ModelFolder(
         path=tmp_path / "tiny", name="tiny", model=CONFIG, pairs=(("en", "de"),), tags={}, license="CC0-1.0",
         origin="random weights", tokenizer=TokenizerFiles(),
     )  # fmt: skip
     model = transformer()
     save_model(folder, model)
-    asked = sources(40)
+    inputs = sources(40)
     options = DecodingOptions(max_length=50)
-    expected = translate(TorchBackend(model, 16), asked, options, start=2, end=3, max_length=200)
+    expected = translate(TorchBackend(model, 16), inputs, options, start=2, end=3, max_length=200)
 
     async def body() -> None:
         supervisor = Supervisor(WorkerOptions(device="cuda", devices=1, dtype="float32", slots=16), lambda stats: None)
@@ -192,7 +191,7 @@ def test_a_gpu_worker_translates_as_plain_torch_does(tmp_path: Path) -> None:
         try:
             assert (await supervisor.load("tiny", folder.path)).error is None
             assert supervisor.status().engine == "cuda-graphs", supervisor.status().details
-            answers = await asyncio.gather(*(supervisor.submit("tiny", source, options) for source in asked))
+            answers = await asyncio.gather(*(supervisor.submit("tiny", source, options) for source in inputs))
             assert [a.hypotheses[0].tokens for a in answers] == [found[0].tokens for found in expected]
         finally:
             await supervisor.stop(5)

@@ -1,4 +1,4 @@
-"""Tiny models that the tests of the CPU backend share."""
+"""Small random models for tests of the CPU backend."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def tiny(**changes: Any) -> Transformer:
-    """A random Transformer whose norms and biases are not trivial."""
+    """Returns a random Transformer whose norm weights and biases differ from their initial values."""
     torch.manual_seed(7)
     transformer = Transformer(ModelConfig(**{"vocab_size": 200, **SHAPE, **changes})).eval()
     with torch.no_grad():
@@ -63,7 +63,7 @@ def tiny(**changes: Any) -> Transformer:
 
 
 def cpu_backend(transformer: Transformer, precision: Precision, *, slots: int = 16, threads: int = 1) -> CpuBackend:
-    """The transformer's weights on the CPU backend."""
+    """Returns a CPU backend with the weights of `transformer`."""
     assert LIBRARY is not None
     assert unsupported(transformer.config) is None
     tensors = {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
@@ -74,13 +74,13 @@ def cpu_backend(transformer: Transformer, precision: Precision, *, slots: int = 
     return CpuBackend(engine)
 
 
-def eager(transformer: Transformer, precision: Precision, *, slots: int = 16) -> TorchBackend:
-    """The same model and arithmetic in torch."""
+def torch_backend(transformer: Transformer, precision: Precision, *, slots: int = 16) -> TorchBackend:
+    """Returns a torch backend with the same weights; for int8, the model is quantized."""
     return TorchBackend(quantize(transformer) if precision == "int8" else transformer, slots)
 
 
 def sentences(config: ModelConfig, lengths: Sequence[int]) -> list[list[int]]:
-    """Random sources of these lengths."""
+    """Returns random sources of the given lengths."""
     random = np.random.default_rng(3)
     vocabulary = config.source_vocab_size or config.vocab_size
     return [random.integers(4, vocabulary, size=length).tolist() for length in lengths]
@@ -90,7 +90,7 @@ def decode(
     backend: Backend, sources: Sequence[Sequence[int]], slots: Sequence[int], targets: Sequence[Sequence[int]], *,
     candidates: int = 5,
 ) -> list[StepOutput]:  # fmt: skip
-    """Teacher-forced steps, all rows together: output of each step."""
+    """Returns the output of each teacher-forced step; all rows are decoded in one batch."""
     backend.prefill(sources, slots)
     steps = len(targets[0])
     outputs = [backend.step(slots, [row[i] for row in targets], candidates, [-1] * len(slots)) for i in range(steps)]
@@ -98,8 +98,8 @@ def decode(
     return outputs
 
 
-def check_200_alone_together_and_shuffled(precision: Precision) -> None:
-    """200 sentences have the same targets alone, together and in another order."""
+def check_targets_do_not_depend_on_the_batch(precision: Precision) -> None:
+    """Checks that 200 sentences have equal targets when decoded alone, together and in another order."""
     transformer = tiny()
     config = transformer.config
     random = np.random.default_rng(11)

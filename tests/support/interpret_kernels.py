@@ -1,4 +1,4 @@
-"""Compares the kernels with torch. test_graphs runs it with TRITON_INTERPRET=1, and tests/gpu on a GPU."""
+"""Compares the kernels with torch. test_graphs.py runs it with TRITON_INTERPRET=1, test_cuda.py on a GPU."""
 
 from __future__ import annotations
 
@@ -11,11 +11,12 @@ from model.backends.cuda.kernels import KERNELS
 
 
 def attention(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Returns attention computed by torch. `query` is (B, H * D), keys and values are (B, H, T, D), `mask` is (B,
-    T)."""
+    """Returns attention computed by torch. `query` is (B, H * D), keys are (B, H, T, D), `mask` is (B, T)."""
     rows, heads, _, width = keys.shape
-    asked = query.reshape(rows, heads, 1, width).float()
-    found = functional.scaled_dot_product_attention(asked, keys.float(), values.float(), attn_mask=mask[:, None, None])
+    split_query = query.reshape(rows, heads, 1, width).float()
+    found = functional.scaled_dot_product_attention(
+        split_query, keys.float(), values.float(), attn_mask=mask[:, None, None]
+    )
     return found.reshape(rows, heads * width)
 
 
@@ -28,7 +29,7 @@ def check_attention(device: str, dtype: torch.dtype, tolerance: float) -> None:
         query = qkv[:, : heads * width]
         mask = torch.arange(room, device=device) < lengths[:rows, None]
 
-        near(KERNELS.attend(query, keys, values, lengths), attention(query, keys, values, mask), tolerance)
+        check_close(KERNELS.attend(query, keys, values, lengths), attention(query, keys, values, mask), tolerance)
         found = KERNELS.attend_self(qkv, keys, values, lengths)
         every = torch.arange(rows, device=device)
         stored = keys[every, :, lengths[:rows]], values[every, :, lengths[:rows]]
@@ -36,7 +37,7 @@ def check_attention(device: str, dtype: torch.dtype, tolerance: float) -> None:
             new = qkv[:, side * heads * width : (side + 1) * heads * width].view(rows, heads, width)
             assert torch.equal(written, new)
         mask = torch.arange(room, device=device) <= lengths[:rows, None]
-        near(found, attention(query, keys, values, mask), tolerance)
+        check_close(found, attention(query, keys, values, mask), tolerance)
 
 
 def check_norm(device: str, dtype: torch.dtype, tolerance: float) -> None:
@@ -45,25 +46,25 @@ def check_norm(device: str, dtype: torch.dtype, tolerance: float) -> None:
         weight, bias = torch.randn(2, width, device=device, dtype=dtype)
         total, normed = KERNELS.add_norm(x, added, weight, bias, 1e-5)
         whole = x.float() + added.float()
-        near(total, whole, tolerance)
-        near(normed, functional.layer_norm(whole, (width,), weight.float(), bias.float(), 1e-5), 4 * tolerance)
+        check_close(total, whole, tolerance)
+        check_close(normed, functional.layer_norm(whole, (width,), weight.float(), bias.float(), 1e-5), 4 * tolerance)
 
 
 def check_choice(device: str, dtype: torch.dtype) -> None:
     for rows, vocabulary in ((6, 97), (3, 9001)):
         logits = 3 * torch.randn(rows, vocabulary, device=device, dtype=dtype)
-        logits[0, 17] = logits[0, 80] = 30.0  # of equals the first
+        logits[0, 17] = logits[0, 80] = 30.0  # the lower id of equal logits is chosen
         logits[1, : vocabulary // 2] = -float("inf")
         forced = torch.randint(vocabulary // 2, vocabulary, (rows,), device=device)
         scores = torch.log_softmax(logits.float(), dim=-1)
         ids, best, wanted = KERNELS.choose(logits, forced)
         assert ids[0] == 17
-        near(scores.gather(1, ids[:, None])[:, 0], scores.max(dim=-1).values, 0.0)
-        near(best, scores.max(dim=-1).values, 1e-4)
-        near(wanted, scores.gather(1, forced[:, None])[:, 0], 1e-4)
+        check_close(scores.gather(1, ids[:, None])[:, 0], scores.max(dim=-1).values, 0.0)
+        check_close(best, scores.max(dim=-1).values, 1e-4)
+        check_close(wanted, scores.gather(1, forced[:, None])[:, 0], 1e-4)
 
 
-def near(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
+def check_close(found: torch.Tensor, expected: torch.Tensor, tolerance: float) -> None:
     torch.testing.assert_close(found.float(), expected, atol=tolerance, rtol=tolerance)
 
 

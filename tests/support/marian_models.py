@@ -1,4 +1,4 @@
-"""Random Marian models in Hugging Face's layout, with SentencePiece models trained on made-up text."""
+"""Random Marian models in the layouts of Hugging Face and Marian, with SentencePiece models of random text."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from model.transformer import Transformer
 
 
 def made_up_text(seed: int, lines: int = 400) -> list[str]:
-    """Sentences of invented words in several scripts, with digits, punctuation and odd spaces."""
+    """Returns sentences of random words in several scripts, with digits, punctuation and double spaces."""
     chance = random.Random(seed)
     alphabets = ("abcdefghijklmnopqrstuvwxyz", "äöüßéèçñåø", "абвгдежзийклмнопрст", "αβγδεζηθικλ", "東京都北海道日本語")
     words = [
@@ -39,7 +39,7 @@ def made_up_text(seed: int, lines: int = 400) -> list[str]:
 
 
 def train_sentencepiece(file: Path, seed: int, size: int = 200, **options: Any) -> list[str]:
-    """Train a SentencePiece model to `file` and return its pieces without the special ones."""
+    """Trains a SentencePiece model, writes it to `file` and returns the pieces without the special ones."""
     sentencepiece.SentencePieceTrainer.train(
         sentence_iterator=iter(made_up_text(seed)),
         model_prefix=str(file.with_suffix("")),
@@ -56,7 +56,7 @@ def train_sentencepiece(file: Path, seed: int, size: int = 200, **options: Any) 
 
 
 def vocabulary_with(pieces: list[str], ids: dict[str, int]) -> dict[str, int]:
-    """Piece -> id with the special pieces at the given ids and the others around them."""
+    """Returns piece -> id. Special pieces have the given ids; the other pieces fill the remaining ids in order."""
     rest = iter(dict.fromkeys(pieces))
     at = {i: piece for piece, i in ids.items()}
     size = len(dict.fromkeys(pieces)) + len(ids)
@@ -64,9 +64,11 @@ def vocabulary_with(pieces: list[str], ids: dict[str, int]) -> dict[str, int]:
 
 
 def random_huggingface(folder: Path, seed: int = 0, **changes: Any) -> Any:
-    """A MarianMTModel of random weights whose output distributions are neither flat nor certain, saved to `folder` as
-    OPUS-MT publishes its models. `special` places </s>, <unk> and <pad>; `untied` gives the target its own vocabulary;
-    `tags` puts language tags into the vocabulary."""
+    """Returns a random MarianMTModel and saves it to `folder` in the layout of OPUS-MT.
+
+    `special` gives the ids of </s>, <unk> and <pad>. `untied` adds a separate target vocabulary. `tags` are language
+    tags to add to the vocabulary.
+    """
     transformers = pytest.importorskip("transformers")
     special = changes.pop("special", {"</s>": 0, "<unk>": 1, "<pad>": None})
     tags, untied = changes.pop("tags", ()), changes.pop("untied", False)
@@ -130,8 +132,10 @@ def random_huggingface(folder: Path, seed: int = 0, **changes: Any) -> Any:
 
 
 def _sharpen(model: Any, pad: int, eos: int) -> None:
-    """Spread the weights so that sources matter and distributions are neither flat nor certain. Padding has a zero
-    embedding and no probability, the end of sentence a good one."""
+    """Replaces the weights by random ones with a larger spread, so that targets depend on the sources.
+
+    Padding gets a zero embedding and a probability near zero; the end of sentence gets a high probability.
+    """
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             width = parameter.shape[-1] ** -0.5
@@ -152,14 +156,14 @@ def _sharpen(model: Any, pad: int, eos: int) -> None:
 
 
 def random_sources(count: int, size: int, end: int, seed: int, avoid: tuple[int, ...] = ()) -> list[list[int]]:
-    """Random source ids of 1 to 14 tokens, the end of sentence last."""
+    """Returns random sources of 1 to 14 tokens followed by the end of sentence."""
     chance = random.Random(seed)
     usable = [i for i in range(size) if i not in (end, *avoid)]
     return [[*(chance.choice(usable) for _ in range(chance.randint(1, 14))), end] for _ in range(count)]
 
 
 def without_end(ids: list[int], end: int, pad: int) -> Iterator[int]:
-    """Generated ids up to the end of sentence, the decoder's start left out."""
+    """Yields the generated ids after the start token and before the end of sentence."""
     for i in ids[1:]:
         if i in (end, pad):
             return
@@ -169,8 +173,11 @@ def without_end(ids: list[int], end: int, pad: int) -> Iterator[int]:
 def random_marian(
     folder: Path, seed: int = 0, *, vocabularies: int = 1, tied_output: bool = False, **changes: Any
 ) -> Transformer:
-    """A random model of ours, saved to `folder` as Marian would: .npz, decoder.yml, vocab.yml and SentencePiece models.
-    `tied_output` ties the output projection to a target embedding that the source does not share."""
+    """Returns a random Transformer and saves it in the layout of Marian.
+
+    The folder contains model.npz, decoder.yml, vocabularies and SentencePiece models. `tied_output` ties the output
+    projection to the target embedding; the source embedding is separate.
+    """
     folder.mkdir(parents=True, exist_ok=True)
     source_pieces = train_sentencepiece(folder / "source.spm", seed=seed + 1)
     target_pieces = train_sentencepiece(folder / "target.spm", seed=seed + 2, size=190)
@@ -221,10 +228,10 @@ def random_marian(
 
 
 def write_marian(file: Path, transformer: Transformer, **options: Any) -> None:
-    """The weights as Marian's .npz, with the training options inside."""
+    """Writes the weights to a .npz file of Marian with the training options."""
     config, tensors = transformer.config, transformer.state_dict()
     pre = config.norm == "pre"
-    said = {
+    training_options = {
         "type": "transformer",
         "dim-emb": config.d_model,
         "transformer-heads": config.heads,
@@ -243,7 +250,7 @@ def write_marian(file: Path, transformer: Transformer, **options: Any) -> None:
         "dim-vocabs": [config.source_vocab_size or config.vocab_size, config.vocab_size],
         **options,
     }
-    arrays = {"special:model.yml": np.frombuffer(yaml.safe_dump(said).encode() + b"\0", dtype=np.int8)}
+    arrays = {"special:model.yml": np.frombuffer(yaml.safe_dump(training_options).encode() + b"\0", dtype=np.int8)}
     for part in parts(config):
         weight, bias = tensors[f"{part.ours}.weight"].numpy(), tensors[f"{part.ours}.bias"].numpy()
         arrays[part.marian_weight] = weight.T if part.linear else weight[None]

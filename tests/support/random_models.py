@@ -1,4 +1,4 @@
-"""Small random Transformers of every kind, whose distributions are neither flat nor certain."""
+"""Small random Transformers in many configurations."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 def random_model(variant: str = "the paper's", seed: int = 1, **changes: Any) -> Transformer:
-    """A Transformer in evaluation mode; the end of sentence comes now and then."""
+    """Returns a random Transformer in evaluation mode.
+
+    The weights are scaled so that output distributions are neither uniform nor concentrated on one token, and some
+    targets end before the maximum length.
+    """
     torch.manual_seed(seed)
     shape = {
         "vocab_size": 50,
@@ -71,7 +75,7 @@ def random_model(variant: str = "the paper's", seed: int = 1, **changes: Any) ->
 
 
 def random_ids(config: ModelConfig, count: int, seed: int = 0, longest: int = 14) -> list[list[int]]:
-    """Sources of 1 to `longest` tokens with the end of sentence after them."""
+    """Returns random sources of 1 to `longest` tokens followed by the end of sentence."""
     chance = random.Random(seed)
     size = config.source_vocab_size or config.vocab_size
     usable = [i for i in range(size) if i not in (config.pad_id, config.eos_id)]
@@ -81,7 +85,7 @@ def random_ids(config: ModelConfig, count: int, seed: int = 0, longest: int = 14
 def decode(
     transformer: Transformer, sources: Sequence[Sequence[int]], slots: int = 64, **options: Any
 ) -> list[tuple[Hypothesis, ...]]:
-    """Hypotheses of each source; all of them under the same options, `slots` rows at a time."""
+    """Returns the hypotheses of each source. At most `slots` rows are decoded at a time."""
     config = transformer.config
     return translate(
         TorchBackend(transformer, slots),
@@ -94,5 +98,5 @@ def decode(
 
 
 def best(found: list[tuple[Hypothesis, ...]]) -> list[tuple[int, ...]]:
-    """Tokens of the first hypothesis of each source."""
+    """Returns the tokens of the first hypothesis of each source."""
     return [listed[0].tokens for listed in found]

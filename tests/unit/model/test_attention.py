@@ -1,4 +1,4 @@
-"""Multi-head attention: the fused path and the path that returns weights are one function."""
+"""Tests that fused attention equals attention that returns weights, and tests of weights and gates."""
 
 from __future__ import annotations
 
@@ -42,14 +42,14 @@ def test_fused_equals_weights_path(attention: MultiHeadAttention, masked: bool, 
     assert weights.shape == (B, H, T, S)
 
 
-def test_weights_are_the_papers_equation() -> None:
+def test_weights_equal_the_equation_of_the_paper() -> None:
     query, key, _ = inputs()
     weights = attention_weights(query, key, None)
     expected = torch.softmax((query @ key.transpose(-2, -1)) / math.sqrt(D), dim=-1)
     assert torch.allclose(weights, expected)
 
 
-def test_weights_are_a_distribution_over_what_may_be_seen() -> None:
+def test_weights_sum_to_one_over_unmasked_keys() -> None:
     query, key, _ = inputs()
     weights = attention_weights(query, key, bias())
     assert torch.allclose(weights.sum(-1), torch.ones(B, H, T))

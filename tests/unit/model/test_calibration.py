@@ -1,4 +1,4 @@
-"""Biases for int8: what is moved is moved exactly, and rounding costs less."""
+"""Tests that calibration for int8 keeps float32 results and reduces the rounding error."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def logits(transformer: Transformer) -> torch.Tensor:
 
 
 def with_a_large_constant(**changes: Any) -> Transformer:
-    """A model whose encoder output is mostly the same vector, as it is in trained models."""
+    """Returns a model whose encoder outputs share a large constant vector, as in trained models."""
     transformer = tiny(**changes)
     norm = (
         transformer.encoder_norm
@@ -44,7 +44,7 @@ def with_a_large_constant(**changes: Any) -> Transformer:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_moving_the_constant_changes_nothing_in_float32(variant: str) -> None:
+def test_calibration_changes_no_logits_in_float32(variant: str) -> None:
     transformer = with_a_large_constant(**VARIANTS[variant])
     config, tensors = transformer.config, tensors_of(transformer)
     replaced = for_int8(config, tensors, position_table(config, tensors))
@@ -60,8 +60,8 @@ def test_moving_the_constant_changes_nothing_in_float32(variant: str) -> None:
     assert torch.allclose(logits(shifted), logits(transformer), atol=2e-4)
 
 
-def read_values(transformer: Transformer) -> torch.Tensor:
-    """What cross-attention reads of a source: the values of the first layer, (B, H, S, D)."""
+def cross_values(transformer: Transformer) -> torch.Tensor:
+    """Returns the cross-attention values of the first decoder layer, (B, H, S, D)."""
     source = torch.tensor(sentences(transformer.config, (9, 9, 9)))
     layer = transformer.decoder[0]
     assert isinstance(layer, DecoderLayer)
@@ -71,16 +71,16 @@ def read_values(transformer: Transformer) -> torch.Tensor:
 
 
 @pytest.mark.parametrize("variant", ["post-norm", "pre-norm", "marian"])
-def test_the_constant_is_not_rounded(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_calibration_reduces_the_rounding_error(variant: str, monkeypatch: pytest.MonkeyPatch) -> None:
     transformer = with_a_large_constant(**VARIANTS[variant])
-    exact, calibrated = read_values(transformer), read_values(quantize(transformer))
+    exact, calibrated = cross_values(transformer), cross_values(quantize(transformer))
     monkeypatch.setattr(quantization, "for_int8", lambda config, tensors, positions: tensors)
-    plain = read_values(quantize(transformer))
+    plain = cross_values(quantize(transformer))
     assert (calibrated - exact).square().mean() < 0.1 * (plain - exact).square().mean()
 
 
 @needs_cpu_backend
-def test_both_engines_use_the_same_biases() -> None:
+def test_torch_and_the_cpu_backend_use_the_same_biases() -> None:
     transformer = with_a_large_constant()
     small, engine = quantize(transformer), cpu_backend(transformer, "int8")
     source = sentences(transformer.config, (9,))
@@ -93,14 +93,14 @@ def test_both_engines_use_the_same_biases() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"positions": "rotary"}, {"positions": "alibi"}, {"window": 4}])
-def test_other_encoders_stay_as_they_are(changes: dict[str, Any]) -> None:
+def test_unsupported_encoders_are_not_calibrated(changes: dict[str, Any]) -> None:
     transformer = tiny(**changes)
     tensors = tensors_of(transformer)
     table = None if "positions" in changes else position_table(transformer.config, tensors)
     assert for_int8(transformer.config, tensors, table) is tensors
 
 
-def test_shapes_that_do_not_fit_are_left_to_the_loader() -> None:
+def test_tensors_of_wrong_shape_are_returned_unchanged() -> None:
     transformer = tiny()
     tensors = tensors_of(transformer)
     table = position_table(transformer.config, tensors)

@@ -1,4 +1,4 @@
-"""Weights on disk: the same when they come back, and refused by name where they are not what the config asks for."""
+"""Tests that saved weights are loaded unchanged and that invalid weight files are refused."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_round_trip(variant: str, tmp_path: Path) -> None:
     assert decode(loaded, sources, max_length=8) == decode(transformer, sources, max_length=8)
 
 
-def test_shards_are_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_are_loaded_as_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     transformer = random_model()
     monkeypatch.setattr(checkpoint, "SHARD_BYTES", 20_000)
     folder = saved(tmp_path, transformer)
@@ -57,7 +57,7 @@ def test_shards_are_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in transformer.state_dict().items())
 
 
-def test_half_precision_on_disk_is_float32_when_loaded(tmp_path: Path) -> None:
+def test_half_precision_files_are_loaded_as_float32(tmp_path: Path) -> None:
     transformer = random_model()
     folder = saved(tmp_path, transformer, dtype=torch.float16)
     assert {tensor.dtype for tensor in load_file(tmp_path / "model.safetensors").values()} == {torch.float16}
@@ -91,7 +91,7 @@ def test_errors_name_the_tensor(edit: Callable[[dict[str, torch.Tensor]], Any], 
         load_model(folder)
 
 
-def test_files_that_are_missing_or_broken(tmp_path: Path) -> None:
+def test_missing_or_broken_files_are_refused(tmp_path: Path) -> None:
     folder = saved(tmp_path, random_model())
     file = tmp_path / "model.safetensors"
     whole = file.read_bytes()
@@ -121,7 +121,7 @@ def test_files_that_are_missing_or_broken(tmp_path: Path) -> None:
         ("[" * 100_000, "not an index"),
     ],
 )
-def test_an_index_that_leads_elsewhere(index: str, reason: str, tmp_path: Path) -> None:
+def test_invalid_indexes_are_refused(index: str, reason: str, tmp_path: Path) -> None:
     folder = saved(tmp_path, random_model())
     (tmp_path / "model.safetensors").unlink()
     (tmp_path / "model.safetensors.index.json").write_text(index)

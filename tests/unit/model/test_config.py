@@ -1,4 +1,4 @@
-"""ModelConfig: validation, immutability, conversion to JSON and back."""
+"""Tests of ModelConfig: validation, immutability and conversion to and from JSON."""
 
 from __future__ import annotations
 

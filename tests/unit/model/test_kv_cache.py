@@ -1,4 +1,4 @@
-"""KVCache: slots that are written, reordered and freed without touching one another."""
+"""Tests of KVCache: slots are written, reordered and freed independently."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def cache(slots: int = 4) -> KVCache:
 
 
 def write(store: KVCache, rows: list[int], value: float) -> None:
-    """One step in which every row appends its own number plus `value`."""
+    """Runs one step in which each row appends its row number plus `value`."""
     store.open_step(rows)
     own = torch.tensor(rows, dtype=torch.float32).view(-1, 1, 1).expand(len(rows), H, D) + value
     for layer in range(L):
@@ -34,7 +34,7 @@ def begin(store: KVCache, slots: list[int], lengths: list[int]) -> None:
     store.begin(slots, lengths)
 
 
-def test_rows_of_different_age_share_a_step() -> None:
+def test_rows_of_different_length_share_a_step() -> None:
     store = cache()
     begin(store, [0, 2], [3, 5])
     write(store, [0], 0.1)
@@ -55,7 +55,7 @@ def test_rows_of_different_age_share_a_step() -> None:
     assert (keys[1] == 2).all()
 
 
-def test_growing_keeps_what_was_written() -> None:
+def test_growing_keeps_the_contents() -> None:
     store = cache()
     begin(store, [1], [2])
     for step in range(100):
@@ -68,7 +68,7 @@ def test_growing_keeps_what_was_written() -> None:
 
 
 @pytest.mark.parametrize("origins", [[0, 0, 0, 0], [3, 2, 1, 0], [1, 0, 3, 3], [0, 1, 2, 3]])
-def test_reorder_takes_every_row_from_what_was_there_before(origins: list[int]) -> None:
+def test_reorder_copies_rows_from_the_previous_contents(origins: list[int]) -> None:
     store = cache()
     begin(store, [0, 1, 2, 3], [4, 4, 4, 4])
     for row in range(4):
@@ -84,7 +84,7 @@ def test_reorder_takes_every_row_from_what_was_there_before(origins: list[int]) 
             assert torch.equal(store.cross_keys[:, row], cross[:, origin])
 
 
-def test_a_beam_spreads_from_its_first_row() -> None:
+def test_reorder_copies_one_row_to_a_beam() -> None:
     store = cache()
     begin(store, [1], [4])
     write(store, [1], 0.5)
@@ -96,7 +96,7 @@ def test_a_beam_spreads_from_its_first_row() -> None:
         assert torch.equal(store.self_values[:, row, :, :1], store.self_values[:, 1, :, :1])
 
 
-def test_a_slot_is_reused_without_a_trace_of_its_last_tenant() -> None:
+def test_a_reused_slot_gives_the_same_scores() -> None:
     transformer = random_model()
     backend = TorchBackend(transformer, 2)
     first, second = random_ids(transformer.config, 2, seed=3)
@@ -115,7 +115,7 @@ def test_a_slot_is_reused_without_a_trace_of_its_last_tenant() -> None:
     assert run() == pytest.approx(fresh, abs=1e-5)
 
 
-def test_bytes_are_what_is_held() -> None:
+def test_bytes_is_the_size_of_the_tensors() -> None:
     store = cache()
     assert store.bytes == 0
     begin(store, [0], [3])
@@ -124,6 +124,6 @@ def test_bytes_are_what_is_held() -> None:
     assert store.bytes == sum(tensor.numel() * 4 for tensor in tensors) > 0
 
 
-def test_at_least_one_slot() -> None:
+def test_zero_slots_are_refused() -> None:
     with pytest.raises(ValueError, match="slots"):
         cache(0)

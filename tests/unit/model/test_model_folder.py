@@ -1,4 +1,4 @@
-"""Model folders: what config.json may say, and that its names lead nowhere else."""
+"""Tests of model folders: fields of config.json, file names and the tokenizer."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def folder(path: Path, **changes: Any) -> ModelFolder:
 
 
 def write(path: Path, **changes: Any) -> None:
-    """config.json with some fields changed."""
+    """Writes config.json with changed fields."""
     path.mkdir(parents=True, exist_ok=True)
     fields = json.loads(folder(path).to_json())
     (path / "config.json").write_text(json.dumps({**fields, **changes}), encoding="utf-8")
@@ -65,14 +65,14 @@ def test_round_trip(tmp_path: Path) -> None:
         ({"tokenizer": {"colour": "red"}}, "invalid"),
     ],
 )
-def test_a_config_that_cannot_be_used(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+def test_invalid_fields_are_refused(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
     write(tmp_path, **changes)
     with pytest.raises(FolderError, match=reason) as error:
         read_folder(tmp_path)
     assert "\n" not in str(error.value)
 
 
-def test_what_is_no_config(tmp_path: Path) -> None:
+def test_invalid_config_files_are_refused(tmp_path: Path) -> None:
     with pytest.raises(FolderError, match="cannot be read"):
         read_folder(tmp_path)
     for content, reason in (("{", "JSON"), ("[]", "format"), ("[" * 100_000, "JSON"), (" " * 1_000_001, "larger")):
@@ -84,7 +84,7 @@ def test_what_is_no_config(tmp_path: Path) -> None:
         read_folder(tmp_path)
 
 
-def test_the_tokenizer_loads_or_says_why(tmp_path: Path) -> None:
+def test_tokenizer_loads_or_fails_with_a_folder_error(tmp_path: Path) -> None:
     write(tmp_path, tags={})
     with pytest.raises(FolderError, match="tokenizer"):
         read_folder(tmp_path).load_tokenizer()

@@ -1,4 +1,4 @@
-"""Positional encodings: the formula, the linear shift PE(pos + k) = T_k PE(pos) of section 3.5, rotary, ALiBi."""
+"""Tests of positional encodings: sinusoidal (section 3.5 of the paper), rotary and ALiBi."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from model.positions import alibi_bias, rotate, sinusoidal_table
 
 
 def shift_matrix(offset: int, width: int) -> torch.Tensor:
-    """T_k (width, width), float64: PE(pos + offset) = T_k @ PE(pos) for every pos."""
+    """Returns T_k with PE(pos + offset) = T_k @ PE(pos) for every pos, (width, width) in float64."""
     matrix = torch.zeros(width, width, dtype=torch.float64)
     for i in range(width // 2):
         angle = offset / 10000 ** (2 * i / width)
@@ -70,7 +70,7 @@ def test_rotary_positions_of_each_row() -> None:
     assert torch.equal(rows[1], rotate(heads[1:], torch.tensor([9]))[0])
 
 
-def test_alibi_falls_with_distance_and_with_the_head() -> None:
+def test_alibi_biases_decrease_with_distance() -> None:
     positions = torch.arange(6)
     bias = alibi_bias(4, positions, positions)
     assert bias.shape == (4, 6, 6)

@@ -1,4 +1,4 @@
-"""int8 in torch: exact integer sums, one scale per row, close to float32, the same rounding as the CPU backend."""
+"""Tests of int8 in torch: rounding, exact integer sums and the difference from float32."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def test_integer_sums_are_exact(monkeypatch: pytest.MonkeyPatch, exact: bool) ->
     assert torch.equal(integer_product(left, right).long(), left.long() @ right.long().t())
 
 
-def test_a_row_depends_on_no_other_row() -> None:
+def test_a_row_does_not_depend_on_other_rows() -> None:
     generator = torch.Generator().manual_seed(0)
     linear = QuantizedLinear.of(torch.randn(48, 64, generator=generator), torch.randn(48, generator=generator))
     rows = torch.randn(9, 64, generator=generator) * torch.logspace(-3, 3, 9)[:, None]
@@ -39,7 +39,7 @@ def test_a_row_depends_on_no_other_row() -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_a_quantised_model_is_close_to_its_original(variant: str) -> None:
+def test_a_quantized_model_is_close_to_the_original(variant: str) -> None:
     transformer = tiny(**VARIANTS[variant])
     before = {name: tensor.clone() for name, tensor in transformer.state_dict().items()}
     small = quantize(transformer)
@@ -58,7 +58,7 @@ def test_a_quantised_model_is_close_to_its_original(variant: str) -> None:
     assert all(torch.equal(tensor, before[name]) for name, tensor in transformer.state_dict().items())
 
 
-def test_a_quantised_model_is_a_quarter_of_the_size() -> None:
+def test_a_quantized_model_is_less_than_half_the_size() -> None:
     transformer = tiny(vocab_size=4000)
     sizes = [
         sum(tensor.numel() * tensor.element_size() for tensor in model.state_dict(keep_vars=True).values())

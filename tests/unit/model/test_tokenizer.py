@@ -1,4 +1,4 @@
-"""Text <-> ids <-> pieces, and which characters each piece stands for."""
+"""Tests of the tokenizer: ids, pieces and character offsets."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ TAGS = {"de": ">>de<<", "fr": ">>fr<<"}
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A SentencePiece model as ours are: byte fallback, language tags, nothing dropped."""
+    """Returns a SentencePiece model with byte fallback and language tags."""
     path = tmp_path_factory.mktemp("tokenizer") / "tokenizer.model"
     train_sentencepiece(
         path,
@@ -41,7 +41,7 @@ def tokenizer(file: Path) -> Tokenizer:
 
 
 def check_offsets(text: str, offsets: tuple[tuple[int, int], ...]) -> None:
-    """In order, inside the text, and no visible character is left out or counted by two that do not share it."""
+    """Checks that offsets are ordered, inside the text, equal or disjoint, and cover every visible character."""
     covered = set()
     last = (0, 0)
     for start, end in offsets:
@@ -62,7 +62,7 @@ def test_offsets_cover_the_text_exactly(text: str, tokenizer: Tokenizer) -> None
 
 @given(text=st.text(st.characters(codec="utf-8", exclude_categories=("C",)), max_size=40))
 @settings(max_examples=300, deadline=None)
-def test_any_text_has_offsets_inside_it(text: str, tokenizer: Tokenizer) -> None:
+def test_offsets_are_inside_the_text(text: str, tokenizer: Tokenizer) -> None:
     encoding = tokenizer.encode(text, "de")
     assert len(encoding.ids) == len(encoding.pieces) == len(encoding.offsets)
     assert all(0 <= start <= end <= len(text) for start, end in encoding.offsets)
@@ -70,7 +70,7 @@ def test_any_text_has_offsets_inside_it(text: str, tokenizer: Tokenizer) -> None
 
 
 @pytest.mark.parametrize("text", [*made_up_text(seed=22, lines=30), "日本 🙂 ß", "x"])
-def test_target_pieces_cover_what_they_wrote(text: str, tokenizer: Tokenizer) -> None:
+def test_offsets_of_target_pieces_cover_the_text(text: str, tokenizer: Tokenizer) -> None:
     ids = tokenizer.encode_target(text)
     decoding = tokenizer.decode_pieces(ids)
     assert decoding.text == tokenizer.decode(ids)
@@ -83,9 +83,9 @@ def test_target_pieces_cover_what_they_wrote(text: str, tokenizer: Tokenizer) ->
 
 
 @pytest.mark.parametrize("text", ["Hello world", "🙂🙂", "東京 – 北海道", "a" * 300, "ÀÉÎõü", ""])
-def test_byte_fallback_brings_every_character_back(text: str, tokenizer: Tokenizer) -> None:
+def test_byte_fallback_restores_every_character(text: str, tokenizer: Tokenizer) -> None:
     assert tokenizer.decode(tokenizer.encode_target(text)) == text
-    assert 1 not in tokenizer.encode(text).ids  # nothing is unknown
+    assert 1 not in tokenizer.encode(text).ids  # the text contains no unknown piece
 
 
 @pytest.mark.slow
@@ -93,7 +93,7 @@ def test_byte_fallback_brings_every_character_back(text: str, tokenizer: Tokeniz
     text=st.text(max_size=40) | st.sampled_from(made_up_text(seed=22, lines=40)), language=st.sampled_from(["", "de"])
 )
 @settings(max_examples=300, deadline=None)
-def test_ids_alone_are_those_of_the_encoding(text: str, language: str, tokenizer: Tokenizer, file: Path) -> None:
+def test_encode_ids_equals_the_ids_of_encode(text: str, language: str, tokenizer: Tokenizer, file: Path) -> None:
     renumbered = Tokenizer(file, vocabulary={"<unk>": 0, "</s>": 1, "e": 2, "<0xE2>": 3})
     for one in (tokenizer, renumbered):
         encoding = one.encode(text, language)
@@ -101,7 +101,7 @@ def test_ids_alone_are_those_of_the_encoding(text: str, language: str, tokenizer
         assert one.may_spell(encoding.ids) or not any(piece.startswith("<0x") for piece in encoding.pieces)
 
 
-def test_a_tag_stands_before_the_source_and_covers_nothing(tokenizer: Tokenizer) -> None:
+def test_a_tag_is_first_and_covers_no_characters(tokenizer: Tokenizer) -> None:
     plain, tagged = tokenizer.encode("wörld"), tokenizer.encode("wörld", "fr")
     assert tagged.pieces == (">>fr<<", *plain.pieces)
     assert tagged.ids[1:] == plain.ids
@@ -116,7 +116,7 @@ def test_the_end_of_sentence_is_always_last(tokenizer: Tokenizer) -> None:
         assert 3 not in tokenizer.encode_target(text)
 
 
-def test_special_tokens_written_out_are_ordinary_text(tokenizer: Tokenizer) -> None:
+def test_special_tokens_in_the_text_are_ordinary_text(tokenizer: Tokenizer) -> None:
     for text in ("</s>", "<pad>", "<s> a </s>", "<0x41>"):
         assert not {0, 2, 3} & set(tokenizer.encode(text).ids[:-1])
         assert tokenizer.decode(tokenizer.encode_target(text)) == text
@@ -134,7 +134,7 @@ def test_a_vocabulary_renumbers_the_pieces(file: Path, tokenizer: Tokenizer) -> 
     assert renumbered.decode([vocabulary[piece] for piece in vocabulary if piece.isalpha()][:3]) != ""
 
 
-def test_two_vocabularies_have_two_ends_of_sentence(file: Path) -> None:
+def test_each_vocabulary_has_its_end_of_sentence(file: Path) -> None:
     source, target = {"</s>": 5, "<unk>": 6, "a": 0}, {"</s>": 1, "<unk>": 2, "a": 0}
     tokenizer = Tokenizer(file, vocabulary=source, target_vocabulary=target, unk_id=2, eos_id=1)
     assert tokenizer.encode("東").ids[-1] == 5
@@ -142,13 +142,13 @@ def test_two_vocabularies_have_two_ends_of_sentence(file: Path) -> None:
     assert set(tokenizer.encode_target("東")) == {2}
 
 
-def test_a_missing_tag_is_named(file: Path) -> None:
+def test_a_tag_outside_the_vocabulary_is_refused(file: Path) -> None:
     with pytest.raises(ValueError, match=">>xx<<, the tag for it"):
         Tokenizer(file, tags={"it": ">>xx<<"})
 
 
 @pytest.mark.parametrize("content", ["", "[1]", '{"a": "b"}', '{"a": -1}', '{"a": true}', "{", "[" * 100_000])
-def test_what_is_no_vocabulary(content: str, tmp_path: Path) -> None:
+def test_invalid_vocabulary_files_are_refused(content: str, tmp_path: Path) -> None:
     (tmp_path / "vocab.json").write_text(content)
     with pytest.raises(ValueError, match=r"vocab\.json"):
         load_vocabulary(tmp_path / "vocab.json")

@@ -1,4 +1,4 @@
-"""The Transformer: decoding step by step with a cache is the teacher-forced pass, for every kind of model."""
+"""Tests of the Transformer: cached decoding equals the teacher-forced pass in every configuration."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = 9
 
 
 def batch(transformer: Transformer, count: int = 4) -> tuple[Tensor, Tensor, Tensor]:
-    """Padded sources (B, S), their mask, and decoder inputs (B, T)."""
+    """Returns padded sources (B, S), the mask (B, S) and decoder inputs (B, T)."""
     config = transformer.config
     source, mask = pad_ids(random_ids(config, count), config.pad_id, torch.device("cpu"))
     target = torch.randint(0, config.vocab_size, (count, T), generator=torch.Generator().manual_seed(2))
@@ -83,7 +83,7 @@ def test_batched_equals_alone(variant: str, beam: int) -> None:
     assert len(set(together)) > 1
 
 
-def test_a_target_sees_only_what_is_before_it() -> None:
+def test_decoder_attention_is_causal() -> None:
     transformer = random_model()
     source, mask, target = batch(transformer)
     with torch.inference_mode():
@@ -92,7 +92,7 @@ def test_a_target_sees_only_what_is_before_it() -> None:
         assert torch.allclose(before[:, :5], transformer(source, mask, target)[:, :5], atol=1e-5)
 
 
-def test_a_window_sees_only_its_neighbourhood() -> None:
+def test_window_attention_is_zero_outside_the_window() -> None:
     transformer = random_model("window", encoder_layers=1, decoder_layers=1)
     source, mask, target = batch(transformer)
     with torch.inference_mode():
@@ -103,7 +103,7 @@ def test_a_window_sees_only_its_neighbourhood() -> None:
     assert (weights.encoder[..., far] == 0).all()
 
 
-def test_the_zero_start_ignores_the_start_token() -> None:
+def test_zero_start_embedding_ignores_the_start_token() -> None:
     zero = random_model("swish, half-and-half, bias, zero start")
     source, mask, target = batch(zero)
     other = target.clone()
@@ -113,7 +113,7 @@ def test_the_zero_start_ignores_the_start_token() -> None:
         assert not torch.equal(random_model()(source, mask, target), random_model()(source, mask, other))
 
 
-def test_gates_reach_cached_decoding_too() -> None:
+def test_gates_apply_to_cached_decoding() -> None:
     transformer = random_model()
     source, mask, target = batch(transformer)
     heads = (("encoder", 0, 1), ("decoder", 1, 2), ("cross", 0, 3))
@@ -130,7 +130,7 @@ def test_gates_reach_cached_decoding_too() -> None:
             assert torch.allclose(torch.from_numpy(output.scores), scores, atol=1e-4)
 
 
-def test_gates_of_one_are_no_gates() -> None:
+def test_gates_of_one_change_nothing() -> None:
     transformer = random_model()
     source, mask, target = batch(transformer)
     config = transformer.config
@@ -147,7 +147,7 @@ def test_gates_of_one_are_no_gates() -> None:
 
 
 @pytest.mark.parametrize("head", [("encoder", 2, 0), ("cross", 0, 4), ("sideways", 0, 0), ("decoder", -1, 0)])
-def test_unknown_heads_are_named(head: tuple[str, int, int]) -> None:
+def test_unknown_heads_are_refused(head: tuple[str, int, int]) -> None:
     with pytest.raises(ValueError, match=rf"no {head[0]} head {head[2]} in layer {head[1]}"):
         head_gates(random_model(), [(head,)])
 

@@ -1,4 +1,4 @@
-"""`download`: what is fetched from the hub, pinned and checked; and the commands around it."""
+"""Tests of `download` and of the commands pull, import and export."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Large:
 
 @dataclass
 class Listed:
-    """A file as the hub lists it: large ones with SHA-256, small ones with git's hash."""
+    """An entry of the hub's file list. Large files have a SHA-256 hash, small files have a git hash."""
 
     rfilename: str
     blob_id: str | None = None
@@ -35,10 +35,10 @@ class Listed:
 
 @dataclass
 class FakeHub:
-    """A hub with one model, the files of a local folder. `asked` lists the downloads."""
+    """A hub with one model from a local folder. `downloads` records the name and revision of each download."""
 
     path: Path
-    asked: list[tuple[str, str]] = field(default_factory=list)
+    downloads: list[tuple[str, str]] = field(default_factory=list)
 
     def model_info(self, repository: str, *, revision: str, files_metadata: bool) -> Any:
         assert files_metadata
@@ -53,7 +53,7 @@ class FakeHub:
         return Listed(file.name, hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())
 
     def hf_hub_download(self, repository: str, name: str, *, revision: str, cache_dir: Path | None) -> str:
-        self.asked.append((name, revision))
+        self.downloads.append((name, revision))
         return str(self.path / name)
 
 
@@ -78,7 +78,7 @@ def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
     return fake
 
 
-def test_a_pulled_model_is_pinned_and_says_where_it_is_from(
+def test_pulled_models_are_pinned_to_a_commit_and_record_their_origin(
     hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(["pull", "Helsinki-NLP/opus-mt-en-de", "--weights", str(tmp_path / "weights")]) == 0
@@ -86,8 +86,8 @@ def test_a_pulled_model_is_pinned_and_says_where_it_is_from(
     assert folder.origin == f"https://huggingface.co/Helsinki-NLP/opus-mt-en-de/tree/{COMMIT}"
     assert folder.pairs == (("en", "de"),)
     assert "en-de" in capsys.readouterr().out
-    assert {revision for _, revision in hub.asked} == {COMMIT}
-    assert "flax_model.msgpack" not in {name for name, _ in hub.asked}
+    assert {revision for _, revision in hub.downloads} == {COMMIT}
+    assert "flax_model.msgpack" not in {name for name, _ in hub.downloads}
 
 
 def test_a_damaged_file_is_refused(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -101,7 +101,7 @@ def test_a_damaged_file_is_refused(hub: FakeHub, monkeypatch: pytest.MonkeyPatch
         (hub.path / name).write_bytes(whole)
 
 
-def test_without_a_connection_one_sentence_says_so(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_connection_errors_are_reported_as_folder_errors(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
     for error in (huggingface_hub.errors.OfflineModeIsEnabled("offline"), OSError("no route"), TimeoutError()):
 
         def fail(*_: object, error: Exception = error, **__: object) -> None:
@@ -112,7 +112,7 @@ def test_without_a_connection_one_sentence_says_so(hub: FakeHub, monkeypatch: py
             download("Helsinki-NLP/opus-mt-en-de")
 
 
-def test_what_the_hub_does_not_have(hub: FakeHub) -> None:
+def test_unknown_models_missing_files_and_invalid_names_are_refused(hub: FakeHub) -> None:
     with pytest.raises(FolderError, match="no model"):
         download("Helsinki-NLP/opus-mt-en-xx")
     (hub.path / "source.spm").unlink()

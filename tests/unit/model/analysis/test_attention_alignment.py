@@ -1,4 +1,4 @@
-"""Words cover every piece once, weights stay weights, and symmetrised links lie between intersection and union."""
+"""Tests of word alignment from attention: words, word weights, links and the choice of heads."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ TEXT = "It's 3.5 o'clock, isn't it?"
 
 
 def pieces_of(text: str, size: int) -> tuple[list[str], list[tuple[int, int]]]:
-    """The text in pieces of `size` characters between a tag and the end."""
+    """Returns a tag, pieces of `size` characters and the end of sentence, with the offset of each."""
     spans = [(i, min(i + size, len(text))) for i in range(0, len(text), size)]
     return (
         [">>de<<", *(text[start:end] for start, end in spans), "</s>"],
@@ -43,7 +43,7 @@ def test_every_piece_belongs_to_exactly_one_word(text: str, size: int) -> None:
     assert all(text[word.start : word.end] == word.text for word in found if not word.special)
 
 
-def test_a_piece_that_is_only_a_space_belongs_to_the_word_that_follows() -> None:
+def test_a_space_piece_belongs_to_the_next_word() -> None:
     pieces = ["\u2581", "a", "\u2581", "b", "\u2581", "</s>"]
     found = words("a b", pieces, [(0, 0), (0, 1), (1, 1), (2, 3), (3, 3), (3, 3)])
     assert [(word.text, word.pieces) for word in found] == [
@@ -77,7 +77,7 @@ def test_word_weights_are_summed_over_keys_and_averaged_over_queries() -> None:
     np.testing.assert_allclose(joined, [[0.3, 0.7]], atol=1e-6)
 
 
-def test_links_of_a_clear_map_ignore_special_words() -> None:
+def test_links_ignore_special_words() -> None:
     pieces, offsets = pieces_of("ab", 1)
     source = target = tuple(Word(p, s, e, (i,)) for i, (p, (s, e)) in enumerate(zip(pieces, offsets, strict=True)))
     soft = np.array([[0.9, 0.1, 0.0, 0.0], [0.5, 0.1, 0.3, 0.1], [0.0, 0.6, 0.2, 0.2], [0, 0, 0, 1]], dtype=np.float32)
@@ -85,7 +85,7 @@ def test_links_of_a_clear_map_ignore_special_words() -> None:
     np.testing.assert_allclose(coverage(soft, source, target), [0.5, 0.7, 0.5, 0.3], atol=1e-6)
 
 
-def test_shift_reads_the_row_that_reads_the_token() -> None:
+def test_shift_selects_the_row_of_the_next_step() -> None:
     cross = np.arange(2 * 2 * 3 * 2, dtype=np.float32).reshape(2, 2, 3, 2)
     plain = alignment_map(cross, AlignmentChoice((AlignmentHead(1, 1),)))
     np.testing.assert_array_equal(plain, cross[1, 1])
@@ -104,14 +104,14 @@ def test_grown_links_lie_between_intersection_and_union(forward: set, backward: 
     assert forward & backward <= grown <= final <= forward | backward
 
 
-def test_the_choice_travels_with_the_folder(tmp_path: Path) -> None:
+def test_choice_is_loaded_from_the_model_folder(tmp_path: Path) -> None:
     assert AlignmentChoice.load(tmp_path, layers=6) == AlignmentChoice((AlignmentHead(4),))
     choice = AlignmentChoice((AlignmentHead(1, 0, shift=True), AlignmentHead(0, 3)))
     (tmp_path / FILE).write_text(choice.to_json())
     assert AlignmentChoice.load(tmp_path, layers=6) == choice
 
 
-def test_a_choice_in_another_form_is_refused(tmp_path: Path) -> None:
+def test_choice_without_a_list_of_heads_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).write_text('{"layer": 2, "heads": [0, 1], "shift": false}')
     with pytest.raises(ValueError, match="list heads"):
         AlignmentChoice.load(tmp_path, layers=6)

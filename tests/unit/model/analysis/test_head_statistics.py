@@ -1,4 +1,4 @@
-"""Figures of maps whose answer is known."""
+"""Tests of head statistics on attention maps with known results."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ def softmax(rng: np.random.Generator, *shape: int) -> np.ndarray:
     return weights / weights.sum(axis=-1, keepdims=True)
 
 
-def test_entropy_is_zero_for_one_key_and_log2_k_for_all_alike() -> None:
+def test_entropy_is_zero_for_one_key_and_log2_k_for_uniform_weights() -> None:
     maps = np.stack([np.eye(8, dtype=np.float32), np.full((8, 8), 1 / 8, dtype=np.float32)])
     np.testing.assert_allclose(entropy(maps), [[0.0] * 8, [3.0] * 8], atol=1e-5)
 
 
-def test_diagonality_is_one_on_the_diagonal_and_none_for_a_uniform_map() -> None:
+def test_diagonality_is_one_on_the_diagonal_and_zero_for_a_uniform_map() -> None:
     assert diagonality(np.eye(50, dtype=np.float32)) == pytest.approx(1.0)
     assert diagonality(np.full((400, 400), 1 / 400, dtype=np.float32)) == pytest.approx(0.0, abs=0.01)
     assert diagonality(np.eye(50, dtype=np.float32)[::-1]) < 0
@@ -35,11 +35,11 @@ def test_diagonality_is_one_on_the_diagonal_and_none_for_a_uniform_map() -> None
         (np.full((9, 9), 1 / 9), "broad"),
     ],
 )
-def test_roles(weights: np.ndarray, role: str) -> None:
+def test_role_of_each_pattern(weights: np.ndarray, role: str) -> None:
     assert head_figures(weights.astype(np.float32)[None, None], own=True)[0][0].role == role
 
 
-def test_rollout_shares_out_everything_and_sees_no_later_token() -> None:
+def test_rollout_sums_to_one_and_is_causal() -> None:
     rng = np.random.default_rng(3)
     decoder = np.tril(softmax(rng, 2, 4, 5, 5))
     decoder /= decoder.sum(axis=-1, keepdims=True)

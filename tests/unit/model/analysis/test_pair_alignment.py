@@ -1,4 +1,4 @@
-"""Posteriors are probabilities, agreement is symmetric, and clear evidence is followed."""
+"""Tests of word alignment of sentence pairs: posteriors, symmetry and the use of each kind of evidence."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ scores = st.tuples(st.integers(1, 7), st.integers(1, 7)).flatmap(
 
 
 def evidence(similarity: np.ndarray) -> WordEvidence:
-    """Words that the dictionary knows nothing about."""
+    """Returns evidence with the given similarity and the same low dictionary scores for all words."""
     unknown = np.full(similarity.shape, -9, dtype=np.float32)
     return WordEvidence(similarity.astype(np.float32), unknown, unknown)
 
@@ -40,7 +40,7 @@ def test_posteriors_are_probabilities_of_the_hidden_words(found: np.ndarray) -> 
 
 
 @given(scores)
-def test_which_sentence_is_first_makes_no_difference(similarity: np.ndarray) -> None:
+def test_alignment_is_symmetric_in_the_two_sentences(similarity: np.ndarray) -> None:
     first, second = [f"a{i}" for i in range(similarity.shape[0])], [f"b{i}" for i in range(similarity.shape[1])]
     known = np.tanh(similarity)
     even = np.ones_like(known)
@@ -49,25 +49,25 @@ def test_which_sentence_is_first_makes_no_difference(similarity: np.ndarray) -> 
     np.testing.assert_allclose(there, back.T, atol=1e-5)
 
 
-def test_words_that_fit_are_linked_also_where_their_order_is_turned_around() -> None:
+def test_similar_words_are_linked_in_reversed_order() -> None:
     similarity = np.fliplr(np.eye(4))
     assert set(links(alignment_probabilities(evidence(similarity), np.ones((4, 4)), list("abcd"), list("wxyz")))) == {
         (0, 3), (1, 2), (2, 1), (3, 0),
     }  # fmt: skip
 
 
-def test_order_decides_where_nothing_else_does() -> None:
+def test_word_order_decides_without_other_evidence() -> None:
     found = alignment_probabilities(evidence(np.zeros((5, 5))), np.ones((5, 5)), list("abcde"), list("vwxyz"))
     np.testing.assert_array_equal(found.argmax(axis=0), range(5))
 
 
-def test_attention_decides_where_nothing_else_does() -> None:
+def test_attention_decides_without_other_evidence() -> None:
     attention = np.fliplr(np.eye(3))
     found = fit(evidence(np.zeros((3, 3))), attention, list("abc"), list("xyz"))
     np.testing.assert_array_equal(found.argmax(axis=0), [2, 1, 0])
 
 
-def test_names_are_written_alike_and_marks_translate_no_words() -> None:
+def test_similar_spelling_links_names_and_punctuation_links_to_punctuation() -> None:
     found = fit(evidence(np.zeros((3, 2))), np.ones((3, 2)), ["Zoë", "1975", "."], ["zoe", ","])
     assert found[0, 0] > found[1, 0] > found[2, 0]
     assert found[2, 1] > found[0, 1]
@@ -78,7 +78,7 @@ def test_a_sentence_without_words_has_no_links() -> None:
     assert links(alignment_probabilities(nothing, np.zeros((0, 3)), [], list("abc"))) == {}
 
 
-def test_states_of_one_word_are_averaged_and_what_all_words_share_is_left_out() -> None:
+def test_states_are_averaged_over_each_word_and_centred() -> None:
     one, other = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
     shared = np.array([0.0, 0.0, 5.0])
     states = np.stack([shared, shared + 2 * one, shared, shared + other])[None].astype(np.float32)

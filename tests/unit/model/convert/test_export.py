@@ -1,4 +1,4 @@
-"""Export: import -> export -> import is the identity, and the exported model translates the same elsewhere."""
+"""Tests that import, export and import is the identity and that exported models give the same translations."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def hashes(path: Path) -> dict[str, str]:
     return {file.name: hashlib.sha256(file.read_bytes()).hexdigest() for file in sorted(path.iterdir())}
 
 
-def own_folder(path: Path, **changes: Any) -> ModelFolder:
-    """A folder as training writes it, its weights random."""
+def random_folder(path: Path, **changes: Any) -> ModelFolder:
+    """Returns a folder in the layout that training writes, with random weights."""
     path.mkdir(parents=True)
     pieces = train_sentencepiece(
         path / "tokenizer.model",
@@ -92,7 +92,7 @@ def own_folder(path: Path, **changes: Any) -> ModelFolder:
 
 
 def targets(folder: ModelFolder, sources: list[list[int]], **options: Any) -> list[list[str]]:
-    """Pieces of our translations."""
+    """Returns the pieces of the translation of each source."""
     config = folder.model
     found = translate(
         TorchBackend(load_model(folder), 4 * len(sources)),
@@ -122,7 +122,7 @@ def test_round_trip_of_a_hugging_face_model(variant: str, tmp_path: Path) -> Non
     exported = load_file(tmp_path / "exported" / "model.safetensors")
     pad = json.loads((tmp_path / "published" / "config.json").read_text())["pad_token_id"]
     for name in published:
-        if name == "final_logits_bias":  # padding is forbidden by the generation settings; its bias says nothing
+        if name == "final_logits_bias":  # generation settings forbid padding, so its bias is unused
             published[name][0, pad] = exported[name][0, pad] = 0
         if name in exported:
             assert torch.equal(published[name], exported[name]), name
@@ -139,7 +139,7 @@ def test_import_export_import_is_the_identity(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("variant", MARIAN)
 def test_round_trip_of_a_marian_model(variant: str, tmp_path: Path) -> None:
-    """Hugging Face's layout needs a padding token that Marian's does not have; it goes as it came."""
+    """The layout of Hugging Face needs a padding token. Export adds it and import removes it."""
     random_marian(tmp_path / "marian", seed=8, **MARIAN[variant])
     first = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
     export_huggingface(first, tmp_path / "exported")
@@ -149,10 +149,10 @@ def test_round_trip_of_a_marian_model(variant: str, tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", [*OWN, *MARIAN])
-def test_transformers_translates_an_exported_model_the_same(variant: str, tmp_path: Path) -> None:
+def test_transformers_gives_the_same_translations_of_an_exported_model(variant: str, tmp_path: Path) -> None:
     transformers = pytest.importorskip("transformers")
     if variant in OWN:
-        folder = own_folder(tmp_path / "own", **OWN[variant])
+        folder = random_folder(tmp_path / "own", **OWN[variant])
     else:
         random_marian(tmp_path / "marian", seed=8, **MARIAN[variant])
         folder = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
@@ -174,9 +174,9 @@ def test_transformers_translates_an_exported_model_the_same(variant: str, tmp_pa
 
 
 @pytest.mark.parametrize("variant", [*OWN, "pre-norm"])
-def test_ctranslate2_translates_an_exported_model_the_same(variant: str, tmp_path: Path) -> None:
+def test_ctranslate2_gives_the_same_translations_of_an_exported_model(variant: str, tmp_path: Path) -> None:
     ctranslate2 = pytest.importorskip("ctranslate2")
-    folder = own_folder(tmp_path / "own", **OWN.get(variant, {"norm": "pre"}))
+    folder = random_folder(tmp_path / "own", **OWN.get(variant, {"norm": "pre"}))
     export_ctranslate2(folder, tmp_path / "exported")
     tokenizer = folder.load_tokenizer()
     encoded = [list(tokenizer.encode(text, "de").ids) for text in made_up_text(seed=6, lines=16)]
@@ -192,8 +192,8 @@ def test_ctranslate2_translates_an_exported_model_the_same(variant: str, tmp_pat
     assert ours == [result.hypotheses[0] for result in theirs]
 
 
-def test_reordering_features_changes_nothing_but_their_order(tmp_path: Path) -> None:
-    folder = own_folder(tmp_path / "own")
+def test_reordering_position_features_keeps_the_logits(tmp_path: Path) -> None:
+    folder = random_folder(tmp_path / "own")
     original = load_model(folder)
     reordered = Transformer(folder.model.replace(positions="sinusoidal_half")).eval()
     reordered.load_state_dict(to_half(folder.model, original.state_dict()))
@@ -214,22 +214,22 @@ def test_reordering_features_changes_nothing_but_their_order(tmp_path: Path) -> 
         ({"norm_epsilon": 1e-3}, "eps"),
     ],
 )
-def test_hugging_face_export_refuses_what_it_cannot_say(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
-    folder = own_folder(tmp_path / "own", **changes)
+def test_hugging_face_export_refuses_unsupported_models(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    folder = random_folder(tmp_path / "own", **changes)
     with pytest.raises(FolderError, match=reason):
         export_huggingface(folder, tmp_path / "exported")
     assert not (tmp_path / "exported").exists()
 
 
 @pytest.mark.parametrize(("changes", "reason"), [({"positions": "alibi"}, "alibi"), ({"window": 3}, "window")])
-def test_ctranslate2_export_refuses_what_it_cannot_say(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
-    folder = own_folder(tmp_path / "own", **changes)
+def test_ctranslate2_export_refuses_unsupported_models(changes: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    folder = random_folder(tmp_path / "own", **changes)
     with pytest.raises(FolderError, match=reason):
         export_ctranslate2(folder, tmp_path / "exported")
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
-    folder = own_folder(tmp_path / "own")
+def test_export_overwrites_no_folder(tmp_path: Path) -> None:
+    folder = random_folder(tmp_path / "own")
     for export in (export_ctranslate2, export_huggingface):
         with pytest.raises(FolderError, match="exists already"):
             export(folder, tmp_path)
@@ -241,5 +241,5 @@ def load_marian_tokenizer(path: Path) -> Any:
     from transformers import MarianTokenizer
 
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # it recommends a package that it does not use for this
+        warnings.simplefilter("ignore")  # it recommends a package that is not needed here
         return MarianTokenizer.from_pretrained(path)

@@ -1,4 +1,4 @@
-"""Model names, tags and cards as language pairs."""
+"""Tests of language pairs read from model names, tags and model cards."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ HERE = Path("model")
         ("srp_Latn", "sr-Latn"), ("nds", "nds"), ("eng", "en"),
     ],
 )  # fmt: skip
-def test_codes(marian: str, code: str) -> None:
+def test_marian_codes_become_language_codes(marian: str, code: str) -> None:
     assert language_code(marian) == code
 
 
-def test_tags_keep_the_first_of_two_for_one_language() -> None:
+def test_the_tag_with_the_lowest_id_is_used_for_a_language() -> None:
     vocabulary = {"</s>": 0, ">>zho<<": 5, ">>cmn<<": 3, ">>deu<<": 9, ">> x<<": 10, "x>>fra<<": 11}
     assert language_tags(vocabulary) == {"zh": ">>cmn<<", "zho": ">>zho<<", "de": ">>deu<<"}
 
@@ -37,18 +37,18 @@ def test_tags_keep_the_first_of_two_for_one_language() -> None:
         ("opus-mt-tc-big-cat_oci_spa-en", [("ca", "en"), ("oc", "en"), ("es", "en")]),
     ],
 )
-def test_names(name: str, pairs: list[tuple[str, str]]) -> None:
+def test_pairs_are_read_from_the_model_name(name: str, pairs: list[tuple[str, str]]) -> None:
     assert list(find_pairs(HERE, name, Languages(), {})[0]) == pairs
 
 
-def test_a_group_counts_as_the_languages_that_the_card_lists() -> None:
+def test_a_language_group_is_replaced_by_the_languages_of_the_card() -> None:
     card = Languages(listed=("it", "es", "en", "roa"))
     assert find_pairs(HERE, "opus-mt-ROMANCE-en", card, {})[0] == (("it", "en"), ("es", "en"))
     tags = {"it": ">>ita<<", "es": ">>spa<<"}
     assert find_pairs(HERE, "opus-mt-en-ROMANCE", card, tags) == ((("en", "it"), ("en", "es")), tags)
 
 
-def test_the_files_win_over_the_name_and_the_caller_over_both() -> None:
+def test_files_override_the_name_and_arguments_override_both() -> None:
     stated = Languages(source="eng", target="fra")
     assert find_pairs(HERE, "opus-mt-en-de", stated, {})[0] == (("en", "fr"),)
     assert find_pairs(HERE, "opus-mt-en-de", stated, {}, ["it"], ["nl"])[0] == (("it", "nl"),)
@@ -66,7 +66,7 @@ def test_the_files_win_over_the_name_and_the_caller_over_both() -> None:
         ("opus-mt-en-de", ["e!"], [], {}, "not a language code"),
     ],
 )
-def test_what_stays_unknown_is_refused(
+def test_unknown_languages_are_refused(
     name: str, sources: list[str], targets: list[str], tags: dict[str, str], reason: str
 ) -> None:
     with pytest.raises(ImportRefused, match=reason):

@@ -1,4 +1,4 @@
-"""N-gram blocking, and the loop guard that changes only targets that loop."""
+"""Tests of n-gram blocking and the loop guard."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from model.search.driver import translate
 from model.search.loop_guard import ends_in_loop, longest_loop
 from model.search.ngram_blocking import blocked_tokens
 from model.search.options import DecodingOptions, Hypothesis
-from tests.support.cpu_models import PRECISIONS, cpu_backend, eager, needs_cpu_backend, sentences, tiny
+from tests.support.cpu_models import PRECISIONS, cpu_backend, needs_cpu_backend, sentences, tiny, torch_backend
 from tests.support.random_models import decode, random_ids, random_model
 
 
@@ -47,7 +47,7 @@ def test_tokens_that_would_repeat_an_n_gram_are_blocked(tokens: list[int], size:
         ([4, 5, *range(10, 42), *range(10, 42), *range(10, 42)], 96),
     ],
 )
-def test_a_loop_is_three_copies_in_a_row_and_not_too_short(tokens: list[int], length: int) -> None:
+def test_a_loop_is_three_consecutive_copies_of_minimum_length(tokens: list[int], length: int) -> None:
     assert longest_loop(tokens) == length
     assert ends_in_loop(tokens) == (
         (length > 0 and tokens[-1] not in (3, 9)) or (tokens[-3:] == [1, 2, 3] and length == 9)
@@ -60,7 +60,7 @@ def looping(hypothesis: Hypothesis) -> bool:
 
 @pytest.mark.parametrize("beam", [1, 4])
 @pytest.mark.parametrize("size", [1, 2, 3])
-def test_no_n_gram_comes_twice(beam: int, size: int) -> None:
+def test_no_n_gram_is_repeated(beam: int, size: int) -> None:
     transformer = random_model(seed=5)
     found = decode(
         transformer, random_ids(transformer.config, 20), beam_size=beam, hypotheses=beam, no_repeat_ngram_size=size
@@ -72,7 +72,7 @@ def test_no_n_gram_comes_twice(beam: int, size: int) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("beam", [1, 3])
-def test_the_loop_guard_changes_only_targets_that_loop(beam: int) -> None:
+def test_loop_guard_changes_only_targets_with_loops(beam: int) -> None:
     transformer = random_model(seed=5)
     sources = random_ids(transformer.config, 60)
     plain = decode(transformer, sources, beam_size=beam)
@@ -87,7 +87,7 @@ def test_the_loop_guard_changes_only_targets_that_loop(beam: int) -> None:
         assert fresh[0].token_scores == pytest.approx(expected[0].token_scores, abs=1e-4)
 
 
-def test_a_source_that_repeats_itself_may_be_repeated() -> None:
+def test_loop_guard_allows_loops_of_the_source() -> None:
     transformer = random_model(seed=5)
     config = transformer.config
     sources = [[token] * 40 + [config.eos_id] for token in range(4, 40)]
@@ -135,7 +135,7 @@ def test_batch_and_multi_step_do_not_change_targets(precision: Any, beam: int) -
         if options.loop_guard:
             assert any(longest_loop(tokens) for tokens in plain)
         if precision == "float32":
-            assert run(eager(transformer, precision), sources, options, config) == together
+            assert run(torch_backend(transformer, precision), sources, options, config) == together
 
 
 @pytest.mark.parametrize("size", [-1, -5])

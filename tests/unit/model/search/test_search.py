@@ -1,4 +1,4 @@
-"""Greedy and beam search: results, scores and traces."""
+"""Tests of greedy and beam search: results, scores and traces."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ END, START = 0, 1
 
 
 class Table:
-    """A backend whose next-token distribution is a function of the tokens before it; it counts the forwards."""
+    """A backend whose next-token distribution is a function of the previous tokens. It counts the steps."""
 
     def __init__(self, size: int = 4, slots: int = 8, seed: int = 0) -> None:
         self.size, self.slots, self.seed = size, slots, seed
@@ -61,7 +61,7 @@ class Table:
             self.rows.pop(slot, None)
 
     def total(self, source: Sequence[int], tokens: Sequence[int]) -> list[float]:
-        """Log-probability of each token after `source`."""
+        """Returns the log-probability of each token of a target of `source`."""
         read = (*source, START)
         return [float(self.log_probabilities((*read, *tokens[:i]))[token]) for i, token in enumerate(tokens)]
 
@@ -71,13 +71,13 @@ def search(table: Table, source: Sequence[int] = (2, 3), **options: Any) -> tupl
 
 
 def complete(hypothesis: Hypothesis) -> tuple[int, ...]:
-    """Tokens with the end of sentence where it was reached."""
+    """Returns the tokens, with the end of sentence if the hypothesis is finished."""
     return (*hypothesis.tokens, END) if hypothesis.finish_reason == "stop" else hypothesis.tokens
 
 
 @pytest.mark.parametrize("seed", range(8))
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 1.0])
-def test_a_beam_as_wide_as_the_tree_finds_the_best_of_all_targets(seed: int, alpha: float) -> None:
+def test_an_exhaustive_beam_finds_the_best_targets(seed: int, alpha: float) -> None:
     table, limit = Table(size=3, slots=32, seed=seed), 4
     others = [token for token in range(table.size) if token != END]
     targets = [(*tokens, END) for length in range(limit) for tokens in itertools.product(others, repeat=length)] + list(
@@ -90,7 +90,7 @@ def test_a_beam_as_wide_as_the_tree_finds_the_best_of_all_targets(seed: int, alp
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_greedy_takes_the_likeliest_token_and_beam_1_is_greedy(seed: int) -> None:
+def test_greedy_search_chooses_the_most_probable_token(seed: int) -> None:
     table = Table(seed=seed)
     [greedy] = search(table, max_length=12)
     expected: list[int] = []
@@ -101,7 +101,7 @@ def test_greedy_takes_the_likeliest_token_and_beam_1_is_greedy(seed: int) -> Non
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_beam_1_equals_greedy_by_hand(variant: str) -> None:
+def test_beam_1_equals_a_greedy_loop_over_the_transformer(variant: str) -> None:
     transformer = random_model(variant)
     config = transformer.config
     for source, tokens in zip(
@@ -120,7 +120,7 @@ def test_beam_1_equals_greedy_by_hand(variant: str) -> None:
 
 @pytest.mark.parametrize("beam", [1, 2, 4, 7])
 @pytest.mark.parametrize("normalization", ["gnmt", "average"])
-def test_scores_add_up(beam: int, normalization: Any) -> None:
+def test_scores_are_normalized_sums_of_token_scores(beam: int, normalization: Any) -> None:
     for seed in range(10):
         table = Table(size=6, seed=seed)
         found = search(table, beam_size=beam, hypotheses=beam, normalization=normalization, max_length=9)
@@ -136,19 +136,19 @@ def test_scores_add_up(beam: int, normalization: Any) -> None:
             assert (hypothesis.finish_reason == "stop") == (len(hypothesis.tokens) < len(hypothesis.token_scores))
 
 
-def test_a_wider_beam_with_early_stopping_ends_sooner() -> None:
-    eager = [Table(size=6, seed=seed) for seed in range(20)]
-    patient = [Table(size=6, seed=seed) for seed in range(20)]
-    for table in eager:
+def test_early_stopping_takes_fewer_steps() -> None:
+    early = [Table(size=6, seed=seed) for seed in range(20)]
+    full = [Table(size=6, seed=seed) for seed in range(20)]
+    for table in early:
         search(table, beam_size=3, max_length=30, early_stopping=True, length_penalty=1.0, normalization="average")
-    for table in patient:
+    for table in full:
         search(table, beam_size=3, max_length=30, length_penalty=1.0, normalization="average")
-    assert all(a.steps <= b.steps for a, b in zip(eager, patient, strict=True))
-    assert sum(table.steps for table in eager) < sum(table.steps for table in patient)
+    assert all(a.steps <= b.steps for a, b in zip(early, full, strict=True))
+    assert sum(table.steps for table in early) < sum(table.steps for table in full)
 
 
 @pytest.mark.parametrize("beam", [1, 4])
-def test_one_forward_for_each_new_token_of_each_hypothesis(beam: int) -> None:
+def test_one_forward_pass_for_each_new_token(beam: int) -> None:
     table = Table(size=6, seed=3)
     found = search(table, beam_size=beam, max_length=10)
     longest = max(len(hypothesis.token_scores) for hypothesis in found)
@@ -178,7 +178,7 @@ def test_forced_scoring_is_the_sum_of_token_scores() -> None:
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_forced_scores_are_those_of_the_teacher_forced_pass(variant: str) -> None:
+def test_forced_scores_equal_the_teacher_forced_pass(variant: str) -> None:
     transformer = random_model(variant)
     config = transformer.config
     [source] = random_ids(config, 1)
@@ -191,7 +191,7 @@ def test_forced_scores_are_those_of_the_teacher_forced_pass(variant: str) -> Non
     assert scored.token_scores == pytest.approx(expected.tolist(), abs=1e-4)
 
 
-def test_a_found_target_has_the_same_score_when_forced() -> None:
+def test_forced_scores_equal_the_scores_of_the_search() -> None:
     transformer = random_model()
     sources = random_ids(transformer.config, 12)
     for source, listed in zip(
@@ -252,7 +252,7 @@ def follow(transformer: Transformer, source: list[int], searching: Any) -> None:
         backend.reorder(list(range(len(parents))), parents)
 
 
-def test_masked_heads_belong_to_their_sentence() -> None:
+def test_masked_heads_apply_to_one_sentence() -> None:
     transformer = random_model()
     sources = random_ids(transformer.config, 4)
     backend = TorchBackend(transformer, 4)
@@ -268,7 +268,7 @@ def test_masked_heads_belong_to_their_sentence() -> None:
             assert np.allclose(output.scores[row], mixed.scores[row], atol=1e-5)
 
 
-def test_too_few_slots_for_a_beam() -> None:
+def test_too_few_slots_for_a_beam_are_refused() -> None:
     with pytest.raises(ValueError, match="beam of 4 needs"):
         search(Table(slots=3), beam_size=4)
 
@@ -277,7 +277,7 @@ def test_too_few_slots_for_a_beam() -> None:
     ("options", "message"),
     [({"prefix": (2,) * 60}, "prefix has 60 tokens"), ({"target": (2,) * 60}, "target has 60 tokens")],
 )
-def test_targets_longer_than_the_model(options: dict[str, Any], message: str) -> None:
+def test_targets_over_the_maximum_length_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         search(Table(), **options)
 

@@ -1,4 +1,4 @@
-"""The same weights give the same logits and targets here, in Hugging Face's transformers and in CTranslate2."""
+"""Tests that imported weights give the logits and targets of transformers and CTranslate2."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ LIMIT = 24
 
 @dataclass(frozen=True)
 class Pair:
-    """A random model of transformers, its import, and sources for both."""
+    """A random model of transformers, the imported model, and sources for both."""
 
     theirs: Any
     folder: ModelFolder
@@ -102,9 +102,8 @@ def test_teacher_forced_logits_are_equal(pair: Pair) -> None:
     with torch.inference_mode():
         theirs = pair.theirs(input_ids=source, attention_mask=mask.long(), decoder_input_ids=target).logits
         ours = pair.ours(source, mask, target)
-    written = [
-        i for i in range(pair.folder.model.vocab_size) if i != pair.pad
-    ]  # padding is forbidden there, impossible here
+    # The generation settings of transformers forbid padding; the imported bias suppresses it.
+    written = [i for i in range(pair.folder.model.vocab_size) if i != pair.pad]
     assert (theirs - ours)[..., written].abs().max() <= 1e-4
 
 

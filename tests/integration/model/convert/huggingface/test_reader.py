@@ -1,4 +1,4 @@
-"""Import from Hugging Face's layout: what arrives, and what is refused with nothing written and nothing executed."""
+"""Tests of the import from the layout of Hugging Face. Refused models write no files and execute no code."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ pytest.importorskip("transformers")
 
 @pytest.fixture(scope="module")
 def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model as OPUS-MT publishes it."""
+    """Returns the folder of a random model in the layout of OPUS-MT."""
     path = tmp_path_factory.mktemp("published") / "opus-mt-en-de"
     random_huggingface(path, tags=(">>deu<<", ">>nds<<", ">>cmn_Hans<<"))
     return path
@@ -34,7 +34,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def copy(published: Path, tmp_path: Path) -> Path:
-    """The same model to spoil."""
+    """Returns a copy of the published model that the test may change."""
     shutil.copytree(published, tmp_path / "opus-mt-en-de")
     return tmp_path / "opus-mt-en-de"
 
@@ -44,7 +44,7 @@ def imported(path: Path, **options: Any) -> ModelFolder:
 
 
 def refused(path: Path, reason: str) -> None:
-    """The import is refused for that reason, in one line, and leaves nothing behind."""
+    """Checks that the import is refused with the reason in one line and writes no folder."""
     with pytest.raises(ImportRefused, match=f"(?s).*({reason})") as refusal:
         imported(path)
     assert "\n" not in str(refusal.value)
@@ -61,7 +61,7 @@ def change_tensors(path: Path, edit: Callable[[dict[str, torch.Tensor]], None]) 
     save_file(tensors, path / "model.safetensors", metadata={"format": "pt"})
 
 
-def test_the_folder_says_what_it_is(copy: Path) -> None:
+def test_imported_folder_has_languages_tags_and_license(copy: Path) -> None:
     folder = imported(copy)
     assert folder == read_folder(copy.parent / "weights" / "opus-mt-en-de")
     assert folder.pairs == (("en", "de"), ("en", "nds"), ("en", "zh-Hans"))
@@ -82,12 +82,12 @@ def test_a_pickled_checkpoint_gives_the_same_folder(copy: Path) -> None:
         assert (first.path / "model.safetensors").read_bytes() == (second.path / "model.safetensors").read_bytes()
 
 
-def test_what_the_caller_says_wins(copy: Path) -> None:
+def test_import_options_override_the_files(copy: Path) -> None:
     folder = imported(copy, name="mine", sources=["fr"], targets=["nds"], license="MIT", origin="a friend")
     assert (folder.name, folder.pairs, folder.license, folder.origin) == ("mine", (("fr", "nds"),), "MIT", "a friend")
 
 
-def test_the_languages_of_a_group_come_from_the_card(copy: Path) -> None:
+def test_languages_of_a_group_are_read_from_the_model_card(copy: Path) -> None:
     (copy / "README.md").write_text(
         "---\nlicense: apache-2.0\nlanguage:\n- no\n- sv\n- de\n- gmq\n---\n", encoding="utf-8"
     )
@@ -107,7 +107,7 @@ def test_an_existing_folder_is_replaced_only_on_request(copy: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../elsewhere", ".hidden", "a/b", "", "a b"])
-def test_a_name_that_is_no_folder_name(name: str, copy: Path) -> None:
+def test_invalid_folder_names_are_refused(name: str, copy: Path) -> None:
     if name == "":
         copy = copy.rename(copy.parent / "strange name")
     with pytest.raises(FolderError, match="--name"):
@@ -139,7 +139,7 @@ def test_a_name_that_is_no_folder_name(name: str, copy: Path) -> None:
         ({"attentive": {"model": {}}}, "attentive"),
     ],
 )
-def test_a_config_that_cannot_be_represented(fields: dict[str, Any], reason: str, copy: Path) -> None:
+def test_unsupported_configs_are_refused(fields: dict[str, Any], reason: str, copy: Path) -> None:
     change(copy / "config.json", **fields)
     refused(copy, reason)
 
@@ -152,7 +152,7 @@ def test_all_reasons_are_listed(copy: Path) -> None:
 
 
 @pytest.mark.parametrize("file", ["config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json"])
-def test_a_missing_or_truncated_file(file: str, copy: Path) -> None:
+def test_missing_or_truncated_files_are_refused(file: str, copy: Path) -> None:
     whole = (copy / file).read_bytes()
     for length in (0, len(whole) // 2, len(whole) - 5):
         (copy / file).write_bytes(whole[:length])
@@ -161,7 +161,7 @@ def test_a_missing_or_truncated_file(file: str, copy: Path) -> None:
     refused(copy, "cannot be read|holds neither")
 
 
-def test_tensors_that_are_not_what_they_should_be(copy: Path) -> None:
+def test_invalid_tensors_are_refused(copy: Path) -> None:
     name = "model.encoder.layers.0.fc1.weight"
     spoiled: list[tuple[Callable[[dict[str, torch.Tensor]], Any], str]] = [
         (lambda tensors: tensors.update(renamed=tensors.pop(name)), "renamed is not a tensor"),
@@ -180,7 +180,7 @@ def test_tensors_that_are_not_what_they_should_be(copy: Path) -> None:
         refused(copy, reason)
 
 
-def test_headers_that_claim_10_gigabytes(copy: Path) -> None:
+def test_safetensors_headers_that_claim_10_gigabytes_are_refused(copy: Path) -> None:
     header = {"model.shared.weight": {"dtype": "F32", "shape": [50_000, 50_000], "data_offsets": [0, 10_000_000_000]}}
     text = json.dumps(header).encode()
     for length, body in ((len(text), text + b"\0" * 100), (10_000_000_000, text), (2**63, text)):
@@ -189,7 +189,7 @@ def test_headers_that_claim_10_gigabytes(copy: Path) -> None:
 
 
 class Malicious:
-    """Unpickling it would create a file."""
+    """An object that creates a folder when it is unpickled."""
 
     def __init__(self, file: Path) -> None:
         self.file = file
@@ -210,23 +210,23 @@ def test_a_malicious_pickle_is_not_executed(zipped: bool, copy: Path) -> None:
 
 
 @pytest.mark.parametrize("zipped", [True, False])
-def test_a_pickle_that_claims_10_gigabytes(zipped: bool, copy: Path) -> None:
+def test_pickles_that_claim_10_gigabytes_are_refused(zipped: bool, copy: Path) -> None:
     (copy / "model.safetensors").unlink()
     file = copy / "pytorch_model.bin"
     torch.save({"model.shared.weight": torch.zeros(54_321)}, file, _use_new_zipfile_serialization=zipped)
-    said, claimed = pickle.dumps(54_321, 2)[2:-1], pickle.dumps(2_500_000_000, 2)[2:-1]
+    original, claimed = pickle.dumps(54_321, 2)[2:-1], pickle.dumps(2_500_000_000, 2)[2:-1]
     if zipped:
         with zipfile.ZipFile(file) as archive:
             members = {name: archive.read(name) for name in archive.namelist()}
         with zipfile.ZipFile(file, "w") as archive:
             for name, data in members.items():
-                archive.writestr(name, data.replace(said, claimed))
+                archive.writestr(name, data.replace(original, claimed))
     else:
-        file.write_bytes(file.read_bytes().replace(said, claimed))
+        file.write_bytes(file.read_bytes().replace(original, claimed))
     refused(copy, "checkpoint|tensors")
 
 
-def test_a_checkpoint_that_is_broken_or_something_else(copy: Path) -> None:
+def test_invalid_pickled_checkpoints_are_refused(copy: Path) -> None:
     (copy / "model.safetensors").unlink()
     file = copy / "pytorch_model.bin"
     for content in ([1, 2], {"a": 1}, {1: torch.zeros(1)}, torch.zeros(3)):
@@ -239,7 +239,7 @@ def test_a_checkpoint_that_is_broken_or_something_else(copy: Path) -> None:
         refused(copy, "cannot be imported")
 
 
-def test_vocabularies_that_do_not_fit(copy: Path) -> None:
+def test_invalid_vocabularies_are_refused(copy: Path) -> None:
     vocabulary = json.loads((copy / "vocab.json").read_text(encoding="utf-8"))
     spoiled: list[tuple[Any, str]] = [
         ({**vocabulary, "extra": 10**6}, "below"),
@@ -256,13 +256,13 @@ def test_vocabularies_that_do_not_fit(copy: Path) -> None:
     refused(copy, "well-formed")
 
 
-def test_generation_settings_that_cannot_be_kept(copy: Path) -> None:
+def test_unsupported_generation_settings_are_refused(copy: Path) -> None:
     for words, reason in (([[1, 2]], "sequence"), ([[10**6]], "outside"), ("no", "list"), ([["a"]], "list")):
         change(copy / "generation_config.json", bad_words_ids=words)
         refused(copy, reason)
 
 
-def test_a_folder_that_holds_no_model(tmp_path: Path) -> None:
+def test_folders_without_a_model_are_refused(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     refused(tmp_path / "empty", "neither")
     refused(tmp_path / "missing", "neither")

@@ -1,4 +1,4 @@
-"""An imported model cuts text into the same ids as transformers' MarianTokenizer, and joins ids to the same text."""
+"""Tests that the imported tokenizer gives the ids and texts of MarianTokenizer of transformers."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def both(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def texts() -> list[str]:
-    """What the pieces were trained on, what they never saw, and odd spaces."""
+    """Returns texts from the training data of the tokenizer, texts in other scripts, and texts with unusual spaces."""
     chance = random.Random(1)
     strange = ["", " ", "a", "  two  spaces ", "tab\tand\u00a0nbsp", "日本 ок ﬁ ½ é e\u0301", "x" * 90, "🙂 unknown 🙂"]
     mixed = ["".join(chance.choice("ab cдε東.,!?9 ") for _ in range(chance.randint(1, 40))) for _ in range(200)]
@@ -45,7 +45,7 @@ def test_source_ids_are_equal(both: tuple[Any, ModelFolder]) -> None:
         assert list(ours.encode(text).ids) == theirs(text)["input_ids"], text
 
 
-def test_tags_become_languages(both: tuple[Any, ModelFolder]) -> None:
+def test_languages_select_the_tags_of_the_source(both: tuple[Any, ModelFolder]) -> None:
     theirs, folder = both
     ours = folder.load_tokenizer()
     assert folder.languages == ("de", "en", "pt-BR")
@@ -61,6 +61,6 @@ def test_target_ids_and_texts_are_equal(both: tuple[Any, ModelFolder]) -> None:
     for text in texts():
         ids = list(ours.encode_target(text))
         assert [*ids, end][: len(ids)] == theirs(text_target=text)["input_ids"][: len(ids)], text
-        # With two vocabularies transformers leaves out of the target what has a special id on the source side.
+        # With two vocabularies, transformers removes the special ids of the source vocabulary from the target.
         if not {folder.model.unk_id, *theirs.all_special_ids} & set(ids):
             assert ours.decode(ids) == theirs.decode(ids, skip_special_tokens=True, clean_up_tokenization_spaces=False)

@@ -1,4 +1,4 @@
-"""The maps of the CPU backend are what its decoding computed, bit for bit, and nothing else changes."""
+"""Tests that attention maps of the CPU backend equal the weights of its decoding bit for bit."""
 
 from __future__ import annotations
 
@@ -13,7 +13,15 @@ from model.backends.cpu.engine import Precision
 from model.backends.torch.attention_maps import attention_maps
 from model.search.driver import translate
 from model.search.options import DecodingOptions
-from tests.support.cpu_models import PRECISIONS, VARIANTS, cpu_backend, eager, needs_cpu_backend, sentences, tiny
+from tests.support.cpu_models import (
+    PRECISIONS,
+    VARIANTS,
+    cpu_backend,
+    needs_cpu_backend,
+    sentences,
+    tiny,
+    torch_backend,
+)
 
 pytestmark = needs_cpu_backend
 
@@ -21,7 +29,7 @@ pytestmark = needs_cpu_backend
 def decoded(
     backend: CpuBackend, source: list[int], target: list[int], slot: int, masked: HeadMask = ()
 ) -> tuple[AttentionCapture, list[float]]:
-    """Attention weights and scores of the target, collected step by step from an incremental decode."""
+    """Returns attention weights and scores of the target, captured from an incremental decode."""
     config = backend.engine.config
     capture = AttentionCapture(config, len(source), len(target) + 1)
     backend.prefill([source], [slot], [masked])
@@ -34,7 +42,7 @@ def decoded(
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_maps_are_those_of_the_incremental_decode(variant: str, precision: Precision) -> None:
+def test_maps_equal_the_incremental_decode(variant: str, precision: Precision) -> None:
     transformer = tiny(**VARIANTS[variant])
     backend = cpu_backend(transformer, precision)
     config = transformer.config
@@ -51,7 +59,7 @@ def test_maps_are_those_of_the_incremental_decode(variant: str, precision: Preci
 
 @pytest.mark.parametrize("beam_size", [1, 4])
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_maps_are_those_of_the_translation_that_was_served(precision: Precision, beam_size: int) -> None:
+def test_maps_equal_the_weights_of_the_search(precision: Precision, beam_size: int) -> None:
     transformer = tiny()
     config = transformer.config
     backend = cpu_backend(transformer, precision)
@@ -70,15 +78,15 @@ def test_maps_are_those_of_the_translation_that_was_served(precision: Precision,
 
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("int8", 0.02)])
-def test_maps_are_those_of_torch(variant: str, precision: Precision, tolerance: float) -> None:
-    """int8: torch keeps keys and values in float32, the engine in int8."""
+def test_maps_agree_with_torch(variant: str, precision: Precision, tolerance: float) -> None:
+    """The int8 tolerance is larger because torch stores keys and values in float32 and the CPU backend in int8."""
     transformer = tiny(**VARIANTS[variant])
     backend = cpu_backend(transformer, precision)
     config = transformer.config
     [source], [target] = sentences(config, (21,)), sentences(config.replace(source_vocab_size=None), (30,))
     for head in (None, ("cross", 0, 0), ("decoder", config.decoder_layers - 1, 0), ("encoder", 0, config.heads - 1)):
         ours = backend.attention_maps(source, target, (), head)
-        theirs = attention_maps(eager(transformer, precision).transformer, source, target, (), head)
+        theirs = attention_maps(torch_backend(transformer, precision).transformer, source, target, (), head)
         for kind in ("encoder", "decoder", "cross"):
             np.testing.assert_allclose(getattr(ours, kind), getattr(theirs, kind), atol=tolerance)
         if precision == "float32":
@@ -92,11 +100,9 @@ def test_maps_are_those_of_torch(variant: str, precision: Precision, tolerance: 
 
 
 @pytest.mark.parametrize(("precision", "tolerance"), [("float32", 1e-5), ("int8", 0.02)])
-def test_maps_with_heads_switched_off_are_those_of_decoding_without_them(
-    precision: Precision, tolerance: float
-) -> None:
+def test_maps_with_masked_heads_equal_decoding_with_masked_heads(precision: Precision, tolerance: float) -> None:
     transformer = tiny(heads=4)
-    backend, other = cpu_backend(transformer, precision), eager(transformer, precision).transformer
+    backend, other = cpu_backend(transformer, precision), torch_backend(transformer, precision).transformer
     [source], [target] = sentences(transformer.config, (23,)), sentences(transformer.config, (30,))
     plain = backend.attention_maps(source, target)
     for masked in ((("cross", 1, 2),), (("decoder", 0, 0), ("decoder", 1, 3)), (("encoder", 1, 1), ("cross", 0, 0))):
@@ -113,7 +119,7 @@ def test_maps_with_heads_switched_off_are_those_of_decoding_without_them(
 
 @pytest.mark.parametrize("head", [("cross", 1, 1), ("encoder", 1, 0), ("decoder", 0, 1)])
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_the_vectors_of_a_head_give_its_weights(precision: Precision, head: Head) -> None:
+def test_head_vectors_reproduce_the_attention_weights(precision: Precision, head: Head) -> None:
     backend = cpu_backend(tiny(), precision)
     [source], [target] = sentences(backend.engine.config, (19,)), sentences(backend.engine.config, (18,))
     maps = backend.attention_maps(source, target, (), head)
@@ -127,7 +133,7 @@ def test_the_vectors_of_a_head_give_its_weights(precision: Precision, head: Head
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_look_depends_on_no_thread_and_disturbs_nobody(precision: Precision) -> None:
+def test_attention_maps_do_not_depend_on_threads_or_change_other_slots(precision: Precision) -> None:
     transformer = tiny(vocab_size=333)
     [source], [target] = sentences(transformer.config, (33,)), sentences(transformer.config, (40,))
     alone = cpu_backend(transformer, precision)
@@ -144,7 +150,7 @@ def test_a_look_depends_on_no_thread_and_disturbs_nobody(precision: Precision) -
     assert busy.engine.pages_used == 0
 
 
-def test_what_cannot_be_looked_at_is_refused() -> None:
+def test_invalid_attention_requests_are_refused() -> None:
     transformer = tiny()
     backend = cpu_backend(transformer, "int8")
     for source, target in (([], [5]), ([200], [5]), ([-1], [5]), ([5], [200]), ([5], [5] * 64), ([5] * 65, [5])):

@@ -1,4 +1,4 @@
-"""What the CPU backend refuses, what it frees, and what it leaves to torch."""
+"""Tests of the CPU backend: masked heads, invalid arguments, memory and opening of model folders."""
 
 from __future__ import annotations
 
@@ -18,16 +18,25 @@ from model.backends.cpu.weights import unsupported
 from model.checkpoint import save_model
 from model.config import ModelConfig
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
-from tests.support.cpu_models import LIBRARY, PRECISIONS, cpu_backend, decode, eager, needs_cpu_backend, sentences, tiny
+from tests.support.cpu_models import (
+    LIBRARY,
+    PRECISIONS,
+    cpu_backend,
+    decode,
+    needs_cpu_backend,
+    sentences,
+    tiny,
+    torch_backend,
+)
 
 
 @needs_cpu_backend
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_rows_with_heads_switched_off_decode_among_the_others(precision: Precision) -> None:
+def test_rows_with_masked_heads_agree_with_torch(precision: Precision) -> None:
     transformer = tiny()
     sources = sentences(transformer.config, (7, 12, 9))
     masks = ((), (("cross", 1, 0), ("encoder", 0, 1), ("decoder", 0, 1)), ())
-    backend, reference = cpu_backend(transformer, precision, threads=2), eager(transformer, precision)
+    backend, reference = cpu_backend(transformer, precision, threads=2), torch_backend(transformer, precision)
     for each in (backend, reference):
         each.prefill(sources, [2, 0, 1], masks)
     for _ in range(3):
@@ -38,7 +47,7 @@ def test_rows_with_heads_switched_off_decode_among_the_others(precision: Precisi
         for each in (backend, reference):
             each.reorder([3, 4], [0, 2])
             each.reorder([0, 2], [3, 4])
-    backend.prefill([sources[1]], [0])  # a slot that had heads switched off has them again
+    backend.prefill([sources[1]], [0])  # a new sentence in the slot has no masked heads
     backend.prefill([sources[1]], [5])
     again = backend.step([0, 5], [5, 5], 4, [-1, -1])
     assert np.array_equal(again.scores[0], again.scores[1])
@@ -47,7 +56,7 @@ def test_rows_with_heads_switched_off_decode_among_the_others(precision: Precisi
 
 
 @needs_cpu_backend
-def test_heads_that_are_not_there_and_masks_of_other_rows_are_refused() -> None:
+def test_unknown_heads_and_a_wrong_number_of_masks_are_refused() -> None:
     backend = cpu_backend(tiny(), "int8")
     for masks in ([(("cross", 0, 2),)], [(("encoder", -1, 0),)], [(("cross", 0, 0),), ()]):
         with pytest.raises(ValueError, match=r"no \w+ head|masks for"):
@@ -56,7 +65,7 @@ def test_heads_that_are_not_there_and_masks_of_other_rows_are_refused() -> None:
 
 
 @needs_cpu_backend
-def test_bad_calls_are_refused_before_they_reach_memory() -> None:
+def test_invalid_arguments_are_refused() -> None:
     transformer = tiny()
     engine = cpu_backend(transformer, "int8", slots=2).engine
     good = [5, 6, 7]
@@ -105,7 +114,7 @@ def test_bad_calls_are_refused_before_they_reach_memory() -> None:
 
 
 @needs_cpu_backend
-def test_keys_and_values_grow_by_need_and_are_used_again() -> None:
+def test_key_and_value_memory_is_allocated_on_demand_and_reused() -> None:
     transformer = tiny()
     backend = cpu_backend(transformer, "int8")
     assert backend.engine.bytes[1] == 0
@@ -115,12 +124,12 @@ def test_keys_and_values_grow_by_need_and_are_used_again() -> None:
     for slot in range(16):
         decode(backend, [source], [slot], [target])
         backend.prefill([source], [slot])
-        backend.prefill([source], [slot])  # starting a slot again frees what it held
+        backend.prefill([source], [slot])  # a second prefill of a slot frees the pages of the first
         backend.free([slot])
     assert (backend.engine.bytes[1], backend.engine.pages_used) == (held, 0)
 
 
-def test_shapes_that_the_engine_lacks_are_named() -> None:
+def test_unsupported_shapes_are_named() -> None:
     config = ModelConfig(vocab_size=50, d_model=64, heads=2, d_ff=64)
     assert unsupported(config) is None
     for changes, word in (
@@ -144,7 +153,7 @@ def _folder(path: Path, config: ModelConfig) -> ModelFolder:
 
 @needs_cpu_backend
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
-def test_a_folder_opens_without_torch_as_it_does_with_it(tmp_path: Path, dtype: torch.dtype) -> None:
+def test_a_folder_opened_without_torch_gives_the_same_scores(tmp_path: Path, dtype: torch.dtype) -> None:
     assert LIBRARY is not None
     transformer = tiny(norm="pre").to(dtype).float()
     folder = _folder(tmp_path, transformer.config)
@@ -158,7 +167,7 @@ def test_a_folder_opens_without_torch_as_it_does_with_it(tmp_path: Path, dtype: 
 
 
 @needs_cpu_backend
-def test_broken_folders_are_named(tmp_path: Path) -> None:
+def test_broken_folders_are_refused(tmp_path: Path) -> None:
     assert LIBRARY is not None
     transformer = tiny()
     folder = _folder(tmp_path, transformer.config)
@@ -186,7 +195,7 @@ def test_broken_folders_are_named(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "sinusoidal_half"])
-def test_positions_are_those_of_torch(positions: str) -> None:
+def test_position_tables_equal_torch(positions: str) -> None:
     transformer = tiny(positions=positions)
     table = transformer.get_buffer("position_table").numpy()
     assert np.array_equal(position_table(transformer.config, {}), table) or np.allclose(

@@ -1,5 +1,4 @@
-"""Compiling happens once per source text and instruction set, atomically, and where it is impossible one sentence says
-why."""
+"""Tests of compiling the CPU backend: library names, instruction sets and errors."""
 
 from __future__ import annotations
 
@@ -22,8 +21,7 @@ FLAGS = "flags\t\t: fpu {}\n"
 
 @pytest.fixture
 def cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A Linux on x86-64 whose /proc/cpuinfo is the returned file; at first it describes a processor that has
-    everything."""
+    """Simulates Linux on x86-64 and returns the file used as /proc/cpuinfo. Initially it lists all instruction sets."""
     monkeypatch.setattr(processor.platform, "system", lambda: "Linux")
     monkeypatch.setattr(processor.platform, "machine", lambda: "x86_64")
     info = tmp_path / "cpuinfo"
@@ -34,7 +32,7 @@ def cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A folder of sources of its own, with one file that compiles for any processor."""
+    """Returns a separate folder of sources with one file that compiles for any processor."""
     folder = tmp_path / "sources"
     folder.mkdir()
     (folder / "engine.cpp").write_text("int answer() { return 42; }\n")
@@ -44,7 +42,7 @@ def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """A compiler that writes its arguments into what it compiles, but does not know -mavxvnni."""
+    """Returns a fake compiler that writes its arguments to the output file and rejects -mavxvnni."""
     script = tmp_path / "compiler"
     script.write_text(
         '#!/bin/sh\ncase "$*" in *mavxvnni*) echo "error: unknown option" >&2; exit 1;; esac\n'
@@ -55,7 +53,7 @@ def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     return script
 
 
-def test_the_name_follows_the_sources_and_the_instruction_set(sources: Path) -> None:
+def test_library_name_depends_on_sources_and_instruction_set(sources: Path) -> None:
     before = [library_name(each) for each in INSTRUCTION_SETS]
     assert before == [library_name(each) for each in INSTRUCTION_SETS]
     (sources / "engine.cpp").write_text("int main() {}")
@@ -78,7 +76,7 @@ def test_the_best_instruction_set_comes_first(cpu: Path, flags: str, names: list
     assert [each.name for each in available("avx2")] == ["avx2"]
 
 
-def test_a_processor_without_the_instructions_is_refused(cpu: Path, sources: Path) -> None:
+def test_unsupported_processors_are_refused(cpu: Path, sources: Path) -> None:
     cpu.write_text(FLAGS.format("sse4_2 avx"))
     with pytest.raises(CpuBackendUnavailable, match=r"needs a processor with avx2, fma; here PyTorch decodes"):
         check_cpu()
@@ -90,7 +88,7 @@ def test_a_processor_without_the_instructions_is_refused(cpu: Path, sources: Pat
 
 
 @pytest.mark.parametrize(("system", "machine"), [("Linux", "aarch64"), ("Darwin", "arm64"), ("Windows", "AMD64")])
-def test_another_machine_is_told_that_pytorch_decodes(
+def test_unsupported_platforms_are_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], system: str, machine: str
 ) -> None:
     monkeypatch.setattr(processor.platform, "system", lambda: system)
@@ -104,18 +102,18 @@ def test_another_machine_is_told_that_pytorch_decodes(
     assert sentence in capsys.readouterr().err
 
 
-def test_a_compiler_that_is_too_old_leaves_the_next_best(
+def test_an_old_compiler_builds_the_next_best_instruction_set(
     cpu: Path, sources: Path, compiler: Path, tmp_path: Path
 ) -> None:
     cpu.write_text(FLAGS.format("avx2 fma avx_vnni"))
     library = build(tmp_path / "target")
     assert library.name == library_name(LEAST)
     assert set(LEAST.compiler_flags) <= set(library.read_text().split())
-    assert find(tmp_path / "target") is None  # a better one may yet be compiled
+    assert find(tmp_path / "target") is None  # avxvnni is better and has not been compiled
     assert find(tmp_path / "target", "avx2") == library
 
 
-def test_ahead_of_time_all_that_compile_are_built_whatever_runs_here(
+def test_build_ahead_builds_every_instruction_set_that_compiles(
     monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, compiler: Path, tmp_path: Path
 ) -> None:
     cpu.write_text(FLAGS.format("sse2"))
@@ -128,7 +126,7 @@ def test_ahead_of_time_all_that_compile_are_built_whatever_runs_here(
         build_ahead(target, "avxvnni")
 
 
-def test_without_a_compiler_it_says_so(
+def test_a_missing_compiler_is_reported(
     monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(module, "COMPILERS", ("no-such-compiler",))
@@ -136,21 +134,21 @@ def test_without_a_compiler_it_says_so(
         build(tmp_path)
 
 
-def test_sources_that_do_not_compile_leave_nothing_behind(cpu: Path, sources: Path, tmp_path: Path) -> None:
+def test_failed_compilation_leaves_no_files(cpu: Path, sources: Path, tmp_path: Path) -> None:
     (sources / "engine.cpp").write_text("this is not C++")
     with pytest.raises(CpuBackendUnavailable):
         build(tmp_path / "target", "avx2")
     assert not any((tmp_path / "target").glob("*"))
 
 
-def test_a_folder_that_cannot_be_written_is_named(cpu: Path, sources: Path, compiler: Path, tmp_path: Path) -> None:
+def test_an_unwritable_folder_is_reported(cpu: Path, sources: Path, compiler: Path, tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(CpuBackendUnavailable, match="could not be written"):
         build(tmp_path / "file" / "below")
 
 
 @needs_cpu_backend
-def test_what_was_built_is_found_and_not_built_again(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_existing_library_is_found_and_not_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COMPILERS", ())
     assert build() == LIBRARY
     assert find(isa=available()[0].name) == find()

@@ -1,4 +1,4 @@
-"""The CPU backend computes what torch computes, and a row's result depends on nothing but the row."""
+"""Tests that the CPU backend agrees with torch and that a row does not depend on the other rows."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from model.search.options import DecodingOptions
 from tests.support.cpu_models import (
     PRECISIONS,
     VARIANTS,
-    check_200_alone_together_and_shuffled,
+    check_targets_do_not_depend_on_the_batch,
     cpu_backend,
     decode,
-    eager,
     needs_cpu_backend,
     sentences,
     tiny,
+    torch_backend,
 )
 
 pytestmark = needs_cpu_backend
 
 TOLERANCE = {"float32": 1e-4, "int8": 0.2}
-"""int8: torch keeps keys and values in float32, the engine in int8, and a rounding may tip either way."""
+"""The int8 tolerance is larger because torch stores keys and values in float32 and the CPU backend in int8."""
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_it_agrees_with_torch_for_every_shape(variant: str, precision: Precision) -> None:
+def test_every_shape_agrees_with_torch(variant: str, precision: Precision) -> None:
     transformer = tiny(**VARIANTS[variant])
     config = transformer.config
     sources, targets = sentences(config, (3, 17, 40, 1)), sentences(config.replace(source_vocab_size=None), (20,) * 4)
     ours = decode(cpu_backend(transformer, precision), sources, [5, 0, 3, 7], targets)
-    theirs = decode(eager(transformer, precision), sources, [5, 0, 3, 7], targets, candidates=config.vocab_size)
+    theirs = decode(torch_backend(transformer, precision), sources, [5, 0, 3, 7], targets, candidates=config.vocab_size)
     for our, their in zip(ours, theirs, strict=True):
         everything = np.empty_like(their.scores)
         np.put_along_axis(everything, their.ids, their.scores, axis=1)
@@ -44,7 +44,7 @@ def test_it_agrees_with_torch_for_every_shape(variant: str, precision: Precision
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_row_depends_on_no_neighbour_slot_or_thread(precision: Precision, threads: int) -> None:
+def test_a_row_does_not_depend_on_other_rows_slots_or_threads(precision: Precision, threads: int) -> None:
     transformer = tiny(vocab_size=333)
     sources = sentences(transformer.config, (9, 1, 33, 16, 17, 40, 5, 2, 64, 12, 30, 8, 7))
     targets = sentences(transformer.config, (35,) * len(sources))
@@ -61,8 +61,8 @@ def test_a_row_depends_on_no_neighbour_slot_or_thread(precision: Precision, thre
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_200_sentences_alone_together_and_shuffled_are_the_same(precision: Precision) -> None:
-    check_200_alone_together_and_shuffled(precision)
+def test_targets_do_not_depend_on_the_batch(precision: Precision) -> None:
+    check_targets_do_not_depend_on_the_batch(precision)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -82,7 +82,7 @@ def test_rows_may_join_and_leave_at_any_step(precision: Precision) -> None:
 
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_beams_are_those_of_torch(precision: Precision, threads: int) -> None:
+def test_beams_agree_with_torch(precision: Precision, threads: int) -> None:
     transformer = tiny()
     sources = sentences(transformer.config, (5, 30, 18))
     config = transformer.config
@@ -90,7 +90,7 @@ def test_beams_are_those_of_torch(precision: Precision, threads: int) -> None:
     bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
     backend = cpu_backend(transformer, precision, threads=threads)
     ours = translate(backend, sources, options, **bounds)
-    theirs = translate(eager(transformer, precision), sources, options, **bounds)
+    theirs = translate(torch_backend(transformer, precision), sources, options, **bounds)
     assert backend.engine.pages_used == 0
     for our, their in zip(ours, theirs, strict=True):
         if precision == "float32":
@@ -99,25 +99,25 @@ def test_beams_are_those_of_torch(precision: Precision, threads: int) -> None:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_a_beam_continues_bit_for_bit_from_what_it_came_from(precision: Precision) -> None:
+def test_reordered_beams_continue_bit_for_bit(precision: Precision) -> None:
     transformer = tiny()
     source, target = sentences(transformer.config, (20, 40))
     backend = cpu_backend(transformer, precision)
     expected = decode(backend, [source], [0], [target])
     random = np.random.default_rng(5)
     backend.prefill([source], [0])
-    slots, keeper = [0, 1, 2, 3], 0
+    slots, kept = [0, 1, 2, 3], 0
     backend.reorder(slots, [0, 0, 0, 0])
     for step, token in enumerate(target):
         tokens = random.integers(4, 200, size=4).tolist()
-        tokens[keeper] = token
+        tokens[kept] = token
         output = backend.step(slots, tokens, 5, [-1] * 4)
-        assert np.array_equal(output.scores[keeper], expected[step].scores[0])
-        origins = random.integers(0, 4, size=4).tolist()  # the keeper's history moves to another slot, others fork
+        assert np.array_equal(output.scores[kept], expected[step].scores[0])
+        origins = random.integers(0, 4, size=4).tolist()  # one row moves to another slot, the others are copied
         moved = int(random.integers(0, 4))
-        origins[moved] = keeper
+        origins[moved] = kept
         backend.reorder(slots, origins)
-        keeper = moved
+        kept = moved
     backend.free(slots)
     assert backend.engine.pages_used == 0
 
@@ -155,15 +155,15 @@ def test_greedy_search_with_multi_step_equals_single_steps(length: int) -> None:
     bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
     options = DecodingOptions(max_length=length)
     ours = translate(cpu_backend(transformer, "float32", slots=3), sources, options, **bounds)
-    theirs = translate(eager(transformer, "float32", slots=3), sources, options, **bounds)
+    theirs = translate(torch_backend(transformer, "float32", slots=3), sources, options, **bounds)
     assert [found[0].tokens for found in ours] == [found[0].tokens for found in theirs]
     assert [found[0].finish_reason for found in ours] == [found[0].finish_reason for found in theirs]
 
 
-def test_forced_tokens_come_first_with_their_own_score() -> None:
+def test_forced_tokens_are_first_with_their_score() -> None:
     transformer = tiny()
     sources = sentences(transformer.config, (5, 6))
-    for backend in (cpu_backend(transformer, "float32"), eager(transformer, "float32")):
+    for backend in (cpu_backend(transformer, "float32"), torch_backend(transformer, "float32")):
         backend.prefill(sources, [0, 1])
         output = backend.step([0, 1], [2, 2], 3, [150, -1])
         assert output.ids[0, 0] == 150

@@ -1,4 +1,4 @@
-"""Steps of fixed shape compute what plain steps compute. Here without capture; tests/gpu does the same with graphs."""
+"""Tests that steps of fixed shape equal plain steps, without graph capture. tests/gpu tests captured graphs."""
 
 from __future__ import annotations
 
@@ -50,9 +50,9 @@ def sources(number: int, longest: int = 40) -> list[list[int]]:
 def test_fixed_shapes_give_the_same_translations(shape: str, beam: int) -> None:
     model = transformer(**SHAPES[shape])
     options = DecodingOptions(beam_size=beam, hypotheses=beam, max_length=45)
-    asked = sources(11)
+    inputs = sources(11)
     found = [
-        translate(backend, asked, options, start=2, end=3, max_length=150)
+        translate(backend, inputs, options, start=2, end=3, max_length=150)
         for backend in (TorchBackend(model, 7), GraphedBackend(model, 7, capture=False))
     ]
     for plain, fixed in zip(*found, strict=True):
@@ -62,7 +62,7 @@ def test_fixed_shapes_give_the_same_translations(shape: str, beam: int) -> None:
 
 
 @pytest.mark.slow
-def test_storage_grows_under_running_rows() -> None:
+def test_cache_grows_while_rows_are_decoding() -> None:
     model = transformer()
     plain, fixed = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False)
     for backend in (plain, fixed):
@@ -106,7 +106,7 @@ def test_multi_step_equals_single_steps() -> None:
 
 
 def attend(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, lengths: torch.Tensor) -> torch.Tensor:
-    """What kernels.attend_slots computes, in words of torch; so with the next three."""
+    """Computes the attend kernel with torch. The next three functions replace the other kernels."""
     rows, heads, room, width = keys.shape
     mask = (torch.arange(room) < lengths[:rows, None])[:, None, None]
     query = query.view(rows, heads, 1, width)
@@ -152,7 +152,7 @@ def test_fused_steps_give_the_same_translations(shape: str, beam: int) -> None:
         assert one[0].token_scores == pytest.approx(other[0].token_scores, abs=1e-4)
 
 
-def test_fused_steps_take_forced_tokens_and_masked_heads() -> None:
+def test_fused_steps_with_forced_tokens_and_masked_heads() -> None:
     model = transformer()
     plain, fused = TorchBackend(model, 4), GraphedBackend(model, 4, capture=False, kernels=KERNELS)
     for backend in (plain, fused):
@@ -163,14 +163,14 @@ def test_fused_steps_take_forced_tokens_and_masked_heads() -> None:
         assert left.scores == pytest.approx(right.scores, abs=1e-4)
 
 
-def test_kernels_without_biases_refuse_models_that_need_them() -> None:
+def test_kernels_refuse_models_with_attention_biases() -> None:
     for shape in ("rotary", "alibi"):
         with pytest.raises(ValueError, match="biases"):
             GraphedBackend(transformer(**SHAPES[shape]), 4, capture=False, kernels=KERNELS)
 
 
 @pytest.mark.parametrize("kernels", [None, KERNELS])
-def test_newcomers_are_encoded_beside_steps_under_way(kernels: SlotKernels | None) -> None:
+def test_prefill_during_asynchronous_steps_equals_torch(kernels: SlotKernels | None) -> None:
     model = transformer()
     plain, beside = TorchBackend(model, 5), GraphedBackend(model, 5, capture=False, kernels=kernels)
     first, second = sources(2), [*sources(4)[2:], [7] * 140 + [3]]
@@ -194,8 +194,8 @@ def test_newcomers_are_encoded_beside_steps_under_way(kernels: SlotKernels | Non
 
 @pytest.mark.skipif(find_spec("triton") is None, reason="needs triton")
 @pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) >= "2.4.0", reason="triton's interpreter needs an older NumPy")
-def test_kernels_compute_what_torch_does() -> None:
-    """In triton's interpreter, in a process of its own that is told to use it before it imports triton."""
+def test_kernels_agree_with_torch_in_the_interpreter() -> None:
+    """Runs in a separate process because TRITON_INTERPRET must be set before triton is imported."""
     paths = [str(Path(__file__).parents[5]), *filter(None, [os.environ.get("PYTHONPATH")])]
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(paths)}
     program = Path(__file__).parents[4] / "support" / "interpret_kernels.py"

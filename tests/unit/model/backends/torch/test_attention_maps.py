@@ -1,4 +1,4 @@
-"""The maps of the teacher-forced pass equal the weights of decoding."""
+"""Tests that attention maps of the teacher-forced pass equal the weights of incremental decoding."""
 
 from __future__ import annotations
 
@@ -35,30 +35,30 @@ def build(positions: Positions = "sinusoidal", norm: Norm = "post", window: int 
         max_length=64,
     )
     transformer = Transformer(config).eval()
-    with torch.no_grad():  # the sharper the weights, the more a wrong one shows
+    with torch.no_grad():  # larger parameters give sharper weights, so that errors are easier to detect
         for parameter in transformer.parameters():
             parameter.mul_(1.5)
     return transformer
 
 
-class Looks:
-    """Weights of every fused attention while it records: (H, 1, keys) a call, in the order of the calls."""
+class RecordedWeights:
+    """Records the weights of each call of fused attention, (H, 1, keys) per call."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.seen: list[np.ndarray] = []
+        self.calls: list[np.ndarray] = []
         fused = MultiHeadAttention.attend
 
         def attend(module, query, key, value, bias, gate=None):  # type: ignore[no-untyped-def]
-            self.seen.append(module.attend_weights(query, key, value, bias, gate)[1].float().numpy()[0])
+            self.calls.append(module.attend_weights(query, key, value, bias, gate)[1].float().numpy()[0])
             return fused(module, query, key, value, bias, gate)
 
         monkeypatch.setattr(MultiHeadAttention, "attend", attend)
 
 
 @pytest.fixture
-def looks(monkeypatch: pytest.MonkeyPatch) -> Iterator[Looks]:
+def recorded(monkeypatch: pytest.MonkeyPatch) -> Iterator[RecordedWeights]:
     with torch.inference_mode():
-        yield Looks(monkeypatch)
+        yield RecordedWeights(monkeypatch)
 
 
 def decode(transformer: Transformer, options: DecodingOptions) -> Hypothesis:
@@ -77,8 +77,8 @@ def decode(transformer: Transformer, options: DecodingOptions) -> Hypothesis:
     ("positions", "norm", "window"),
     [("sinusoidal", "post", None), ("rotary", "pre", None), ("alibi", "post", None), ("learned", "post", 2)],
 )
-def test_maps_are_those_of_the_incremental_decode(
-    looks: Looks,
+def test_maps_equal_the_incremental_decode(
+    recorded: RecordedWeights,
     positions: Positions,
     norm: Norm,
     window: int | None,
@@ -89,10 +89,13 @@ def test_maps_are_those_of_the_incremental_decode(
     found = decode(transformer, DecodingOptions(beam_size=beam_size, max_length=12, masked_heads=masked))
     maps = attention_maps(transformer, SOURCE, found.tokens, masked)
 
-    looks.seen.clear()
+    recorded.calls.clear()
     again = decode(transformer, DecodingOptions(prefix=found.tokens, masked_heads=masked))
     assert again.tokens[: len(found.tokens)] == found.tokens
-    encoder, steps = looks.seen[: transformer.config.encoder_layers], looks.seen[transformer.config.encoder_layers :]
+    encoder, steps = (
+        recorded.calls[: transformer.config.encoder_layers],
+        recorded.calls[transformer.config.encoder_layers :],
+    )
     np.testing.assert_allclose(maps.encoder, np.stack(encoder), atol=1e-5)
     layers = transformer.config.decoder_layers
     for place in range(len(found.tokens)):
@@ -105,22 +108,22 @@ def test_maps_are_those_of_the_incremental_decode(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("beam_size", [1, 4])
-def test_int8_maps_are_those_of_the_int8_decode(looks: Looks, beam_size: int) -> None:
-    """Equal up to one rounding step of 1/127 in a row of activations."""
+def test_int8_maps_equal_the_int8_decode(recorded: RecordedWeights, beam_size: int) -> None:
+    """The tolerance is one rounding step of 1/127 in a row of activations."""
     transformer = quantize(build())
     found = decode(transformer, DecodingOptions(beam_size=beam_size, max_length=12))
     maps = attention_maps(transformer, SOURCE, found.tokens)
-    looks.seen.clear()
+    recorded.calls.clear()
     decode(transformer, DecodingOptions(prefix=found.tokens))
     layers = transformer.config.decoder_layers
-    steps = looks.seen[transformer.config.encoder_layers :]
+    steps = recorded.calls[transformer.config.encoder_layers :]
     for place in range(len(found.tokens)):
         for layer in range(layers):
             cross = steps[2 * (place * layers + layer) + 1]
             np.testing.assert_allclose(maps.cross[layer, :, place], cross[:, 0], atol=0.02)
 
 
-def test_rows_are_distributions_and_the_decoder_is_causal() -> None:
+def test_rows_sum_to_one_and_the_decoder_is_causal() -> None:
     maps = attention_maps(build(), SOURCE, (5, 9, 30))
     assert maps.cross.shape == (3, 4, 4, 6)
     assert maps.encoder.shape == (2, 4, 6, 6)
@@ -163,7 +166,7 @@ def test_invalid_ids_lengths_and_heads_are_refused(
 
 @pytest.mark.parametrize("positions", ["sinusoidal", "rotary"])
 @pytest.mark.parametrize("head", [("cross", 2, 1), ("encoder", 1, 3), ("decoder", 0, 2)])
-def test_the_vectors_of_a_head_give_its_weights(positions: Positions, head: tuple[str, int, int]) -> None:
+def test_head_vectors_reproduce_the_attention_weights(positions: Positions, head: tuple[str, int, int]) -> None:
     kind, layer, number = head
     maps = attention_maps(build(positions), SOURCE, (5, 9, 30), vectors_of=head)
     assert maps.vectors is not None

@@ -1,4 +1,4 @@
-"""Head health: weights on the own, the first and the last position are told from reading."""
+"""Tests of head health: reading heads are distinguished from heads on the own, the first or the last position."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _model() -> Transformer:
     return Transformer(_CONFIG).eval()
 
 
-def test_uniform_heads_read() -> None:
+def test_uniform_heads_count_as_reading() -> None:
     model = _model()
     for name, parameter in model.named_parameters():
         if ".query." in name:
@@ -40,7 +40,7 @@ def test_uniform_heads_read() -> None:
     wanted = float((lengths * lengths.log2()).sum() / lengths.sum())
     head = health.encoder[0][0]
     assert head.entropy == pytest.approx(wanted, rel=1e-4)
-    # Each query gives every position 1 / length; the ends' own position counts as an end.
+    # Each query gives every position the weight 1 / length. The first and last positions do not count as own.
     assert head.first == pytest.approx(float(3 / lengths.sum()), rel=1e-4)
     assert head.last == pytest.approx(head.first, rel=1e-4)
     assert head.own == pytest.approx(float(((lengths - 2) / lengths).sum() / lengths.sum()), rel=1e-4)
@@ -49,13 +49,13 @@ def test_uniform_heads_read() -> None:
 
 
 @pytest.mark.parametrize(("id", "field"), [(5, "first"), (3, "last")])
-def test_a_head_that_looks_at_an_end_is_idle(id: int, field: str) -> None:
+def test_a_head_with_all_weight_on_an_end_is_idle(id: int, field: str) -> None:
     model = _model()
     attention = model.encoder[0].self_attention
     for name in ("query", "key"):
         getattr(attention, name).weight.data.zero_()
     attention.query.bias.data.fill_(30.0)
-    # Keys are large where the embedding has its one feature: at this token alone.
+    # Only the embedding of this token has a value in feature 0, so that only its key is large.
     model.embedding.weight.data[:, 0] = 0.0
     model.embedding.weight.data[id, 0] = 5.0
     model.get_buffer("position_table")[:, 0] = 0.0

@@ -1,4 +1,4 @@
-"""What the model knows of a sentence word by word: torch and the CPU backend agree, and nobody's slot changes."""
+"""Tests that read_words agrees between torch and the CPU backend and does not change slots."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ WANTED = (11, 60, 11, 5)
 @needs_cpu_backend
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_the_cpu_backend_reads_as_torch_does(variant: str, precision: str) -> None:
+def test_cpu_backend_agrees_with_torch(variant: str, precision: str) -> None:
     transformer = tiny(**VARIANTS[variant])
     backend = cpu_backend(transformer, precision, threads=2)
     same = transformer if precision == "float32" else quantize(transformer)
@@ -29,7 +29,7 @@ def test_the_cpu_backend_reads_as_torch_does(variant: str, precision: str) -> No
 
 
 @needs_cpu_backend
-def test_reading_words_changes_no_slot_and_keeps_no_memory() -> None:
+def test_read_words_changes_no_slot_and_keeps_no_memory() -> None:
     transformer = tiny()
     read, undisturbed = cpu_backend(transformer, "int8"), cpu_backend(transformer, "int8")
     steps = []
@@ -44,7 +44,7 @@ def test_reading_words_changes_no_slot_and_keeps_no_memory() -> None:
     assert read.engine.pages_used == undisturbed.engine.pages_used
 
 
-def test_a_word_that_is_the_whole_sentence_begins_as_the_sentence_does() -> None:
+def test_a_word_of_all_tokens_equals_the_whole_sentence() -> None:
     transformer = tiny()
     whole = WordedSentence(SENTENCE.ids, ((0, len(SENTENCE.ids)),))
     found = read_words(transformer, whole, WANTED)
@@ -64,7 +64,7 @@ def test_a_word_that_is_the_whole_sentence_begins_as_the_sentence_does() -> None
         WordedSentence((999,), ()),
     ],
 )
-def test_what_cannot_be_read_is_refused(words: WordedSentence) -> None:
+def test_invalid_sentences_and_tokens_are_refused(words: WordedSentence) -> None:
     with pytest.raises(ValueError, match=r"sentence|vocabulary"):
         read_words(tiny(), words, (1,))
     with pytest.raises(ValueError, match="vocabulary"):

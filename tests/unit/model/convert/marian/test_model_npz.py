@@ -1,4 +1,4 @@
-"""Import from Marian's own layout."""
+"""Tests of the import from the layout of Marian."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
-def test_every_number_arrives(variant: str, tmp_path: Path) -> None:
+def test_imported_weights_equal_the_original(variant: str, tmp_path: Path) -> None:
     original = random_marian(tmp_path / "marian", seed=3, **VARIANTS[variant])
     imported = load_model(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))
     assert imported.config == original.config.replace(
@@ -42,7 +42,7 @@ def test_every_number_arrives(variant: str, tmp_path: Path) -> None:
         assert torch.equal(imported.state_dict()[name], tensor), name
 
 
-# CTranslate2's converter looks for an output projection of its own under a name that Marian does not give it.
+# CTranslate2's converter expects a name for a separate output projection that Marian does not use.
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", [name for name in VARIANTS if "tied_embeddings" not in VARIANTS[name]])
 def test_ctranslate2_converts_the_same_files_to_the_same_translations(variant: str, tmp_path: Path) -> None:
@@ -79,7 +79,7 @@ def test_ctranslate2_converts_the_same_files_to_the_same_translations(variant: s
     assert [[pieces[i] for i in listed[0].tokens] for listed in ours] == [result.hypotheses[0] for result in theirs]
 
 
-def test_learned_positions(tmp_path: Path) -> None:
+def test_learned_positions_are_imported(tmp_path: Path) -> None:
     random_marian(tmp_path / "marian")
     table = np.random.default_rng(0).normal(size=(40, 32)).astype(np.float32)
     change(tmp_path / "marian" / "model.npz", Wpos=table)
@@ -89,8 +89,8 @@ def test_learned_positions(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("separate_output", [False, True])
-def test_one_embedding_matrix_for_both_sides(separate_output: bool, tmp_path: Path) -> None:
-    """tied-embeddings-src, with tied-embeddings or without it."""
+def test_an_embedding_shared_by_source_and_target(separate_output: bool, tmp_path: Path) -> None:
+    """Covers tied-embeddings-src with and without tied-embeddings."""
     original = random_marian(tmp_path / "marian")
     matrix = original.embedding.weight.detach()
     output = torch.randn_like(matrix)
@@ -107,7 +107,7 @@ def test_one_embedding_matrix_for_both_sides(separate_output: bool, tmp_path: Pa
         assert torch.equal(imported.projection.weight, output)
 
 
-def test_vocab_yml() -> None:
+def test_vocab_yml_is_parsed() -> None:
     text = '</s>: 0\n<unk>: 1\n",": 2\n"\\"": 3\n\'a\'\'b\': 4\n▁:: 5\n? "long\\tkey"\n: 6\n"\\x41": 7\n"\\u2581x": 8\n#: 9\n'
     assert parse_vocab_yml(text) == {
         "</s>": 0,
@@ -141,9 +141,7 @@ def test_vocab_yml() -> None:
         ({"dim-vocabs": [7, 7]}, "vocabulary"),
     ],
 )
-def test_what_cannot_be_represented_is_refused_with_the_reason(
-    options: dict[str, Any], reason: str, tmp_path: Path
-) -> None:
+def test_unsupported_options_are_refused_with_the_reason(options: dict[str, Any], reason: str, tmp_path: Path) -> None:
     transformer = random_marian(tmp_path / "marian")
     write_marian(tmp_path / "marian" / "model.npz", transformer, **options)
     refused(tmp_path, reason)
@@ -160,7 +158,7 @@ def test_all_reasons_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", ["../model.npz", "/etc/passwd", "a/b.npz", "..", "", 7, "a\\b", None])
-def test_names_that_lead_elsewhere_are_refused(name: object, tmp_path: Path) -> None:
+def test_names_with_a_path_are_refused(name: object, tmp_path: Path) -> None:
     random_marian(tmp_path / "marian")
     for key, names in (("models", [name]), ("vocabs", ["vocab.yml", name])):
         decoder = {"models": ["model.npz"], "vocabs": ["vocab.yml", "vocab.yml"], key: names}
@@ -177,7 +175,7 @@ def test_truncated_archives_are_refused(tmp_path: Path) -> None:
         refused(tmp_path, "npz|truncated")
 
 
-def test_arrays_that_are_not_what_they_should_be_are_refused(tmp_path: Path) -> None:
+def test_invalid_arrays_are_refused(tmp_path: Path) -> None:
     random_marian(tmp_path / "marian")
     file = tmp_path / "marian" / "model.npz"
     whole = file.read_bytes()
@@ -206,7 +204,7 @@ def test_an_array_that_claims_10_gigabytes_is_refused(tmp_path: Path) -> None:
     refused(tmp_path, "truncated")
 
 
-def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
+def test_an_archive_with_a_high_compression_ratio_is_refused(tmp_path: Path) -> None:
     random_marian(tmp_path / "marian")
     with zipfile.ZipFile(tmp_path / "marian" / "model.npz", "a", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("padding.npy", b"\0" * 50_000_000)
@@ -214,7 +212,7 @@ def test_an_archive_that_unpacks_to_far_more_is_refused(tmp_path: Path) -> None:
 
 
 def change(file: Path, **members: object) -> None:
-    """Write the archive anew with some members replaced by an array or by bytes."""
+    """Replaces members of the archive by an array or by bytes."""
     with zipfile.ZipFile(file) as archive:
         contents = {name: archive.read(name) for name in archive.namelist()}
     for name, value in members.items():
@@ -230,7 +228,7 @@ def change(file: Path, **members: object) -> None:
 
 
 def refused(path: Path, reason: str) -> None:
-    """The import is refused for that reason, in one line, and leaves nothing behind."""
+    """Checks that the import is refused with the reason in one line and writes no folder."""
     with pytest.raises(ImportRefused, match=f"(?s).*({reason})") as refusal:
         import_model(path / "marian", path / "weights", OPTIONS)
     assert "\n" not in str(refusal.value)
