@@ -11,7 +11,10 @@ from model.backends.cuda.kernels import KERNELS
 
 
 def attention(query: torch.Tensor, keys: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Returns attention computed by torch. `query` is (B, H * D), keys are (B, H, T, D), `mask` is (B, T)."""
+    """Returns attention computed by torch, (B, H * D).
+
+    `query` is (B, H * D), `keys` and `values` are (B, H, T, D), `mask` is (B, T).
+    """
     rows, heads, _, width = keys.shape
     split_query = query.reshape(rows, heads, 1, width).float()
     found = functional.scaled_dot_product_attention(

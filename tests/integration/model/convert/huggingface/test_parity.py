@@ -118,7 +118,7 @@ def test_greedy_targets_are_equal(pair: Pair) -> None:
 @pytest.mark.parametrize("size", [2, 3])
 def test_targets_without_repeated_n_grams_are_equal(pair: Pair, beam: int, size: int) -> None:
     if beam > 1 and pair.folder.model.decoder_layers > 2:
-        pytest.skip("Six random layers say the same after many prefixes: when likelier tokens are banned, beams tie.")
+        pytest.skip("With six random layers, many prefixes have equal distributions, so that beams tie.")
     theirs = pair.generate(num_beams=beam, no_repeat_ngram_size=size).sequences.tolist()
     ours = pair.translate(beam_size=beam, no_repeat_ngram_size=size, length_penalty=1.0)
     end = pair.folder.model.eos_id
