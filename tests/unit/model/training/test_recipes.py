@@ -29,6 +29,7 @@ def test_recipes_are_valid(path: Path) -> None:
     assert all(any(name.startswith(prefix) for name in names) for prefix in recipe.train.fresh)
 
 
+@pytest.mark.slow
 def test_the_paper_recipe_lowers_the_loss(tmp_path: Path) -> None:
     pairs = [(f"a{i % 7} b{i % 5} c{i % 3}", f"x{i % 7} y{i % 5} z{i % 3}") for i in range(400)]
     train = tmp_path / "train.en-de.tsv"

@@ -75,6 +75,7 @@ def reject_if(full: bool) -> None:
         raise Overloaded("The server is busy; try again later.")
 
 
+@pytest.mark.slow
 def test_an_overload_in_the_middle_of_a_file_is_waited_for(serve, engine, monkeypatch):
     client = serve()
     admission = client.app.state.services.translator.admission

@@ -108,6 +108,7 @@ def test_translations_of_one_server_are_found_by_another(serve, redis):
     assert first.get("/attention", params={"id": id}).json()["id"] == id
 
 
+@pytest.mark.slow
 def test_records_are_written_after_an_outage(tmp_path):
     """Redis starts after the servers, stops and starts again, while translations are recorded."""
     port = free_port()

@@ -32,6 +32,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.slow
 def test_imported_weights_equal_the_original(variant: str, tmp_path: Path) -> None:
     original = random_marian(tmp_path / "marian", seed=3, **VARIANTS[variant])
     imported = load_model(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))

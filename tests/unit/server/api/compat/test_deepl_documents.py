@@ -74,6 +74,7 @@ def test_an_upload_that_cannot_be_translated_is_rejected(client, fields):
     assert isinstance(answer.json()["message"], str)
 
 
+@pytest.mark.slow
 def test_files_wait_for_a_free_job(serve, engine):
     client = serve(file_jobs=1)
     engine.delay = 0.1

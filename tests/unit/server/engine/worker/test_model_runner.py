@@ -153,6 +153,7 @@ def test_a_broken_folder_is_refused_with_a_sentence(folder: ModelFolder, tmp_pat
     asyncio.run(asyncio.wait_for(body(), 120))
 
 
+@pytest.mark.slow
 def test_new_sources_are_encoded_during_a_step_of_the_others(folder: ModelFolder) -> None:
     """On a backend with step_async, as on a GPU, new sequences join one step later, and nothing else changes."""
     transformer = load_model(folder)
