@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -31,6 +30,7 @@ from model.training.loop.loss import Projection, batch_loss
 from model.training.loop.optimizers import build_optimizers, set_rates
 from model.training.loop.qk_clip import QKClip
 from model.training.loop.start import start_from
+from model.training.loop.step_clock import StepClock
 from model.training.loop.validation import Validator
 from model.training.recipe import Recipe
 from model.transformer import Transformer
@@ -100,21 +100,23 @@ class Trainer:
             bar_format="{percentage:5.1f}% |{bar}| {elapsed} < {remaining}{postfix}",
         )  # fmt: skip
         saved = validated = progress.seconds
-        began = time.monotonic() - progress.seconds
+        clock = StepClock(progress.seconds)
         self.model.train()
         with Prefetch(self._stream(), _GPU_PREFETCH if self._gpu else _CPU_PREFETCH) as stream:
             while self._budget_used() < 1.0 and not self._stopping:
                 self._step(stream)
-                progress.seconds = self._synchronised(time.monotonic() - began)
+                progress.seconds = self._synchronised(clock.add_step())
                 bar.update(self._budget_used() - bar.n)
                 if progress.step % _LOG_STEPS == 0:
                     bar.set_postfix_str(self._log_window())
                 if progress.seconds - saved >= 60 * recipe.checkpoint_minutes:
                     self.save()
                     saved = progress.seconds
+                    clock.add_other()
                 if progress.seconds - validated >= 60 * recipe.validate_minutes:
                     self.validate()
                     validated = progress.seconds
+                    clock.add_other()
         self.save()
         if not self._stopping:
             self.validate()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import islice
+from bisect import bisect_left
+from itertools import accumulate, islice, takewhile
 from pathlib import Path
 from typing import Any
 
@@ -39,7 +39,10 @@ class Validator:
 
     def __init__(self, recipe: Recipe, folder: Path, model: Transformer, tokenizer: Tokenizer, ids: SpecialIds) -> None:
         self._model, self._tokenizer = model, tokenizer
-        self._batches = _development_batches(recipe, folder, ids) if shard_file(folder, "development").exists() else []
+        batches = _development_batches(recipe, folder, ids) if shard_file(folder, "development").exists() else []
+        self._batches = _sample(batches, 2 * recipe.train.validate_sentences)
+        # The widest sources offer the most positions to attend to. In short sentences heads look idle that are not.
+        self._widest = max(batches, key=lambda batch: batch.source.shape[1], default=None)
         self._pairs = development_pairs(recipe)
 
     def scores(self, device: torch.device) -> dict[str, Any]:
@@ -51,16 +54,16 @@ class Validator:
                 batches = [batch.to(device) for batch in self._batches]
                 with autocast(device):
                     scores["development_loss"] = perplexity_loss(self._model, batches)
-                scores["heads"] = self._head_health(batches)
+            if self._widest is not None:
+                scores["heads"] = self._head_health(self._widest.to(device))
             if self._pairs:
                 scores.update(self._translation_scores(_GPU_SLOTS if device.type == "cuda" else _CPU_SLOTS))
         return scores
 
-    def _head_health(self, batches: Sequence[Batch]) -> dict[str, object]:
-        """Returns figures of every head on the batch with the widest sources, which offer the most positions to attend to."""
-        widest = max(batches, key=lambda batch: batch.source.shape[1])
+    def _head_health(self, batch: Batch) -> dict[str, object]:
+        """Returns figures of every head on the first sentences of `batch`."""
         count = _HEAD_HEALTH_SENTENCES
-        return summary(model_health(self._model, widest.source[:count], widest.target[:count]))
+        return summary(model_health(self._model, batch.source[:count], batch.target[:count]))
 
     def _translation_scores(self, slots: int) -> dict[str, Any]:
         """Returns BLEU and chrF of greedy translations, as the mean over directions and for each direction."""
@@ -84,12 +87,12 @@ def development_pairs(recipe: Recipe) -> dict[Direction, list[tuple[str, str]]]:
 
 
 def _development_batches(recipe: Recipe, folder: Path, ids: SpecialIds) -> list[Batch]:
-    """Returns a fixed sample of the development pairs in both directions."""
+    """Returns all development pairs in both directions, in a fixed order."""
     stream = Batches(Shard.load(folder, "development"), recipe, ids, None, _BATCH_TOKENS).stream()
-    batches: list[Batch] = []
-    while sum(len(batch.source) for batch in batches) < 2 * recipe.train.validate_sentences:
-        epoch, _, batch = next(stream)
-        if epoch > 0:
-            break
-        batches.append(batch)
-    return batches
+    return [batch for _, _, batch in takewhile(lambda item: item[0] == 0, stream)]
+
+
+def _sample(batches: list[Batch], sentences: int) -> list[Batch]:
+    """Returns the first batches that together have at least `sentences` rows, or all."""
+    counts = list(accumulate(len(batch.source) for batch in batches))
+    return batches[: bisect_left(counts, sentences) + 1]
