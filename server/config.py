@@ -98,7 +98,9 @@ class Settings:
 
     history: bool = setting(True, "Keep recent translations, so that /attention can show them by id.")
     history_size: int = setting(10_000, "Maximum translations in the history.", 1, 100_000_000)
-    history_bytes: int = setting(64_000_000, "Maximum bytes of the history in memory, approximately.", 1, MAX_INT)
+    history_bytes: int = setting(
+        64_000_000, "Maximum bytes of the history: in memory, approximately, and of its files on disk.", 1, MAX_INT
+    )
     history_seconds: float = setting(3_600.0, "Seconds that a translation is kept.", 1.0, 10 * 365 * 86_400)
     history_storage: str = setting(
         "", "redis://host:port of a history shared between servers. Empty keeps it in the data folder, or in memory."

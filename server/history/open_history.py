@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import sqlite3
 from pathlib import Path
 
 from server.config import Settings
 from server.errors import SettingsError
 from server.history.memory import History
 from server.history.persistent import PersistentHistory, Store
-from server.history.sqlite import SQLiteStore
+from server.history.sqlite import MIN_BYTES, SQLiteStore
 
 
 def open_history(settings: Settings) -> History | None:
@@ -25,9 +24,15 @@ def open_history(settings: Settings) -> History | None:
 
 
 def _sqlite_store(settings: Settings, folder: Path) -> Store:
+    """Returns a store that opens its database later, so that a damaged one does not prevent the start."""
+    if settings.history_bytes < MIN_BYTES:
+        raise SettingsError(
+            f"--history-bytes (ATTENTIVE_HISTORY_BYTES) must be at least {MIN_BYTES:,} with --data, because even an "
+            "empty database occupies some bytes."
+        )
     try:
-        return SQLiteStore(folder, settings.history_size, settings.history_seconds)
-    except (OSError, sqlite3.Error) as error:
+        return SQLiteStore(folder, settings.history_size, settings.history_bytes, settings.history_seconds)
+    except OSError as error:
         raise SettingsError(
             f"--data (ATTENTIVE_DATA): the history in {str(folder)!r} cannot be opened: {error}."
         ) from None

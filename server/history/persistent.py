@@ -1,6 +1,6 @@
 """A history that survives a restart: records are kept in memory and written to a store by one background thread.
 
-A failing store (full, locked or unreachable) loses history records and never fails a translation.
+A failing store (full, locked, damaged or unreachable) loses history records and never fails a translation.
 """
 
 from __future__ import annotations
@@ -31,6 +31,10 @@ class Store(Protocol):
     @property
     def failures(self) -> tuple[type[Exception], ...]:
         """The exceptions that the other methods raise."""
+        ...
+
+    def open(self) -> None:
+        """Opens the store, where this is not done at its first use."""
         ...
 
     def write(self, records: Sequence[TranslationRecord]) -> None:
@@ -64,6 +68,7 @@ class PersistentHistory(History):
         self._paused_until = 0.0
         self._retry: threading.Timer | None = None
         self._thread = ThreadPoolExecutor(1, "history")
+        self._thread.submit(self._open)
 
     def add(self, record: TranslationRecord) -> None:
         """Adds a translation and schedules its write to the store."""
@@ -95,6 +100,12 @@ class PersistentHistory(History):
             self.errors += 1
 
     # The methods below run in the background thread.
+
+    def _open(self) -> None:
+        try:
+            self._store.open()
+        except self._store.failures as error:
+            self._count_failure(error)
 
     def _write_pending(self) -> None:
         """Writes all pending records in order. After a failure the rest waits for the next attempt."""

@@ -59,6 +59,9 @@ class RedisStore:
         self._write = client.register_script(WRITE_SCRIPT)
         self._bounds = (size, bytes_limit, round(1000 * seconds))
 
+    def open(self) -> None:
+        """Does nothing: the client connects at its first command, as Redis may start after this server."""
+
     def write(self, records: Sequence[TranslationRecord]) -> None:
         """Writes the records and deletes those beyond the bounds."""
         arguments: list[Any] = [*self._bounds, PREFIX]

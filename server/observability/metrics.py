@@ -174,5 +174,5 @@ DESCRIPTIONS = {
     "requests_shared_total": "Sentences that shared the computation of an identical one in flight.",
     "history_hits_total": "Look-ups by id that found their translation.",
     "history_misses_total": "Look-ups by id that found nothing.",
-    "history_errors_total": "Failures of the place where the history is kept, and records given up.",
+    "history_errors_total": "Failures of the stored history (a damaged or deleted database is one), and records given up.",
 }

@@ -1,23 +1,19 @@
-"""The history: its bounds, expired and unknown ids, and records on disk."""
+"""The history: its bounds, expired and unknown ids, and a store that fails."""
 
 from __future__ import annotations
 
 import asyncio
-import sqlite3
 import time
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.config import Settings
-from server.errors import ExpiredTranslation, SettingsError, Unavailable, UnknownTranslation
-from server.history import persistent, sqlite
+from server.errors import ExpiredTranslation, Unavailable, UnknownTranslation
+from server.history import persistent
 from server.history.memory import History
-from server.history.open_history import open_history
 from server.history.persistent import PersistentHistory
 from server.history.records import LegRecord, SentenceRecord, TranslationRecord, creation_time, new_id
-from server.history.sqlite import SQLiteStore
 from tests.support.in_process import wait_for
 
 
@@ -92,50 +88,6 @@ def test_ids_are_distinct_and_sort_by_time():
     assert len({new_id(5) for _ in range(1_000)}) == 1_000
 
 
-def sqlite_history(folder) -> PersistentHistory:
-    return PersistentHistory(SQLiteStore(folder, 10, 60), 10, 1_000_000, 60)
-
-
-def test_records_in_sqlite_survive_a_restart(tmp_path):
-    kept = [record(f"Text {i} äöü") for i in range(20)]
-    first = sqlite_history(tmp_path)
-    for one in kept:
-        first.add(one)
-    asyncio.run(first.close())
-    second = sqlite_history(tmp_path)
-    assert find(second, kept[19].id) == kept[19]
-    with pytest.raises(ExpiredTranslation):
-        find(second, kept[0].id)
-    asyncio.run(second.close())
-
-
-def test_records_in_sqlite_expire_by_age(tmp_path, monkeypatch):
-    now = time.time()
-    monkeypatch.setattr("time.time", lambda: now)
-    first = sqlite_history(tmp_path)
-    kept = record()
-    first.add(kept)
-    asyncio.run(first.close())
-    now += 61
-    second = sqlite_history(tmp_path)
-    with pytest.raises(ExpiredTranslation):
-        find(second, kept.id)
-    asyncio.run(second.close())
-
-
-def test_records_are_found_in_memory_while_the_database_is_locked(tmp_path, monkeypatch):
-    monkeypatch.setattr(sqlite, "LOCK_SECONDS", 0.01)
-    history = sqlite_history(tmp_path)
-    other = sqlite3.connect(tmp_path / sqlite.FILE_NAME)
-    other.execute("BEGIN EXCLUSIVE")
-    kept = record()
-    history.add(kept)
-    assert find(history, kept.id) == kept
-    asyncio.run(history.close())
-    other.close()
-    assert history.errors >= 1
-
-
 class BrokenStore:
     """Raises OSError for the first `failing` calls."""
 
@@ -144,6 +96,9 @@ class BrokenStore:
     def __init__(self, failing: int) -> None:
         self.failing = failing
         self.records: dict[str, TranslationRecord] = {}
+
+    def open(self) -> None:
+        pass
 
     def write(self, records) -> None:
         self._fail()
@@ -199,10 +154,3 @@ def test_an_unreadable_store_is_unavailable_rather_than_expired():
     history._paused_until = 0.0
     assert find(history, kept.id) == kept
     asyncio.run(history.close())
-
-
-def test_a_damaged_database_is_an_error_at_the_start(tmp_path):
-    (tmp_path / sqlite.FILE_NAME).write_bytes(b"this is no database" * 100)
-    with pytest.raises(SettingsError, match="ATTENTIVE_DATA"):
-        open_history(Settings(data=tmp_path))
-    assert open_history(Settings(history=False, data=tmp_path)) is None
