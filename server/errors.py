@@ -22,6 +22,9 @@ Every message is one sentence for the caller. It says what to change and contain
 
 from __future__ import annotations
 
+LONGEST_RETRY_AFTER = 120
+"""Longest Retry-After in seconds."""
+
 
 class AttentiveError(Exception):
     """Base class of all errors that are reported to a caller."""
@@ -60,7 +63,7 @@ class ExpiredTranslation(AttentiveError):
 
 
 class PayloadTooLarge(AttentiveError):
-    """The request body is over the limit in bytes."""
+    """The request body is over the limit in bytes, or the request is too much work."""
 
 
 class UnsupportedMediaType(AttentiveError):
@@ -68,11 +71,11 @@ class UnsupportedMediaType(AttentiveError):
 
 
 class RetryLater(AttentiveError):
-    """A temporary condition. `retry_after` is in whole seconds."""
+    """A temporary condition. `retry_after` is in whole seconds, between 1 and LONGEST_RETRY_AFTER."""
 
     def __init__(self, message: str, retry_after: int = 1) -> None:
         super().__init__(message)
-        self.retry_after = max(1, retry_after)
+        self.retry_after = min(max(1, retry_after), LONGEST_RETRY_AFTER)
 
 
 class Overloaded(RetryLater):

@@ -1,121 +1,194 @@
-"""The bounded queue: accepts requests by their amount of work and estimates when there will be room for a rejected
-one."""
+"""The bounded queue: accepts requests by their amount of work, with a share per caller, and estimates when there will
+be room for a rejected one."""
 
 from __future__ import annotations
 
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 
+from server.access.measured_speed import MeasuredSpeed
 from server.access.retry_after import RetryReservations
 from server.errors import Overloaded
 
-MEASURED_SECONDS = 30.0
-"""Time constant of the measured speed."""
+DOCUMENTS_SHARE = 0.75
+"""Share of the limit that documents may fill. The rest is a reserve for short requests."""
+CALLER_SHARE = 3.0
+"""A caller may hold this many times the room that stays free: alone three quarters of the room, two callers three
+sevenths each. So there is always room for another caller (dynamic thresholds, Choudhury and Hahne 1998)."""
+NEW_REQUESTS_SHARE = 0.9
+"""Part of the room, and of a caller's share, for new requests while there are reservations; the rest is for retries."""
 MINIMUM_BOUND = 4_000
 """Units of short requests that may always wait, because a server with little load has not shown its full speed."""
-NEW_REQUESTS_SHARE = 0.6
-"""Share of the bound for new requests while there are reservations; the rest is for retries."""
-DOCUMENTS_SHARE = 0.75
-"""Share of the limit that documents may fill, so that short requests are still admitted."""
+
+
+@dataclass(slots=True)
+class RequestClass:
+    """The accepted requests of one kind: short requests, or documents."""
+
+    units: int = 0
+    """Units of work accepted and not yet finished."""
+    callers: Counter[str | None] = field(default_factory=Counter)
+    """The same by caller; a caller without work is left out."""
+    speed: MeasuredSpeed = field(default_factory=MeasuredSpeed)
+    reservations: RetryReservations = field(default_factory=RetryReservations)
+    busy_since: float = 0.0
+    """When the time with work was last counted."""
+    busy: float = 0.0
+    """Seconds with work since the last sample of the speed."""
+
+    def change(self, caller: str | None, cost: int, now: float) -> None:
+        """Adds to the units of a caller and counts the time with work."""
+        if self.units:
+            self.busy += now - self.busy_since
+        self.busy_since = now
+        self.units += cost
+        self.callers[caller] += cost
+        if self.callers[caller] <= 0:
+            del self.callers[caller]
+
+    def ahead(self, caller: str | None) -> int:
+        """Returns the units that are served before the next request of a caller, where all callers get equal shares."""
+        if caller is None:
+            return self.units
+        return min(self.units, self.callers[caller] * len(self.callers))
+
+
+class Place:
+    """The room of one accepted request. `leave` gives it back, once."""
+
+    __slots__ = ("_admission", "_caller", "_class", "_cost", "_entered", "_finished_before", "_left")
+
+    def __init__(self, admission: Admission, requests: RequestClass, caller: str | None, cost: int, now: float) -> None:
+        self._admission, self._class = admission, requests
+        self._caller, self._cost = caller, cost
+        self._entered, self._finished_before = now, requests.speed.finished
+        self._left = False
+
+    def leave(self, *, succeeded: bool = False) -> None:
+        """Gives the room back. Only a request that succeeded counts in the measured speed. Further calls do nothing."""
+        if self._left:
+            return
+        self._left = True
+        now = self._admission.leave(self._class, self._caller, self._cost)
+        if succeeded:
+            self._class.speed.record(self._cost, now - self._entered, self._finished_before, self._class.busy)
+            self._class.busy = 0.0
 
 
 class Admission:
-    """Admits at most `limit` units of work that are not finished yet.
+    """Admits about `limit` units of work that are not finished yet; the unit is the user's, such as tokens or bytes.
 
-    Short requests are admitted up to the work that the server does in `seconds` (None: no such bound). A single request
-    over the bounds is admitted while the queue is empty, so that it can be served at all.
+    Documents fill at most three quarters of the limit. Short requests fill the rest, and at least a quarter, up to the
+    work that the server does in `seconds` (None: no such bound). A caller may hold CALLER_SHARE times the room that
+    stays free, so one caller cannot fill the queue. A request over these bounds is admitted while no other of its kind
+    is in the queue, so that it can be served at all.
 
-    The speed is measured over about the last 30 seconds, weighted by the queue's length. Retry-After is estimated from
-    it. A rejected request with a `key` gets a reservation for the time of its Retry-After.
+    Retry-After is estimated from the measured speed. A rejected request with a `key` gets a reservation for the time of
+    its Retry-After.
     """
 
     def __init__(self, limit: int, seconds: float | None = None, clock: Callable[[], float] = time.monotonic) -> None:
         self.limit = limit
-        self.accepted = 0
-        """Units of work accepted and not yet finished."""
         self.requests = 0
         """Requests accepted and not yet finished."""
-        self._short = 0  # units of `accepted` that belong to short requests
         self._seconds = seconds
         self._clock = clock
-        # Finished units and the busy seconds they took. Both are weighted by `accepted` at the time.
-        self._done = 0.0
-        self._busy = 0.0
-        self._changed_at = 0.0
-        self._reservations = RetryReservations()
+        self._short, self._documents = RequestClass(), RequestClass()
+
+    @property
+    def accepted(self) -> int:
+        """Units of work accepted and not yet finished."""
+        return self._short.units + self._documents.units
 
     @contextmanager
     def admit(
-        self, cost: int, deadline: float | None = None, *, document: bool = False, key: Hashable = None
+        self,
+        cost: int,
+        deadline: float | None = None,
+        *,
+        caller: str | None = None,
+        weight: float = 1.0,
+        document: bool = False,
+        key: Hashable = None,
     ) -> Iterator[None]:
-        """Occupies `cost` units while the block runs. `deadline` is on the same clock as the class. A `document` waits
-        behind all other work, a short request behind short requests only.
+        """Like `enter`; the room is given back at the end of the block."""
+        place = self.enter(cost, deadline, caller=caller, weight=weight, document=document, key=key)
+        try:
+            yield
+            place.leave(succeeded=True)
+        finally:
+            place.leave()
 
-        Raises Overloaded at once where there is no room, or where the queue would take longer than the deadline allows.
+    def enter(
+        self,
+        cost: int,
+        deadline: float | None = None,
+        *,
+        caller: str | None = None,
+        weight: float = 1.0,
+        document: bool = False,
+        key: Hashable = None,
+    ) -> Place:
+        """Occupies `cost` units until `leave` of the returned place.
+
+        `caller` is the name of the caller whose share counts; None has the share of everybody. `weight` multiplies the
+        share. `deadline` is on the same clock as the class. A `document` waits behind all other work, a short request
+        behind short requests only. Raises Overloaded at once where there is no room, or where the queue would take
+        longer than the deadline allows.
         """
-        self.check(cost, document=document, key=key)
-        wait = self.seconds(self.accepted if document else self._short)
-        if deadline is not None and wait is not None and self._clock() + wait > deadline:
+        now = self._clock()
+        requests = self._documents if document else self._short
+        due = requests.reservations.is_due(key, now)
+        excess = self._excess(requests, cost, caller, weight, due)
+        if excess > 0:
+            wait = requests.speed.seconds(excess) or 0.0
+            if key is None:
+                retry_after = max(1, math.ceil(wait))
+            else:
+                work = requests.speed.seconds(cost) or 0.0
+                retry_after = requests.reservations.reserve(key, now, wait, work)
+            raise Overloaded("The server is busy; try again later.", retry_after)
+        wait = requests.speed.seconds(requests.ahead(caller)) or 0.0
+        if deadline is not None and now + wait > deadline:
             raise Overloaded(
                 "The queue is longer than the time this request allows.", max(1, math.ceil(wait / 2)), "deadline"
             )
-        self._reservations.release(key)
-        self._change(cost, document, 1)
-        succeeded = False
-        try:
-            yield
-            succeeded = True
-        finally:
-            level = self.accepted
-            self._change(-cost, document, -1)
-            if succeeded:
-                self._done += cost * level
+        requests.reservations.release(key)
+        requests.change(caller, cost, now)
+        self.requests += 1
+        return Place(self, requests, caller, cost, now)
 
-    def check(self, cost: int, *, document: bool = False, key: Hashable = None) -> None:
-        """Raises Overloaded where there is no room for `cost` units now. A reservation of `key` counts as room."""
+    def leave(self, requests: RequestClass, caller: str | None, cost: int) -> float:
+        """Removes a request from the counters and returns the time. For Place only."""
         now = self._clock()
-        reserved = self._reservations.is_due(key, now)
-        excess = self._excess(cost, document, reserved)
-        if excess <= 0:
-            return
-        wait = self.seconds(math.ceil(excess)) or 0.0
-        if key is None:
-            retry_after = max(1, math.ceil(wait))
-        else:
-            retry_after = self._reservations.reserve(key, now, wait, self.seconds(cost) or 0.0)
-        raise Overloaded("The server is busy; try again later.", retry_after)
+        requests.change(caller, -cost, now)
+        self.requests -= 1
+        return now
 
-    def seconds(self, cost: int) -> float | None:
-        """Returns the time that `cost` units take at the measured speed, or None before the first measurement."""
-        return cost * self._busy / self._done if self._done > 0 else None
-
-    def _excess(self, cost: int, document: bool, reserved: bool) -> float:
+    def _excess(self, requests: RequestClass, cost: int, caller: str | None, weight: float, due: bool) -> float:
         """Returns the units that must finish before `cost` units can be admitted; not positive where there is room."""
-        over = self.accepted + cost - self.limit * (DOCUMENTS_SHARE if document and not reserved else 1.0)
-        if not self.accepted:
+        if not requests.units:
             return 0.0
-        if document or not self._short:
+        room = self._room(requests)
+        part = NEW_REQUESTS_SHARE if len(requests.reservations) and not due else 1.0
+        over = requests.units + cost - part * room
+        if caller is None or caller not in requests.callers:
             return over
-        share = NEW_REQUESTS_SHARE if len(self._reservations) and not reserved else 1.0
-        return max(over, self._short + cost - share * self._bound())
+        # With c units in the caller's hands, c <= share * free. Each of them that finishes is one more that is free.
+        share = weight * CALLER_SHARE
+        largest = part * share * (room - requests.units + requests.callers[caller]) / (1 + share)
+        return max(over, requests.callers[caller] + cost - largest)
 
-    def _bound(self) -> float:
-        """Returns the units of short requests that may be in the queue at once."""
-        if self._seconds is None or not self._done:
-            return self.limit
-        return min(self.limit, max(MINIMUM_BOUND, self._seconds * self._done / self._busy))
-
-    def _change(self, cost: int, document: bool, requests: int) -> None:
-        """Adds to the counters and lets the measurement of the speed decay by the time since the last change."""
-        now = self._clock()
-        if self.accepted:
-            elapsed = now - self._changed_at
-            decay = math.exp(-elapsed / MEASURED_SECONDS)
-            self._busy = self._busy * decay + elapsed * self.accepted
-            self._done *= decay
-        self._changed_at = now
-        self.accepted += cost
-        self._short += 0 if document else cost
-        self.requests += requests
+    def _room(self, requests: RequestClass) -> float:
+        """Returns the units that all requests of a kind may occupy."""
+        if requests is self._documents:
+            return DOCUMENTS_SHARE * self.limit
+        room = max((1 - DOCUMENTS_SHARE) * self.limit, self.limit - self._documents.units)
+        bound = requests.speed.units(self._seconds) if self._seconds is not None else None
+        if bound is None:
+            return room
+        return min(room, max(MINIMUM_BOUND, bound))

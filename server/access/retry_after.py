@@ -6,8 +6,8 @@ import math
 from collections import OrderedDict
 from collections.abc import Hashable
 
-LONGEST_SECONDS = 120
-"""Longest Retry-After."""
+from server.errors import LONGEST_RETRY_AFTER
+
 HELD_SECONDS = 10.0
 """How long a reservation outlasts its Retry-After."""
 TOLERANCE_SECONDS = 0.1
@@ -46,7 +46,7 @@ class RetryReservations:
         if reservation is not None and now < reservation[0]:
             due = reservation[0]
         else:
-            due = self._latest_due = min(now + LONGEST_SECONDS, max(now + wait, self._latest_due + work))
+            due = self._latest_due = min(now + LONGEST_RETRY_AFTER, max(now + wait, self._latest_due + work))
         seconds = max(1, math.ceil(due - now))
         self._reservations[key] = (due, now + seconds + HELD_SECONDS)
         if len(self._reservations) > RESERVATIONS_LIMIT:

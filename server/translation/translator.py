@@ -27,8 +27,10 @@ from server.translation.types import ProgressListener, Sentence, TranslatedLeg, 
 DOCUMENT_SENTENCES = 16
 """A request with more sentences than this has the priority of a document: it is served after short requests."""
 DOCUMENT_CHARACTERS = 2_000
-"""A request with more characters is first counted as a document, before its sentences are known."""
-CHARACTERS_PER_TOKEN = 4
+"""A request with more characters is a document too."""
+DOCUMENT_COST = 1_000
+"""A request of more tokens, times beam width, is a document too."""
+BYTES_PER_TOKEN = 4
 """For the estimate of a request's cost before tokenizing, so that a rejection is cheap."""
 THREAD_CHARACTERS = 2_000
 """A request with more characters is prepared in a thread, so that it does not block the event loop."""
@@ -72,24 +74,23 @@ class Translator:
         """
         key = hash((request.client, request.source, request.target, request.texts, request.options))
         characters = sum(map(len, request.texts))
-        estimate = request.options.beam_size * (1 + characters // CHARACTERS_PER_TOKEN)
-        self.admission.check(estimate, document=characters > DOCUMENT_CHARACTERS, key=key)
+        cost = estimated_cost(request)
+        document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST
         catalog = self.catalog
-        self._users[catalog] += 1
-        try:
-            async with time_limit(request.deadline):
-                if characters > THREAD_CHARACTERS:
-                    texts = await asyncio.to_thread(prepare, request, catalog, self.detector)
-                else:
-                    texts = prepare(request, catalog, self.detector)
-                cost = request.options.beam_size * sum([text.tokens for text in texts])
-                document = sum([text.segments for text in texts]) > DOCUMENT_SENTENCES
-                with self.admission.admit(cost, request.deadline, document=document, key=key):
+        with self.admission.admit(cost, request.deadline, caller=request.client, document=document, key=key):
+            self._users[catalog] += 1
+            try:
+                async with time_limit(request.deadline):
+                    if characters > THREAD_CHARACTERS:
+                        texts = await asyncio.to_thread(prepare, request, catalog, self.detector)
+                    else:
+                        texts = prepare(request, catalog, self.detector)
+                    document = document or sum([text.segments for text in texts]) > DOCUMENT_SENTENCES
                     return await _gather_or_cancel(
                         [self._translate_text(text, request, int(document), listener) for text in texts]
                     )
-        finally:
-            self._release(catalog)
+            finally:
+                self._release(catalog)
 
     def detect(self, text: str) -> list[DetectedLanguage]:
         """Returns the languages that a text may be in, best first."""
@@ -140,6 +141,12 @@ class Translator:
         if self.history is not None and request.remember:
             self.history.add(history_record(translation))
         return translation
+
+
+def estimated_cost(request: TranslationRequest) -> int:
+    """Returns about the source tokens of a request times its beam width, without tokenizing."""
+    size = sum([len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2 for text in request.texts])
+    return size * request.options.beam_size
 
 
 def _translated_passages(

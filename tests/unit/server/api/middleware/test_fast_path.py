@@ -49,9 +49,10 @@ def test_an_unexpected_exception_is_a_500_either_way(either, monkeypatch):
 
 
 def test_rejections_for_a_full_queue_are_counted_either_way(either):
-    either.app.state.services.translator.admission.limit = 0
-    either.app.state.services.translator.admission.accepted = 1
-    assert either.post("/translate", json=BODY).status_code == 429
+    admission = either.app.state.services.translator.admission
+    admission.limit = 0
+    with admission.admit(1):
+        assert either.post("/translate", json=BODY).status_code == 429
     assert 'attentive_requests_rejected_total{reason="queue"} 1.0' in either.get("/metrics").text
 
 
