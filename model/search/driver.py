@@ -127,20 +127,24 @@ class SearchDriver:
 def translate(
     backend: Backend,
     sources: Sequence[Sequence[int]],
-    options: DecodingOptions,
+    options: DecodingOptions | Sequence[DecodingOptions],
     *,
     start: int,
     end: int,
     max_length: int,
     on_done: Callable[[int], None] = lambda number: None,
 ) -> list[tuple[Hypothesis, ...]]:
-    """Decodes every source (ids with tag and end) under the same options. Sentences join the batch as slots become
-    free, the longest first.
+    """Decodes every source (ids with tag and end) under the same options, or each under its own. Sentences join the
+    batch as slots become free, the longest first.
 
     Returns the hypotheses in the order of the sources. `on_done` receives the number of each finished source. Raises
     ValueError where the backend has fewer slots than a beam needs, and for a prefix or target the model cannot read.
     """
-    searches = [new_search(options, start=start, end=end, source=source, max_length=max_length) for source in sources]
+    each = [options] * len(sources) if isinstance(options, DecodingOptions) else options
+    searches = [
+        new_search(one, start=start, end=end, source=source, max_length=max_length)
+        for one, source in zip(each, sources, strict=True)
+    ]
     driver = SearchDriver(backend, end=end, max_length=max_length)
     waiting = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     free = list(range(backend.slots))
@@ -150,7 +154,7 @@ def translate(
         while waiting and len(free) >= (width := searches[waiting[-1]].width):
             number = waiting.pop()
             slots = [free.pop() for _ in range(width)]
-            newcomers[number] = RunningSearch(searches[number], sources[number], slots, options.masked_heads)
+            newcomers[number] = RunningSearch(searches[number], sources[number], slots, each[number].masked_heads)
         if not newcomers and not running:
             raise ValueError(f"A beam of {searches[waiting[-1]].width} needs as many slots; there are {backend.slots}.")
         if newcomers:

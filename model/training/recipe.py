@@ -24,6 +24,8 @@ class DataRecipe:
     - `max_tokens`, `max_ratio`: longer pairs, and pairs of more unequal lengths, are left out.
     - `augment`: the share of pairs for each kind of augmentation; see `augment`.
     - `formality`: sources whose pairs always get the symbol of their form of address if it is certain.
+    - `back_translated`: sources whose texts of one side a model wrote, with the only direction they are used in, such as
+      "en-de". Their inputs begin with the symbol BACK_TRANSLATED.
     - `domains`: groups of sources for the table of `plan`.
     """
 
@@ -37,6 +39,7 @@ class DataRecipe:
     max_ratio: float = 2.5
     augment: dict[str, float] = field(default_factory=dict)
     formality: tuple[str, ...] = ()
+    back_translated: dict[str, str] = field(default_factory=dict)
     domains: dict[str, list[str]] = field(default_factory=dict)
 
 

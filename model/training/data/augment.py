@@ -15,18 +15,24 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
-from model.symbols import FORMAL, INFORMAL, PLACEHOLDERS
+from model.symbols import BACK_TRANSLATED, FORMAL, INFORMAL, PLACEHOLDERS
 from model.training.data.formality import form_of_address
 from model.training.data.placeholders import mask_shared_spans
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import has_symbols
 from model.training.recipe import Recipe
 
-_KINDS = ("lower", "upper", "bare", "copy", "names", "numbers", "placeholders", "formality")
-_REQUIRED_SYMBOLS = {"placeholders": PLACEHOLDERS, "formality": (FORMAL, INFORMAL)}
+_KINDS = ("lower", "upper", "bare", "copy", "names", "numbers", "placeholders", "formality", "back_translated")
+_REQUIRED_SYMBOLS = {
+    "placeholders": PLACEHOLDERS,
+    "formality": (FORMAL, INFORMAL),
+    "back_translated": (BACK_TRANSLATED,),
+}
 """Symbols that the vocabulary must have for a kind."""
 _GROWTH = {"lower": 1.2, "upper": 2.2, "names": 1.2}
 """Reserved length of a rewritten side relative to the original."""
+_WITH_SYMBOL = [1 + _KINDS.index(kind) for kind in ("formality", "back_translated")]
+"""Numbers of the kinds that put one symbol before the source."""
 _NAME = re.compile(r"\b[A-ZÀ-Þ][a-zß-ÿ]{2,}\b")
 _NUMBER = re.compile(r"\d+")
 
@@ -42,6 +48,8 @@ class Augmenter:
     - "numbers": numbers that occur on both sides get other digits.
     - "placeholders": spans that occur on both sides are masked; see `mask_shared_spans`.
     - "formality": the symbol of the target's form of address is put before the source if the target's words decide it.
+    - "back_translated": the symbol of text that a model wrote is put before the source. It has no share: the recipe's
+      `back_translated` sources always get it.
 
     A pair stays unchanged if its kind does not apply to it. Raises ValueError for an unknown kind, and if the vocabulary
     lacks the symbols of a kind.
@@ -50,7 +58,7 @@ class Augmenter:
     def __init__(
         self, processor: sentencepiece.SentencePieceProcessor, rates: Mapping[str, float], names: Sequence[str] = ()
     ) -> None:
-        if unknown := sorted(set(rates) - set(_KINDS)):
+        if unknown := sorted(set(rates) - (set(_KINDS) - {"back_translated"})):
             raise ValueError(f"[data.augment] has unknown kinds: {', '.join(unknown)}.")
         for kind, symbols in _REQUIRED_SYMBOLS.items():
             if rates.get(kind) and not has_symbols(processor, symbols):
@@ -76,7 +84,7 @@ class Augmenter:
             np.maximum(lengths, np.minimum(np.ceil(lengths * factors), longest)).astype(np.int64)
             for lengths in (np.where(kinds == kind_number("copy"), targets + 1, sources), targets)
         )
-        return sources + (kinds == kind_number("formality")), targets
+        return sources + np.isin(kinds, _WITH_SYMBOL), targets
 
     def rewrite(
         self,
@@ -90,8 +98,8 @@ class Augmenter:
         kind = _KINDS[number - 1]
         if kind == "copy":
             return target, target
-        if kind == "formality":
-            symbol = form_of_address(self._text(target), language)
+        if kind in ("formality", "back_translated"):
+            symbol = BACK_TRANSLATED if kind == "back_translated" else form_of_address(self._text(target), language)
             return (source if symbol is None else np.insert(source, 0, self._processor.piece_to_id(symbol))), target
         before = self._text(source), self._text(target)
         left, right = before

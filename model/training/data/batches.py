@@ -58,7 +58,9 @@ class Batches:
         self._english_lengths, self._other_lengths = np.diff(shard.english_offsets), np.diff(shard.other_offsets)
         self._languages = [name.rsplit(":", 1)[1] for name in shard.groups]
         self._tags = np.array([ids.tags[language] for language in self._languages])
-        self._always_formality = np.array([name.rsplit(":", 1)[0] in recipe.data.formality for name in shard.groups])
+        sources = [name.rsplit(":", 1)[0] for name in shard.groups]
+        self._always_formality = np.array([source in recipe.data.formality for source in sources])
+        self._back_translated = np.array([source in recipe.data.back_translated for source in sources])
 
     def stream(self, epoch: int = 0, skip: int = 0) -> Iterator[tuple[int, int, Batch]]:
         """Yields (epoch, index in the epoch, batch) without end, from batch `skip` of `epoch` on."""
@@ -78,8 +80,10 @@ class Batches:
         kinds = np.zeros(len(examples), dtype=np.int64)
         if self._augmenter is not None:
             kinds = self._augmenter.choose_kinds(len(examples), random)
-            formality = self._always_formality[self._shard.group[examples // 2]] & (examples % 2 == 0)
+            groups = self._shard.group[examples // 2]
+            formality = self._always_formality[groups] & (examples % 2 == 0)
             kinds[formality & (kinds == 0)] = kind_number("formality")
+            kinds[self._back_translated[groups]] = kind_number("back_translated")
             sources, targets = self._augmenter.reserved_lengths(kinds, sources, targets, self._recipe.data.max_tokens)
         align = self._recipe.train.align
         if align:

@@ -86,7 +86,8 @@ class Trainer:
     def _build_batches(self, processor: Any, ids: SpecialIds) -> Batches:
         recipe = self.recipe
         names = json.loads((self.folder / NAMES_FILE).read_text(encoding="utf-8")) if needs_names(recipe) else []
-        augmenter = Augmenter(processor, recipe.data.augment, names) if recipe.data.augment else None
+        rewritten = recipe.data.augment or recipe.data.back_translated
+        augmenter = Augmenter(processor, recipe.data.augment, names) if rewritten else None
         batch_tokens = recipe.train.batch_tokens // (recipe.train.accumulate * self.ranks)
         shard = Shard.load(self.folder, "pairs")
         return Batches(shard, recipe, ids, augmenter, batch_tokens, rank=self.rank, ranks=self.ranks)
