@@ -9,12 +9,15 @@ import resource
 import signal
 import socket
 import threading
+from functools import partial
 from types import FrameType
+from typing import Any
 
 import uvicorn
 
 from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
+from server.api.http_protocol import LimitedProtocol, UnfinishedRequests
 from server.config import Settings, add_flags
 from server.engine.gc_tuning import tune_garbage_collector
 from server.errors import SettingsError
@@ -27,6 +30,10 @@ LISTENERS = 16
 """Duplicates of the listening socket. In one iteration of its event loop uvloop accepts one connection per listening
 socket. Iterations are long under load, so with a single socket new connections would wait for seconds."""
 OPEN_FILES = 65_536
+UNFINISHED_BYTES = 64_000_000
+"""Bytes of requests that have not arrived whole, over all connections; at least two bodies fit."""
+TICKS = 10
+"""Ticks of uvicorn, 0.1 seconds each, between two checks for slow clients."""
 log = logging.getLogger(__name__)
 
 
@@ -44,6 +51,15 @@ class Server(uvicorn.Server):
         if threading.current_thread() is threading.main_thread():
             tune_garbage_collector()
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
+
+    async def on_tick(self, counter: int) -> bool:
+        """Ends connections whose clients are too slow."""
+        if counter % TICKS == 0:
+            now = asyncio.get_running_loop().time()
+            for connection in list(self.server_state.connections):
+                if isinstance(connection, LimitedProtocol):
+                    connection.check_time(now)
+        return await super().on_tick(counter)
 
     def _reload(self) -> None:
         self._reloading = asyncio.ensure_future(reload(self._services))
@@ -85,10 +101,13 @@ def run(arguments: argparse.Namespace) -> int:
 def server_config(settings: Settings, services: Services) -> uvicorn.Config:
     """Returns the configuration of uvicorn. Raises SettingsError."""
     proxies = trusted_hosts(settings.trusted_proxies)
+    unfinished = UnfinishedRequests(max(UNFINISHED_BYTES, 2 * settings.body_bytes))
+    protocol: Any = partial(LimitedProtocol, unfinished=unfinished)
     return uvicorn.Config(
         create_app(settings, services),
-        loop="auto",  # uvloop and httptools where they are installed
-        http="auto",
+        loop="auto",  # uvloop where it is installed
+        http=protocol,
+        ws="none",
         log_config=None,
         access_log=False,
         server_header=False,
@@ -96,7 +115,6 @@ def server_config(settings: Settings, services: Services) -> uvicorn.Config:
         forwarded_allow_ips=proxies,
         timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
         timeout_keep_alive=75,
-        h11_max_incomplete_event_size=65_536,
     )
 
 

@@ -1,0 +1,171 @@
+"""Bounds of heads, URLs and unfinished bodies, slow clients, and half-closed connections, on a real port."""
+
+from __future__ import annotations
+
+import json
+import socket
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from server.api import http_protocol
+from server.api.http_protocol import UnfinishedRequests
+from server.cli import serve
+from tests.support.fake_engine import FakeEngine
+from tests.support.in_process import running, wait_for
+
+HOST = b"Host: x\r\n"
+
+
+@pytest.fixture(scope="module")
+def server() -> Iterator[tuple[str, int]]:
+    with running(FakeEngine(), body_bytes=100_000) as (url, _):
+        host, port = url.removeprefix("http://").split(":")
+        yield host, int(port)
+
+
+def receive(connection: socket.socket) -> bytes:
+    """Returns all bytes until the server closes the connection."""
+    connection.settimeout(20)
+    answer = b""
+    while part := connection.recv(65_536):
+        answer += part
+    return answer
+
+
+def exchange(server: tuple[str, int], request: bytes) -> tuple[int, str]:
+    """Sends bytes and returns the status and the sentence of a refusal."""
+    with socket.create_connection(server) as connection:
+        connection.sendall(request)
+        answer = receive(connection)
+    head, _, body = answer.partition(b"\r\n\r\n")
+    assert b"connection: close" in head.lower()
+    return int(head.split()[1]), json.loads(body)["error"]
+
+
+@pytest.mark.parametrize("end", [b"", b"\r\n\r\n"], ids=["unfinished", "whole"])
+@pytest.mark.parametrize(
+    ("head", "status", "sentence"),
+    [
+        (b"GET /" + b"a" * 40_000, 414, "The URL is over"),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 70_000, 431, "The head of the request is over"),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"X: " + b"a" * 500_000, 431, "The head of the request is over"),
+        (b"GET / HTTP/1.1\r\n" + HOST + b"A: b\r\n" * 200 + b"X: y", 431, "more than 128 headers"),
+    ],
+)
+def test_heads_are_bounded(server, head, status, sentence, end):
+    if status == 414 and end:
+        end = b" HTTP/1.1\r\n" + HOST + b"\r\n"
+    got, error = exchange(server, head + end)
+    assert got == status
+    assert sentence in error
+
+
+def test_a_head_below_the_bounds_is_answered(server):
+    with socket.create_connection(server) as connection:
+        head = b"GET /health HTTP/1.1\r\nConnection: close\r\n" + HOST + b"X: " + b"a" * 60_000 + b"\r\n\r\n"
+        connection.sendall(head)
+        assert receive(connection).startswith(b"HTTP/1.1 200")
+
+
+def test_a_body_larger_than_the_bound_of_heads_is_not_a_head(server):
+    body = b'{"q": "' + b"a" * 90_000 + b'"}'
+    with socket.create_connection(server) as connection:
+        head = b"POST /nothing HTTP/1.1\r\nConnection: close\r\nContent-Length: %d\r\n" % len(body)
+        connection.sendall(head + HOST + b"\r\n" + body)
+        assert receive(connection).startswith(b"HTTP/1.1 404")
+
+
+@pytest.mark.parametrize("rest", [b"0\r\n" + b"A: b\r\n" * 200, b"0\r\nA: " + b"b" * 400_000, b"5;" + b"x" * 400_000])
+def test_trailers_and_chunk_extensions_are_bounded(server, rest):
+    head = b"POST /translate HTTP/1.1\r\nTransfer-Encoding: chunked\r\n" + HOST + b"\r\n"
+    assert exchange(server, head + rest)[0] == 431
+
+
+def test_an_invalid_request_is_refused_in_one_sentence(server):
+    assert exchange(server, b"\x16\x03\x01 nonsense\r\n\r\n") == (400, "This is not a valid HTTP request.")
+
+
+def test_pipelined_requests_are_answered_in_order_and_bounded(server, monkeypatch):
+    one = b"GET /health HTTP/1.1\r\n" + HOST + b"\r\n"
+    last = b"GET /health HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n"
+    with socket.create_connection(server) as connection:
+        connection.sendall(9 * one + last)
+        assert receive(connection).count(b"HTTP/1.1 200") == 10
+    monkeypatch.setattr(http_protocol, "PIPELINED", 3)
+    with socket.create_connection(server) as connection:
+        connection.sendall(9 * one + last)
+        with pytest.raises(ConnectionResetError):
+            receive(connection)
+            raise ConnectionResetError  # the end of the connection without a reset is as good
+
+
+def test_a_slow_head_and_a_slow_body_are_refused(server, monkeypatch):
+    monkeypatch.setattr(serve, "TICKS", 1)
+    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.0)
+    monkeypatch.setattr(http_protocol, "BODY_SECONDS", 0.0)
+    assert exchange(server, b"GET / HTTP/1.1\r\nX: ") == (408, "The head of the request came too slowly.")
+    begun = b"POST /translate HTTP/1.1\r\nContent-Length: 1000\r\n" + HOST + b"\r\n{"
+    assert exchange(server, begun) == (408, "The body of the request came too slowly.")
+
+
+def test_a_connection_without_a_request_is_closed(server, monkeypatch):
+    monkeypatch.setattr(serve, "TICKS", 1)
+    monkeypatch.setattr(http_protocol, "IDLE_SECONDS", 0.0)
+    with socket.create_connection(server) as connection:
+        assert receive(connection) == b""
+
+
+def post(length: int, body: bytes) -> bytes:
+    return b"POST /translate HTTP/1.1\r\nContent-Length: %d\r\n" % length + HOST + b"\r\n" + body
+
+
+def test_a_half_closed_connection_gets_its_answer():
+    engine = FakeEngine()
+    engine.gate = threading.Event()
+    body = b'{"q": "Hello", "source": "en", "target": "de"}'
+    with running(engine) as (url, server):
+        host, port = url.removeprefix("http://").split(":")
+        with socket.create_connection((host, int(port))) as connection:
+            connection.sendall(post(len(body), body))
+            connection.shutdown(socket.SHUT_WR)
+            continued = connection.recv(len(http_protocol.CONTINUE))  # sent to find out whether the client is there
+            assert continued == http_protocol.CONTINUE
+            engine.gate.set()
+            assert b"olleH" in receive(connection)
+        assert engine.cancelled == 0
+        wait_for(lambda: not server.server_state.connections)
+
+
+def test_a_half_closed_connection_without_a_whole_request_is_closed(server):
+    for request in (post(10, b"{"), b"GET / HT", b""):
+        with socket.create_connection(server) as connection:
+            connection.sendall(request)
+            connection.shutdown(socket.SHUT_WR)
+            assert receive(connection) == b""
+
+
+def test_the_oldest_unfinished_request_is_refused_first():
+    refused: list[tuple[str, int]] = []
+
+    class Connection:
+        def __init__(self, name: str) -> None:
+            self.name = name
+
+        def refuse(self, status: int, sentence: str) -> None:
+            refused.append((self.name, status))
+
+    unfinished = UnfinishedRequests(3 * http_protocol.CONNECTION_BYTES + 1_000)
+    first, second, third, fourth = (Connection(name) for name in "abcd")
+    for one in (first, second, third):
+        unfinished.add(one, 100)
+    assert refused == []
+    unfinished.remove(first)
+    unfinished.add(fourth, 100)
+    assert refused == []
+    unfinished.add(fourth, 10_000)
+    assert refused == [("b", 503)]
+    for one in (third, fourth):
+        unfinished.remove(one)
+    assert unfinished.bytes == 0
