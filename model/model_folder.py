@@ -11,6 +11,8 @@ from model.config import ConfigError, ModelConfig
 from model.tokenizer import Tokenizer, load_vocabulary
 
 FORMAT = 1
+MAX_BEAM = 32
+MAX_FORBIDDEN = 16
 _MAX_CONFIG_BYTES = 1_000_000
 
 
@@ -29,6 +31,28 @@ class TokenizerFiles:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class Generation:
+    """How a model is meant to be decoded (generation_config.json of Hugging Face).
+
+    `beam_size` is the width for requests that set none, 0 where the model states none. `forbidden` tokens are never
+    chosen, but have their part of the distribution. With `forced_end` a target that reaches the maximum length ends
+    there with the end of sentence, whose log-probability counts as 0.
+    """
+
+    beam_size: int = 0
+    forbidden: tuple[int, ...] = ()
+    forced_end: bool = False
+
+    def __post_init__(self) -> None:
+        if type(self.beam_size) is not int or not 0 <= self.beam_size <= MAX_BEAM:
+            raise ValueError(f"generation.beam_size must be an integer from 0 to {MAX_BEAM}, not {self.beam_size!r}.")
+        if len(self.forbidden) > MAX_FORBIDDEN or not all(type(i) is int and i >= 0 for i in self.forbidden):
+            raise ValueError(f"generation.forbidden must be a list of at most {MAX_FORBIDDEN} ids.")
+        if type(self.forced_end) is not bool:
+            raise ValueError(f"generation.forced_end must be true or false, not {self.forced_end!r}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFolder:
     """Contents of config.json. `pairs` are (source, target) codes; `tags` maps a target language to its tag piece."""
 
@@ -40,6 +64,7 @@ class ModelFolder:
     license: str
     origin: str
     tokenizer: TokenizerFiles
+    generation: Generation = Generation()
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -76,6 +101,7 @@ class ModelFolder:
                     "pairs": [list(pair) for pair in self.pairs],
                     "tags": self.tags,
                     "tokenizer": asdict(self.tokenizer),
+                    **({"generation": asdict(self.generation)} if self.generation != Generation() else {}),
                     "model": asdict(self.model),
                 },
                 indent=2,
@@ -110,7 +136,8 @@ def read_folder(path: Path) -> ModelFolder:
             tags={str(language): str(tag) for language, tag in fields.get("tags", {}).items()},
             license=_text(fields, "license"),
             origin=_text(fields, "origin"),
-            tokenizer=_tokenizer_files(fields.get("tokenizer", {})),
+            tokenizer=read_tokenizer_files(fields.get("tokenizer", {})),
+            generation=read_generation(fields.get("generation", {})),
         )
     except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise FolderError(f"{file} is invalid: {error}") from None
@@ -132,7 +159,13 @@ def _text(fields: dict[str, Any], key: str) -> str:
     return value
 
 
-def _tokenizer_files(fields: dict[str, Any]) -> TokenizerFiles:
+def read_generation(fields: dict[str, Any]) -> Generation:
+    """Returns the section `generation` of config.json. Raises TypeError or ValueError."""
+    return Generation(**{**fields, "forbidden": tuple(fields.get("forbidden", ()))})
+
+
+def read_tokenizer_files(fields: dict[str, Any]) -> TokenizerFiles:
+    """Returns the section `tokenizer` of config.json. Raises TypeError or FolderError."""
     files = TokenizerFiles(**fields)
     for name in asdict(files).values():
         # A name from a downloaded folder must not point outside it.

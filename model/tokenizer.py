@@ -108,7 +108,7 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of target ids without start and end of sentence."""
-        return str(self._target.decode_pieces([self._target_ids.piece(i) for i in ids]))
+        return _text(self._target, [self._target_ids.piece(i) for i in ids])
 
     def piece(self, id: int) -> str:
         """Returns the piece of a target id."""
@@ -117,7 +117,7 @@ class Tokenizer:
     def decode_pieces(self, ids: Sequence[int]) -> Decoding:
         """Returns the text of target ids, and the piece and characters of each id."""
         pieces = tuple(self._target_ids.piece(i) for i in ids)
-        text = str(self._target.decode_pieces(list(pieces)))
+        text = _text(self._target, pieces)
         return Decoding(text=text, pieces=pieces, offsets=_written(self._target, pieces, text))
 
 
@@ -160,6 +160,13 @@ def load_vocabulary(path: Path) -> dict[str, int]:
     return mapping
 
 
+def _text(processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str]) -> str:
+    """Returns the text of pieces. A shared vocabulary has pieces of the other side's SentencePiece model too; this one
+    does not know them and copies their U+2581, which stands for a space."""
+    text = str(processor.decode_pieces(list(pieces)))
+    return text.replace(_SPACE, " ").removeprefix(" ") if _SPACE in text else text
+
+
 def _pieces(
     processor: sentencepiece.SentencePieceProcessor, text: str
 ) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
@@ -188,7 +195,7 @@ def _written(
         piece = pieces[count - 1]
         if piece.startswith("<0x") and piece.endswith(">"):
             # A character is complete at its last byte. The length of the decoded prefix is the position in the text.
-            length = len(str(processor.decode_pieces(list(pieces[:count]))).rstrip("\ufffd"))
+            length = len(_text(processor, pieces[:count]).rstrip("\ufffd"))
         else:
             written = piece.replace(_SPACE, " ")
             length = done + len(written) - (1 if done == 0 and written.startswith(" ") else 0)

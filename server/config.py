@@ -68,7 +68,12 @@ class Settings:
     )
     prefill_tokens: int = setting(4096, "Maximum source tokens, padding included, encoded in one batch.", 16, 1_000_000)
 
-    beam_size: int = setting(1, "Beam width of requests that do not set one. 1 is greedy search.", 1, 32)
+    beam_size: int = setting(
+        0,
+        "Beam width of requests that do not set one. 1 is greedy search, 0 the width that the model states, else 1.",
+        0,
+        32,
+    )
     char_limit: int = setting(100_000, "Maximum characters in one request, over all its texts.", 1, MAX_INT)
     list_limit: int = setting(1_000, "Maximum texts in one request.", 1, 1_000_000)
     alternatives_limit: int = setting(10, "Maximum alternative translations of one text.", 0, 31)

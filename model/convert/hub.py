@@ -1,84 +1,163 @@
-"""Download of models from the Hugging Face hub, pinned to a commit, with checked hashes."""
+"""Download of models from the Hugging Face hub, pinned to a commit, with checked hashes.
+
+Files go to a folder `.pull` beside the model folders and are removed after the import, so a model is on the disk once.
+"""
 
 from __future__ import annotations
 
-import hashlib
+import contextlib
+import errno
+import json
 import re
+import shutil
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from model.convert.hub_requests import Hub, HubUnreachable, RemoteFile
 from model.model_folder import FolderError
 
-_NEEDED = ("config.json", "source.spm", "target.spm", "vocab.json")
-_WANTED = ("generation_config.json", "tokenizer_config.json", "target_vocab.json", "README.md")
+_CONFIG = "config.json"
 _WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+_TOKENIZERS = (("source.spm", "target.spm", "vocab.json"), ("sentencepiece.bpe.model",))
+_WANTED = (
+    "generation_config.json", "tokenizer_config.json", "special_tokens_map.json", "tokenizer.json", "target_vocab.json",
+    "vocab.json", "README.md",
+)  # fmt: skip
 _REPOSITORY = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*/[A-Za-z0-9][A-Za-z0-9._-]*")
-_BLOCK = 1 << 20
+_LISTING = "listing.json"
+_MARGIN = 1_000_000
 
 
-def download(repository: str, revision: str = "main", cache: Path | None = None) -> tuple[Path, str]:
-    """Downloads a Marian model ("Helsinki-NLP/opus-mt-en-de") into the hub's cache or `cache`.
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """The files of a model at one commit of the hub."""
 
-    Returns the folder and the commit of `revision`. Resumes an interrupted download and shows a progress bar. Raises
-    FolderError if there is no connection or no such model, or if a file does not have the hash that the hub states.
+    revision: str
+    commit: str
+    files: tuple[RemoteFile, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Downloaded:
+    """A complete download: the folder of its files, and its commit. `temporary` folders are removed by `discard`."""
+
+    path: Path
+    commit: str
+    temporary: bool = True
+
+    def discard(self) -> None:
+        """Removes the files of a temporary folder."""
+        if self.temporary:
+            shutil.rmtree(self.path, ignore_errors=True)
+            with contextlib.suppress(OSError):  # other downloads are there
+                self.path.parent.rmdir()
+
+
+def download(repository: str, weights: Path, revision: str = "main", hub: Hub | None = None) -> Downloaded:
+    """Downloads a model ("Helsinki-NLP/opus-mt-en-de") to a folder under `weights`.
+
+    An interrupted download continues where it stopped. Without a connection, files of an earlier download are used, and
+    those in the cache of huggingface_hub. Raises FolderError with one sentence for every failure. A file with a wrong
+    hash is deleted.
     """
     if not _REPOSITORY.fullmatch(repository):
         raise FolderError(f"{repository!r} is not the name of a model on the hub, such as Helsinki-NLP/opus-mt-en-de.")
-    import huggingface_hub  # slow to import
-    from huggingface_hub import errors
-
-    # The HTTP library whose errors pass through depends on the version of huggingface_hub.
-    http_error: type[Exception] = errors.HfHubHTTPError.__bases__[0]
+    hub = hub or Hub()
+    folder = weights / ".pull" / repository.replace("/", "--")
     try:
-        info = huggingface_hub.HfApi().model_info(repository, revision=revision, files_metadata=True)
-        commit, files = str(info.sha), {file.rfilename: file for file in info.siblings or []}
-        names = _select_files(repository, files)
-        paths = {
-            name: Path(huggingface_hub.hf_hub_download(repository, name, revision=commit, cache_dir=cache))
-            for name in names
-        }
-    except (errors.LocalEntryNotFoundError, errors.OfflineModeIsEnabled) as error:
-        raise _unreachable(repository, error) from None
-    except (errors.RepositoryNotFoundError, errors.RevisionNotFoundError, errors.EntryNotFoundError):
-        raise FolderError(
-            f"The hub has no model {repository} with the revision {revision}, or it is not public."
-        ) from None
-    except (http_error, OSError) as error:
-        raise _unreachable(repository, error) from None
-    for name, path in paths.items():
-        _check(repository, path, files[name])
-    return paths["config.json"].parent, commit
+        listing = _listing(hub, repository, revision)
+    except HubUnreachable as error:
+        if (kept := _kept(folder, revision)) is not None:
+            return kept
+        if (cached := hub.cached(repository, revision, _CONFIG)) is not None:
+            return Downloaded(cached, cached.name, temporary=False)
+        raise FolderError(str(error)) from None
+    try:
+        _prepare(folder, listing)
+        for file in listing.files:
+            hub.fetch(repository, listing.commit, file, folder)
+    except HubUnreachable as error:
+        raise FolderError(str(error)) from None
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = f"the disk of {weights} is full; free some space and pull again" if full else error.strerror or error
+        raise FolderError(f"The download of {repository} cannot be written: {reason}.") from None
+    return Downloaded(folder, listing.commit)
 
 
-def _unreachable(repository: str, error: Exception) -> FolderError:
-    return FolderError(
-        f"{repository} could not be downloaded ({type(error).__name__}): check the connection, or download it elsewhere and "
-        "use `attentive import FOLDER`."
-    )
+def _listing(hub: Hub, repository: str, revision: str) -> Listing:
+    """Asks the hub for the files of a model and selects those that an import reads."""
+    commit, files = hub.files(repository, revision)
+    names = _select_files(repository, set(files))
+    for name in names:
+        if name.endswith(".index.json"):
+            names = [*names, *_shards(repository, hub.read(repository, commit, files[name]), set(files))]
+    return Listing(revision, commit, tuple(files[name] for name in names))
 
 
-def _select_files(repository: str, files: dict[str, Any]) -> list[str]:
+def _select_files(repository: str, present: set[str]) -> list[str]:
     """Returns the names of the files to download; prefers safetensors to a pickle."""
-    weights = next((name for name in _WEIGHTS if name in files), None)
-    missing = [name for name in _NEEDED if name not in files] + ([] if weights else [" or ".join(_WEIGHTS)])
-    if weights is None or missing:
+    weights = [name for stem in _WEIGHTS for name in (stem, f"{stem}.index.json") if name in present][:1]
+    tokenizer = next((names for names in _TOKENIZERS if present.issuperset(names)), ())
+    missing = [_CONFIG] if _CONFIG not in present else []
+    if not tokenizer:
+        missing.append(" or ".join(_TOKENIZERS[-1]) if _TOKENIZERS[-1][0] in present else _lacking(present))
+    if not weights:
+        missing.append(" or ".join(_WEIGHTS))
+    if missing:
         raise FolderError(
-            f"{repository} is not a Marian model in Hugging Face's layout: it lacks {', '.join(missing)}."
+            f"{repository} is not a translation model in Hugging Face's layout: it lacks {', '.join(missing)}."
         )
-    return [*_NEEDED, weights, *(name for name in _WANTED if name in files)]
+    return list(dict.fromkeys([_CONFIG, *tokenizer, *(name for name in _WANTED if name in present), *weights]))
 
 
-def _check(repository: str, path: Path, stated: Any) -> None:
-    """Checks the hash: SHA-256 for large files, git's SHA-1 of the blob for small ones."""
-    large = getattr(stated, "lfs", None)
-    expected = large.sha256 if large is not None else stated.blob_id
-    if expected is None:
-        return
-    hashed = hashlib.sha256() if large is not None else hashlib.sha1(usedforsecurity=False)
-    if large is None:
-        hashed.update(f"blob {path.stat().st_size}\0".encode())
-    with path.open("rb") as file:
-        while block := file.read(_BLOCK):
-            hashed.update(block)
-    if hashed.hexdigest() != expected:
-        raise FolderError(f"{stated.rfilename} of {repository} is damaged: delete {path} and pull again.")
+def _lacking(present: set[str]) -> str:
+    return ", ".join(name for name in _TOKENIZERS[0] if name not in present)
+
+
+def _shards(repository: str, index: bytes, present: set[str]) -> list[str]:
+    """Returns the names of the weight files that an index names."""
+    try:
+        names = sorted(set(json.loads(index)["weight_map"].values()))
+        if not all(name in present and "/" not in name for name in names):
+            raise ValueError
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise FolderError(f"The index of the weights of {repository} names files that it does not have.") from None
+    return names
+
+
+def _prepare(folder: Path, listing: Listing) -> None:
+    """Makes room for a download: removes files of other commits and checks the free space. Raises FolderError."""
+    if _read_listing(folder) != listing:
+        known = {file.name for file in listing.files}
+        for path in folder.iterdir() if folder.is_dir() else ():
+            if path.name.removesuffix(".part") not in known:
+                path.unlink()
+        folder.mkdir(parents=True, exist_ok=True)
+    needed = sum(file.size for file in listing.files)
+    present = sum(path.stat().st_size for path in folder.iterdir())
+    free = shutil.disk_usage(folder).free
+    if needed - present + _MARGIN > free:
+        raise FolderError(
+            f"The disk of {folder.parent.parent} is too full: the download needs {(needed - present) / 1e6:,.0f} MB and "
+            f"{free / 1e6:,.0f} MB are free."
+        )
+    (folder / _LISTING).write_text(json.dumps(asdict(listing)) + "\n", encoding="utf-8")
+
+
+def _kept(folder: Path, revision: str) -> Downloaded | None:
+    """Returns an earlier complete download of a revision, None if there is none."""
+    listing = _read_listing(folder)
+    if listing is None or revision not in (listing.revision, listing.commit):
+        return None
+    return Downloaded(folder, listing.commit) if all((folder / file.name).is_file() for file in listing.files) else None
+
+
+def _read_listing(folder: Path) -> Listing | None:
+    try:
+        fields: Any = json.loads((folder / _LISTING).read_text(encoding="utf-8"))
+        files = tuple(RemoteFile(**file) for file in fields.pop("files"))
+        return Listing(**fields, files=files)
+    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+        return None

@@ -12,14 +12,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import sentencepiece
 import torch
 
+from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
+from model.convert.extra_files import CARD
 from model.convert.huggingface.reader import read_huggingface
 from model.convert.languages import find_pairs, language_tags
 from model.convert.marian.model_npz import read_npz
 from model.convert.source_files import Imported, ImportRefused
-from model.model_folder import FolderError, ModelFolder, TokenizerFiles, read_folder
+from model.convert.vocabulary import sentencepiece_vocabulary
+from model.model_folder import FolderError, ModelFolder, TokenizerFiles, read_folder, read_tokenizer_files
+from model.search.trial import check_trial_sentence
 from model.transformer import Transformer
 
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+()-]{0,63}")
@@ -60,7 +65,7 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
     weights.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".importing-", dir=weights))
     try:
-        written = _write(_folder(path, scratch / name, name, imported, options), imported)
+        written = _write(path, _folder(path, scratch / name, name, imported, options), imported)
         scratch.chmod(0o755)
         _move(written.path, target, scratch / "replaced")
     finally:
@@ -91,12 +96,29 @@ def _folder(path: Path, target: Path, name: str, imported: Imported, options: Im
         tags=tags,
         license=_license(options.license or _noted(noted, "license") or imported.license),
         origin=options.origin or _noted(noted, "origin") or f"imported from {path.resolve().name}",
-        tokenizer=TokenizerFiles(
-            source="source.spm",
-            target="target.spm",
-            vocabulary="vocab.json",
-            target_vocabulary=None if imported.target_vocabulary is None else "target_vocab.json",
-        ),
+        tokenizer=_tokenizer(path, imported),
+        generation=imported.generation,
+    )
+
+
+def _tokenizer(path: Path, imported: Imported) -> TokenizerFiles:
+    """Returns the names of the tokenizer's files; those of the exported folder if it had one SentencePiece model whose
+    ids are the vocabulary's."""
+    same = imported.source_pieces == imported.target_pieces
+    if imported.exported is not None and "tokenizer" in imported.exported:
+        try:
+            noted = read_tokenizer_files(imported.exported["tokenizer"])
+        except (TypeError, ValueError):
+            raise ImportRefused(path, ["`attentive` in config.json names no valid tokenizer files"]) from None
+        processor = sentencepiece.SentencePieceProcessor()
+        processor.LoadFromSerializedProto(imported.source_pieces)
+        if same and noted == TokenizerFiles() and sentencepiece_vocabulary(processor) == imported.vocabulary:
+            return noted
+    return TokenizerFiles(
+        source="source.spm",
+        target="source.spm" if same else "target.spm",
+        vocabulary="vocab.json",
+        target_vocabulary=None if imported.target_vocabulary is None else "target_vocab.json",
     )
 
 
@@ -117,8 +139,9 @@ def _noted_pairs(path: Path, noted: dict[str, Any]) -> tuple[tuple[tuple[str, st
         raise ImportRefused(path, ["`attentive` in config.json lacks pairs and tags"]) from None
 
 
-def _write(folder: ModelFolder, imported: Imported) -> ModelFolder:
-    """Writes the folder and loads it once, so that a model the server cannot load is rejected here."""
+def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
+    """Writes the folder, loads it and translates a trial sentence, so that a model the server cannot use is rejected
+    here."""
     with torch.device("meta"):
         transformer = Transformer(imported.config)
     transformer.load_state_dict(imported.tensors, assign=True)
@@ -126,13 +149,18 @@ def _write(folder: ModelFolder, imported: Imported) -> ModelFolder:
     files = folder.tokenizer
     (folder.path / files.source).write_bytes(imported.source_pieces)
     (folder.path / files.target).write_bytes(imported.target_pieces)
-    _write_vocabulary(folder.path / "vocab.json", imported.vocabulary)
+    if files.vocabulary is not None:
+        _write_vocabulary(folder.path / files.vocabulary, imported.vocabulary)
     if files.target_vocabulary is not None and imported.target_vocabulary is not None:
         _write_vocabulary(folder.path / files.target_vocabulary, imported.target_vocabulary)
-    (folder.path / "README.md").write_text(_card(folder), encoding="utf-8")
+    for name, data in {CARD: _card(folder).encode(), **imported.extra_files}.items():
+        (folder.path / name).write_bytes(data)
     written = read_folder(folder.path)
     written.load_tokenizer()
-    load_model(written)
+    try:
+        check_trial_sentence(TorchBackend(load_model(written), 1), written.model)
+    except FolderError as error:
+        raise ImportRefused(path, [str(error).rstrip(".")]) from None
     return written
 
 

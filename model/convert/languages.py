@@ -25,7 +25,8 @@ _ISO = dict(
     slk:sk slo:sk slv:sl sme:se smo:sm sna:sn snd:sd som:so sot:st spa:es sqi:sq srd:sc srp:sr ssw:ss sun:su swa:sw
     swe:sv swh:sw tah:ty tam:ta tat:tt tel:te tgk:tg tgl:tl tha:th tib:bo tir:ti ton:to tsn:tn tso:ts tuk:tk tur:tr
     twi:tw uig:ug ukr:uk urd:ur uzb:uz ven:ve vie:vi vol:vo wel:cy wln:wa wol:wo xho:xh yid:yi yor:yo zha:za zho:zh
-    zsm:ms zul:zu
+    zsm:ms zul:zu als:sq ayr:ay fuv:ff gaz:om jap:ja khk:mn kmr:ku knc:kr lvs:lv npi:ne ory:or pbt:ps plt:mg quy:qu
+    uzn:uz ydd:yi
     """.split()
 )
 # Language families (ISO 639-5) and the names that OPUS-MT gives to groups of languages.
@@ -40,7 +41,7 @@ _GROUPS = frozenset(
 _TAG = re.compile(r">>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
 _CODE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 _NAME = re.compile(
-    r"(?:^|/)opus-?mt[-_](?:tc-)?(?:(?:big|base|small|tiny|bible|transformer)-)*([A-Za-z_+]+)-([A-Za-z_+]+)$"
+    r"(?:^|/)opus-?(?:mt)?[-_](?:(?:tc|tatoeba|big|base|small|tiny|bible|transformer)-)*([A-Za-z_+]+)-([A-Za-z_+]+)$"
 )
 
 
@@ -75,7 +76,8 @@ def find_pairs(
     """Returns the language pairs of the model and the tags of the target languages.
 
     Sources of information, in this order: `sources` and `targets`, the files, the name (opus-mt-en-de). A language
-    group stands for the languages of the model card. Raises ImportRefused if the languages of a side are unknown.
+    group stands for the languages of the model card; a model from a group to itself has each of them on both sides.
+    Raises ImportRefused if the languages of a side are unknown.
     """
     named = _NAME.search(name)
     listed = [language_code(code) for code in stated.listed if code.lower() not in _GROUPS]
@@ -83,6 +85,8 @@ def find_pairs(
     left = list(dict.fromkeys(sources)) or _side(stated.source) or _side(named[1] if named else None)
     if not left and right:
         left = [code for code in listed if code not in right] if len(right) == 1 or tags else []
+        if not left and tags and named and named[1].lower() == named[2].lower():  # SCANDINAVIA-SCANDINAVIA
+            left = right
     if not right and left:
         right = [code for code in listed if code not in left]
         if len(right) > 1:

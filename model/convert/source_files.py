@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,7 @@ import yaml
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.model_folder import FolderError
+from model.model_folder import FolderError, Generation
 
 MAX_TEXT_BYTES = 1_000_000
 MAX_VOCABULARY_BYTES = 64_000_000
@@ -44,7 +44,7 @@ class Languages:
 class Imported:
     """A model that has been read. `tensors` have the names of our Transformer's state_dict; `source_pieces` and
     `target_pieces` are the bytes of the SentencePiece files; vocabularies map pieces to ids. `exported` is the section
-    `attentive` that our own export writes into config.json."""
+    `attentive` that our own export writes into config.json; `extra_files` are the further files that it names."""
 
     config: ModelConfig
     tensors: dict[str, Tensor]
@@ -54,6 +54,8 @@ class Imported:
     target_vocabulary: dict[str, int] | None
     languages: Languages
     license: str
+    generation: Generation = Generation()
+    extra_files: dict[str, bytes] = field(default_factory=dict)
     exported: dict[str, Any] | None = None
 
 

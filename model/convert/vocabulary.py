@@ -47,12 +47,15 @@ def by_id(vocabulary: Mapping[str, int], size: int) -> list[str]:
 
 
 def _vocabulary(path: Path, vocabulary: str | None, pieces: str) -> dict[str, int]:
-    return load_vocabulary(path / vocabulary) if vocabulary is not None else sentencepiece_vocabulary(path / pieces)
+    return _sentencepiece(path / pieces) if vocabulary is None else load_vocabulary(path / vocabulary)
 
 
-def sentencepiece_vocabulary(path: Path) -> dict[str, int]:
-    """Returns piece -> id of a SentencePiece model. Raises OSError or RuntimeError for an invalid file."""
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(path))
+def _sentencepiece(path: Path) -> dict[str, int]:
+    return sentencepiece_vocabulary(sentencepiece.SentencePieceProcessor(model_file=str(path)))
+
+
+def sentencepiece_vocabulary(processor: sentencepiece.SentencePieceProcessor) -> dict[str, int]:
+    """Returns piece -> id of a SentencePiece model."""
     return {processor.id_to_piece(i): i for i in range(processor.get_piece_size())}
 
 

@@ -14,8 +14,10 @@ from typing import Protocol, TypeGuard
 import numpy as np
 from numpy.typing import NDArray
 
+from model.model_folder import Generation
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
+DEFAULT_GENERATION = Generation()
 TRACED = 8
 """Candidates of each row that a trace keeps."""
 

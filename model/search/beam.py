@@ -7,7 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from model.search.base import TRACED, normalize, traced_candidates
+from model.model_folder import Generation
+from model.search.base import DEFAULT_GENERATION, TRACED, normalize, traced_candidates
 from model.search.ngram_blocking import blocked_tokens
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
@@ -30,17 +31,26 @@ class BeamSearch:
     (CTranslate2's rule).
     """
 
-    def __init__(self, options: DecodingOptions, *, start: int, end: int, limit: int) -> None:
+    def __init__(
+        self,
+        options: DecodingOptions,
+        *,
+        start: int,
+        end: int,
+        limit: int,
+        generation: Generation = DEFAULT_GENERATION,
+    ) -> None:
         self._options, self._end, self._limit = options, end, limit
+        self._forbidden, self._forced_end = frozenset(generation.forbidden), generation.forced_end
         self.width, self.restart = options.beam_size, False
         self._fewest = max(2 * options.beam_size, TRACED if options.trace else 0)
-        self.candidates = self._fewest
+        self.candidates = self._fewest + len(self._forbidden)
         self.tokens = [start]
         self.forced = [options.prefix[0] if options.prefix else -1]
         self.done = False
         self.trace: list[TraceStep] = []
         self._live = [_Beam((), (), 0.0)]
-        self._blocked: list[set[int]] = []
+        self._blocked: list[frozenset[int]] = [] if options.prefix else [self._forbidden]
         self._finished: list[Hypothesis] = []
 
     @property
@@ -54,6 +64,8 @@ class BeamSearch:
         step = len(self._live[0].tokens)
         last = step + 1 >= self._limit
         forced = step < len(self._options.prefix)
+        if last and self._forced_end:
+            ids, scores = np.full((len(self._live), 1), self._end), np.zeros((len(self._live), 1), dtype=np.float32)
         ranked = self._rank(ids[:, :1] if forced else ids, scores[:, :1] if forced else scores)
         parents: list[int] = []
         live: list[_Beam] = []
@@ -63,7 +75,8 @@ class BeamSearch:
             if token == self._end and not forced:
                 if rank < self.width:
                     ended.append((parent, token, total))
-                    self._finish(_Beam(row.tokens, (*row.scores, score), total), "stop")
+                    reason = "length" if last and self._forced_end else "stop"
+                    self._finish(_Beam(row.tokens, (*row.scores, score), total), reason)
                 continue
             if len(live) < self.width:
                 live.append(_Beam((*row.tokens, token), (*row.scores, score), total))
@@ -100,8 +113,11 @@ class BeamSearch:
         self.tokens = [beam.tokens[-1] for beam in live]
         prefix = self._options.prefix
         self.forced = [prefix[step] if step < len(prefix) else -1] * len(live)
-        if size := self._options.no_repeat_ngram_size:
-            self._blocked = [blocked_tokens(beam.tokens, size) if step >= len(prefix) else set() for beam in live]
+        size = self._options.no_repeat_ngram_size
+        if step < len(prefix):
+            self._blocked = []
+        elif size or self._forbidden:
+            self._blocked = [self._forbidden | blocked_tokens(beam.tokens, size) for beam in live]
             self.candidates = self._fewest + max(map(len, self._blocked))
         return parents
 

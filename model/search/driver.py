@@ -6,7 +6,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from model.search.base import Backend, MaskedHeads, Search, StepOutput, supports_async, supports_multi_step
+from model.model_folder import Generation
+from model.search.base import (
+    DEFAULT_GENERATION,
+    Backend,
+    MaskedHeads,
+    Search,
+    StepOutput,
+    supports_async,
+    supports_multi_step,
+)
 from model.search.options import DecodingOptions, Hypothesis
 from model.search.strategy import new_search
 
@@ -132,6 +141,7 @@ def translate(
     start: int,
     end: int,
     max_length: int,
+    generation: Generation = DEFAULT_GENERATION,
     on_done: Callable[[int], None] = lambda number: None,
 ) -> list[tuple[Hypothesis, ...]]:
     """Decodes every source (ids with tag and end) under the same options, or each under its own. Sentences join the
@@ -142,7 +152,7 @@ def translate(
     """
     each = [options] * len(sources) if isinstance(options, DecodingOptions) else options
     searches = [
-        new_search(one, start=start, end=end, source=source, max_length=max_length)
+        new_search(one, start=start, end=end, source=source, max_length=max_length, generation=generation)
         for one, source in zip(each, sources, strict=True)
     ]
     driver = SearchDriver(backend, end=end, max_length=max_length)

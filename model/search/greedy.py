@@ -8,7 +8,8 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from model.search.base import TRACED, normalize, traced_candidates
+from model.model_folder import Generation
+from model.search.base import DEFAULT_GENERATION, TRACED, normalize, traced_candidates
 from model.search.ngram_blocking import blocked_tokens
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
@@ -17,21 +18,30 @@ class GreedySearch:
     """Takes the likeliest token at every step; forced tokens come first."""
 
     def __init__(
-        self, options: DecodingOptions, *, start: int, end: int, limit: int, forced: Sequence[int] = ()
+        self,
+        options: DecodingOptions,
+        *,
+        start: int,
+        end: int,
+        limit: int,
+        forced: Sequence[int] = (),
+        generation: Generation = DEFAULT_GENERATION,
     ) -> None:
         self._options, self._end, self._limit, self._prefix = options, end, limit, tuple(forced)
         self._ngram = 0 if options.target is not None else options.no_repeat_ngram_size
+        self._forbidden, self._forced_end = frozenset(generation.forbidden), generation.forced_end
         # With one candidate a backend may run several steps at once; blocking needs every token before the next is
         # read.
         self._fewest = max(TRACED if options.trace else 1, 2 if self._ngram else 1)
-        self.width, self.candidates, self.restart = 1, self._fewest, False
+        self.width, self.candidates, self.restart = 1, self._fewest + len(self._forbidden), False
         self.tokens = [start]
         self.forced = [self._prefix[0] if self._prefix else -1]
         self.done = False
         self.trace: list[TraceStep] = []
-        self._blocked: set[int] = set()
+        self._blocked = self._forbidden if self.forced[0] < 0 else frozenset()
         self._generated: list[int] = []
         self._scores: list[float] = []
+        self._stopped = False
 
     @property
     def generated(self) -> list[int]:
@@ -47,6 +57,9 @@ class GreedySearch:
         token, score = int(ids[0, best]), float(scores[0, best])
         self._scores.append(score)
         step = len(self._scores)
+        self._stopped = token == self._end
+        if self._forced_end and step >= self._limit:
+            token, self._scores[-1] = self._end, 0.0
         self.done = token == self._end or step >= self._limit
         if token != self._end:
             self._generated.append(token)
@@ -54,15 +67,15 @@ class GreedySearch:
             self._record(ids, scores, token)
         self.tokens = [token]
         self.forced = [self._prefix[step] if step < len(self._prefix) else -1]
-        if self._ngram:
-            self._blocked = blocked_tokens(self._generated, self._ngram) if self.forced[0] < 0 else set()
+        if self._ngram or self._forbidden:
+            repeated = blocked_tokens(self._generated, self._ngram)
+            self._blocked = self._forbidden | repeated if self.forced[0] < 0 else frozenset()
             self.candidates = self._fewest + len(self._blocked)
         return [] if self.done else [0]
 
     def hypotheses(self) -> tuple[Hypothesis, ...]:
-        stopped = len(self._scores) > len(self._generated)
         score = normalize(math.fsum(self._scores), max(1, len(self._scores)), self._options)
-        reason = "stop" if stopped else "length"
+        reason = "stop" if self._stopped else "length"
         return (Hypothesis(tuple(self._generated), tuple(self._scores), score, reason),)  # type: ignore[arg-type]
 
     def _record(self, ids: NDArray[np.int64], scores: NDArray[np.float32], token: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from typing import Literal
 
@@ -12,8 +13,9 @@ LengthNormalization = Literal["gnmt", "average"]
 class DecodingOptions:
     """How to decode one sequence.
 
-    `beam_size` 1 is greedy. `length_penalty` is alpha; "gnmt" divides the summed log-probability by
-    ((5 + length) / 6) ** alpha (Wu et al. 2016, equation 14), "average" by length ** alpha (Hugging Face, CTranslate2).
+    `beam_size` 1 is greedy; 0 is the width that the model states, which `with_beam` puts in its place before decoding.
+    `length_penalty` is alpha; "gnmt" divides the summed log-probability by ((5 + length) / 6) ** alpha (Wu et al. 2016,
+    equation 14), "average" by length ** alpha (Hugging Face, CTranslate2).
     `early_stopping` ends a beam search at `beam_size` finished hypotheses, even if a live one might still score higher.
     `max_length` bounds generated tokens, end of sentence included; None means source length + 50 (the paper, section
     6.1). `hypotheses` is n of the n-best list, at most `beam_size`. `prefix` holds target ids that are forced first.
@@ -38,9 +40,9 @@ class DecodingOptions:
     trace: bool = False
 
     def __post_init__(self) -> None:
-        if not 1 <= self.beam_size <= 32:
+        if not 0 <= self.beam_size <= 32:
             raise ValueError(f"beam_size must be between 1 and 32, not {self.beam_size}.")
-        if not 1 <= self.hypotheses <= self.beam_size:
+        if not 1 <= self.hypotheses <= (self.beam_size or 32):
             raise ValueError(f"hypotheses must be between 1 and beam_size {self.beam_size}, not {self.hypotheses}.")
         if self.max_length is not None and self.max_length < 1:
             raise ValueError(f"max_length must be at least 1, not {self.max_length}.")
@@ -48,6 +50,12 @@ class DecodingOptions:
             raise ValueError(f"no_repeat_ngram_size must be at least 0, not {self.no_repeat_ngram_size}.")
         if not 0.0 <= self.length_penalty <= 5.0:
             raise ValueError(f"length_penalty must be between 0 and 5, not {self.length_penalty}.")
+
+    def with_beam(self, stated: int) -> DecodingOptions:
+        """Returns the options with the width that a model states, if they set none. A wider n-best list widens it."""
+        if self.beam_size:
+            return self
+        return dataclasses.replace(self, beam_size=max(stated, self.hypotheses))
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,19 +6,28 @@ import dataclasses
 from collections.abc import Sequence
 from functools import lru_cache, partial
 
-from model.search.base import Search
+from model.model_folder import Generation
+from model.search.base import DEFAULT_GENERATION, Search
 from model.search.beam import BeamSearch
 from model.search.greedy import GreedySearch
 from model.search.loop_guard import GuardedSearch
 from model.search.options import DecodingOptions
 
 
-def new_search(options: DecodingOptions, *, start: int, end: int, source: Sequence[int], max_length: int) -> Search:
-    """Returns the search for one source (its ids) under `options`; `max_length` is the model's own bound. Raises
-    ValueError for a prefix or target that is longer than the model reads."""
+def new_search(
+    options: DecodingOptions,
+    *,
+    start: int,
+    end: int,
+    source: Sequence[int],
+    max_length: int,
+    generation: Generation = DEFAULT_GENERATION,
+) -> Search:
+    """Returns the search for one source (its ids) under `options`; `max_length` and `generation` are the model's own.
+    Raises ValueError for a prefix or target that is longer than the model reads."""
     if options.loop_guard and options.target is None:
         plain = _without_loop_guard(options)
-        make = partial(new_search, start=start, end=end, source=source, max_length=max_length)
+        make = partial(new_search, start=start, end=end, source=source, max_length=max_length, generation=generation)
         return GuardedSearch(make, plain, source)
     wanted = options.max_length if options.max_length is not None else len(source) + 50
     limit = min(wanted, max_length)
@@ -31,8 +40,8 @@ def new_search(options: DecodingOptions, *, start: int, end: int, source: Sequen
         raise ValueError(f"The prefix has {len(options.prefix)} tokens; the model writes at most {max_length - 1}.")
     limit = max(limit, len(options.prefix) + 1)
     if options.beam_size == 1:
-        return GreedySearch(options, start=start, end=end, limit=limit, forced=options.prefix)
-    return BeamSearch(options, start=start, end=end, limit=limit)
+        return GreedySearch(options, start=start, end=end, limit=limit, forced=options.prefix, generation=generation)
+    return BeamSearch(options, start=start, end=end, limit=limit, generation=generation)
 
 
 @lru_cache(maxsize=64)

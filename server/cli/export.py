@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from pathlib import Path
 
 from model.model_folder import FolderError, find_folders, read_folder
@@ -34,12 +35,14 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         folder = read_folder(locate(arguments.model, Settings.read(arguments).weights))
         if arguments.to == "ctranslate2":
-            export_ctranslate2(folder, arguments.output, quantization=arguments.quantization)
+            dropped = export_ctranslate2(folder, arguments.output, quantization=arguments.quantization)
         else:
-            export_huggingface(folder, arguments.output)
+            dropped = export_huggingface(folder, arguments.output)
     except FolderError as error:
         raise InvalidRequest(str(error)) from None
     print(f"{folder.name} -> {arguments.output}")
+    if dropped:
+        print(f"Not exported: {', '.join(dropped)}.", file=sys.stderr)
     return 0
 
 

@@ -1,4 +1,4 @@
-"""`attentive pull`: downloads an OPUS-MT model from the Hugging Face hub and imports it."""
+"""`attentive pull`: downloads a translation model from the Hugging Face hub and imports it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import argparse
 
 from model.model_folder import FolderError
 from server.cli.import_model import add_options, import_from, options
+from server.config import Settings
 from server.errors import InvalidRequest
 
 NAME = "pull"
-HELP = "Download a Marian or OPUS-MT model from the Hugging Face hub and import it."
+HELP = "Download a translation model from the Hugging Face hub and import it."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,11 +27,11 @@ def run(arguments: argparse.Namespace) -> int:
     from model.convert.hub import download
 
     try:
-        path, commit = download(arguments.model, arguments.revision)
+        found = download(arguments.model, Settings.read(arguments).weights, arguments.revision)
     except FolderError as error:
         raise InvalidRequest(str(error)) from None
     name = arguments.name or arguments.model.rpartition("/")[2]
-    import_from(
-        path, arguments, options(arguments, name=name, origin=f"https://huggingface.co/{arguments.model}/tree/{commit}")
-    )
+    origin = f"https://huggingface.co/{arguments.model}/tree/{found.commit}"
+    import_from(found.path, arguments, options(arguments, name=name, origin=origin))
+    found.discard()
     return 0

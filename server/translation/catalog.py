@@ -27,6 +27,8 @@ class ServedModel:
     tokenizer: Tokenizer
     version: str = ""
     bytes: int = 0
+    beam_size: int = 1
+    """Beam width of requests that set none, if the server sets none either."""
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -99,6 +101,12 @@ class ModelCatalog:
                 return Leg(first, source, pivot), Leg(second, pivot, target)
         goals = ", ".join(self.targets(source)) or "nothing"
         raise UnsupportedLanguage(f"There is no model for {source} to {target}; {source} goes to {goals}.")
+
+    def stated_beam(self, source: str, target: str) -> int:
+        """Returns the beam width that the model between two codes states, or the widest one of all models if the codes
+        need to be resolved or detected first."""
+        direct = self._direct.get((source, target))
+        return direct.beam_size if direct else max((model.beam_size for model in self.models), default=1)
 
     def model(self, key: str) -> ServedModel | None:
         """Returns the model with that key, or None if no served model has that name and content."""

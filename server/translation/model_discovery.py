@@ -55,6 +55,7 @@ def read_model(folder: Path) -> ServedModel:
         max_length=read.model.max_length,
         tokenizer=read.load_tokenizer(),
         version=fingerprint(folder),
+        beam_size=read.generation.beam_size or 1,
         bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
     )
 

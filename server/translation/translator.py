@@ -74,9 +74,9 @@ class Translator:
         """
         key = hash((request.client, request.source, request.target, request.texts, request.options))
         characters = sum(map(len, request.texts))
-        cost = estimated_cost(request)
-        document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST
         catalog = self.catalog
+        cost = estimated_cost(request, catalog)
+        document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST
         with self.admission.admit(cost, request.deadline, caller=request.client, document=document, key=key):
             self._users[catalog] += 1
             try:
@@ -143,10 +143,10 @@ class Translator:
         return translation
 
 
-def estimated_cost(request: TranslationRequest) -> int:
+def estimated_cost(request: TranslationRequest, catalog: ModelCatalog) -> int:
     """Returns about the source tokens of a request times its beam width, without tokenizing."""
     size = sum([len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2 for text in request.texts])
-    return size * request.options.beam_size
+    return size * (request.options.beam_size or catalog.stated_beam(request.source, request.target))
 
 
 def _translated_passages(

@@ -67,11 +67,12 @@ def random_huggingface(folder: Path, seed: int = 0, **changes: Any) -> Any:
     """Returns a random MarianMTModel and saves it to `folder` in the layout of OPUS-MT.
 
     `special` gives the ids of </s>, <unk> and <pad>. `untied` adds a separate target vocabulary. `tags` are language
-    tags to add to the vocabulary.
+    tags to add to the vocabulary. `pad_bias` is the output bias of padding; `generation` has settings of generation.
     """
     transformers = pytest.importorskip("transformers")
     special = changes.pop("special", {"</s>": 0, "<unk>": 1, "<pad>": None})
     tags, untied = changes.pop("tags", ()), changes.pop("untied", False)
+    pad_bias, generation = changes.pop("pad_bias", -40.0), changes.pop("generation", {})
     folder.mkdir(parents=True, exist_ok=True)
     source = train_sentencepiece(folder / "source.spm", seed=seed + 1)
     target = train_sentencepiece(folder / "target.spm", seed=seed + 2, size=190)
@@ -112,7 +113,9 @@ def random_huggingface(folder: Path, seed: int = 0, **changes: Any) -> Any:
     }
     model = transformers.MarianMTModel(transformers.MarianConfig(**settings)).eval()
     _sharpen(model, settings["pad_token_id"], settings["eos_token_id"])
+    model.final_logits_bias[0, settings["pad_token_id"]] = pad_bias
     model.generation_config.bad_words_ids = [[settings["pad_token_id"]]]
+    model.generation_config.update(**generation)
     model.save_pretrained(folder)
     tokenizer = {
         "tokenizer_class": "MarianTokenizer",

@@ -15,6 +15,8 @@ from numpy.typing import NDArray
 from model.attention import MultiHeadAttention
 from model.checkpoint import load_model
 from model.config import ModelConfig
+from model.convert.extra_files import extra_files
+from model.convert.source_files import SUPPRESSED
 from model.convert.vocabulary import folder_pieces
 from model.layers import DecoderLayer, EncoderLayer, FeedForward, Sublayer
 from model.model_folder import FolderError, ModelFolder
@@ -24,12 +26,13 @@ _ACTIVATIONS = {"relu": "RELU", "swish": "SWISH", "gelu": "GELU"}
 _DEFAULT_EPSILON = 1e-5
 
 
-def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str | None = None) -> None:
+def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str | None = None) -> list[str]:
     """Writes `folder` as a CTranslate2 model to the new folder `output`.
 
     The exported model reads the pieces of a sentence, language tag first, without `</s>`, which CTranslate2 adds.
     `quantization` is one of CTranslate2's ("int8", "float16", ...); None keeps float32. The SentencePiece models are
-    copied too. Raises FolderError if the model cannot be represented, `output` exists, or ctranslate2 is missing.
+    copied too. Returns the names of files that are not exported. Raises FolderError if the model cannot be represented,
+    `output` exists, or ctranslate2 is missing.
     """
     _refuse(folder.model)
     if output.exists():
@@ -49,6 +52,8 @@ def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str |
     except BaseException:
         shutil.rmtree(output)
         raise
+    carried, dropped = extra_files(folder)
+    return [*(file.name for file in carried), *dropped]
 
 
 def ctranslate2_pieces(folder: ModelFolder, ids: Sequence[int]) -> list[str]:
@@ -68,7 +73,7 @@ def _refuse(config: ModelConfig) -> None:
 
 
 def _build(specs: ModuleType, transformer: Transformer, folder: ModelFolder) -> Any:
-    config = folder.model
+    config, forbidden = folder.model, folder.generation.forbidden
     spec = specs.TransformerSpec.from_config(
         (config.encoder_layers, config.decoder_layers),
         config.heads,
@@ -82,8 +87,9 @@ def _build(specs: ModuleType, transformer: Transformer, folder: ModelFolder) -> 
         side.position_encodings.encodings = _positions(transformer)
     projection = transformer.embedding if config.tied_embeddings else transformer.projection
     spec.decoder.projection.weight = _array(projection.weight)
-    if config.output_bias:
-        spec.decoder.projection.bias = _array(transformer.output_bias)
+    if config.output_bias or forbidden:
+        bias = transformer.output_bias if config.output_bias else torch.zeros(config.vocab_size)
+        spec.decoder.projection.bias = _array(bias.index_fill(0, torch.tensor(forbidden, dtype=torch.long), SUPPRESSED))
     spec.decoder.start_from_zero_embedding = config.zero_start_embedding or _starts_at_zero(transformer)
     _vocabulary(spec, folder)
     return spec

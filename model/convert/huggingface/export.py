@@ -14,6 +14,7 @@ from torch import Tensor
 
 from model.checkpoint import load_model, read_tensors, weight_files
 from model.config import ModelConfig
+from model.convert.extra_files import CARD, extra_files
 from model.convert.feature_order import to_half
 from model.convert.source_files import SUPPRESSED
 from model.convert.tensor_names import parts
@@ -23,13 +24,13 @@ from model.model_folder import FolderError, ModelFolder
 _EPSILON = 1e-5
 
 
-def export_huggingface(folder: ModelFolder, output: Path) -> None:
+def export_huggingface(folder: ModelFolder, output: Path) -> list[str]:
     """Writes `folder` as a MarianMTModel to the new folder `output`: config, safetensors, tokenizer files, model card.
 
     Interleaved sinusoids become half-and-half ones (model/convert/feature_order.py). A decoder that starts from the
     zero embedding gets a padding token with this embedding, like OPUS-MT's converted models. `attentive` in config.json
-    has the data that an import needs to restore the same folder. Raises FolderError if the model cannot be represented
-    or `output` exists.
+    has the data that an import needs to restore the same folder. Returns the names of files that are not exported.
+    Raises FolderError if the model cannot be represented or `output` exists.
     """
     config = folder.model
     _refuse(config)
@@ -38,23 +39,26 @@ def export_huggingface(folder: ModelFolder, output: Path) -> None:
     expected = {name: tuple(tensor.shape) for name, tensor in load_model(folder).state_dict().items()}
     tensors = read_tensors(weight_files(folder.path), expected)
     source, target = folder_vocabularies(folder)
-    forbidden = _forbidden(tensors)
+    forbidden = [*_suppressed(tensors), *folder.generation.forbidden]
     if config.zero_start_embedding:
         pad, source, target = _add_start(config, tensors, source, target)
         forbidden = [*forbidden, pad]
     else:
         pad = config.decoder_start_id if config.decoder_start_id in forbidden else config.pad_id
+    carried, dropped = extra_files(folder)
     output.mkdir(parents=True)
     try:
         save_file(_named(config, tensors), output / "model.safetensors", metadata={"format": "pt"})
-        _write_json(output / "config.json", _config(folder, tensors, pad))
-        _write_json(output / "generation_config.json", _generation(config, pad, forbidden))
+        _write_json(output / "config.json", _config(folder, tensors, pad, carried))
+        _write_json(output / "generation_config.json", _generation(folder, pad, forbidden))
         _write_tokenizer(folder, output, pad, source, target)
-        if (folder.path / "README.md").is_file():
-            shutil.copyfile(folder.path / "README.md", output / "README.md")
+        for file in [*carried, folder.path / CARD]:
+            if file.is_file():
+                shutil.copyfile(file, output / file.name)
     except BaseException:
         shutil.rmtree(output)
         raise
+    return dropped
 
 
 def _refuse(config: ModelConfig) -> None:
@@ -71,13 +75,11 @@ def _refuse(config: ModelConfig) -> None:
         raise FolderError(f"Hugging Face's Marian cannot represent this model: {', '.join(reasons)}.")
 
 
-def _forbidden(tensors: dict[str, Tensor]) -> list[int]:
-    """Returns the tokens forbidden by the output bias and sets their bias to 0. The generation settings forbid them."""
+def _suppressed(tensors: dict[str, Tensor]) -> list[int]:
+    """Returns the tokens that the output bias leaves out of the distribution."""
     if "output_bias" not in tensors:
         return []
-    bias = tensors["output_bias"]
-    found = (bias <= SUPPRESSED * 0.99).nonzero().flatten().tolist()
-    tensors["output_bias"] = bias.masked_fill(bias <= SUPPRESSED * 0.99, 0.0)
+    found = (tensors["output_bias"] <= SUPPRESSED * 0.99).nonzero().flatten().tolist()
     return [int(i) for i in found]
 
 
@@ -85,10 +87,12 @@ def _add_start(
     config: ModelConfig, tensors: dict[str, Tensor], source: dict[str, int], target: dict[str, int]
 ) -> tuple[int, dict[str, int], dict[str, int]]:
     """Adds a token with a zero embedding on both sides, from which the decoder starts."""
+    tensors.setdefault("output_bias", tensors["embedding.weight"].new_zeros(config.vocab_size))
     for name in ("embedding.weight", "source_embedding.weight", "projection.weight", "output_bias"):
         if name in tensors:
             tensor = tensors[name]
-            tensors[name] = torch.cat([tensor, torch.zeros_like(tensor[:1])])
+            new = torch.full_like(tensor[:1], SUPPRESSED if name == "output_bias" else 0.0)
+            tensors[name] = torch.cat([tensor, new])
     one = source is target
     source = {**source, "<pad>": config.source_vocab_size or config.vocab_size}
     return config.vocab_size, source, source if one else {**target, "<pad>": config.vocab_size}
@@ -120,7 +124,7 @@ def _named(config: ModelConfig, tensors: dict[str, Tensor]) -> dict[str, Tensor]
     return {name: tensor.contiguous() for name, tensor in named.items()}
 
 
-def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int) -> dict[str, Any]:
+def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int, carried: list[Path]) -> dict[str, Any]:
     config = folder.model
     target_size = tensors["embedding.weight"].shape[0]
     source_size = target_size if config.tied_embeddings else tensors["source_embedding.weight"].shape[0]
@@ -148,7 +152,7 @@ def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int) -> dict[s
         "pad_token_id": pad,
         "eos_token_id": config.eos_id,
         "bos_token_id": None,
-        "forced_eos_token_id": None,
+        "forced_eos_token_id": config.eos_id if folder.generation.forced_end else None,
         "decoder_start_token_id": _start(config, pad),
         "attentive": {
             "name": folder.name,
@@ -156,6 +160,9 @@ def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int) -> dict[s
             "origin": folder.origin,
             "pairs": [list(pair) for pair in folder.pairs],
             "tags": folder.tags,
+            "generation": asdict(folder.generation),
+            "tokenizer": asdict(folder.tokenizer),
+            "files": [file.name for file in carried],
             "model": asdict(config),
         },
     }
@@ -165,14 +172,17 @@ def _start(config: ModelConfig, pad: int) -> int:
     return pad if config.zero_start_embedding else config.decoder_start_id
 
 
-def _generation(config: ModelConfig, pad: int, forbidden: list[int]) -> dict[str, Any]:
+def _generation(folder: ModelFolder, pad: int, forbidden: list[int]) -> dict[str, Any]:
+    config, generation = folder.model, folder.generation
     return {
-        "num_beams": 4,
+        "num_beams": generation.beam_size or 4,
         "max_length": config.max_length,
         "pad_token_id": pad,
         "eos_token_id": config.eos_id,
         "decoder_start_token_id": _start(config, pad),
+        "forced_eos_token_id": config.eos_id if generation.forced_end else None,
         **({"bad_words_ids": [[token] for token in forbidden]} if forbidden else {}),
+        "renormalize_logits": not generation.forbidden,
     }
 
 

@@ -9,18 +9,22 @@ import torch
 from torch import Tensor
 
 from model.config import ConfigError, ModelConfig
+from model.convert.extra_files import CARD, read_extra_files
 from model.convert.feature_order import to_interleaved
 from model.convert.huggingface.weights import convert_weights, read_weights
 from model.convert.source_files import (
+    MAX_TEXT_BYTES,
     MAX_VOCABULARY_BYTES,
     Imported,
     ImportRefused,
     Languages,
     check_vocabulary,
+    read_bytes,
     read_card,
     read_object,
     read_sentencepiece,
 )
+from model.model_folder import MAX_BEAM, MAX_FORBIDDEN, Generation, read_generation
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu"}
 
@@ -29,20 +33,23 @@ def read_huggingface(path: Path) -> Imported:
     """Reads a MarianMTModel in Hugging Face's layout. Raises ImportRefused with all reasons.
 
     Weights come from model.safetensors, else from pytorch_model.bin, in which nothing is executed. Single tokens of
-    `bad_words_ids` get the output bias SUPPRESSED.
+    `bad_words_ids` get the output bias SUPPRESSED if the settings renormalize the distribution without them.
     """
     fields = read_object(path / "config.json")
-    forbidden = _forbidden(path, fields)
+    generation, suppressed = read_generation_settings(path, fields)
     exported = fields.get("attentive")
     if exported is not None and not isinstance(exported, dict):
         raise ImportRefused(path, ["`attentive` in config.json is not an object"])
     config = read_config(path, fields)
     raw = read_weights(path, config)
     unknown_id, vocabulary, target_vocabulary = _vocabularies(path, config)
-    config, tensors = convert_weights(path, config, fields, raw, forbidden)
+    if any(not 0 <= token < config.vocab_size for token in (*suppressed, *generation.forbidden)):
+        raise ImportRefused(path, ["bad_words_ids holds an id outside the vocabulary"])
+    config, tensors = convert_weights(path, config, fields, raw, suppressed)
     config = config.replace(unk_id=unknown_id)
     if exported is not None:
         config, tensors = _restore_exported(path, config, tensors, exported)
+        generation = _exported_generation(path, exported, generation)
         vocabulary = _below(vocabulary, config.source_vocab_size or config.vocab_size)
         target_vocabulary = None if target_vocabulary is None else _below(target_vocabulary, config.vocab_size)
     license_, listed = read_card(path)
@@ -59,6 +66,8 @@ def read_huggingface(path: Path) -> Imported:
         target_vocabulary=target_vocabulary,
         languages=Languages(source, target, listed),
         license=license_,
+        generation=generation,
+        extra_files={} if exported is None else _extra_files(path, exported),
         exported=exported,
     )
 
@@ -121,11 +130,47 @@ def _unrepresentable(fields: dict[str, Any]) -> list[str]:
     return reasons
 
 
-def _forbidden(path: Path, fields: dict[str, Any]) -> list[int]:
-    """Returns the single tokens that the generation settings forbid."""
+def read_generation_settings(path: Path, fields: dict[str, Any]) -> tuple[Generation, list[int]]:
+    """Returns the settings of generation_config.json, else of config.json, and the tokens to suppress by a bias.
+
+    transformers normalizes the scores of a beam before it forbids the tokens of `bad_words_ids`, and again after it
+    only with `renormalize_logits`. A bias leaves them out of the distribution, which is the second case.
+    """
     file = path / "generation_config.json"
-    settings = read_object(file) if file.is_file() else {}
-    words = settings.get("bad_words_ids") or fields.get("bad_words_ids") or []
+    settings = {**fields, **(read_object(file) if file.is_file() else {})}
+    forbidden = _forbidden(path, settings)
+    beams, end = settings.get("num_beams") or 0, settings.get("forced_eos_token_id")
+    reasons = []
+    if type(beams) is not int or not 0 <= beams <= MAX_BEAM:
+        reasons.append(f"num_beams is {beams!r}, not an integer up to {MAX_BEAM}")
+    if end is not None and end != fields.get("eos_token_id"):
+        reasons.append(f"forced_eos_token_id is {end!r}, which is not the end of sentence")
+    renormalized = bool(settings.get("renormalize_logits"))
+    if not renormalized and len(forbidden) > MAX_FORBIDDEN:
+        reasons.append(f"bad_words_ids forbids more than {MAX_FORBIDDEN} tokens without renormalize_logits")
+    if reasons:
+        raise ImportRefused(path, reasons)
+    kept = () if renormalized else tuple(forbidden)
+    return Generation(beam_size=beams, forbidden=kept, forced_end=end is not None), forbidden if renormalized else []
+
+
+def _extra_files(path: Path, exported: dict[str, Any]) -> dict[str, bytes]:
+    """Returns the model card and the further files of the folder that was exported."""
+    files = read_extra_files(path, exported.get("files", []))
+    return files | ({CARD: read_bytes(path / CARD, MAX_TEXT_BYTES)} if (path / CARD).is_file() else {})
+
+
+def _exported_generation(path: Path, exported: dict[str, Any], stated: Generation) -> Generation:
+    """Returns the generation settings of the folder that was exported."""
+    try:
+        return read_generation(exported["generation"]) if "generation" in exported else stated
+    except (TypeError, ValueError, AttributeError) as error:
+        raise ImportRefused(path, [f"`attentive` in config.json is invalid ({str(error).rstrip('.')})"]) from None
+
+
+def _forbidden(path: Path, settings: dict[str, Any]) -> list[int]:
+    """Returns the single tokens that the generation settings forbid."""
+    words = settings.get("bad_words_ids") or []
     if not isinstance(words, list) or not all(
         isinstance(word, list) and all(type(i) is int for i in word) for word in words
     ):

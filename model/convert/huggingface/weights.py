@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.convert.source_files import SUPPRESSED, ImportRefused
+from model.convert.source_files import SUPPRESSED, ImportRefused, plain_name, read_object
 from model.convert.tensor_names import parts
 from model.positions import sinusoidal_table
 
@@ -22,19 +22,20 @@ _TARGET = "model.decoder.embed_tokens.weight"
 _HEAD = "lm_head.weight"
 _BIAS = "final_logits_bias"
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
+WEIGHTS = ("model.safetensors", "pytorch_model.bin")
+MAX_INDEX_BYTES = 10_000_000
 _FLOATING = (torch.float32, torch.float16, torch.bfloat16)
 
 
 def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
     """Reads the tensors by Hugging Face's names. Raises ImportRefused unless names and shapes are those of `config`."""
     shapes = _shapes(config)
-    if (path / "model.safetensors").is_file():
-        raw = _read_safetensors(path / "model.safetensors", shapes)
-    elif (path / "pytorch_model.bin").is_file():
-        raw = _read_pickle(path / "pytorch_model.bin")
-    else:
-        raise ImportRefused(path, ["it holds neither model.safetensors nor pytorch_model.bin"])
+    raw: dict[str, Tensor] = {}
     reasons = []
+    for file in _files(path):
+        part = _read_safetensors(file, shapes) if file.suffix == ".safetensors" else _read_pickle(file)
+        reasons += [f"{name} is in two files" for name in part if name in raw]
+        raw |= part
     for name, tensor in raw.items():
         if name not in shapes:
             reasons.append(f"{name} is not a tensor of this architecture")
@@ -47,6 +48,25 @@ def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
     if reasons:
         raise ImportRefused(path, _few(reasons))
     return raw
+
+
+def _files(path: Path) -> list[Path]:
+    """Returns the weight files: one, or the shards that an index names. safetensors are preferred to a pickle."""
+    for whole in WEIGHTS:
+        if (path / whole).is_file():
+            return [path / whole]
+        index = path / f"{whole}.index.json"
+        if index.is_file():
+            placed = read_object(index, most=MAX_INDEX_BYTES).get("weight_map")
+            if not isinstance(placed, dict) or not placed:
+                raise ImportRefused(index, ["it has no weight_map"])
+            names = sorted({plain_name(index, name) for name in placed.values()})
+            if wrong := [name for name in names if Path(name).suffix != Path(whole).suffix]:
+                raise ImportRefused(index, [f"it names {wrong[0]}, which is not a {Path(whole).suffix} file"])
+            if missing := [name for name in names if not (path / name).is_file()]:
+                raise ImportRefused(path, [f"it lacks {', '.join(missing[:5])}"])
+            return [path / name for name in names]
+    raise ImportRefused(path, [f"it holds neither {' nor '.join(WEIGHTS)}"])
 
 
 def _shapes(config: ModelConfig) -> dict[str, list[tuple[int, ...]]]:
@@ -106,9 +126,10 @@ def _is_zip(file: Path) -> bool:
 
 
 def convert_weights(
-    path: Path, config: ModelConfig, fields: dict[str, Any], raw: dict[str, Tensor], forbidden: list[int]
+    path: Path, config: ModelConfig, fields: dict[str, Any], raw: dict[str, Tensor], suppressed: list[int]
 ) -> tuple[ModelConfig, dict[str, Tensor]]:
-    """Converts Hugging Face's tensors. Returns the config, with learned positions and output bias if there are any."""
+    """Converts Hugging Face's tensors. Returns the config, with learned positions and output bias if there are any.
+    The bias leaves `suppressed` tokens out of the distribution."""
     tensors: dict[str, Tensor] = {}
     missing = []
     for part in parts(config):
@@ -125,9 +146,7 @@ def convert_weights(
         config = config.replace(positions="learned")
         tensors["positions.weight"] = table
     bias = raw.get(_BIAS, torch.zeros(config.vocab_size, dtype=tensors["embedding.weight"].dtype)).reshape(-1).clone()
-    if any(not 0 <= token < config.vocab_size for token in forbidden):
-        raise ImportRefused(path, ["bad_words_ids holds an id outside the vocabulary"])
-    bias[forbidden] = SUPPRESSED
+    bias[suppressed] = SUPPRESSED
     if bias.any():
         config = config.replace(output_bias=True)
         tensors["output_bias"] = bias
@@ -160,16 +179,16 @@ def _one_of(path: Path, raw: dict[str, Tensor], names: list[str]) -> Tensor:
 
 
 def _learned_positions(path: Path, config: ModelConfig, raw: dict[str, Tensor]) -> Tensor | None:
-    """Returns the stored position table, or None if it is sinusoidal (computed, not stored)."""
+    """Returns the stored position table, or None if it is sinusoidal (computed, not stored).
+
+    A float16 file has rounded sinusoids. They are kept: transformers adds the stored numbers.
+    """
     found = [name for name in _POSITIONS if name in raw]
     if not found:
         return None
     table = _one_of(path, raw, found)
     sinusoids = sinusoidal_table(config.max_length, config.d_model, half=True)
-    tolerance = 1e-5 if table.dtype == torch.float32 else 1e-2
-    if torch.allclose(table.float(), sinusoids, atol=tolerance):
-        return None
-    return table
+    return None if torch.allclose(table.float(), sinusoids, atol=1e-5) else table
 
 
 def _few(reasons: list[str]) -> list[str]:

@@ -140,6 +140,9 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
         "transformer-rms": False,
         "transformer-no-affine": False,
         "transformer-disable-position": False,
+        "right-left": False,
+        "skip": False,
+        "layer-normalization": False,
     }
     ignored = ("transformer-aan-depth", "transformer-depth-scaling", "factors-combine")
     reasons = []

@@ -53,7 +53,7 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         raise InvalidRequest(f"alternatives must be at most {settings.alternatives_limit} here.")
     hypotheses = asked.alternatives + 1
     options = DecodingOptions(
-        beam_size=max(asked.beam_size or settings.beam_size, hypotheses),
+        beam_size=max(beam, hypotheses) if (beam := asked.beam_size or settings.beam_size) else 0,
         length_penalty=0.6 if asked.length_penalty is None else asked.length_penalty,
         max_length=asked.max_length,
         hypotheses=hypotheses,

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from model.config import ModelConfig
+from model.model_folder import ModelFolder
 from model.search.base import Search
 from model.search.strategy import new_search
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 
 
-def refusal(config: ModelConfig, job: TranslateJob | AttentionJob) -> str | None:
-    """Returns one sentence why a model of this shape cannot run the job, None if it can."""
+def refusal(folder: ModelFolder, job: TranslateJob | AttentionJob) -> str | None:
+    """Returns one sentence why the model cannot run the job, None if it can."""
+    config = folder.model
     if not 1 <= len(job.source) <= config.max_length:
         return f"A sentence has {len(job.source)} tokens; the model reads 1 to {config.max_length}."
     if max(job.source) >= (config.source_vocab_size or config.vocab_size) or min(job.source) < 0:
@@ -22,7 +24,7 @@ def refusal(config: ModelConfig, job: TranslateJob | AttentionJob) -> str | None
     else:
         target, heads = (*job.options.prefix, *(job.options.target or ())), job.options.masked_heads
         try:
-            search_for(config, job)
+            search_for(folder, job)
         except ValueError as error:
             return str(error)
     if target and (max(target) >= config.vocab_size or min(target) < 0):
@@ -30,14 +32,16 @@ def refusal(config: ModelConfig, job: TranslateJob | AttentionJob) -> str | None
     return _unknown_head(config, heads)
 
 
-def search_for(config: ModelConfig, job: TranslateJob) -> Search:
+def search_for(folder: ModelFolder, job: TranslateJob) -> Search:
     """Returns the search of a job. Raises ValueError for a prefix or target that is too long."""
+    config = folder.model
     return new_search(
         job.options,
         start=config.decoder_start_id,
         end=config.eos_id,
         source=job.source,
         max_length=config.max_length,
+        generation=folder.generation,
     )
 
 

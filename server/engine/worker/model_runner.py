@@ -89,15 +89,15 @@ class ModelRunner:
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
     def refusal(self, queue_id: int, job: TranslateJob | AttentionJob) -> str | None:
-        return job_check.refusal(self._models[queue_id].folder.model, job)
+        return job_check.refusal(self._models[queue_id].folder, job)
 
     def prefill(self, queue_id: int, sequences: list[Sequence]) -> None:
-        config = self._models[queue_id].folder.model
+        folder = self._models[queue_id].folder
         started = []
         for sequence in sequences:
             job = sequence.job
             search = RunningSearch(
-                job_check.search_for(config, job), job.source, sequence.slots, job.options.masked_heads
+                job_check.search_for(folder, job), job.source, sequence.slots, job.options.masked_heads
             )
             self._searches[sequence.id] = search
             started.append(search)

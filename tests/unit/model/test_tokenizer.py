@@ -154,3 +154,15 @@ def test_invalid_vocabulary_files_are_refused(content: str, tmp_path: Path) -> N
         load_vocabulary(tmp_path / "vocab.json")
     (tmp_path / "vocab.json").write_text(json.dumps({"a": 1}))
     assert load_vocabulary(tmp_path / "vocab.json") == {"a": 1}
+
+
+def test_pieces_of_the_source_model_are_decoded_with_spaces(file: Path, tmp_path: Path) -> None:
+    """A shared vocabulary has pieces that only the source's SentencePiece model knows."""
+    train_sentencepiece(tmp_path / "target.model", seed=77, size=190)
+    vocabulary = {piece: i for i, piece in enumerate(["<unk>", "</s>", "▁Xyz", "q", "▁Wort", "▁", "ß", "."])}
+    shared = Tokenizer(file, tmp_path / "target.model", vocabulary=vocabulary)
+    assert shared.decode([2, 3, 4, 6, 7]) == "Xyzq Wortß."
+    assert shared.decode([5, 2, 4]) == "Xyz Wort"
+    decoding = shared.decode_pieces([2, 3, 4, 6, 7])
+    assert decoding.text == "Xyzq Wortß."
+    assert [decoding.text[start:end] for start, end in decoding.offsets] == ["Xyz", "q", "Wort", "ß", "."]

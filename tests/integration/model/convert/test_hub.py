@@ -1,132 +1,180 @@
-"""Tests of `download` and of the commands pull, import and export."""
+"""Tests of the command pull against a hub on 127.0.0.1."""
 
 from __future__ import annotations
 
-import hashlib
-from dataclasses import dataclass, field
+import errno
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from model.convert.hub import download
 from model.model_folder import FolderError, read_folder
 from server.__main__ import main
+from tests.support.fake_hub import COMMIT, MODEL, FakeHub, fake_hub
 from tests.support.marian_models import random_huggingface
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 pytest.importorskip("transformers")
-COMMIT = "0123456789abcdef0123456789abcdef01234567"
+LARGE = "model.safetensors"
 
 
-@dataclass
-class Large:
-    sha256: str
-
-
-@dataclass
-class Listed:
-    """An entry of the hub's file list. Large files have a SHA-256 hash, small files have a git hash."""
-
-    rfilename: str
-    blob_id: str | None = None
-    lfs: Large | None = None
-
-
-@dataclass
-class FakeHub:
-    """A hub with one model from a local folder. `downloads` records the name and revision of each download."""
-
-    path: Path
-    downloads: list[tuple[str, str]] = field(default_factory=list)
-
-    def model_info(self, repository: str, *, revision: str, files_metadata: bool) -> Any:
-        assert files_metadata
-        if repository != "Helsinki-NLP/opus-mt-en-de" or revision not in ("main", COMMIT):
-            raise _error(huggingface_hub.errors.RepositoryNotFoundError)
-        return _Info(COMMIT, [self.listed(file) for file in sorted(self.path.iterdir())])
-
-    def listed(self, file: Path) -> Listed:
-        data = file.read_bytes()
-        if file.suffix in (".safetensors", ".bin", ".spm"):
-            return Listed(file.name, lfs=Large(hashlib.sha256(data).hexdigest()))
-        return Listed(file.name, hashlib.sha1(b"blob %d\0" % len(data) + data, usedforsecurity=False).hexdigest())
-
-    def hf_hub_download(self, repository: str, name: str, *, revision: str, cache_dir: Path | None) -> str:
-        self.downloads.append((name, revision))
-        return str(self.path / name)
-
-
-@dataclass
-class _Info:
-    sha: str
-    siblings: list[Listed]
-
-
-def _error(kind: Any) -> Exception:
-    error: Exception = kind.__new__(kind)
-    return error
+@pytest.fixture(scope="module")
+def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("hub") / "model"
+    random_huggingface(path)
+    (path / "flax_model.msgpack").write_bytes(b"not wanted")
+    return path
 
 
 @pytest.fixture
-def hub(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> FakeHub:
-    random_huggingface(tmp_path / "hub")
-    (tmp_path / "hub" / "flax_model.msgpack").write_bytes(b"not wanted")
-    fake = FakeHub(tmp_path / "hub")
-    monkeypatch.setattr(huggingface_hub, "HfApi", lambda: fake)
-    monkeypatch.setattr(huggingface_hub, "hf_hub_download", fake.hf_hub_download)
-    return fake
+def hub(published: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeHub]:
+    path = shutil.copytree(published, tmp_path / "hub")
+    with fake_hub(path) as served:
+        monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", served.address)
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_CACHE", str(tmp_path / "cache"))
+        monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", False)
+        yield served
 
 
-def test_pulled_models_are_pinned_to_a_commit_and_record_their_origin(
+def failure(weights: Path, name: str = MODEL, revision: str = "main") -> str:
+    """Returns the one sentence of a download that fails."""
+    with pytest.raises(FolderError) as raised:
+        download(name, weights, revision)
+    message = str(raised.value)
+    assert message.endswith(".") and "\n" not in message
+    return message
+
+
+def test_pulled_models_are_pinned_and_stored_once(
     hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["pull", "Helsinki-NLP/opus-mt-en-de", "--weights", str(tmp_path / "weights")]) == 0
-    folder = read_folder(tmp_path / "weights" / "opus-mt-en-de")
-    assert folder.origin == f"https://huggingface.co/Helsinki-NLP/opus-mt-en-de/tree/{COMMIT}"
+    weights = tmp_path / "weights"
+    assert main(["pull", MODEL, "--weights", str(weights)]) == 0
+    folder = read_folder(weights / "opus-mt-en-de")
+    assert folder.origin == f"https://huggingface.co/{MODEL}/tree/{COMMIT}"
     assert folder.pairs == (("en", "de"),)
     assert "en-de" in capsys.readouterr().out
-    assert {revision for _, revision in hub.downloads} == {COMMIT}
-    assert "flax_model.msgpack" not in {name for name, _ in hub.downloads}
+    assert "flax_model.msgpack" not in {name for name, _ in hub.requests}
+    assert [path.name for path in weights.iterdir()] == ["opus-mt-en-de"]
+    assert not (tmp_path / "cache").exists()
 
 
-def test_a_damaged_file_is_refused(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("model.safetensors", "config.json"):
-        whole = (hub.path / name).read_bytes()
-        info = hub.model_info("Helsinki-NLP/opus-mt-en-de", revision="main", files_metadata=True)
-        (hub.path / name).write_bytes(whole[:-1] + b"?")
-        with monkeypatch.context() as patched, pytest.raises(FolderError, match=f"{name} .*damaged"):
-            patched.setattr(hub, "model_info", lambda *_, info=info, **__: info)
-            download("Helsinki-NLP/opus-mt-en-de")
-        (hub.path / name).write_bytes(whole)
+def test_a_file_with_a_wrong_hash_is_deleted(hub: FakeHub, tmp_path: Path) -> None:
+    for name in (LARGE, "config.json"):
+        hub.spoiled = name
+        assert f"{name} of {MODEL} was damaged" in failure(tmp_path / name)
+        assert not list((tmp_path / name).glob(f".pull/*/{name}*"))
+    hub.spoiled = ""
+    found = download(MODEL, tmp_path / LARGE)
+    assert (found.path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
 
 
-def test_connection_errors_are_reported_as_folder_errors(hub: FakeHub, monkeypatch: pytest.MonkeyPatch) -> None:
-    for error in (huggingface_hub.errors.OfflineModeIsEnabled("offline"), OSError("no route"), TimeoutError()):
-
-        def fail(*_: object, error: Exception = error, **__: object) -> None:
-            raise error
-
-        monkeypatch.setattr(hub, "model_info", fail)
-        with pytest.raises(FolderError, match="check the connection"):
-            download("Helsinki-NLP/opus-mt-en-de")
+def test_an_interrupted_download_continues(hub: FakeHub, tmp_path: Path) -> None:
+    hub.cut = LARGE
+    assert "pull it again" in failure(tmp_path)
+    hub.cut = ""
+    found = download(MODEL, tmp_path)
+    assert (found.path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
+    assert [start for name, start in hub.requests if name == LARGE] == [0, (hub.path / LARGE).stat().st_size // 2]
 
 
-def test_unknown_models_missing_files_and_invalid_names_are_refused(hub: FakeHub) -> None:
-    with pytest.raises(FolderError, match="no model"):
-        download("Helsinki-NLP/opus-mt-en-xx")
-    (hub.path / "source.spm").unlink()
-    with pytest.raises(FolderError, match=r"lacks source\.spm"):
-        download("Helsinki-NLP/opus-mt-en-de")
+@pytest.mark.slow
+def test_a_killed_download_continues(hub: FakeHub, tmp_path: Path) -> None:
+    # More than one block, so that a part is on the disk when the process ends.
+    (hub.path / LARGE).write_bytes(bytes(range(256)) * 20_000)
+    hub.stalled = LARGE
+    code = f"from pathlib import Path; from model.convert.hub import download; download({MODEL!r}, Path({str(tmp_path)!r}))"
+    environment = {**os.environ, "HF_ENDPOINT": hub.address, "HF_HUB_CACHE": str(tmp_path / "cache")}
+    with subprocess.Popen([sys.executable, "-c", code], env=environment) as process:
+        assert hub.half_sent.wait(60)
+        part = next(iter(tmp_path.glob(f".pull/*/{LARGE}.part")), None)
+        while part is None or part.stat().st_size < 1 << 20:
+            assert process.poll() is None
+            part = next(iter(tmp_path.glob(f".pull/*/{LARGE}.part")), None)
+        process.kill()
+    hub.stalled = ""
+    hub.released.set()
+    found = download(MODEL, tmp_path)
+    assert (found.path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
+    assert [start > 0 for name, start in hub.requests if name == LARGE] == [False, True]
+
+
+@pytest.mark.parametrize(
+    ("refusal", "sentence"),
+    [
+        ((401, "GatedRepo"), "is gated: accept its conditions"),
+        ((403, "GatedRepo"), "is gated: accept its conditions"),
+        ((401, "RepoNotFound"), "has no model"),
+        ((404, "RepoNotFound"), "has no model"),
+        ((429, ""), "try again in 70 seconds"),
+        ((503, ""), "cannot answer"),
+    ],
+)
+def test_refusals_of_the_hub_are_told_apart(
+    refusal: tuple[int, str], sentence: str, hub: FakeHub, tmp_path: Path
+) -> None:
+    hub.refusal = refusal
+    assert sentence in failure(tmp_path)
+
+
+def test_unknown_models_revisions_and_invalid_names_are_refused(hub: FakeHub, tmp_path: Path) -> None:
+    assert "has no model" in failure(tmp_path, "Helsinki-NLP/opus-mt-en-xx")
+    assert "no revision nowhere" in failure(tmp_path, revision="nowhere")
     for name in ("opus-mt-en-de", "../x/y", "a/b/c", "https://example.org/a/b"):
-        with pytest.raises(FolderError, match="not the name"):
-            download(name)
+        assert "not the name" in failure(tmp_path, name)
+    (hub.path / "source.spm").unlink()
+    assert "lacks source.spm" in failure(tmp_path)
 
 
-def test_import_and_export_commands(hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_without_a_connection_earlier_downloads_are_used(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:1")
+    assert "check the connection" in failure(tmp_path)
+    monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.address)
+    complete = download(MODEL, tmp_path)
+    hub.refusal = (503, "")
+    assert download(MODEL, tmp_path) == complete
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert download(MODEL, tmp_path) == complete
+    complete.discard()
+    assert "HF_HUB_OFFLINE" in failure(tmp_path)
+
+
+def test_without_a_connection_the_cache_of_huggingface_hub_is_used(
+    hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    repository = tmp_path / "cache" / "models--Helsinki-NLP--opus-mt-en-de"
+    shutil.copytree(hub.path, repository / "snapshots" / COMMIT)
+    (repository / "refs").mkdir()
+    (repository / "refs" / "main").write_text(COMMIT)
+    monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
+    assert main(["pull", MODEL, "--weights", str(tmp_path / "weights")]) == 0
+    assert COMMIT in read_folder(tmp_path / "weights" / "opus-mt-en-de").origin
+    assert (repository / "snapshots" / COMMIT / LARGE).is_file()
+
+
+def test_a_full_disk_is_reported_in_one_sentence(hub: FakeHub, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("model.convert.hub_requests.Hub._continue", full)
+        assert "is full" in failure(tmp_path)
+    with monkeypatch.context() as patched:
+        patched.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10**9, 10**9, 1000))  # type: ignore[attr-defined]
+        assert "too full: the download needs" in failure(tmp_path)
+
+
+def test_import_and_export_commands(published: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     weights = ["--weights", str(tmp_path / "weights")]
-    assert main(["import", str(hub.path), "--name", "mine", "--source", "en", "--target", "de,de", *weights]) == 0
-    assert main(["import", str(hub.path), "--name", "mine", *weights]) == 1
+    assert main(["import", str(published), "--name", "mine", "--source", "en", "--target", "de,de", *weights]) == 0
+    assert main(["import", str(published), "--name", "mine", *weights]) == 1
     assert "exists already" in capsys.readouterr().err
     assert main(["export", "--to", "huggingface", "mine", str(tmp_path / "hf"), *weights]) == 0
     assert (tmp_path / "hf" / "model.safetensors").is_file()

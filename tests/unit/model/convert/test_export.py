@@ -137,6 +137,30 @@ def test_import_export_import_is_the_identity(tmp_path: Path) -> None:
     assert hashes(import_model(tmp_path / "exported", tmp_path / "again", ImportOptions(name="model")).path) == before
 
 
+@pytest.mark.parametrize("variant", OWN)
+def test_our_own_models_come_back_whole(variant: str, tmp_path: Path) -> None:
+    folder = random_folder(tmp_path / "own", **OWN[variant])
+    (folder.path / "README.md").write_text("---\nlicense: MIT\n---\n# Our card\n")
+    (folder.path / "alignment.json").write_text('{"heads": []}')
+    (folder.path / "notes").mkdir()
+    assert export_huggingface(folder, tmp_path / "exported") == ["notes"]
+    (folder.path / "notes").rmdir()
+    back = import_model(tmp_path / "exported", tmp_path / "weights", ImportOptions(name="own"))
+    assert hashes(folder.path) == hashes(back.path)
+
+
+def test_files_of_an_export_cannot_replace_those_of_the_model(tmp_path: Path) -> None:
+    folder = random_folder(tmp_path / "own")
+    export_huggingface(folder, tmp_path / "exported")
+    file = tmp_path / "exported" / "config.json"
+    fields = json.loads(file.read_text())
+    for name in ("config.json", "../outside", "model.safetensors", ".hidden"):
+        fields["attentive"]["files"] = [name]
+        file.write_text(json.dumps(fields))
+        with pytest.raises(FolderError, match=r"plain file name|writes itself"):
+            import_model(tmp_path / "exported", tmp_path / "weights", ImportOptions(name="own"))
+
+
 @pytest.mark.parametrize("variant", MARIAN)
 def test_round_trip_of_a_marian_model(variant: str, tmp_path: Path) -> None:
     """The layout of Hugging Face needs a padding token. Export adds it and import removes it."""

@@ -34,6 +34,9 @@ def test_the_tag_with_the_lowest_id_is_used_for_a_language() -> None:
         ("opus-mt-en-de", [("en", "de")]),
         ("opus-mt-tc-big-fr-en", [("fr", "en")]),
         ("opus-mt-tc-base-uk-fi", [("uk", "fi")]),
+        ("opus-mt-tatoeba-es-zh", [("es", "zh")]),
+        ("opus-tatoeba-he-fr", [("he", "fr")]),
+        ("opus-mt-en-jap", [("en", "ja")]),
         ("opus-mt-tc-big-cat_oci_spa-en", [("ca", "en"), ("oc", "en"), ("es", "en")]),
     ],
 )
@@ -46,6 +49,14 @@ def test_a_language_group_is_replaced_by_the_languages_of_the_card() -> None:
     assert find_pairs(HERE, "opus-mt-ROMANCE-en", card, {})[0] == (("it", "en"), ("es", "en"))
     tags = {"it": ">>ita<<", "es": ">>spa<<"}
     assert find_pairs(HERE, "opus-mt-en-ROMANCE", card, tags) == ((("en", "it"), ("en", "es")), tags)
+
+
+def test_between_two_groups_every_language_is_on_both_sides() -> None:
+    tags = {"da": ">>da<<", "sv": ">>sv<<", "nb": ">>nb<<"}
+    card = Languages(listed=("da", "sv", "nb", "scandinavia"))
+    pairs, used = find_pairs(HERE, "opus-mt-SCANDINAVIA-SCANDINAVIA", card, tags)
+    assert set(pairs) == {(source, target) for source in tags for target in tags if source != target}
+    assert used == tags
 
 
 def test_files_override_the_name_and_arguments_override_both() -> None:

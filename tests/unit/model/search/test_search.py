@@ -285,7 +285,7 @@ def test_targets_over_the_maximum_length_are_refused(options: dict[str, Any], me
 @pytest.mark.parametrize(
     "options",
     [
-        {"beam_size": 0},
+        {"beam_size": -1},
         {"beam_size": 33},
         {"hypotheses": 2},
         {"max_length": 0},
@@ -296,3 +296,9 @@ def test_targets_over_the_maximum_length_are_refused(options: dict[str, Any], me
 def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
     with pytest.raises(ValueError, match=r"must be"):
         DecodingOptions(**options)
+
+
+def test_the_model_states_the_beam_of_requests_that_set_none() -> None:
+    assert DecodingOptions(beam_size=0).with_beam(6) == DecodingOptions(beam_size=6)
+    assert DecodingOptions(beam_size=0, hypotheses=3).with_beam(1) == DecodingOptions(beam_size=3, hypotheses=3)
+    assert DecodingOptions(beam_size=2).with_beam(6).beam_size == 2

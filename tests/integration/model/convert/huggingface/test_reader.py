@@ -18,7 +18,8 @@ from safetensors.torch import load_file, save_file
 from model.checkpoint import load_model
 from model.convert.importer import ImportOptions, import_model
 from model.convert.source_files import SUPPRESSED, ImportRefused
-from model.model_folder import FolderError, ModelFolder, read_folder
+from model.model_folder import FolderError, Generation, ModelFolder, read_folder
+from model.positions import sinusoidal_table
 from tests.support.marian_models import random_huggingface
 
 pytest.importorskip("transformers")
@@ -69,7 +70,7 @@ def test_imported_folder_has_languages_tags_and_license(copy: Path) -> None:
     assert folder.license == "cc-by-4.0"
     assert "cc-by-4.0" in (folder.path / "README.md").read_text(encoding="utf-8")
     pad = json.loads((copy / "config.json").read_text())["pad_token_id"]
-    assert load_model(folder).output_bias[pad] == SUPPRESSED
+    assert folder.generation.forbidden == (pad,)
 
 
 def test_a_pickled_checkpoint_gives_the_same_folder(copy: Path) -> None:
@@ -188,6 +189,57 @@ def test_safetensors_headers_that_claim_10_gigabytes_are_refused(copy: Path) -> 
         refused(copy, "safetensors")
 
 
+def shard(path: Path) -> dict[str, str]:
+    """Splits model.safetensors into two files with an index. Returns tensor -> file."""
+    tensors = load_file(path / "model.safetensors")
+    (path / "model.safetensors").unlink()
+    placed = {name: f"model-{1 + i % 2:05d}-of-00002.safetensors" for i, name in enumerate(tensors)}
+    for file in set(placed.values()):
+        save_file({name: tensors[name] for name in tensors if placed[name] == file}, path / file)
+    (path / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": placed}))
+    return placed
+
+
+def test_sharded_weights_give_the_same_folder(copy: Path) -> None:
+    first = imported(copy)
+    shard(copy)
+    second = imported(copy, name="sharded")
+    assert (first.path / "model.safetensors").read_bytes() == (second.path / "model.safetensors").read_bytes()
+
+
+def test_invalid_indexes_of_shards_are_refused(copy: Path) -> None:
+    placed = shard(copy)
+    index = copy / "model.safetensors.index.json"
+    for changed, reason in (
+        ({"weight_map": {**placed, "a": "../outside.safetensors"}}, "plain file name"),
+        ({"weight_map": {**placed, "a": "model-3.safetensors"}}, "lacks model-3"),
+        ({"weight_map": {**placed, "a": "pytorch_model.bin"}}, "not a .safetensors file"),
+        ({"weight_map": []}, "weight_map"),
+        ({}, "weight_map"),
+    ):
+        index.write_text(json.dumps(changed))
+        refused(copy, reason)
+
+
+def test_rounded_positions_of_a_float16_file_are_kept(copy: Path) -> None:
+    table = sinusoidal_table(96, 32, half=True)
+    for stored, positions in ((table, "sinusoidal_half"), (table.half(), "learned")):
+        names = [f"model.{side}.embed_positions.weight" for side in ("encoder", "decoder")]
+        change_tensors(copy, lambda raw, s=stored, n=names: raw.update({name: s.clone() for name in n}))  # type: ignore[misc]
+        folder = imported(copy, replace=True)
+        assert folder.model.positions == positions
+        if positions == "learned":
+            assert torch.equal(load_model(folder).positions.weight, table.half().float())
+
+
+def test_weights_that_overflow_are_refused(copy: Path) -> None:
+    """Every number is finite, but their products are not."""
+    change_tensors(copy, lambda raw: raw["model.encoder.layers.0.fc1.weight"].fill_(3e38))
+    with pytest.raises(ImportRefused, match="trial sentence"):
+        imported(copy)
+    assert not any((copy.parent / "weights").iterdir())
+
+
 class Malicious:
     """An object that creates a folder when it is unpickled."""
 
@@ -256,7 +308,29 @@ def test_invalid_vocabularies_are_refused(copy: Path) -> None:
     refused(copy, "well-formed")
 
 
+def test_generation_settings_become_those_of_the_folder(copy: Path) -> None:
+    pad = json.loads((copy / "config.json").read_text())["pad_token_id"]
+    settings = {"num_beams": 6, "bad_words_ids": [[pad]], "renormalize_logits": True, "forced_eos_token_id": 0}
+    change(copy / "generation_config.json", **settings)
+    folder = imported(copy)
+    assert folder.generation == Generation(beam_size=6, forced_end=True)
+    assert load_model(folder).output_bias[pad] == SUPPRESSED
+    change(copy / "generation_config.json", renormalize_logits=False, forced_eos_token_id=None)
+    folder = imported(copy, replace=True)
+    assert folder.generation == Generation(beam_size=6, forbidden=(pad,))
+    assert load_model(folder).output_bias[pad] > SUPPRESSED
+
+
 def test_unsupported_generation_settings_are_refused(copy: Path) -> None:
+    for fields, reason in (
+        ({"num_beams": 1000}, "num_beams"),
+        ({"forced_eos_token_id": 7}, "forced_eos_token_id"),
+        ({"bad_words_ids": [[i] for i in range(20)]}, "more than 16"),
+    ):
+        whole = (copy / "generation_config.json").read_text()
+        change(copy / "generation_config.json", **fields)
+        refused(copy, reason)
+        (copy / "generation_config.json").write_text(whole)
     for words, reason in (([[1, 2]], "sequence"), ([[10**6]], "outside"), ("no", "list"), ([["a"]], "list")):
         change(copy / "generation_config.json", bad_words_ids=words)
         refused(copy, reason)

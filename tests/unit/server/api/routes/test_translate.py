@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 
 import pytest
@@ -89,6 +90,20 @@ def test_options_reach_the_decoder(client, engine):
     ask(client, q="ab", beam_size=5, length_penalty=1.5, max_length=7)
     options = engine.submitted[-1][2]
     assert (options.beam_size, options.length_penalty, options.max_length) == (5, 1.5, 7)
+
+
+def test_the_beam_width_is_that_of_the_request_the_server_or_the_model(serve, engine):
+    catalog = ModelCatalog([dataclasses.replace(fake_model(), beam_size=4)])
+    ours, theirs = serve(catalog, beam_size=2), serve(catalog)
+    for client, fields, expected in (
+        (theirs, {}, 4),
+        (theirs, {"beam_size": 3}, 3),
+        (theirs, {"alternatives": 5}, 6),
+        (ours, {}, 2),
+        (ours, {"alternatives": 2}, 3),
+    ):
+        ask(client, q="ab", **fields)
+        assert engine.submitted[-1][2].beam_size == expected
 
 
 def test_details_have_sentences_scores_and_timings(client):
