@@ -114,13 +114,21 @@ class Settings:
     file_characters: int = setting(
         1_000_000, "Maximum characters in one document. --body-bytes limits its bytes.", 1, MAX_INT
     )
-    file_jobs: int = setting(4, "Maximum documents translated at the same time. Further ones get 429.", 1, 1_000)
+    file_jobs: int = setting(
+        4,
+        "Maximum documents translated at the same time. 16 times as many are accepted; further ones get 429.",
+        1,
+        1_000,
+    )
     file_timeout_seconds: float = setting(
         1_800.0, "Seconds after which the translation of a document is cancelled.", 1.0, 86_400
     )
-    file_keep_seconds: float = setting(1_800.0, "Seconds that a translated document can be fetched.", 1.0, 30 * 86_400)
+    file_keep_seconds: float = setting(900.0, "Seconds that a translated document can be fetched.", 1.0, 30 * 86_400)
     file_keep_bytes: int = setting(
-        100_000_000, "Maximum bytes of all translated documents that wait to be fetched.", 1, MAX_INT
+        100_000_000,
+        "Maximum bytes on disk of all uploads in progress, and of all translated documents that wait to be fetched.",
+        1,
+        MAX_INT,
     )
 
     key_required: bool = setting(False, "Reject requests without an API key (see `attentive keys`).")

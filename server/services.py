@@ -10,6 +10,8 @@ from server.access.authentication import Authenticator
 from server.access.rate_limits import RateLimiter
 from server.config import Settings
 from server.documents.jobs import FileJobs
+from server.documents.places import Places
+from server.documents.reader import DocumentReader
 from server.documents.service import DocumentTranslator
 from server.documents.store import FileStore
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
@@ -25,7 +27,7 @@ from server.translation.translator import Translator
 from server.version import server_version
 
 FILES_PER_JOB = 16
-"""Documents in progress or waiting to be fetched, for each of the documents that are translated at the same time."""
+"""Documents in progress for each of those that are translated at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,10 +71,11 @@ class Services:
         self.models = ServedModels(settings.weights, self.engine, self.translator, errors)
 
         store = FileStore(settings.file_keep_seconds, settings.file_keep_bytes)
-        self.documents = DocumentTranslator(self.translator, store, settings.file_characters, settings.file_jobs)
-        self.file_jobs = FileJobs(
-            FILES_PER_JOB * settings.file_jobs, settings.file_keep_seconds + settings.file_timeout_seconds
+        places = Places(FILES_PER_JOB * settings.file_jobs, settings.file_keep_bytes)
+        self.documents = DocumentTranslator(
+            self.translator, store, places, DocumentReader(), settings.file_characters, settings.file_jobs
         )
+        self.file_jobs = FileJobs(settings.file_keep_seconds + settings.file_timeout_seconds)
         self.inspector = Inspector(self.translator, Admission(settings.attention_jobs), settings.attention_tokens)
 
         self.draining = False
@@ -97,6 +100,7 @@ class Services:
             await asyncio.gather(self._loading, return_exceptions=True)
         await self.engine.stop(self.settings.grace_seconds)
         self.file_jobs.close()
+        await self.documents.reader.close()
         self.documents.store.close()
         self.rate_limiter.close()
         if self.history is not None:

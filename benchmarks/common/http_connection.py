@@ -41,14 +41,16 @@ class Connection:
         status, _, answer = await self.exchange("POST", path, body)
         return status, answer
 
-    async def exchange(self, method: str, path: str, body: bytes = b"") -> tuple[int, dict[bytes, bytes], bytes]:
-        """Sends JSON and returns status, headers (lower-case names) and body. Raises the same errors as `post`."""
+    async def exchange(
+        self, method: str, path: str, body: bytes = b"", media_type: str = "application/json"
+    ) -> tuple[int, dict[bytes, bytes], bytes]:
+        """Sends a body and returns status, headers (lower-case names) and body. Raises the same errors as `post`."""
         if self._streams is None:
             self._streams = await asyncio.open_connection(self._address.host, self._address.port, limit=_MAX_HEAD_BYTES)
         reader, writer = self._streams
         head = (
             f"{method} {self._address.prefix}{path} HTTP/1.1\r\nHost: {self._address.host}:{self._address.port}\r\n"
-            f"Content-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n"
         )
         try:
             writer.write(head.encode("ascii") + body)

@@ -1,1 +1,1 @@
-"""Days of abuse in minutes: overload, killed workers, and a stop in the middle of the traffic."""
+"""Days of abuse in minutes: overload, killed workers, a stop in the middle of the traffic, large documents."""

@@ -1,8 +1,10 @@
-"""Endurance runs against a server that this program starts: overload, killed workers, and a stop under load.
+"""Endurance runs against a server that this program starts: overload, killed workers, a stop under
+load, and documents that need much memory.
 
     python -m benchmarks.endurance overload --weights weights --seconds 600
     python -m benchmarks.endurance kills --clients 32 --seconds 180 --every 20
     python -m benchmarks.endurance drain --clients 64 --sentences 20
+    python -m benchmarks.endurance documents --documents 64 --paragraphs 480000
 
 Every answer is compared with the one that the same text got before on an idle server. Arguments after `--` are flags of
 the server. The exit status is 1 if any answer was lost, wrong, repeated or miscounted. Times are reported, not judged.
@@ -20,6 +22,7 @@ from typing import Any
 
 from benchmarks.common import report
 from benchmarks.endurance.client import references
+from benchmarks.endurance.documents import documents as unpacking
 from benchmarks.endurance.drain import drain
 from benchmarks.endurance.kills import kills
 from benchmarks.endurance.overload import overload
@@ -69,6 +72,10 @@ async def _run(options: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
                         served, requests, options.sentences, options.clients, options.seconds, options.every,
                         options.requests,
                     )  # fmt: skip
+                case "documents":
+                    found = await unpacking(
+                        served, requests, options.clients, options.seconds, options.documents, options.paragraphs
+                    )
                 case _:
                     found = await drain(served, requests, options.clients, options.seconds, options.grace)
             return {**shape, **found}
@@ -100,6 +107,11 @@ def _parser() -> argparse.ArgumentParser:
     kill.add_argument(
         "--requests", type=int, default=0, help="stop when each client has sent this many requests (0: no bound)"
     )
+    files = what.add_parser("documents", parents=[common], help="files of very many paragraphs beside single sentences")
+    files.add_argument("--clients", type=int, default=4, help="clients that send single sentences")
+    files.add_argument("--seconds", type=float, default=10.0, help="seconds of sentences before the documents")
+    files.add_argument("--documents", type=int, default=64)
+    files.add_argument("--paragraphs", type=int, default=480_000, help="paragraphs of each document")
     stop = what.add_parser("drain", parents=[common], help="SIGTERM under load")
     stop.add_argument("--clients", type=int, default=64)
     stop.add_argument("--seconds", type=float, default=5.0, help="seconds of load before the signal")

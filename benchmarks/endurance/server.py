@@ -125,6 +125,17 @@ def resident_megabytes(pid: int | None) -> float | None:
     return int(match[1]) / 1024 if match else None
 
 
+def tree_megabytes(pid: int) -> float:
+    """Returns the resident memory of a process and of all processes below it; pages that they share count more than
+    once."""
+    total = resident_megabytes(pid) or 0.0
+    try:
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+    except OSError:
+        return total
+    return total + sum(tree_megabytes(int(child)) for child in children)
+
+
 def _listening(log: Path) -> Address | None:
     """Returns the address from the log, or None while it is missing."""
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():

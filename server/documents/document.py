@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import html
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
+from server.text.html_scanner import scan_markup
 from server.text.unicode_scripts import script_of
-from server.translation.types import Format
+
+if TYPE_CHECKING:  # its module imports numpy, which the process that reads documents does not need
+    from server.translation.types import Format
 
 UNIT_CHARACTERS = 2_000
 """Neighbouring texts of a document are joined up to this length if the format allows it."""
+SAMPLE_CHARACTERS = 2_000
+"""Number of characters for the detection of the language."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +46,17 @@ def join_pieces(pieces: Iterable[str]) -> list[str]:
 def has_words(text: str) -> bool:
     """Returns whether a text has a letter."""
     return any(script_of(character) for character in text)
+
+
+def sample(document: Document) -> str:
+    """Returns text from the beginning of a document, without markup."""
+    words = ""
+    for whole in document.texts:
+        text = whole[: 2 * SAMPLE_CHARACTERS]
+        tokens = (
+            [text] if document.format == "text" else [token for token in scan_markup(text) if isinstance(token, str)]
+        )
+        words += " ".join(map(html.unescape, tokens)) + "\n"
+        if len(words) > SAMPLE_CHARACTERS:
+            break
+    return words

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 import re
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 
 from lxml import etree
@@ -32,18 +32,23 @@ INVISIBLE = frozenset(W + name for name in ("lang", "noProof", "proofErr"))
 def read(data: bytes) -> Document:
     """Reads a .docx file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
-    archive.part("word/document.xml")
+    archive.require("word/document.xml")
     roots = {name: parse_xml(archive.part(name)) for name in archive.names if PARTS.fullmatch(name)}
-    paragraphs = [paragraph for root in roots.values() for paragraph in root.iter(W + "p")]
-    # All paragraphs are read before any is written: a text box within a paragraph contains paragraphs too.
-    found = [read for read in map(Paragraph, paragraphs) if has_words(read.inline.words)]
+    found: list[Element] = []
+    texts: list[str] = []
+    for element in (paragraph for root in roots.values() for paragraph in root.iter(W + "p")):
+        inline = Paragraph(element).inline
+        if has_words(inline.words):
+            found.append(element)
+            texts.append(inline.html)
 
     def write(translations: Sequence[str]) -> bytes:
-        for paragraph, translated in zip(found, translations, strict=True):
-            paragraph.fill(translated)
+        # Backwards, because a text box within a paragraph contains paragraphs, which must be filled before it is moved.
+        for element, translated in zip(reversed(found), reversed(translations), strict=True):
+            Paragraph(element).fill(translated)
         return archive.replaced({name: write_xml(root) for name, root in roots.items()})
 
-    return Document(tuple(paragraph.inline.html for paragraph in found), "html", write)
+    return Document(tuple(texts), "html", write)
 
 
 class Paragraph:
@@ -124,12 +129,21 @@ def most_frequent_properties(paragraph: Element) -> Element | None:
     """Returns the run properties of the visible formatting with the largest number of characters in the paragraph."""
     sizes: Counter[bytes] = Counter()
     examples: dict[bytes, Element | None] = {}
-    for run in paragraph.iter(W + "r"):
+    for run in own_runs(paragraph):
         properties = run.find(W + "rPr")
         seen = visible_formatting(properties)
         examples.setdefault(seen, properties)
         sizes[seen] += sum(len(text.text or "") for text in run.iterchildren(W + "t"))
     return examples[sizes.most_common(1)[0][0]] if sizes else None
+
+
+def own_runs(parent: Element) -> Iterator[Element]:
+    """Yields the runs of a paragraph without those of text boxes within it."""
+    for child in parent:
+        if child.tag == W + "r":
+            yield child
+        elif child.tag in CONTAINERS:
+            yield from own_runs(child)
 
 
 def visible_formatting(properties: Element | None) -> bytes:

@@ -5,29 +5,30 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from time import monotonic
 from typing import Any, Literal
 
-from server.errors import AttentiveError, NotFound, Overloaded
+from server.errors import AttentiveError, NotFound
 
 log = logging.getLogger(__name__)
 State = Literal["translating", "done", "error"]
+JOBS_LIMIT = 10_000
+"""Largest number of jobs that are remembered."""
 
 
 @dataclass(frozen=True, slots=True)
 class FileJob:
     """One file. `key` is the secret returned to the client that uploaded it. `characters` is the length of its texts,
-    `until` the time of expiry in seconds on the monotonic clock."""
+    `until` the time of expiry in seconds on the monotonic clock. The result of `work` is the file's token in the
+    store."""
 
     id: str
     key: str
-    name: str
-    media_type: str
     characters: int
     until: float
-    work: asyncio.Future[bytes]
+    work: asyncio.Future[str]
 
     @property
     def state(self) -> State:
@@ -43,25 +44,22 @@ class FileJob:
 
 
 class FileJobs:
-    """Keeps at most `limit` jobs, running or waiting to be fetched, each for at most `seconds`."""
+    """Remembers jobs, each for at most `seconds`. The number of jobs in progress is limited by the places of their
+    documents."""
 
-    def __init__(self, limit: int, seconds: float) -> None:
-        self._limit = limit
+    def __init__(self, seconds: float) -> None:
         self._seconds = seconds
         self._jobs: dict[str, FileJob] = {}
 
-    def start(self, work: Coroutine[Any, Any, bytes], name: str, media_type: str, characters: int) -> FileJob:
-        """Starts a job. Raises Overloaded if there are `limit` jobs already."""
+    def start(self, work: Coroutine[Any, Any, str], characters: int, ended: Callable[[], None]) -> FileJob:
+        """Starts a job. `ended` is called when it is done, has failed or is cancelled."""
         self._prune()
-        if len(self._jobs) >= self._limit:
-            work.close()
-            raise Overloaded("Too many files are waiting; fetch yours, or try again later.", 10)
         task = asyncio.ensure_future(work)
+        task.add_done_callback(lambda _: ended())
         task.add_done_callback(log_failure)
         job = FileJob(
-            secrets.token_hex(16).upper(), secrets.token_hex(32).upper(), name, media_type, characters,
-            monotonic() + self._seconds, task,
-        )  # fmt: skip
+            secrets.token_hex(16).upper(), secrets.token_hex(32).upper(), characters, monotonic() + self._seconds, task
+        )
         self._jobs[job.id] = job
         return job
 
@@ -85,12 +83,13 @@ class FileJobs:
 
     def _prune(self) -> None:
         now = monotonic()
-        for job in list(self._jobs.values()):
-            if job.until <= now:
-                self.forget(job)
+        for job in list(self._jobs.values()):  # oldest first
+            if job.until > now and len(self._jobs) < JOBS_LIMIT:
+                return
+            self.forget(job)
 
 
-def log_failure(work: asyncio.Future[bytes]) -> None:
+def log_failure(work: asyncio.Future[str]) -> None:
     """Logs an unexpected failure, since the job may never be polled again."""
     error = None if work.cancelled() else work.exception()
     if error is not None and not isinstance(error, AttentiveError):

@@ -20,20 +20,27 @@ GAPS = frozenset(TEXT + name for name in ("tab", "line-break"))
 def read(data: bytes) -> Document:
     """Reads an .odt file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
-    archive.part("content.xml")
+    archive.require("content.xml")
     roots = {name: parse_xml(archive.part(name)) for name in PARTS if name in archive.names}
-    paragraphs = [paragraph for root in roots.values() for paragraph in root.iter(*PARAGRAPHS)]
-    found = [(paragraph, inline) for paragraph in paragraphs if has_words((inline := to_inline(paragraph)).words)]
+    found: list[Element] = []
+    texts: list[str] = []
+    for element in (paragraph for root in roots.values() for paragraph in root.iter(*PARAGRAPHS)):
+        inline = to_inline(element)
+        if has_words(inline.words):
+            found.append(element)
+            texts.append(inline.html)
 
     def write(translations: Sequence[str]) -> bytes:
-        for (paragraph, inline), translated in zip(found, translations, strict=True):
+        # Backwards, because a note within a paragraph contains paragraphs, which must be filled before it is moved.
+        for paragraph, translated in zip(reversed(found), reversed(translations), strict=True):
+            inline = to_inline(paragraph)
             for child in list(paragraph):
                 paragraph.remove(child)
             paragraph.text = None
             rebuild(paragraph, translated, inline.elements, add_text)
         return archive.replaced({name: write_xml(root) for name, root in roots.items()})
 
-    return Document(tuple(inline.html for _, inline in found), "html", write)
+    return Document(tuple(texts), "html", write)
 
 
 def to_inline(paragraph: Element) -> Inline:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from server.documents.document import Document, join_pieces
 from server.errors import InvalidRequest
 from server.text.html_passages import parse_passages
+from server.text.html_scanner import scan_markup
 from server.text.segmentation import BREAKS
 
 BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
@@ -48,8 +49,21 @@ def page(data: bytes) -> Document:
     references."""
     found = CHARSET.search(data[:HEAD_BYTES])
     text, encode = decode(data, (found[1] or found[2]).decode() if found else "utf-8")
+    if has_internal_subset(text):
+        raise InvalidRequest("The page defines entities of its own; remove its document type.")
     pieces = join_pieces(passage.render() for passage in parse_passages(text, "html"))
     return Document(tuple(pieces), "html", lambda translations: encode("".join(translations)))
+
+
+def has_internal_subset(text: str) -> bool:
+    """Returns whether a page's document type contains declarations, which would otherwise be read as text."""
+    tags = (token for token in scan_markup(text) if not isinstance(token, str))
+    for tag in tags:
+        if tag.raw[:9].lower() == "<!doctype":
+            return "[" in tag.raw
+        if tag.opens:
+            return False
+    return False
 
 
 def text_document(pieces: list[str], encode: Callable[[str], bytes]) -> Document:

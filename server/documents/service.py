@@ -4,88 +4,132 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import html
-from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import count
 from pathlib import PurePosixPath, PureWindowsPath
 
-from server.access.admission import Admission
-from server.documents.document import Document
 from server.documents.formats import FileFormat, format_of
-from server.documents.store import FileStore
-from server.errors import InvalidRequest, Overloaded, TextTooLong
-from server.text.html_scanner import scan_markup
+from server.documents.places import FairSlots, Place, Places
+from server.documents.reader import DocumentReader
+from server.documents.store import FileStore, disk_errors
+from server.documents.workspace import Workspace
+from server.errors import InvalidRequest, Overloaded
 from server.translation.catalog import AUTO
 from server.translation.time_limit import time_limit
 from server.translation.translator import Translator
-from server.translation.types import TranslationRequest
+from server.translation.types import Format, TranslationRequest
 
 BATCH_CHARACTERS = 10_000
 BATCH_TEXTS = 200
 """Limits of one request to the translator: enough to fill a batch, and small enough that other requests are served
 between two batches."""
-SAMPLE_CHARACTERS = 2_000
-"""Number of characters for the detection of the language."""
 NAME_CHARACTERS = 100
 """Longest file name without its suffix."""
+SLOWEST_RETRY = 10
+"""Longest time in seconds between two attempts to translate a batch while the server is overloaded."""
+
+
+@dataclass(frozen=True, slots=True)
+class ReceivedDocument:
+    """A document whose texts have been read. `name` is the name of the translated file, `markup` the format of its
+    texts, and `sample` text from its beginning. `order` is the number of the document."""
+
+    workspace: Workspace
+    place: Place
+    order: int
+    name: str
+    target: str
+    format: FileFormat
+    markup: Format
+    characters: int
+    sample: str
 
 
 class DocumentTranslator:
-    """Translates files, at most `jobs` at the same time and each with at most `characters`."""
+    """Translates files, each with at most `characters`. `jobs` batches are translated at the same time."""
 
-    def __init__(self, translator: Translator, store: FileStore, characters: int, jobs: int) -> None:
+    def __init__(
+        self,
+        translator: Translator,
+        store: FileStore,
+        places: Places,
+        reader: DocumentReader,
+        characters: int,
+        jobs: int,
+    ) -> None:
         self.store = store
         self.characters = characters
+        self.reader = reader
         self._translator = translator
-        self._admission = Admission(jobs)
-        self._reading = asyncio.Semaphore(jobs)
+        self._places = places
+        self._turns = FairSlots(jobs)
+        self._numbers = count()
 
-    async def read(self, content: bytes, name: str, target: str) -> tuple[FileFormat, Document]:
-        """Reads a file. Raises UnsupportedMediaType, InvalidRequest, PayloadTooLarge or TextTooLong."""
+    async def receive(self, content: bytes, name: str, target: str, caller: str) -> ReceivedDocument:
+        """Keeps an upload on disk and reads its texts. The document has a place until `close` is called.
+
+        Raises Overloaded if there is no place for the caller, and UnsupportedMediaType, InvalidRequest, PayloadTooLarge
+        or TextTooLong for a file that cannot be translated.
+        """
         format = format_of(name)
         language = self._translator.catalog.target(target)
-        async with self._reading:
-            document = await asyncio.to_thread(format.read, content, language)
-        if document.characters > self.characters:
-            raise TextTooLong(
-                f"The file's {document.characters:,} characters are over the limit of {self.characters:,}."
-            )
-        return format, document
+        place = self._places.take(caller, len(content), hash(content))
+        workspace: Workspace | None = None
+        try:
+            workspace = await asyncio.to_thread(self.store.new_workspace, content)
+            order = next(self._numbers)
+            task = self._task("read", workspace, format, language)
+            found = await self.reader.run(task, caller, order)
+        except BaseException:
+            self._places.release(place)
+            if workspace is not None:
+                workspace.remove()
+            raise
+        return ReceivedDocument(
+            workspace, place, order, translated_name(name, language), language, format, found["format"],
+            found["characters"], found["sample"],
+        )  # fmt: skip
 
-    async def translate(self, document: Document, request: TranslationRequest, patient: bool = False) -> bytes:
-        """Returns the file with its texts translated with the options of `request`; the texts of `request` are ignored.
+    def close(self, document: ReceivedDocument) -> None:
+        """Deletes the files of a document in progress and gives its place back."""
+        document.workspace.remove()
+        self._places.release(document.place)
+
+    async def translate(self, document: ReceivedDocument, request: TranslationRequest, patient: bool = False) -> str:
+        """Translates a document with the options of `request`, whose texts are ignored. Returns the token of the new
+        file in the store.
 
         Raises the errors of `Translator.translate`. If the server is overloaded it raises Overloaded, or waits if
         `patient`; after the first batch it always waits.
         """
+        workspace, caller = document.workspace, document.place.caller
         async with time_limit(request.deadline):
-            with ExitStack() as slot:
-                await self._enter(slot, patient)
-                source = await self._source(document, request)
-                translated: list[str] = []
-                for texts in batches(document.texts):
-                    batch = dataclasses.replace(
-                        request, texts=texts, source=source, format=document.format, remember=False
-                    )
-                    translated += await self._translate_batch(batch, patient or bool(translated))
-                return await asyncio.to_thread(document.write, translated)
+            source = await self._source(document, request)
+            for texts in batches(workspace.texts()):
+                batch = dataclasses.replace(request, texts=texts, source=source, format=document.markup, remember=False)
+                async with self._turns.hold(caller, document.order):
+                    translated = await self._translate_batch(batch, patient)
+                with disk_errors():
+                    workspace.add_translations(translated)
+                patient = True
+            await self.reader.run(
+                self._task("write", workspace, document.format, document.target), caller, document.order
+            )
+        return self.store.keep(workspace, document.name, document.format.media_type, caller)
 
-    async def _enter(self, slot: ExitStack, patient: bool) -> None:
-        """Takes one of the slots for files. If all are taken, waits if `patient`, and raises Overloaded otherwise."""
-        while True:
-            try:
-                slot.enter_context(self._admission.admit(1))
-                return
-            except Overloaded as busy:
-                if not patient:
-                    raise
-                await asyncio.sleep(busy.retry_after)
+    def _task(self, action: str, workspace: Workspace, format: FileFormat, target: str) -> dict[str, str | int]:
+        """Returns a task of the process that reads documents."""
+        return {
+            "action": action, "folder": str(workspace.folder), "name": "a" + format.suffix, "target": target,
+            "characters": self.characters,
+        }  # fmt: skip
 
-    async def _source(self, document: Document, request: TranslationRequest) -> str:
+    async def _source(self, document: ReceivedDocument, request: TranslationRequest) -> str:
         """Returns the source language, detected once for the whole file."""
-        if request.source.strip().lower() != AUTO or not document.texts:
+        if request.source.strip().lower() != AUTO or not document.characters:
             return request.source
-        guesses = await asyncio.to_thread(self._translator.detect, sample(document))
+        guesses = await asyncio.to_thread(self._translator.detect, document.sample)
         if not guesses:
             raise InvalidRequest("The language cannot be detected here; name it in source.")
         return guesses[0].language
@@ -98,10 +142,10 @@ class DocumentTranslator:
             except Overloaded as busy:
                 if not patient:
                     raise
-                await asyncio.sleep(busy.retry_after)
+                await asyncio.sleep(min(busy.retry_after, SLOWEST_RETRY))
 
 
-def batches(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
+def batches(texts: Iterable[str]) -> Iterator[tuple[str, ...]]:
     """Groups neighbouring texts up to BATCH_CHARACTERS and BATCH_TEXTS."""
     batch: list[str] = []
     size = 0
@@ -113,19 +157,6 @@ def batches(texts: Sequence[str]) -> Iterator[tuple[str, ...]]:
         size += len(text)
     if batch:
         yield tuple(batch)
-
-
-def sample(document: Document) -> str:
-    """Returns text from the beginning of a document, without markup."""
-    words = ""
-    for text in document.texts:
-        tokens = (
-            [text] if document.format == "text" else [token for token in scan_markup(text) if isinstance(token, str)]
-        )
-        words += " ".join(map(html.unescape, tokens)) + "\n"
-        if len(words) > SAMPLE_CHARACTERS:
-            break
-    return words
 
 
 def translated_name(name: str, target: str) -> str:

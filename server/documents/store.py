@@ -1,15 +1,23 @@
-"""Keeps translated files on disk until they are downloaded, limited in bytes and in time, under random tokens."""
+"""Keeps the files of documents on disk: those in progress, and translated ones until they are fetched or expire."""
 
 from __future__ import annotations
 
+import asyncio
 import secrets
 import shutil
 import tempfile
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 
-from server.errors import NotFound, Unavailable
+from server.documents.workspace import Workspace
+from server.errors import ExpiredTranslation, NotFound, Unavailable
+
+REMEMBERED = 10_000
+"""Number of dropped files for which the answer is that they are no longer kept."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,40 +30,60 @@ class StoredFile:
     media_type: str
     size: int
     until: float
+    caller: str
 
 
 class FileStore:
-    """Keeps each file for `seconds` and `limit` bytes in total. The oldest files are deleted first, `close` deletes
-    all."""
+    """Keeps each translated file for `seconds` and at most `limit` bytes of them in total: beyond that, the oldest file
+    of the caller with the most bytes is deleted. Belongs to one event loop. `close` deletes all."""
 
     def __init__(self, seconds: float, limit: int) -> None:
         self._seconds = seconds
         self._limit = limit
         self._folder: Path | None = None
         self._files: dict[str, StoredFile] = {}
+        self._dropped: OrderedDict[str, None] = OrderedDict()
 
-    def save(self, content: bytes, name: str, media_type: str) -> str:
-        """Saves a file and returns its token. Raises Unavailable if it cannot be written to disk."""
-        token = secrets.token_urlsafe(24)
-        path: Path | None = None
-        try:
+    def new_workspace(self, upload: bytes) -> Workspace:
+        """Returns a new folder with an upload. Raises Unavailable if it cannot be written to disk."""
+        with disk_errors():
             if self._folder is None:
                 self._folder = Path(tempfile.mkdtemp(prefix="attentive-"))
-            path = self._folder / token
-            path.write_bytes(content)
-        except OSError as error:
-            if path is not None:
-                path.unlink(missing_ok=True)  # a partly written file
-            raise Unavailable("The translated file cannot be kept: the disk is full or not writable.", 60) from error
-        self._files[token] = StoredFile(path, name, media_type, len(content), monotonic() + self._seconds)
+            workspace = Workspace(tempfile.mkdtemp(dir=self._folder))
+            try:
+                workspace.upload.write_bytes(upload)
+            except OSError:
+                workspace.remove()
+                raise
+            return workspace
+
+    def keep(self, workspace: Workspace, name: str, media_type: str, caller: str) -> str:
+        """Keeps the result of a workspace and returns its token. Raises Unavailable."""
+        token = secrets.token_urlsafe(24)
+        path = workspace.folder.parent / token
+        with disk_errors():
+            size = workspace.result.replace(path).stat().st_size
+        self._files[token] = StoredFile(path, name, media_type, size, monotonic() + self._seconds, caller)
         self._prune()
+        asyncio.get_running_loop().call_later(self._seconds + 1, self._prune)
         return token
 
     def find(self, token: str) -> StoredFile:
-        """Returns a file. Raises NotFound if the token is unknown or the file has expired."""
+        """Returns a file. Raises NotFound if the token is unknown, and ExpiredTranslation if the file has expired."""
         self._prune()
-        if (found := self._files.get(token)) is None:
-            raise NotFound(f"There is no such file; files are kept for {self._seconds:,.0f} seconds.")
+        if (found := self._files.get(token)) is not None:
+            return found
+        if token in self._dropped:
+            raise ExpiredTranslation(
+                f"The translated file is no longer kept; translate it again and fetch it within {self._seconds:,.0f} "
+                "seconds."
+            )
+        raise NotFound("There is no such file.")
+
+    def take(self, token: str) -> StoredFile:
+        """Like `find`, for a file that is fetched once: the caller deletes it."""
+        found = self.find(token)
+        del self._files[token]
         return found
 
     def close(self) -> None:
@@ -67,10 +95,28 @@ class FileStore:
 
     def _prune(self) -> None:
         now = monotonic()
-        size = sum(file.size for file in self._files.values())
-        for token, file in list(self._files.items()):  # oldest first; the newest file is always kept
-            if file.until > now and (size <= self._limit or len(self._files) == 1):
-                return
-            file.path.unlink(missing_ok=True)
-            size -= file.size
-            del self._files[token]
+        for token in [token for token, file in self._files.items() if file.until <= now]:
+            self._drop(token)
+        held: Counter[str] = Counter()
+        for file in self._files.values():
+            held[file.caller] += file.size
+        while held.total() > self._limit and len(self._files) > 1:
+            [(largest, _)] = held.most_common(1)
+            oldest = next(token for token, file in self._files.items() if file.caller == largest)
+            held[largest] -= self._files[oldest].size
+            self._drop(oldest)
+
+    def _drop(self, token: str) -> None:
+        self._files.pop(token).path.unlink(missing_ok=True)
+        self._dropped[token] = None
+        if len(self._dropped) > REMEMBERED:
+            self._dropped.popitem(last=False)
+
+
+@contextmanager
+def disk_errors() -> Iterator[None]:
+    """Turns an OSError into Unavailable."""
+    try:
+        yield
+    except OSError as error:
+        raise Unavailable("The file cannot be kept: the disk is full or not writable.", 60) from error

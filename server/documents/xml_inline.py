@@ -98,8 +98,12 @@ def parse_xml(data: bytes, doctype: bool = False) -> Element:
         raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.") from error
     if parser.error_log.filter_from_errors():  # lxml does not raise an error that is followed by a warning
         raise InvalidRequest("The file is damaged: a part of it is not well-formed XML.")
-    if root.getroottree().docinfo.doctype and not doctype:
+    document = root.getroottree().docinfo
+    if document.doctype and not doctype:
         raise InvalidRequest("The file is damaged: a part of it declares a document type.")
+    subset = document.internalDTD
+    if subset is not None and (subset.entities() or subset.elements()):
+        raise InvalidRequest("A part of the file defines entities or elements of its own; remove its document type.")
     return root
 
 

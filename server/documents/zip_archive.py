@@ -6,6 +6,7 @@ import io
 import zipfile
 import zlib
 from collections.abc import Mapping
+from typing import IO
 
 from server.errors import InvalidRequest, PayloadTooLarge
 
@@ -16,6 +17,12 @@ PART_BYTES = 20_000_000
 """Limit on an entry that is parsed as XML. The tree takes about ten times as much memory."""
 PARTS_BYTES = 40_000_000
 """Limit on all entries that are parsed."""
+ELEMENT_BYTES = 330
+"""Memory of an element while its file is written, measured with paragraphs of one word."""
+TREE_BYTES = 150_000_000
+"""Limit on the estimated memory of all trees."""
+COPIED_BYTES = 1 << 20
+"""Number of bytes that are copied at once."""
 RATIO_LIMIT = 300
 """Limit on the ratio of unpacked to packed size. Real documents stay below 50."""
 METHODS = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
@@ -32,7 +39,7 @@ class Archive:
         self._entries = self._zip.infolist()
         self.names = {entry.filename: entry for entry in self._entries}
         """The entries by name, in order."""
-        self._read = 0
+        self._read: dict[str, int] = {}  # estimated memory of each part that was read
         unpacked = sum(entry.file_size for entry in self._entries)
         if len(self._entries) > ENTRIES_LIMIT or unpacked > UNPACKED_BYTES or unpacked > RATIO_LIMIT * len(data):
             raise PayloadTooLarge("The file unpacks to more than this server reads.")
@@ -41,18 +48,28 @@ class Archive:
         if any(entry.flag_bits & 1 or entry.compress_type not in METHODS for entry in self._entries):
             raise InvalidRequest("The file is encrypted or packed in a way that is not read here.")
         for entry in self._entries:  # damage is reported before the translation starts
-            self._unpacked(entry)
+            self._copy(entry, None)
+
+    def require(self, name: str) -> None:
+        """Raises InvalidRequest if there is no such entry."""
+        if name not in self.names:
+            raise InvalidRequest("The file is damaged, or its name does not say what it is: a part of it is missing.")
 
     def part(self, name: str) -> bytes:
         """Returns the content of an entry. Raises InvalidRequest if it is missing or damaged, and PayloadTooLarge if it
         is too large."""
-        entry = self.names.get(name)
-        if entry is None:
-            raise InvalidRequest("The file is damaged, or its name does not say what it is: a part of it is missing.")
-        self._read += entry.file_size
-        if entry.file_size > PART_BYTES or self._read > PARTS_BYTES:
+        self.require(name)
+        entry = self.names[name]
+        read = sum(self.names[other].file_size for other in self._read.keys() | {name})
+        if entry.file_size > PART_BYTES or read > PARTS_BYTES:
             raise PayloadTooLarge("The text of the file unpacks to more than this server reads.")
-        return self._unpacked(entry)
+        content = io.BytesIO()
+        self._copy(entry, content)
+        data = content.getvalue()
+        self._read[name] = ELEMENT_BYTES * (data.count(b"<") - data.count(b"</")) + len(data)
+        if sum(self._read.values()) > TREE_BYTES:
+            raise PayloadTooLarge("The file has more paragraphs and formatting than this server reads; split it.")
+        return data
 
     def replaced(self, parts: Mapping[str, bytes]) -> bytes:
         """Returns the archive with some entries replaced. Order, names and compression of all entries are kept."""
@@ -64,11 +81,19 @@ class Archive:
                 header = zipfile.ZipInfo(entry.filename, entry.date_time)
                 header.compress_type = entry.compress_type
                 header.external_attr = entry.external_attr
-                made.writestr(header, self._unpacked(entry) if content is None else content)
+                with made.open(header, "w") as packed:
+                    if content is None:
+                        self._copy(entry, packed)
+                    else:
+                        packed.write(content)
         return target.getvalue()
 
-    def _unpacked(self, entry: zipfile.ZipInfo) -> bytes:
+    def _copy(self, entry: zipfile.ZipInfo, target: IO[bytes] | None) -> None:
+        """Unpacks an entry in pieces. Without a target it is only checked."""
         try:
-            return self._zip.read(entry)  # zipfile reads no more than the declared size
+            with self._zip.open(entry) as unpacked:  # zipfile reads no more than the declared size
+                while piece := unpacked.read(COPIED_BYTES):
+                    if target is not None:
+                        target.write(piece)
         except (zipfile.BadZipFile, zlib.error, EOFError, ValueError, NotImplementedError) as error:
             raise InvalidRequest("The file is damaged: a part of it cannot be unpacked.") from error

@@ -118,9 +118,13 @@ def test_slope() -> None:
     assert slope([], []) == 0.0
 
 
-@pytest.mark.parametrize("what", ["kills", "drain"])
+@pytest.mark.parametrize("what", ["kills", "drain", "documents"])
 def test_a_live_server_loses_nothing(what: str, tiny_weights: Path, tmp_path: Path) -> None:
-    own = {"kills": ["--every", "1", "--requests", "100"], "drain": ["--sentences", "4"]}[what]
+    own = {
+        "kills": ["--every", "1", "--requests", "100"],
+        "drain": ["--sentences", "4"],
+        "documents": ["--documents", "2", "--paragraphs", "50"],
+    }[what]
     result = tmp_path / "result.json"
     command = [what, "--weights", str(tiny_weights), "--clients", "4", "--number", "20", "--seconds", "2", *own]
     assert main([*command, "--json", str(result), "--", "--dtype", "float32", "--threads", "1"]) == 0

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import os
+from contextlib import ExitStack
 from typing import Annotated, Any
-from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from model.search.options import DecodingOptions
 from server.api.compat.deepl import error_body
 from server.api.dependencies import enter, json_response, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader, Upload, UploadReader, deadline
-from server.api.routes.files import DOWNLOADED
+from server.api.routes.files import DOWNLOADED, download_headers
 from server.api.schemas.deepl import DeeplError, DocumentAnswer, DocumentKey, DocumentParameters, DocumentStatus
-from server.documents.service import translated_name
 from server.errors import InvalidRequest, Unavailable
 from server.translation.catalog import AUTO
 from server.translation.types import TranslationRequest
@@ -24,6 +25,16 @@ from server.translation.types import TranslationRequest
 router = APIRouter(prefix="/v2/document", tags=["DeepL"])
 Id = Annotated[str, Path(description="From the answer to the upload.")]
 Key = Annotated[DocumentKey, Depends(ParameterReader(DocumentKey))]
+
+
+class FetchedOnce(FileResponse):
+    """Sends a file and deletes it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            os.unlink(self.path)  # noqa: PTH108  pathlib is refused in a coroutine
 
 
 @router.post(
@@ -39,23 +50,24 @@ async def send(
     asked = upload.parameters
     if asked.glossary_id:
         raise InvalidRequest("This server has no glossaries; leave glossary_id out.")
-    await enter(request, 0, asked.auth_key)  # counted before the file is read, because reading takes time
-    format, document = await services.documents.read(upload.content, upload.name, asked.target_lang)
-    wanted = TranslationRequest(
-        texts=(),
-        source=asked.source_lang or AUTO,
-        target=asked.target_lang,
-        options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
-        client=await enter(request, document.characters, asked.auth_key, requests=0),
-        deadline=deadline(request, services.settings.file_timeout_seconds),
-    )
-    catalog = services.translator.catalog
-    target = catalog.target(asked.target_lang)
-    if asked.source_lang:  # rejects an unsupported pair now instead of in the status
-        catalog.route(catalog.source(asked.source_lang), target)
-    work = services.documents.translate(document, wanted, patient=True)
-    name = translated_name(upload.name, target)
-    job = services.file_jobs.start(work, name, format.media_type, document.characters)
+    caller = await enter(request, 0, asked.auth_key)  # counted before the file is read, because reading takes time
+    document = await services.documents.receive(upload.content, upload.name, asked.target_lang, caller)
+    with ExitStack() as stack:
+        stack.callback(services.documents.close, document)
+        await enter(request, document.characters, asked.auth_key, requests=0)
+        wanted = TranslationRequest(
+            texts=(),
+            source=asked.source_lang or AUTO,
+            target=asked.target_lang,
+            options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
+            client=caller,
+            deadline=deadline(request, services.settings.file_timeout_seconds),
+        )
+        if asked.source_lang:  # rejects an unsupported pair now instead of in the status
+            catalog = services.translator.catalog
+            catalog.route(catalog.source(asked.source_lang), catalog.target(asked.target_lang))
+        work = services.documents.translate(document, wanted, patient=True)
+        job = services.file_jobs.start(work, document.characters, stack.pop_all().close)
     return json_response({"document_id": job.id, "document_key": job.key})
 
 
@@ -63,7 +75,7 @@ async def send(
     "/{document_id}",
     summary="Status of a file",
     response_model=DocumentStatus,
-    responses=errors(400, 403, 404, model=DeeplError, body=error_body),
+    responses=errors(400, 403, 404, 410, model=DeeplError, body=error_body),
 )
 async def status(document_id: Id, request: Request, asked: Key) -> Response:
     await enter(request, 0, asked.auth_key)
@@ -72,6 +84,7 @@ async def status(document_id: Id, request: Request, asked: Key) -> Response:
     if job.state == "translating":
         body["seconds_remaining"] = 1
     elif job.state == "done":
+        services_of(request).documents.store.find(job.work.result())  # a file that is no longer kept is a 410
         body["billed_characters"] = job.characters
     else:
         body["error_message"] = job.problem
@@ -82,7 +95,7 @@ async def status(document_id: Id, request: Request, asked: Key) -> Response:
     "/{document_id}/result",
     summary="Fetch a translated file, once",
     response_class=Response,
-    responses=errors(400, 403, 404, 503, model=DeeplError, body=error_body) | {200: DOWNLOADED},
+    responses=errors(400, 403, 404, 410, 503, model=DeeplError, body=error_body) | {200: DOWNLOADED},
 )
 async def result(document_id: Id, request: Request, asked: Key) -> Response:
     await enter(request, 0, asked.auth_key)
@@ -92,11 +105,6 @@ async def result(document_id: Id, request: Request, asked: Key) -> Response:
         raise Unavailable("The document is not ready yet.", 1)
     if job.state == "error":
         raise InvalidRequest(job.problem)
-    content = job.work.result()
+    found = services_of(request).documents.store.take(job.work.result())
     jobs.forget(job)
-    headers = {
-        "Content-Disposition": f"attachment; filename*=utf-8''{quote(job.name, safe='')}",
-        "Content-Type": job.media_type,
-        "Content-Security-Policy": "sandbox; default-src 'none'",
-    }
-    return Response(content, headers=headers)
+    return FetchedOnce(found.path, filename=found.name, headers=download_headers(found))

@@ -15,7 +15,7 @@ from server.api.openapi import WORK, content, errors
 from server.api.parameters import Upload, UploadReader, deadline
 from server.api.schemas.files import FileAnswer, FileParameters
 from server.documents.formats import SUFFIXES
-from server.documents.service import translated_name
+from server.documents.store import StoredFile
 from server.translation.types import TranslationRequest
 
 router = APIRouter(tags=["files"])
@@ -34,28 +34,31 @@ async def translate_file(
     request: Request, upload: Annotated[Upload[FileParameters], Depends(UploadReader(FileParameters))]
 ) -> Response:
     services = services_of(request)
-    asked = upload.parameters
-    await enter(request, 0, asked.api_key)  # counted before the file is read, because reading takes time
-    format, document = await services.documents.read(upload.content, upload.name, asked.target)
-    wanted = TranslationRequest(
-        texts=(),
-        source=asked.source,
-        target=asked.target,
-        options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
-        client=await enter(request, document.characters, asked.api_key, requests=0),
-        deadline=deadline(request, services.settings.file_timeout_seconds),
-    )
-    made = await services.documents.translate(document, wanted)
-    name = translated_name(upload.name, services.translator.catalog.target(asked.target))
-    token = services.documents.store.save(made, name, format.media_type)
-    return json_response({"translatedFileUrl": f"{request.base_url}{DOWNLOAD[1:]}/{token}/{quote(name, safe='')}"})
+    asked, documents = upload.parameters, services.documents
+    caller = await enter(request, 0, asked.api_key)  # counted before the file is read, because reading takes time
+    document = await documents.receive(upload.content, upload.name, asked.target, caller)
+    try:
+        await enter(request, document.characters, asked.api_key, requests=0)
+        wanted = TranslationRequest(
+            texts=(),
+            source=asked.source,
+            target=asked.target,
+            options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
+            client=caller,
+            deadline=deadline(request, services.settings.file_timeout_seconds),
+        )
+        token = await documents.translate(document, wanted)
+    finally:
+        documents.close(document)
+    address = f"{request.base_url}{DOWNLOAD[1:]}/{token}/{quote(document.name, safe='')}"
+    return json_response({"translatedFileUrl": address})
 
 
 @router.get(
     DOWNLOAD + "/{token}/{name}",
     summary="Fetch a translated file",
     response_class=FileResponse,
-    responses=errors(404) | {200: DOWNLOADED},
+    responses=errors(404, 410) | {200: DOWNLOADED},
 )
 async def download_file(
     token: Annotated[str, Path(description="From `translatedFileUrl`.")],
@@ -63,10 +66,14 @@ async def download_file(
     request: Request,
 ) -> Response:
     found = services_of(request).documents.store.find(token)
-    # An attachment in a sandbox: a translated HTML file must not run as a page of this server.
-    headers = {
+    return FileResponse(found.path, filename=found.name, headers=download_headers(found))
+
+
+def download_headers(found: StoredFile) -> dict[str, str]:
+    """Returns the headers of a translated file. It is an attachment in a sandbox: a translated HTML file must not run
+    as a page of this server."""
+    return {
         "Cache-Control": "private, no-store",
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "Content-Type": found.media_type,  # set here because Starlette would add a charset
     }
-    return FileResponse(found.path, filename=found.name, headers=headers)

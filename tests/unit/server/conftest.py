@@ -15,6 +15,7 @@ from server.api.app import create_app
 from server.config import Settings
 from server.services import Services
 from tests.support.fake_engine import FakeEngine, fake_catalog
+from tests.support.inline_reader import InlineReader
 from tests.support.live import free_port
 
 
@@ -30,7 +31,9 @@ def serve(engine: FakeEngine) -> Iterator[Callable[..., TestClient]]:
 
     def start(catalog=None, **settings) -> TestClient:
         chosen = Settings(**settings)
-        client = TestClient(create_app(chosen, Services(chosen, engine, catalog or fake_catalog())))
+        services = Services(chosen, engine, catalog or fake_catalog())
+        services.documents.reader = InlineReader()
+        client = TestClient(create_app(chosen, services))
         clients.append(client)
         return client.__enter__()
 

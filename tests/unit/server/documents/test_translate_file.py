@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import io
+import threading
 import time
 
 import docx
 import pytest
 
 from server.documents import service as documents
-from server.documents.store import FileStore
-from server.errors import NotFound, Overloaded, Unavailable
+from server.errors import Overloaded
 from tests.support import document_files as make
 
 FIELDS = {"source": "en", "target": "de"}
+DEEPL = {"source_lang": "EN", "target_lang": "DE"}
 
 
 def send(client, name="a.txt", content=b"Hello world.\nSecond\n", **fields):
@@ -126,47 +127,17 @@ def test_the_limits_on_characters_and_bytes_apply(serve):
     assert send(client, content=b"Hello").status_code == 200
 
 
-def test_the_number_of_files_at_the_same_time_is_limited(serve):
+def test_a_caller_without_a_place_is_told_when_to_return(serve, engine):
     client = serve(file_jobs=1)
-    services = client.app.state.services
-    with services.documents._admission.admit(1):
-        assert send(client).status_code == 429
+    engine.gate = threading.Event()
+    sent = [client.post("/v2/document", files={"file": ("a.txt", f"file {i}".encode())}, data=DEEPL) for i in range(10)]
+    assert [answer.status_code for answer in sent] == [200] * 8 + [429] * 2  # half of the 16 places
+    assert all(1 <= int(answer.headers["Retry-After"]) <= 120 for answer in sent[8:])
+    assert send(client).status_code == 429
+    engine.gate.set()
+    while len(client.app.state.services.documents._places):
+        client.get("/health")
     assert send(client).status_code == 200
-
-
-def test_a_stored_file_expires(monkeypatch):
-    now = [0.0]
-    monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
-    store = FileStore(10.0, 1_000)
-    token = store.save(b"x", "a.txt", "text/plain")
-    path = store.find(token).path
-    assert path.read_bytes() == b"x"
-    now[0] = 10.5
-    with pytest.raises(NotFound):
-        store.find(token)
-    assert not path.exists()
-    store.close()
-
-
-def test_the_oldest_files_are_deleted_first_and_closing_deletes_all():
-    store = FileStore(1_000.0, 100)
-    tokens = [store.save(b"x" * 60, "a", "b") for _ in range(3)]
-    with pytest.raises(NotFound):
-        store.find(tokens[0])
-    path = store.find(tokens[2]).path
-    store.close()
-    assert not path.parent.exists()
-
-
-def test_a_full_disk_is_reported_as_unavailable(monkeypatch):
-    def full(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr("pathlib.Path.write_bytes", full)
-    store = FileStore(1.0, 1)
-    with pytest.raises(Unavailable, match="disk"):
-        store.save(b"x", "a", "b")
-    store.close()
 
 
 @pytest.mark.parametrize(

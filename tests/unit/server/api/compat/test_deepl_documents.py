@@ -8,7 +8,7 @@ import time
 import pytest
 
 from server.documents.jobs import FileJobs
-from server.errors import NotFound, Overloaded
+from server.errors import NotFound
 
 FIELDS = {"source_lang": "EN", "target_lang": "DE"}
 
@@ -82,26 +82,57 @@ def test_files_wait_for_a_free_job(serve, engine):
     assert [finished(client, each)["status"] for each in sent] == ["done"] * 4
 
 
-def test_jobs_are_bounded_and_expire(monkeypatch):
+def test_jobs_expire_and_release_what_they_hold(monkeypatch):
     async def go() -> None:
         now = [0.0]
         monkeypatch.setattr("server.documents.jobs.monotonic", lambda: now[0])
-        jobs = FileJobs(1, 10.0)
+        jobs = FileJobs(10.0)
+        ended: list[str] = []
 
-        async def work() -> bytes:
+        async def work() -> str:
             await asyncio.sleep(100)
-            return b""
+            return ""
 
-        job = jobs.start(work(), "a", "b", 1)
-        with pytest.raises(Overloaded):
-            jobs.start(work(), "a", "b", 1)
+        job = jobs.start(work(), 1, lambda: ended.append("first"))
         now[0] = 11.0
         with pytest.raises(NotFound):
             jobs.find(job.id, job.key)
         await asyncio.sleep(0)
-        assert job.work.cancelled()
-        jobs.start(work(), "a", "b", 1)
+        await asyncio.sleep(0)
+        assert job.work.cancelled() and ended == ["first"]
+        jobs.start(work(), 1, lambda: ended.append("second"))  # cancelled before its first step
         jobs.close()
         await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        assert ended == ["first", "second"]
 
     asyncio.run(go())
+
+
+def test_unfetched_files_leave_their_places(serve):
+    """Sixteen places for each job; all of them were held for half an hour by files that nobody fetched."""
+    client = serve(file_jobs=1)
+    for i in range(40):
+        answer = send(client, content=f"file {i}".encode())
+        assert answer.status_code == 200
+        assert finished(client, answer.json())["status"] == "done"
+
+
+def test_a_file_that_is_no_longer_kept_is_gone(serve):
+    client = serve(file_keep_bytes=1_000)
+    sent = [send(client, content=bytes([65 + i]) * 600).json() for i in range(2)]
+    assert finished(client, sent[1])["status"] == "done"
+    answer = client.post(
+        f"/v2/document/{sent[0]['document_id']}/result", json={"document_key": sent[0]["document_key"]}
+    )
+    assert answer.status_code == 410
+    assert "no longer kept" in answer.json()["message"]
+
+
+def test_a_failed_upload_leaves_nothing(client):
+    documents = client.app.state.services.documents
+    for name, content in (("a.docx", b"x"), ("a.txt", b"\xff\xfe\xff"), ("a.exe", b"x")):
+        assert client.post("/v2/document", files={"file": (name, content)}, data=FIELDS).status_code >= 400
+    assert send(client, source_lang="XX").status_code == 400
+    assert len(documents._places) == 0
+    assert not list(documents.store._folder.iterdir())

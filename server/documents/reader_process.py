@@ -1,0 +1,86 @@
+"""The process that parses and writes documents, so that their memory is outside the API process and is given back.
+
+Each line of standard input is a task in JSON, and each line of standard output is its result. A task names a folder
+with the files of one document; see `server.documents.workspace`. The process ends with its standard input.
+"""
+
+from __future__ import annotations
+
+import os
+import resource
+import signal
+import sys
+import traceback
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from server.documents.document import sample
+from server.documents.formats import format_of
+from server.documents.workspace import Workspace
+from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, Unavailable
+
+DATA_BYTES = 256_000_000
+"""Limit on the memory of the process."""
+FILE_BYTES = 400_000_000
+"""Limit on a file that the process writes."""
+NICENESS = 10
+"""Documents are read with less priority than sentences are translated."""
+
+
+def main() -> None:
+    """Performs the tasks of standard input."""
+    for ignored in (signal.SIGINT, signal.SIGTERM):  # the API process decides when this one ends
+        signal.signal(ignored, signal.SIG_IGN)
+    os.nice(NICENESS)
+    for kind, limit in ((resource.RLIMIT_DATA, DATA_BYTES), (resource.RLIMIT_FSIZE, FILE_BYTES)):
+        resource.setrlimit(kind, (limit, limit))
+    for line in sys.stdin.buffer:
+        answer = perform(**orjson.loads(line))
+        answer["peak_bytes"] = peak_bytes()
+        sys.stdout.buffer.write(orjson.dumps(answer) + b"\n")
+        sys.stdout.buffer.flush()
+
+
+def perform(action: str, folder: str, name: str, target: str, characters: int) -> dict[str, Any]:
+    """Performs one task and returns its result, or its error with the name of the class and the message.
+
+    "read" writes the texts of the upload, "write" writes the translated file. A failure that is not the document's
+    fault has the key `trace`, which contains no text of the document.
+    """
+    workspace = Workspace(folder)
+    try:
+        document = format_of(name).read(workspace.upload.read_bytes(), target)
+        if action == "write":
+            workspace.result.write_bytes(document.write(list(workspace.translated_texts())))
+            return {}
+        if document.characters > characters:
+            raise TextTooLong(f"The file's {document.characters:,} characters are over the limit of {characters:,}.")
+        workspace.save_texts(document.texts)
+        return {"format": document.format, "characters": document.characters, "sample": sample(document)}
+    except AttentiveError as error:
+        return failure(error)
+    except (MemoryError, RecursionError):
+        return failure(PayloadTooLarge("The file needs more memory than this server has for one file; split it."))
+    except OSError:
+        return failure(Unavailable("The file cannot be kept: the disk is full or not writable.", 60))
+    except Exception as error:  # noqa: BLE001  one document must not end the process
+        trace = "".join(traceback.format_tb(error.__traceback__))
+        return {"error": "TranslationFailed", "message": "The file could not be translated.",
+                "trace": f"{trace}{type(error).__name__}"}  # fmt: skip
+
+
+def peak_bytes() -> int:
+    """Returns the largest memory that the process has used. (`getrusage` includes the parent's, before exec.)"""
+    status = Path("/proc/self/status").read_text(encoding="ascii")
+    return 1024 * int(status.partition("VmHWM:")[2].split()[0])
+
+
+def failure(error: AttentiveError) -> dict[str, Any]:
+    """Returns an error as the result of a task."""
+    return {"error": type(error).__name__, "message": error.message}
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,69 @@
+"""Translated files expire, are bounded in bytes with a share for each caller, and are deleted."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from server.documents.store import FileStore
+from server.errors import ExpiredTranslation, NotFound, Unavailable
+
+
+def keep(store: FileStore, content: bytes, caller: str = "x") -> str:
+    async def kept() -> str:
+        workspace = store.new_workspace(b"")
+        workspace.result.write_bytes(content)
+        token = store.keep(workspace, "a.txt", "text/plain", caller)
+        workspace.remove()
+        return token
+
+    return asyncio.run(kept())
+
+
+def test_a_stored_file_expires(monkeypatch):
+    now = [0.0]
+    monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
+    store = FileStore(10.0, 1_000)
+    token = keep(store, b"x")
+    path = store.find(token).path
+    assert path.read_bytes() == b"x"
+    now[0] = 10.5
+    with pytest.raises(ExpiredTranslation, match="no longer kept"):
+        store.find(token)
+    assert not path.exists()
+    with pytest.raises(NotFound):
+        store.find("unknown")
+    store.close()
+
+
+def test_the_oldest_file_of_the_largest_holder_is_deleted_first():
+    store = FileStore(1_000.0, 100)
+    other = keep(store, b"x" * 30, "other")
+    tokens = [keep(store, b"x" * 40, "hog") for _ in range(3)]
+    with pytest.raises(ExpiredTranslation):
+        store.find(tokens[0])
+    assert store.find(other).size == 30
+    path = store.find(tokens[2]).path
+    store.close()
+    assert not path.parent.exists()
+
+
+def test_a_file_is_taken_once():
+    store = FileStore(1_000.0, 100)
+    token = keep(store, b"x")
+    assert store.take(token).path.exists()
+    with pytest.raises(NotFound):
+        store.take(token)
+    store.close()
+
+
+def test_a_full_disk_is_reported_as_unavailable(monkeypatch):
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr("pathlib.Path.write_bytes", full)
+    store = FileStore(1.0, 1)
+    with pytest.raises(Unavailable, match="disk"):
+        store.new_workspace(b"x")
+    store.close()
