@@ -71,7 +71,8 @@ def weight_files(path: Path) -> list[Path]:
 
 
 def read_tensors(files: Iterable[Path], expected: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:
-    """Reads floating-point tensors. Raises FolderError unless names and shapes are exactly those `expected`."""
+    """Reads floating-point tensors. Raises FolderError unless names and shapes are exactly those `expected` and all
+    numbers are finite."""
     tensors: dict[str, Tensor] = {}
     for file in files:
         try:
@@ -87,12 +88,19 @@ def read_tensors(files: Iterable[Path], expected: dict[str, tuple[int, ...]]) ->
                     tensors[name] = shard.get_tensor(name)
                     if not tensors[name].is_floating_point():
                         raise FolderError(f"{name} in {file.name} is {tensors[name].dtype}, not floating point.")
+                    if not _is_finite(tensors[name]):
+                        raise FolderError(f"{file.name}: {name} has numbers that are not finite.")
         except (SafetensorError, OSError) as error:
             raise FolderError(f"{file} is not a readable safetensors file: {error}.") from None
     if missing := sorted(set(expected) - set(tensors)):
         shown = ", ".join(missing[:5]) + (f" and {len(missing) - 5} more" if len(missing) > 5 else "")
         raise FolderError(f"The weights lack {shown}.")
     return tensors
+
+
+def _is_finite(tensor: Tensor) -> bool:
+    """Returns whether all numbers are finite. The sum is finite for nearly all such tensors, and fast."""
+    return bool(torch.isfinite(tensor.sum(dtype=torch.float32))) or bool(torch.isfinite(tensor).all())
 
 
 def _shards(tensors: dict[str, Tensor]) -> list[dict[str, Tensor]]:

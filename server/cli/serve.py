@@ -20,6 +20,7 @@ from server.api.app import create_app
 from server.api.http_protocol import LimitedProtocol, UnfinishedRequests
 from server.config import Settings, add_flags
 from server.engine.gc_tuning import tune_garbage_collector
+from server.engine.ipc.options import NO_DEVICE
 from server.errors import SettingsError
 from server.observability.logging import configure_logging
 from server.services import Services
@@ -53,12 +54,13 @@ class Server(uvicorn.Server):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
 
     async def on_tick(self, counter: int) -> bool:
-        """Ends connections whose clients are too slow."""
+        """Ends connections whose clients are too slow, and the server where its device does not exist."""
         if counter % TICKS == 0:
             now = asyncio.get_running_loop().time()
             for connection in list(self.server_state.connections):
                 if isinstance(connection, LimitedProtocol):
                     connection.check_time(now)
+            self.should_exit |= self._services.engine.status().no_device
         return await super().on_tick(counter)
 
     def _reload(self) -> None:
@@ -95,6 +97,8 @@ def run(arguments: argparse.Namespace) -> int:
         server = Server(config, services)
         server.run(sockets=[bound, *(bound.dup() for _ in range(LISTENERS - 1))])
     log.info("stopped")
+    if services.engine.status().no_device:
+        raise SettingsError(f"--device (ATTENTIVE_DEVICE): {NO_DEVICE}")
     return 0 if server.started else 1
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 from server.engine.client.engine_client import EngineClient
 from server.text.language_id import LanguageDetector
@@ -29,12 +30,12 @@ class ServedModels:
         )
         self.errors |= errors
 
-    async def reload(self) -> dict[str, list[str]]:
+    async def reload(self) -> dict[str, Any]:
         """Reads the weights folder again and serves the models that are there now.
 
         Requests in progress finish with the models they started with. A model that cannot be loaded leaves its
-        predecessor in service. Returns the names of the models that were added, replaced, removed or failed. Raises
-        SettingsError where no model would be left.
+        predecessor in service. Returns the names of the models that were added, replaced, removed or failed, and the
+        reasons of the failures as `errors`. Raises SettingsError where no folder can be used; nothing changes then.
         """
         async with self._reloading:
             models, errors = await asyncio.to_thread(find_models, self._weights)
@@ -48,13 +49,14 @@ class ServedModels:
             for model in old.models:
                 if catalog.model(model.key) is None:
                     await self._engine.unload(model.key)
-            return changes(before, after, errors)
+            return {**changes(before, after, errors), "errors": errors}
 
     async def _load_changed(
         self, models: list[ServedModel], before: dict[str, ServedModel], errors: dict[str, str]
     ) -> dict[str, ServedModel]:
-        """Loads new and changed models and returns the models to serve, by name. Adds failures to `errors`."""
-        after: dict[str, ServedModel] = {}
+        """Loads new and changed models and returns the models to serve, by name. Adds failures to `errors`. A model
+        whose folder cannot be used now, by `errors`, stays."""
+        after = {model.name: model for model in before.values() if model.folder.name in errors}
         for model in models:
             current = before.get(model.name)
             if current is not None and current.key == model.key:

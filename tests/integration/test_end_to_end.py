@@ -14,6 +14,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
+import pytest
+from safetensors.numpy import load_file, save_file
 
 from model.tokenizer import Tokenizer
 from tests.support.live import ROOT, LiveServer, live_server, tiny_model
@@ -143,12 +145,37 @@ def test_models_are_added_and_replaced_under_load(tmp_path):
         (aside / "four").rename(weights / "four")
         headers = {"Authorization": "Bearer key"}
         changed = server.ask(urllib.request.Request(server.url + "/admin/reload", b"", headers)).json()
-        assert changed == {"added": ["four"], "replaced": ["two"], "removed": [], "failed": []}
+        assert changed == {"added": ["four"], "replaced": ["two"], "removed": [], "failed": [], "errors": {}}
         assert translate(server, TEXTS[0], target="fr", max_length=9)["translatedText"] != before
         assert translate(server, TEXTS[0], source="fr", max_length=4)["translatedText"]
         stop.set()
         statuses = [status for client in clients for status in client.result()]
         assert len(statuses) > 6 and set(statuses) == {200}
+
+
+@pytest.mark.parametrize("damage", ["not a number", "torn file", "no config"])
+def test_a_reload_that_fails_leaves_the_model_in_service(tmp_path, damage):
+    weights = tmp_path / "weights"
+    model_between(weights / "one", "en", "de", seed=1)
+    model_between(weights / "two", "en", "fr", seed=1)
+    with live_server(weights, tmp_path / "log", ("--dtype", "float32", "--admin-key", "key")) as server:
+        before = translate(server, TEXTS[0], max_length=9)["translatedText"]
+        file = weights / "one" / "model.safetensors"
+        if damage == "not a number":
+            tensors = load_file(file)
+            tensors["embedding.weight"][7, 7] = float("nan")
+            save_file(tensors, file)
+        elif damage == "torn file":
+            file.write_bytes(file.read_bytes()[:-1000])
+        else:
+            (weights / "one" / "config.json").write_text("{")
+        request = urllib.request.Request(server.url + "/admin/reload", b"", {"Authorization": "Bearer key"})
+        changed = server.ask(request).json()
+        assert changed["failed"] == ["one"] and changed["removed"] == []
+        assert changed["errors"]["one"].endswith(".")
+        assert str(tmp_path) not in server.get("/ready").body.decode()
+        assert translate(server, TEXTS[1], max_length=9)["translatedText"]
+        assert translate(server, TEXTS[0], max_length=9)["translatedText"] == before
 
 
 def run(*arguments: str, text: str | None = None) -> subprocess.CompletedProcess[str]:
@@ -194,3 +221,11 @@ def test_a_corrupt_model_does_not_stop_the_others(tiny_weights, tmp_path):
 def test_the_api_process_never_imports_torch():
     code = "import sys, server.cli.serve, server.cli.translate; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], cwd=ROOT, check=False).returncode == 0
+
+
+@pytest.mark.skipif(any(Path(file).exists() for file in ("/dev/nvidiactl", "/dev/dxg")), reason="There is a GPU.")
+def test_a_server_without_its_device_ends_with_one_sentence(tiny_weights):
+    result = run("serve", "--port", "0", "--device", "cuda", "--weights", str(tiny_weights))
+    assert result.returncode == 2
+    assert result.stderr.splitlines()[-1].startswith("attentive: --device (ATTENTIVE_DEVICE): There is no CUDA device")
+    assert "Traceback" not in result.stderr

@@ -93,6 +93,18 @@ def test_every_job_is_answered_and_the_statistics_add_up() -> None:
     run(body)
 
 
+def test_a_worker_without_its_device_is_not_restarted() -> None:
+    async def body() -> None:
+        async with crew(None, device="cuda") as made:
+            assert "no CUDA device" in ((await made.supervisor.load("m", FAST)).error or "")
+            status = made.supervisor.status()
+            assert status.no_device and not status.ready and status.restarts == 0
+            with pytest.raises(WorkerFailure):
+                await made.supervisor.submit("m", (1, 2), GREEDY)
+
+    run(body)
+
+
 def test_kill_9_under_load_loses_and_repeats_nothing() -> None:
     async def body() -> None:
         async with crew(SLOW) as made:

@@ -24,6 +24,7 @@ from server.engine.ipc.messages import (
     WorkerReady,
 )
 from server.engine.ipc.options import WorkerOptions
+from server.engine.worker.device_config import NoDevice
 from server.engine.worker.main import serve
 from server.engine.worker.runner_interface import FinishedSequence, LoadOutcome, StepResult
 from server.engine.worker.sequence import AttentionRequest, Sequence
@@ -43,6 +44,8 @@ class FakeRunner:
     "absent", "crash" while it is loaded, "dying" at the first job."""
 
     def __init__(self, options: WorkerOptions, index: int) -> None:
+        if options.device == "cuda":
+            raise NoDevice
         self._index = index
         self._options = options
         self._loads: list[LoadOutcome] = []

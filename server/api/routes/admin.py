@@ -26,8 +26,9 @@ async def reload(request: Request) -> Response:
     """Requires the admin key as `Authorization: Bearer KEY`. Running requests are not disturbed."""
     services = services_of(request)
     expected = services.settings.admin_key
-    given = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
-    if not expected or not hmac.compare_digest(given.encode(), expected.encode()):
+    scheme, _, given = request.headers.get("authorization", "").partition(" ")
+    right = hmac.compare_digest(given.strip().encode(), expected.encode())
+    if not expected or scheme.lower() != "bearer" or not right:
         raise Forbidden("This needs the server's admin key.")
     try:
         return json_response(await services.models.reload())

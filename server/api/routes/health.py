@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -15,6 +16,7 @@ from server.observability.metrics import CONTENT_TYPE
 from server.version import server_version
 
 router = APIRouter(tags=["operation"])
+FOLDERS = re.compile(r"""[^\s'"]*/(?=[^\s'"])""")
 
 
 @router.get("/health", summary="Check that the process is alive", response_model=HealthAnswer)
@@ -32,17 +34,19 @@ async def ready(request: Request) -> Response:
     services = services_of(request)
     readiness = services.readiness()
     status = services.engine.status()
+    catalog = services.translator.catalog
+    errors = {key.partition("@")[0]: error for key, error in status.errors.items() if catalog.model(key) is not None}
     body = {
         "status": readiness.state,
         "version": server_version(),
         "device": status.device,
         "dtype": status.dtype,
         "engine": status.engine,
-        "details": status.details,
+        "details": without_folders(status.details),
         "restarts": status.restarts,
         "workers": [dataclasses.asdict(worker) for worker in status.workers],
         "models": sorted(key.partition("@")[0] for key in status.models),
-        "errors": {key.partition("@")[0]: error for key, error in status.errors.items()} | services.models.errors,
+        "errors": without_folders(errors | services.models.errors),
     }
     return json_response(body, 200 if readiness.ready else 503, {} if readiness.ready else {"Retry-After": "1"})
 
@@ -55,3 +59,8 @@ async def ready(request: Request) -> Response:
 )
 async def metrics(request: Request) -> Response:
     return Response(services_of(request).metrics.render(), headers={"Content-Type": CONTENT_TYPE})
+
+
+def without_folders(sentences: dict[str, str]) -> dict[str, str]:
+    """Returns the sentences with the names of files only: everybody may request GET /ready."""
+    return {name: FOLDERS.sub("", sentence) for name, sentence in sentences.items()}

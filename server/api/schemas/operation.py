@@ -49,7 +49,8 @@ class ReloadAnswer(Answer):
     added: list[str] = Field(examples=MODEL_NAMES)
     replaced: list[str] = Field(examples=[[]])
     removed: list[str] = Field(examples=[[]])
-    failed: list[str] = Field(examples=[[]])
+    failed: list[str] = Field(description="Their predecessors are still served, if any.", examples=[[]])
+    errors: dict[str, str] = Field(description="The reason of each failure.", examples=[{}])
 
 
 class ServerAnswer(Answer):

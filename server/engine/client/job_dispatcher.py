@@ -61,8 +61,10 @@ class JobDispatcher:
 
     @property
     def broken(self) -> bool:
-        """Whether every worker failed too often in a row."""
-        return bool(self._workers) and all(worker.failures >= MAX_FAILURES for worker in self._workers)
+        """Whether every worker failed too often in a row, or has no device."""
+        return bool(self._workers) and all(
+            worker.no_device or worker.failures >= MAX_FAILURES for worker in self._workers
+        )
 
     def accept(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future[Any]:
         """Sends a job, or keeps it until a worker can take it. Cancelling the future cancels the job."""

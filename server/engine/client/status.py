@@ -47,7 +47,8 @@ class WorkerStatus:
 
     `ready` is True while a worker is up and has every model that was loaded before. `models` can be served now.
     `device`, `dtype`, `engine` and `details` are those of the first worker that is up. `errors` maps a model to the
-    reason why it cannot be loaded. `restarts` counts all restarts since the start.
+    reason why it cannot be loaded. `restarts` counts all restarts since the start. `no_device` is True
+    where the options require a GPU and there is none; no worker is started again then.
     """
 
     ready: bool
@@ -60,3 +61,4 @@ class WorkerStatus:
     errors: dict[str, str] = field(default_factory=dict)
     workers: tuple[DeviceStatus, ...] = ()
     in_flight: int = 0
+    no_device: bool = False

@@ -27,7 +27,7 @@ from server.engine.ipc.messages import (
     TranslateJob,
     TranslationResult,
 )
-from server.engine.ipc.options import WorkerOptions
+from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
 __all__ = ["DeviceStatus", "Supervisor", "WorkerFailure", "WorkerOptions", "WorkerStatus"]
 
@@ -199,6 +199,7 @@ class Supervisor:
                 for worker in self._workers
             ),
             in_flight=len(self._jobs),
+            no_device=any(worker.no_device for worker in self._workers),
         )
 
     # -- events of the workers -----------------------------------------------------------------------------------------
@@ -237,7 +238,7 @@ class Supervisor:
             self._registry.record_exit(*ended.loading, _KILL_WEIGHT if ended.external else _CRASH_WEIGHT)
         self._jobs.on_exit(ended)
         if self._jobs.broken:
-            self._registry.fail_unfinished(NO_WORKER)
+            self._registry.fail_unfinished(NO_DEVICE if worker.no_device else NO_WORKER)
         self._jobs.dispatch_backlog()
         notify(self._on_stats, self._with_state(_NO_STEPS))
 

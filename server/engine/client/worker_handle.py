@@ -33,7 +33,7 @@ from server.engine.ipc.messages import (
     UnloadModel,
     WorkerReady,
 )
-from server.engine.ipc.options import WorkerOptions
+from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
 
 COMMAND = (sys.executable, "-m", "server.engine.worker.main")
 """Starts a worker process: a fresh interpreter, not a fork."""
@@ -80,6 +80,8 @@ class WorkerHandle:
         """Version of each model that it could not load."""
         self.pending: dict[int, Job] = {}
         """Jobs that were sent and are not answered, by id."""
+        self.no_device = False
+        """Whether it ended because its device does not exist; it is not restarted then."""
         self.restarts = 0
         self.failures = 0
         """Failed starts and crashes in a row, without an answer or a healthy time in between."""
@@ -92,6 +94,7 @@ class WorkerHandle:
         self._running: set[int] = set()
         self._watchdog = Watchdog(options)
         self._up_since = 0.0
+        self._was_ready = False
         self._aborted = self._stopped = False
         self._memory_kills: int | None = None
         self._restart: asyncio.TimerHandle | None = None
@@ -206,6 +209,7 @@ class WorkerHandle:
         self.name = message.device
         if first:
             self._up_since = time.monotonic()
+            self._was_ready = True
             self._events.on_ready(self)
 
     def _on_exit(self, code: int) -> None:
@@ -216,7 +220,8 @@ class WorkerHandle:
         ended = WorkerExit(running, tuple(self.pending.values()), external, self._loading)
         self._process, self.ready, self._loading, self.stats = None, None, None, None
         self.pending, self._running, self.loaded, self.refused = {}, set(), {}, {}
-        if self._stopped:
+        self.no_device = code == NO_DEVICE_STATUS and not self._was_ready
+        if self._stopped or self.no_device:
             self._events.on_exit(self, ended)
             return
         if not (ready and external):  # an external kill says nothing about the worker

@@ -14,6 +14,11 @@ Dtype = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 Engine = Literal["auto", "eager"]
 
 
+NO_DEVICE = "There is no CUDA device that torch can use; choose device cpu or auto."
+NO_DEVICE_STATUS = 78
+"""Exit status of a worker without the device that the options require; EX_CONFIG of sysexits.h."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WorkerOptions:
     """Settings of the worker processes. Raises ValueError with one sentence where a value cannot be used.

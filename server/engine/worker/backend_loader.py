@@ -10,12 +10,14 @@ import math
 import time
 from pathlib import Path
 
+import numpy as np
+
 from model.backends.cpu.backend import open_backend
 from model.backends.cpu.build import find
 from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
 from model.backends.cpu.tensors import SafetensorFiles, weight_files
-from model.model_folder import ModelFolder, read_folder
+from model.model_folder import FolderError, ModelFolder, read_folder
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
 from server.engine.worker.loaded_model import LoadedModel, OpenedBackend
@@ -76,11 +78,13 @@ def weight_sizes(folder: ModelFolder) -> tuple[int, int]:
 
 
 def _warmed_up(folder: ModelFolder, opened: OpenedBackend, started: float) -> LoadedModel:
-    """Decodes two tokens, so that lazy initialization does not delay the first request."""
+    """Decodes two tokens, so that lazy initialization does not delay the first request. Raises FolderError where a score
+    is not finite: large weights overflow."""
     backend, engine, reason = opened
     config = folder.model
     backend.prefill([[config.eos_id]], [0])
     for token in (config.decoder_start_id, config.eos_id):
-        backend.step([0], [token], 1, [-1])
+        if not np.isfinite(backend.step([0], [token], 1, [-1]).scores).all():
+            raise FolderError("The model computes numbers that are not finite.")
     backend.free([0])
     return LoadedModel(folder, backend, engine, reason, time.monotonic() - started)

@@ -8,11 +8,15 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa, check_cpu
-from server.engine.ipc.options import WorkerOptions
+from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
 CPU_SLOTS, GPU_SLOTS = 64, 256
 _GPU_FILES = ("/dev/nvidiactl", "/dev/dxg")
 """One of these exists wherever the NVIDIA driver is installed (Linux, WSL)."""
+
+
+class NoDevice(RuntimeError):
+    """The options require a GPU and there is none."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,7 +36,7 @@ class DeviceConfig:
 
 
 def find_device(options: WorkerOptions, index: int) -> DeviceConfig:
-    """Returns the device of worker `index`. Raises RuntimeError where the options require a GPU and there is none."""
+    """Returns the device of worker `index`. Raises NoDevice."""
     threads = options.threads or available_cores()
     dtype: str
     if options.device == "cuda" or (options.device == "auto" and any(Path(file).exists() for file in _GPU_FILES)):
@@ -43,7 +47,7 @@ def find_device(options: WorkerOptions, index: int) -> DeviceConfig:
             slots = options.slots or GPU_SLOTS
             return DeviceConfig(f"cuda:{index}", torch.cuda.device_count(), dtype, threads, slots)
         if options.device == "cuda":
-            raise RuntimeError("There is no CUDA device that torch can use; choose device cpu or auto.")
+            raise NoDevice(NO_DEVICE)
     dtype = _cpu_dtype(options.isa) if options.dtype == "auto" else options.dtype
     return DeviceConfig("cpu", 1, dtype, threads, options.slots or CPU_SLOTS)
 

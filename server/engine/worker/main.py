@@ -10,8 +10,9 @@ import sys
 from collections.abc import Callable, Sequence
 
 from server.engine.gc_tuning import tune_garbage_collector
-from server.engine.ipc.options import WorkerOptions
+from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
 from server.engine.ipc.transport import Pipes
+from server.engine.worker.device_config import NoDevice
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.runner_interface import Runner
 
@@ -29,7 +30,10 @@ def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int], 
     read_fd, write_fd, index, text = arguments
     pipes = Pipes(int(read_fd), int(write_fd))
     options = WorkerOptions.from_json(text)
-    runner = make_runner(options, int(index))
+    try:
+        runner = make_runner(options, int(index))
+    except NoDevice:
+        return NO_DEVICE_STATUS
     tune_garbage_collector()
     WorkerLoop(pipes, runner, options).serve()
     return 0

@@ -6,6 +6,7 @@ import threading
 import traceback
 from collections.abc import Callable
 from dataclasses import dataclass
+from pathlib import Path
 from queue import SimpleQueue
 
 from model.backends.cpu.build import build
@@ -74,7 +75,7 @@ class ModelLoader:
                 loaded = open_model(folder, self._device, self._options)
                 parameters, size = weight_sizes(loaded.folder)
             except FolderError as reason:
-                error = str(reason)
+                error = str(reason).replace(folder, Path(folder).name)  # callers see it, and paths are the server's
             except Exception as reason:  # noqa: BLE001  every load is answered, whatever it raises
                 traceback.print_exc()
                 error = f"The model could not be loaded: {type(reason).__name__}."

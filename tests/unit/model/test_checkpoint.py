@@ -7,11 +7,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
 from model import checkpoint
+from model.backends.cpu.tensors import SafetensorFiles
 from model.checkpoint import load_model, save_model, weight_files
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
 from model.transformer import Transformer
@@ -89,6 +91,29 @@ def test_errors_name_the_tensor(edit: Callable[[dict[str, torch.Tensor]], Any], 
     save_file(tensors, tmp_path / "model.safetensors")
     with pytest.raises(FolderError, match=reason):
         load_model(folder)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("number", [float("nan"), float("inf"), float("-inf")])
+def test_numbers_that_are_not_finite_are_refused(number: float, dtype: torch.dtype, tmp_path: Path) -> None:
+    """In both readers of weights."""
+    folder = saved(tmp_path, random_model(), dtype=dtype)
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["embedding.weight"][3, 5] = number
+    save_file(tensors, tmp_path / "model.safetensors")
+    with pytest.raises(FolderError, match=r"embedding\.weight has numbers that are not finite"):
+        load_model(folder)
+    with pytest.raises(FolderError, match=r"embedding\.weight has numbers that are not finite"):
+        SafetensorFiles([tmp_path / "model.safetensors"])["embedding.weight"]
+
+
+def test_finite_numbers_with_an_infinite_sum_are_accepted(tmp_path: Path) -> None:
+    folder = saved(tmp_path, random_model())
+    tensors = load_file(tmp_path / "model.safetensors")
+    tensors["embedding.weight"][:] = 3e38
+    save_file(tensors, tmp_path / "model.safetensors")
+    assert load_model(folder)
+    assert SafetensorFiles([tmp_path / "model.safetensors"])["embedding.weight"][0, 0] == np.float32(3e38)
 
 
 def test_missing_or_broken_files_are_refused(tmp_path: Path) -> None:

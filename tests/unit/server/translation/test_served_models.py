@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+from pathlib import Path
 
 from server.config import Settings
 from server.engine.ipc.messages import ModelLoaded
@@ -43,9 +44,15 @@ def test_models_are_added_replaced_and_removed_while_requests_run(monkeypatch):
         await asyncio.sleep(0.05)
         folder[:] = [sized("one", 1, version="2"), fake_model("new", [("en", "it")])]
         changed = await services.models.reload()
-        assert changed == {"added": ["new"], "replaced": ["one"], "removed": ["gone"], "failed": []}
+        assert changed == {"added": ["new"], "replaced": ["one"], "removed": ["gone"], "failed": [], "errors": {}}
         assert set(engine.loaded) == {"one@2", "new@"}
-        assert await services.models.reload() == {"added": [], "replaced": [], "removed": [], "failed": []}
+        assert await services.models.reload() == {
+            "added": [],
+            "replaced": [],
+            "removed": [],
+            "failed": [],
+            "errors": {},
+        }
         await asyncio.sleep(0.05)
         stop.set()
         await asyncio.gather(*clients)
@@ -69,12 +76,51 @@ def test_a_replacement_that_cannot_be_loaded_leaves_the_old_model_in_service(mon
         engine.load = fails
         monkeypatch.setattr(served_models, "find_models", lambda weights: ([sized("one", 1, version="2")], {}))
         changed = await services.models.reload()
-        assert changed == {"added": [], "replaced": [], "removed": [], "failed": ["one"]}
+        assert changed == {
+            "added": [],
+            "replaced": [],
+            "removed": [],
+            "failed": ["one"],
+            "errors": {"one": "The file is torn."},
+        }
         assert services.translator.catalog.model("one@1") is not None
         assert services.models.errors == {"one": "The file is torn."}
         await services.stop()
 
     asyncio.run(scenario())
+
+
+def test_a_model_whose_folder_cannot_be_read_stays_in_service(monkeypatch):
+    async def scenario() -> None:
+        old = [sized("one", 1, folder=Path("weights/first")), sized("two", 1, folder=Path("weights/second"))]
+        services = Services(Settings(), FakeEngine(), ModelCatalog(old))
+        await services.start()
+        await services.loaded()
+        errors = {"first": "config.json is not JSON."}
+        monkeypatch.setattr(served_models, "find_models", lambda weights: ([old[1]], errors))
+        changed = await services.models.reload()
+        assert (changed["removed"], changed["errors"]) == ([], errors)
+        assert {model.name for model in services.translator.catalog.models} == {"one", "two"}
+        await services.stop()
+
+    asyncio.run(scenario())
+
+
+def test_readiness_shows_errors_of_present_models_without_folders(serve):
+    client = serve()
+    services = client.app.state.services
+    present = services.translator.catalog.models[0].key
+    status = dataclasses.replace(
+        services.engine.status(),
+        errors={present: "/srv/weights/toy/config.json is not JSON.", "gone@1": "It is torn."},
+        details={"reason": "It could not be written to /root/.cache/x."},
+    )
+    services.engine.status = lambda: status
+    services.models.errors = {"other": "'weights/other/a b.json' cannot be read."}
+    answer = client.get("/ready").json()
+    name = present.partition("@")[0]
+    assert answer["errors"] == {name: "config.json is not JSON.", "other": "'a b.json' cannot be read."}
+    assert answer["details"] == {"reason": "It could not be written to x."}
 
 
 def test_reloading_requires_the_admin_key(serve, monkeypatch):
@@ -83,8 +129,10 @@ def test_reloading_requires_the_admin_key(serve, monkeypatch):
     client = serve(admin_key="s3cret")
     assert client.post("/admin/reload", headers={"Authorization": "Bearer wrong"}).status_code == 403
     assert client.post("/admin/reload", headers={"Authorization": "Bearer é".encode()}).status_code == 403
+    assert client.post("/admin/reload", headers={"Authorization": "s3cret"}).status_code == 403
+    assert client.post("/admin/reload", headers={"Authorization": "Basic s3cret"}).status_code == 403
     answer = client.post("/admin/reload", headers={"Authorization": "Bearer s3cret"})
-    assert answer.json() == {"added": [], "replaced": [], "removed": [], "failed": []}
+    assert answer.json() == {"added": [], "replaced": [], "removed": [], "failed": [], "errors": {}}
 
 
 def test_translations_of_a_replaced_model_cannot_be_inspected(client, monkeypatch):

@@ -20,7 +20,7 @@ from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
 from model.config import ModelConfig
-from model.model_folder import ModelFolder, TokenizerFiles
+from model.model_folder import FolderError, ModelFolder, TokenizerFiles
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
@@ -245,6 +245,17 @@ def test_int8_is_chosen_only_where_it_is_fast(monkeypatch: pytest.MonkeyPatch) -
     for check, dtype in ((lambda isa: None, "int8"), (refuse, "float32")):
         monkeypatch.setattr(device_config, "check_cpu", check)
         assert find_device(WorkerOptions(device="cpu"), 0).dtype == dtype
+
+
+def test_a_model_that_overflows_is_refused(tmp_path: Path) -> None:
+    folder = save(tmp_path / "tiny")
+    transformer = load_model(folder)
+    with torch.no_grad():
+        for parameter in transformer.parameters():
+            parameter.fill_(1e38)
+    save_model(folder, transformer)
+    with pytest.raises(FolderError, match="not finite"):
+        open_model(str(folder.path), find_device(OPTIONS, 0), OPTIONS)
 
 
 def test_a_missing_gpu_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
