@@ -26,8 +26,8 @@ INTERRUPTED = 130
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0 for success, 1 for a failure, 2 for wrong usage."""
     words = sys.argv[1:] if argv is None else list(argv)
-    arguments = make_parser(words[0] if words else "").parse_args(words)
     try:
+        arguments = make_parser(words[0] if words else "").parse_args(words)
         status: int = arguments.run(arguments)
     except SettingsError as error:
         print(f"attentive: {error}", file=sys.stderr)

@@ -19,11 +19,12 @@ from server.errors import SettingsError
 
 Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["auto", "float32", "bfloat16", "float16", "int8"]
-LogFormat = Literal["json", "text"]
+LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
 PREFIX = "ATTENTIVE_"
 MAX_INT = 2**53
+CHECKOUT = Path(__file__).parents[1]
 BOOLEANS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -35,13 +36,19 @@ def setting(default: Any, help: str, low: float | None = None, high: float | Non
     return field(default=default, metadata={"help": help, "low": low, "high": high})
 
 
+def default_weights() -> Path:
+    """Returns the folder `weights` of the current folder, or of the checkout where the current folder has none."""
+    here, checkout = Path("weights"), CHECKOUT / "weights"
+    return checkout if checkout.is_dir() and not here.is_dir() else here
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """Settings of one server. The unit of a number is in its name or in its help text."""
 
     host: str = setting("127.0.0.1", "Address to listen on. 0.0.0.0 listens on every interface.")
     port: int = setting(8000, "TCP port to listen on. 0 selects a free port.", 0, 65535)
-    weights: Path = setting(Path("weights"), "Folder with one sub-folder per model, or a single model folder.")
+    weights: Path = setting(default_weights(), "Folder with one sub-folder per model, or a single model folder.")
     data: Path | None = setting(
         None, "Folder that keeps the history and the API keys over a restart. Without it the history is in memory."
     )
@@ -149,7 +156,9 @@ class Settings:
     otlp_endpoint: str = setting(
         "", "OTLP/HTTP address that receives traces, such as http://localhost:4318. Empty sends none."
     )
-    log_format: LogFormat = setting("json", "Format of the log lines on standard error.")
+    log_format: LogFormat = setting(
+        "auto", "Format of the log lines on standard error. auto is text on a terminal and JSON otherwise."
+    )
     log_level: LogLevel = setting("info", "Least severe level of the log lines that are written.")
 
     def __post_init__(self) -> None:

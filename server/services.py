@@ -42,12 +42,17 @@ class Services:
     """The parts of one server, used by the routes and by `attentive translate`. `start` and `stop` run in the event
     loop that serves.
 
-    `supervisor` and `catalog` replace the workers and the models of the settings, for tests. Raises SettingsError where
-    a setting cannot be used or the weights folder holds no usable model.
+    `supervisor` and `catalog` replace the workers and the models of the settings, for tests; `admission` replaces the
+    queue of the settings. Raises SettingsError where a setting cannot be used or the weights folder holds no usable
+    model.
     """
 
     def __init__(
-        self, settings: Settings, supervisor: Supervisor | None = None, catalog: ModelCatalog | None = None
+        self,
+        settings: Settings,
+        supervisor: Supervisor | None = None,
+        catalog: ModelCatalog | None = None,
+        admission: Admission | None = None,
     ) -> None:
         self.settings = settings
         self.metrics = Metrics(server_version())
@@ -65,7 +70,7 @@ class Services:
             self.engine,
             catalog,
             LanguageDetector(catalog.sources),
-            Admission(settings.queue_tokens, settings.queue_seconds),
+            admission or Admission(settings.queue_tokens, settings.queue_seconds),
             self.history,
         )
         self.models = ServedModels(settings.weights, self.engine, self.translator, errors)

@@ -39,16 +39,26 @@ log = logging.getLogger(__name__)
 
 
 class Server(uvicorn.Server):
-    """Uvicorn with draining, reloading at SIGHUP, and exit status 0 after SIGTERM."""
+    """Uvicorn with draining, reloading at SIGHUP, and exit status 0 after SIGTERM. `url` is for the log.
 
-    def __init__(self, config: uvicorn.Config, services: Services) -> None:
+    `interrupted` is True after Ctrl-C.
+    """
+
+    def __init__(self, config: uvicorn.Config, services: Services, url: str) -> None:
         super().__init__(config)
+        self.interrupted = False
         self._services = services
+        self._url = url
         self._reloading: asyncio.Future[None] | None = None
+        self._announcing: asyncio.Task[None] | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Starts to listen, tunes the garbage collector and installs the handler of SIGHUP."""
         await super().startup(sockets)
+        if not self.started:
+            return
+        log.info("listening on %s, models are loading", self._url)
+        self._announcing = asyncio.create_task(announce(self._services, self._url))
         if threading.current_thread() is threading.main_thread():
             tune_garbage_collector()
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
@@ -68,9 +78,22 @@ class Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drains at the first signal and ends at once at a second one."""
+        self.interrupted = self.interrupted or sig == signal.SIGINT
         self._services.draining = True
         self.force_exit = self.should_exit
         self.should_exit = True
+
+
+async def announce(services: Services, url: str) -> None:
+    """Logs when translations are served, or that no model could be loaded."""
+    await services.loaded()
+    status = services.engine.status()
+    if services.readiness().state == "failed":
+        log.error("no model could be loaded: %s", " ".join(services.models.errors.values()))
+    elif not services.draining:
+        fields = {"models": ", ".join(sorted(model.name for model in services.translator.catalog.models))}
+        fields |= {"device": status.device, "dtype": status.dtype}
+        log.info("ready: open %s/attention in a browser", url, extra=fields)
 
 
 async def reload(services: Services) -> None:
@@ -93,13 +116,21 @@ def run(arguments: argparse.Namespace) -> int:
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     allow_many_connections()
     with listener(settings) as bound:
-        log.info("listening", extra={"host": settings.host, "port": bound.getsockname()[1]})
-        server = Server(config, services)
+        server = Server(config, services, browser_url(settings.host, bound.getsockname()[1]))
         server.run(sockets=[bound, *(bound.dup() for _ in range(LISTENERS - 1))])
     log.info("stopped")
     if services.engine.status().no_device:
         raise SettingsError(f"--device (ATTENTIVE_DEVICE): {NO_DEVICE}")
+    if server.interrupted:
+        raise KeyboardInterrupt
     return 0 if server.started else 1
+
+
+def browser_url(host: str, port: int) -> str:
+    """Returns the address for a browser on this machine."""
+    if host in {"", "0.0.0.0", "::", "127.0.0.1", "::1"}:  # noqa: S104  compared, not bound
+        host = "localhost"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
 def server_config(settings: Settings, services: Services) -> uvicorn.Config:

@@ -70,9 +70,10 @@ def stack_frames(error: BaseException | None) -> list[str]:
 
 
 def configure_logging(level: str, format: str) -> None:
-    """Sends all log records to standard error. `format` is "json" or "text"."""
+    """Sends all log records to standard error. `format` is "json", "text", or "auto", which is text on a terminal."""
+    text = format == "text" or (format == "auto" and sys.stderr.isatty())
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter() if format == "json" else TextFormatter())
+    handler.setFormatter(TextFormatter() if text else JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)
     logging.getLogger("python_multipart").setLevel(logging.ERROR)  # its warnings quote malformed request bodies

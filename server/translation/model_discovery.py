@@ -21,6 +21,7 @@ def find_models(weights: Path) -> tuple[list[ServedModel], dict[str, str]]:
 
     Raises SettingsError if there is no usable model.
     """
+    weights = weights.absolute()  # for the messages
     try:
         folders = find_folders(weights)
     except (FolderError, OSError) as error:

@@ -71,6 +71,8 @@ class FakeEngine:
         self.submitted: list[tuple[str, tuple[int, ...], DecodingOptions, int, str]] = []
         self.cancelled = 0
         self.failures: dict[str, WorkerFailure] = {}
+        self.load_error: str | None = None
+        """Where it is set, no model can be loaded, for this reason."""
         self.loaded: dict[str, Path] = {}
         self.attended: list[tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[str, int, int], ...]]] = []
         self.stopped = False
@@ -82,8 +84,9 @@ class FakeEngine:
         self.stopped = True
 
     async def load(self, model: str, folder: Path) -> ModelLoaded:
-        self.loaded[model] = folder
-        return ModelLoaded(model, parameters=1, bytes=4, seconds=0.0)
+        if self.load_error is None:
+            self.loaded[model] = folder
+        return ModelLoaded(model, parameters=1, bytes=4, seconds=0.0, error=self.load_error)
 
     async def unload(self, model: str) -> None:
         del self.loaded[model]

@@ -22,7 +22,7 @@ def running(engine: FakeEngine, catalog: ModelCatalog | None = None, **settings:
     services = Services(chosen, engine, catalog or fake_catalog())
     config = server_config(chosen, services)
     with listener(chosen) as bound:
-        server = Server(config, services)
+        server = Server(config, services, "http://localhost")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
         wait_for(lambda: server.started)

@@ -14,6 +14,10 @@ from server.api.schemas.operation import ReloadAnswer
 from server.errors import Forbidden, InvalidRequest, SettingsError
 
 router = APIRouter(prefix="/admin", tags=["operation"])
+NO_ADMIN_KEY = (
+    "This server has no admin key: start it with --admin-key (ATTENTIVE_ADMIN_KEY), or send SIGHUP to reload."
+)
+WRONG_ADMIN_KEY = "Send the key of --admin-key (ATTENTIVE_ADMIN_KEY) in the header 'Authorization: Bearer KEY'."
 
 
 @router.post(
@@ -26,10 +30,11 @@ async def reload(request: Request) -> Response:
     """Requires the admin key as `Authorization: Bearer KEY`. Running requests are not disturbed."""
     services = services_of(request)
     expected = services.settings.admin_key
+    if not expected:
+        raise Forbidden(NO_ADMIN_KEY)
     scheme, _, given = request.headers.get("authorization", "").partition(" ")
-    right = hmac.compare_digest(given.strip().encode(), expected.encode())
-    if not expected or scheme.lower() != "bearer" or not right:
-        raise Forbidden("This needs the server's admin key.")
+    if scheme.lower() != "bearer" or not hmac.compare_digest(given.strip().encode(), expected.encode()):
+        raise Forbidden(WRONG_ADMIN_KEY)
     try:
         return json_response(await services.models.reload())
     except SettingsError as error:

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol
 
+from server.engine.client.job_dispatcher import SHUTDOWN
 from server.engine.client.supervisor import Supervisor
 from server.engine.ipc.messages import ModelLoaded
 from server.errors import Unavailable
@@ -127,7 +128,8 @@ class ModelPool:
         await self._make_room()
         answer = await self.engine.load(model.key, model.folder)
         if answer.error:
-            log.error("model %s cannot be loaded: %s", model.name, answer.error)
+            if answer.error != SHUTDOWN:
+                log.error("model %s cannot be loaded: %s", model.name, answer.error)
             self._states.pop(model.key, None)  # the next request tries again
         else:
             log.info("model loaded", extra={"model": model.key, "seconds": round(answer.seconds, 3)})

@@ -148,12 +148,14 @@ class WorkerHandle:
         self.send(UnloadModel(model))
 
     def stop(self, *, kill: bool) -> None:
-        """Ends the process after its last answer, or at once, and does not restart it."""
+        """Ends the process after its last answer, or at once, and does not restart it. A process that is still starting
+        or loads a model without having jobs is ended at once."""
         self._stopped = True
         if self._restart is not None:
             self._restart.cancel()
         if self._process is not None:
-            self._process.kill() if kill else self._process.send(Drain())
+            idle = not self.pending and (self.ready is None or self._loading is not None)
+            self._process.kill() if kill or idle else self._process.send(Drain())
 
     def tick(self, seconds: float) -> None:
         """`seconds` have passed: aborts the process if it hangs."""

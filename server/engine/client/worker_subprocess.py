@@ -9,7 +9,7 @@ import os
 import signal
 import subprocess
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -50,13 +50,14 @@ class WorkerSubprocess:
             for _ in range(3):
                 ends += os.pipe()
             to_worker, our_write, our_read, from_worker, our_log, output = ends
-            self._process = subprocess.Popen(  # noqa: ASYNC220  starting is quick, and works in any event loop
-                [*command, str(to_worker), str(from_worker), *arguments],
-                stdin=subprocess.DEVNULL,
-                stdout=output,
-                stderr=output,
-                pass_fds=(to_worker, from_worker),
-            )
+            with signals_blocked():
+                self._process = subprocess.Popen(  # noqa: ASYNC220  starting is quick, and works in any event loop
+                    [*command, str(to_worker), str(from_worker), *arguments],
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=output,
+                    pass_fds=(to_worker, from_worker),
+                )
         except OSError:
             for descriptor in ends:
                 os.close(descriptor)
@@ -107,6 +108,19 @@ class WorkerSubprocess:
         for transport in self._transports:
             transport.close()
         self._on_exit(process.returncode)
+
+
+@contextlib.contextmanager
+def signals_blocked() -> Iterator[None]:
+    """Blocks SIGINT and SIGTERM in processes that are started in the block, until the worker ignores them itself.
+
+    Without it, Ctrl-C during the imports of a worker would end it with a traceback.
+    """
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, (signal.SIGINT, signal.SIGTERM))
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 class _Messages(asyncio.Protocol):

@@ -22,11 +22,13 @@ def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int], 
     makes the runner of device INDEX.
 
     SIGINT and SIGTERM are ignored: they reach the whole process group, and the API process decides when workers end.
+    The API process starts the worker with these signals blocked.
     """
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would contain texts of callers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
     read_fd, write_fd, index, text = arguments
     pipes = Pipes(int(read_fd), int(write_fd))
     options = WorkerOptions.from_json(text)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from server.config import Settings, add_flags
+from server.config import CHECKOUT, Settings, add_flags, default_weights
 from server.errors import SettingsError
 
 
@@ -23,6 +23,13 @@ def test_a_flag_overrides_a_variable_and_a_variable_the_default():
     assert read(ATTENTIVE_PORT="9000").port == 9000
     assert read("--port", "9001", ATTENTIVE_PORT="9000").port == 9001
     assert read(ATTENTIVE_PORT="").port == 8000
+
+
+def test_the_weights_of_the_checkout_are_used_where_the_current_folder_has_none(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert default_weights() == CHECKOUT / "weights"
+    (tmp_path / "weights").mkdir()
+    assert default_weights() == Path("weights")
 
 
 def test_values_of_every_type_are_parsed():

@@ -30,6 +30,14 @@ def test_the_command_models_lists_models_and_errors(weights, capsys):
     assert "ATTENTIVE_WEIGHTS" in capsys.readouterr().err
 
 
+def test_the_command_models_names_the_folder_that_it_searched(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "empty").mkdir()
+    for folder in ("empty", "absent"):
+        assert main(["models", "--weights", folder]) == 2
+        assert str(tmp_path / folder) in capsys.readouterr().err
+
+
 def test_an_invalid_command_line_is_rejected(weights, capsys):
     for wrong in (["fly"], ["translate"], ["serve", "--no-such-flag"]):
         with pytest.raises(SystemExit) as caught:

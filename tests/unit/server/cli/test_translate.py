@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import dataclasses
 import threading
 
 import pytest
 
 from server.cli.text_streams import open_text, utf8_lines
-from server.cli.translate import LINES_AT_ONCE, translate, translate_lines
+from server.cli.translate import FLAGS, LINES_AT_ONCE, local_services, translate, translate_lines
 from server.config import Settings
-from server.engine.client.supervisor import WorkerFailure
+from server.engine.client.supervisor import WorkerFailure, WorkerOptions
 from server.errors import InvalidRequest, TranslationFailed
 from server.services import Services
 from server.translation.types import TranslationRequest
@@ -19,9 +20,9 @@ from tests.support.fake_engine import FakeEngine, fake_catalog
 REQUEST = TranslationRequest(texts=(), source="en", target="de")
 
 
-def run(engine: FakeEngine, lines) -> list[str]:
+def run(engine: FakeEngine, lines, settings: Settings = Settings()) -> list[str]:  # noqa: B008  it is frozen
     written: list[str] = []
-    services = Services(Settings(), engine, fake_catalog())
+    services = local_services(settings, engine, fake_catalog())
     asyncio.run(translate(services, iter(lines), written.append, REQUEST))
     return written
 
@@ -34,6 +35,19 @@ def test_lines_are_written_in_order_with_their_line_ends():
 def test_more_lines_than_are_in_progress_at_once():
     lines = [f"line {chr(ord('a') + i % 26)}{chr(ord('a') + i // 26)}\n" for i in range(3 * LINES_AT_ONCE)]
     assert run(FakeEngine(delay=0.001), lines) == [f"{line[-2::-1]}\n" for line in lines]
+
+
+def test_a_long_file_is_never_too_much_for_the_queue():
+    lines = [f"{chr(ord('a') + i % 26)}{chr(ord('a') + i // 26)} ".ljust(60, "x") + "\n" for i in range(600)]
+    settings = Settings(queue_seconds=0.1, queue_tokens=1)
+    assert run(FakeEngine(delay=0.05), lines, settings) == [f"{line[-2::-1]}\n" for line in lines]
+
+
+def test_the_flags_are_those_of_the_worker_and_of_the_log():
+    worker = {field.name for field in dataclasses.fields(WorkerOptions)} & {
+        field.name for field in dataclasses.fields(Settings)
+    }
+    assert worker | {"log_format", "log_level", "weights", "model_bytes", "beam_size"} <= set(FLAGS)
 
 
 def test_the_first_failure_stops_the_command():

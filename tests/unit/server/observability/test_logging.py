@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import logging
 
@@ -43,6 +44,25 @@ def test_an_exception_is_logged_with_its_frames_and_without_its_message(formatte
 
 def test_the_text_format_ends_with_the_extra_fields():
     assert TextFormatter().format(record("hello", status=200)).endswith("info    hello status=200")
+
+
+@pytest.mark.parametrize(
+    ("format", "terminal", "formatter"),
+    [
+        ("auto", True, TextFormatter),
+        ("auto", False, JsonFormatter),
+        ("json", True, JsonFormatter),
+        ("text", False, TextFormatter),
+    ],
+)
+def test_the_log_is_text_on_a_terminal(format, terminal, formatter, monkeypatch):
+    handlers: list[logging.Handler] = []
+    monkeypatch.setattr("sys.stderr", io.StringIO())
+    monkeypatch.setattr("sys.stderr.isatty", lambda: terminal)
+    monkeypatch.setattr(logging, "basicConfig", lambda **options: handlers.extend(options["handlers"]))
+    monkeypatch.setattr(logging, "captureWarnings", lambda capture: None)
+    configure_logging("info", format)
+    assert type(handlers[0].formatter) is formatter
 
 
 def test_configuring_replaces_the_previous_handlers(capsys):
