@@ -82,6 +82,12 @@ class Settings:
         32,
     )
     char_limit: int = setting(100_000, "Maximum characters in one request, over all its texts.", 1, MAX_INT)
+    beam_char_limit: int = setting(
+        400_000,
+        "Maximum characters in one request times its beam width. --char-limit with --beam-size is always allowed.",
+        1,
+        MAX_INT,
+    )
     list_limit: int = setting(1_000, "Maximum texts in one request.", 1, 1_000_000)
     alternatives_limit: int = setting(10, "Maximum alternative translations of one text.", 0, 31)
     body_bytes: int = setting(10_000_000, "Maximum bytes of a request body.", 1024, MAX_INT)

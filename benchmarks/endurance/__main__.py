@@ -1,10 +1,11 @@
-"""Endurance runs against a server that this program starts: overload, killed workers, a stop under
-load, and documents that need much memory.
+"""Endurance runs against a server that this program starts: overload, killed workers, a stop under load, one caller
+with big requests, and documents that need much memory.
 
     python -m benchmarks.endurance overload --weights weights --seconds 600
     python -m benchmarks.endurance kills --clients 32 --seconds 180 --every 20
     python -m benchmarks.endurance drain --clients 64 --sentences 20
     python -m benchmarks.endurance documents --documents 64 --paragraphs 480000
+    python -m benchmarks.endurance hog --clients 32 --seconds 6
 
 Every answer is compared with the one that the same text got before on an idle server. Arguments after `--` are flags of
 the server. The exit status is 1 if any answer was lost, wrong, repeated or miscounted. Times are reported, not judged.
@@ -24,13 +25,14 @@ from benchmarks.common import report
 from benchmarks.endurance.client import references
 from benchmarks.endurance.documents import documents as unpacking
 from benchmarks.endurance.drain import drain
+from benchmarks.endurance.hog import hog
 from benchmarks.endurance.kills import kills
 from benchmarks.endurance.overload import overload
 from benchmarks.endurance.server import serving
 from benchmarks.endurance.texts import documents, made_texts, read_texts
 
 _NONE = ("failures", "wrong", "repeated ids", "stray answers", "lost", "metrics minus clients", "exit status",
-         "refusals counted minus 429s")  # fmt: skip
+         "refusals counted minus 429s", "refused")  # fmt: skip
 """Figures that must be zero or empty."""
 
 
@@ -76,6 +78,11 @@ async def _run(options: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
                     found = await unpacking(
                         served, requests, options.clients, options.seconds, options.documents, options.paragraphs
                     )
+                case "hog":
+                    found = await hog(
+                        served, requests, options.source, options.target, options.clients, options.seconds,
+                        options.patience, options.kinds,
+                    )  # fmt: skip
                 case _:
                     found = await drain(served, requests, options.clients, options.seconds, options.grace)
             return {**shape, **found}
@@ -115,6 +122,11 @@ def _parser() -> argparse.ArgumentParser:
     stop = what.add_parser("drain", parents=[common], help="SIGTERM under load")
     stop.add_argument("--clients", type=int, default=64)
     stop.add_argument("--seconds", type=float, default=5.0, help="seconds of load before the signal")
+    big = what.add_parser("hog", parents=[common], help="one caller with big requests beside clients with sentences")
+    big.add_argument("--clients", type=int, default=32)
+    big.add_argument("--seconds", type=float, default=6.0, help="seconds of each measurement")
+    big.add_argument("--patience", type=float, default=60.0, help="longest wait for a legal hog's answer, in seconds")
+    big.add_argument("--kinds", default="", help="only the kinds of hogs whose name contains this")
     stop.add_argument("--grace", type=float, default=30.0, help="--grace-seconds of the server")
     return parser
 

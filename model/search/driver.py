@@ -57,14 +57,16 @@ class SearchDriver:
             self._prefill(searches)
 
     def step(self, running: Sequence[RunningSearch]) -> tuple[int, int]:
-        """Advances `running`, which are all searches of the batch that are not done. Returns the number of decode steps
-        and the number of tokens that they generated."""
+        """Advances `running`, which are searches of the batch that are not done; the others pause. Returns the number of
+        decode steps and the number of tokens that they generated."""
         unencoded, self._unencoded = self._unencoded, []
-        if unencoded and len(unencoded) == len(running):
-            self._prefill(unencoded)
-            unencoded = []
         if unencoded:
-            running = [item for item in running if item not in unencoded]
+            encoded = [item for item in running if item not in unencoded]
+            if encoded:
+                running = encoded
+            else:
+                self._prefill(unencoded)
+                unencoded = []
         outputs = self._run(running, unencoded)
         generated = sum(self._advance(running, output) for output in outputs)
         self._restart([item for item in running if item.search.restart])

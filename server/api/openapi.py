@@ -25,7 +25,10 @@ ERRORS: dict[int, tuple[str, str]] = {
     403: ("The key is missing or not valid.", "This server requires an API key, which its operator issues."),
     404: ("Not found.", "There is no translation with this id."),
     410: ("The id has expired.", "This translation is no longer kept."),
-    413: ("The body is too large.", "The body is over the limit of 20,000,000 bytes."),
+    413: (
+        "The body is too large, or the text is too long for the beam width.",
+        "The body is over the limit of 20,000,000 bytes.",
+    ),
     415: ("The body is neither JSON nor a form.", "Send the parameters as application/json or as a form."),
     429: ("The server is busy, or there were too many requests.", "The server is busy; try again later."),
     503: ("The server is starting or stopping, or no worker runs.", "The server is shutting down."),

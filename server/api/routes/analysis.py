@@ -73,13 +73,13 @@ async def traced(
     request: Request, asked: Annotated[TraceParameters, Depends(CountedReader(TraceParameters))]
 ) -> Response:
     services = services_of(request)
-    check_texts((asked.q,), services.settings)
     options = DecodingOptions(
         beam_size=asked.beam_size or services.settings.beam_size,
         length_penalty=0.6 if asked.length_penalty is None else asked.length_penalty,
         masked_heads=head_mask(asked.masked_heads),
         loop_guard=True,
     )
+    check_texts((asked.q,), services.settings, options.beam_size)
     limit = deadline(request, services.settings.timeout_seconds)
     wanted = TranslationRequest(
         texts=(asked.q,),

@@ -16,7 +16,7 @@ from server.api.parameters import ParameterReader, deadline, head_mask
 from server.api.schemas.translation import TRANSLATE_EVENTS, TranslateAnswer, TranslateParameters
 from server.api.sse import stream
 from server.config import Settings
-from server.errors import InvalidRequest, TextTooLong
+from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from server.translation.types import Sentence, TranslatedLeg, Translation, TranslationRequest
 
 router = APIRouter(tags=["translation"])
@@ -46,9 +46,9 @@ async def translate(
 
 
 def translation_request(asked: TranslateParameters, request: Request, settings: Settings) -> TranslationRequest:
-    """Returns the request for the translator. Raises InvalidRequest or TextTooLong if it exceeds a limit."""
+    """Returns the request for the translator. Raises InvalidRequest, TextTooLong or PayloadTooLarge if it
+    exceeds a limit."""
     texts = (asked.q,) if isinstance(asked.q, str) else tuple(asked.q)
-    check_texts(texts, settings)
     if asked.alternatives > settings.alternatives_limit:
         raise InvalidRequest(f"alternatives must be at most {settings.alternatives_limit} here.")
     hypotheses = asked.alternatives + 1
@@ -61,6 +61,7 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         loop_guard=asked.loop_guard,
         masked_heads=head_mask(asked.masked_heads),
     )
+    check_texts(texts, settings, options.beam_size)
     return TranslationRequest(
         texts=texts,
         source=asked.source,
@@ -71,14 +72,21 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
     )
 
 
-def check_texts(texts: tuple[str, ...], settings: Settings) -> None:
-    """Checks the number and the length of texts against the settings. Raises InvalidRequest or TextTooLong."""
+def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) -> None:
+    """Checks the number and the length of texts, and the length times the beam width, against the settings. Raises
+    InvalidRequest, TextTooLong or PayloadTooLarge."""
     if not texts or texts == ("",):
         raise InvalidRequest("Invalid request: missing q parameter.")
     if len(texts) > settings.list_limit:
         raise TextTooLong(f"Invalid request: {len(texts):,} texts are over the limit of {settings.list_limit:,}.")
     if (size := sum(map(len, texts))) > settings.char_limit:
         raise TextTooLong(f"Invalid request: {size:,} characters are over the limit of {settings.char_limit:,}.")
+    limit = max(settings.beam_char_limit, settings.char_limit * settings.beam_size)
+    if size * beam_size > limit:
+        raise PayloadTooLarge(
+            f"{size:,} characters with a beam width of {beam_size} are over the limit of {limit // beam_size:,} for this "
+            "beam width; send less text or a smaller beam_size."
+        )
 
 
 def answer(asked: TranslateParameters, translations: list[Translation]) -> dict[str, Any]:

@@ -28,12 +28,13 @@ class _ClientQueues:
         self._served: dict[str, float] = {}
         self._now = 0.0
 
-    def push(self, sequence: Sequence) -> None:
+    def push(self, sequence: Sequence, *, first: bool) -> None:
         client = sequence.job.client
         if client not in self._waiting:
             self._waiting[client] = deque()
             self._served[client] = max(self._served.get(client, 0.0), self._now)
-        self._waiting[client].append(sequence)
+        queue = self._waiting[client]
+        (queue.appendleft if first else queue.append)(sequence)
 
     def take(self, sequence: Sequence) -> None:
         """Removes a sequence that runs now, and charges its client."""
@@ -75,55 +76,67 @@ class FairQueue:
         self._classes = (_ClientQueues(), _ClientQueues())
         self._counts = [0, 0]
         self._without_document = 0
+        self.interactive_slots = 0
+        """Slots that the waiting interactive sequences need."""
 
     def __len__(self) -> int:
         return sum(self._counts)
 
-    def push(self, sequence: Sequence) -> None:
-        level = _priority(sequence)
-        self._classes[level].push(sequence)
-        self._counts[level] += 1
+    @property
+    def interactive(self) -> int:
+        """Interactive sequences that wait."""
+        return self._counts[0]
+
+    def next_document(self) -> Sequence | None:
+        """Returns the first document in fair order."""
+        return next(self._classes[1].ordered(), None)
+
+    def push(self, sequence: Sequence, *, first: bool = False) -> None:
+        """Adds a sequence, as the last or the first one of its client."""
+        self._classes[_priority(sequence)].push(sequence, first=first)
+        self._count(sequence, 1)
 
     def drop(self, sequence: Sequence) -> None:
         """Removes a sequence that was cancelled."""
-        level = _priority(sequence)
-        self._classes[level].drop(sequence)
-        self._counts[level] -= 1
+        self._classes[_priority(sequence)].drop(sequence)
+        self._count(sequence, -1)
 
-    def take(self, slots: int, tokens: int) -> list[Sequence]:
+    def _count(self, sequence: Sequence, number: int) -> None:
+        level = _priority(sequence)
+        self._counts[level] += number
+        self.interactive_slots += 0 if level else number * sequence.width
+
+    def take(self, slots: int, tokens: int, documents: int) -> list[Sequence]:
         """Removes and returns the sequences to run next, with at most `slots` slots and `tokens` padded source tokens
-        together (a single sequence may have more).
+        together (a single sequence may have more): interactive sequences, or documents in at most `documents` slots.
 
         The first in fair order is always one of them, so that every sequence runs eventually; where it does not fit,
         the result is empty. The others are those of the window with the closest length.
         """
-        document_first = self._without_document >= _DOCUMENT_INTERVAL and self._counts[1] > 0
-        levels = (1, 0) if document_first else (0, 1)
-        window = [list(islice(self._classes[level].ordered(), _WINDOW)) for level in levels]
-        first = next((queue[0] for queue in window if queue), None)
-        if first is None or first.width > slots:
+        waiting = self._counts[1] > 0 and documents > 0
+        level = int(waiting and (self._without_document >= _DOCUMENT_INTERVAL or not self._counts[0]))
+        window = list(islice(self._classes[level].ordered(), _WINDOW))
+        if not window or window[0].width > slots:
             return []
+        first, room = window[0], min(slots, documents) if level else slots
         chosen: list[Sequence] = []
-        width = total = longest = 0
-        for queue in window:
-            for sequence in sorted(queue, key=lambda other: (other is not first, abs(other.length - first.length))):
-                size = max(longest, sequence.length) * (len(chosen) + 1)
-                allowed = min(tokens, _PADDING * (total + sequence.length) + _SLACK)
-                if width + sequence.width <= slots and (size <= allowed or not chosen):
-                    chosen.append(sequence)
-                    width, total = width + sequence.width, total + sequence.length
-                    longest = max(longest, sequence.length)
+        total = longest = 0
+        for sequence in sorted(window, key=lambda other: (other is not first, abs(other.length - first.length))):
+            size = max(longest, sequence.length) * (len(chosen) + 1)
+            allowed = min(tokens, _PADDING * (total + sequence.length) + _SLACK)
+            if sequence.width <= room and (size <= allowed or not chosen):
+                chosen.append(sequence)
+                room -= sequence.width
+                total, longest = total + sequence.length, max(longest, sequence.length)
         for sequence in chosen:
-            level = _priority(sequence)
-            self._classes[level].take(sequence)
-            self._counts[level] -= 1
-        took_document = any(_priority(sequence) for sequence in chosen)
-        self._without_document = 0 if took_document or not self._counts[1] else self._without_document + 1
+            self._classes[_priority(sequence)].take(sequence)
+            self._count(sequence, -1)
+        self._without_document = 0 if level or not self._counts[1] else self._without_document + 1
         return chosen
 
 
 def _priority(sequence: Sequence) -> int:
-    return 0 if sequence.job.priority <= 0 else 1
+    return int(sequence.document)
 
 
 def _cost(sequence: Sequence) -> float:

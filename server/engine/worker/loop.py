@@ -152,6 +152,9 @@ class WorkerLoop:
     # -- one step ------------------------------------------------------------------------------------------------------
 
     def _run(self, output: SchedulerOutput) -> None:
+        for sequence in output.preempted:
+            self._progress.pop(sequence.id, None)
+            self._runner.release(sequence.queue_id, sequence)
         started = [sequence.id for _, admitted in output.prefill for sequence in admitted]
         if output.attention is not None:
             started.append(output.attention.id)
@@ -159,8 +162,8 @@ class WorkerLoop:
             self._pipes.send([Started(tuple(started))])
         for queue, admitted in output.prefill:
             self._guard(admitted, partial(self._prefill, queue.id, admitted))
-        for queue in output.decode:
-            running = list(queue.running.values())
+        for queue, decoding in output.decode:
+            running = [sequence for sequence in decoding if sequence.running]
             if running:
                 self._guard(running, partial(self._step, queue.id, running))
         if output.attention is not None:
@@ -174,13 +177,13 @@ class WorkerLoop:
             sequence.admitted, sequence.encoded = started, ended
         lengths = [sequence.length for sequence in admitted]
         self._stats.record_prefill(lengths, ended - started)
-        self._scheduler.budget.record_prefill(len(lengths) * max(lengths), ended - started)
+        self._scheduler.record_prefill(admitted, ended, ended - started)
 
     def _step(self, queue_id: int, running: list[Sequence]) -> None:
         started = time.monotonic()
         result = self._runner.step(queue_id, running)
         ended = time.monotonic()
-        self._scheduler.budget.record_step((ended - started) / result.steps)
+        self._scheduler.record_step(running, ended, ended - started, result.steps)
         rows = sum(sequence.width for sequence in running)
         self._stats.record_steps(result.steps, rows, result.tokens, ended - started)
         for sequence in running:

@@ -7,10 +7,12 @@ scheduler.finish(id)               # answered: the slots are free for the next c
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
 from itertools import count
 
 from server.engine.ipc.messages import AttentionJob, TranslateJob
+from server.engine.worker.document_share import DocumentTurns
 from server.engine.worker.fair_queue import FairQueue
 from server.engine.worker.model_queue import ModelQueue
 from server.engine.worker.prefill_budget import PrefillBudget
@@ -25,8 +27,10 @@ class SchedulerOutput:
     """The jobs to run now. The sequences of `prefill` are already among the running ones of their queue, and decode in
     the same step."""
 
+    preempted: list[Sequence] = field(default_factory=list)
+    """Sequences that gave up their slots and wait again. They are released before anything else runs."""
     prefill: list[tuple[ModelQueue, list[Sequence]]] = field(default_factory=list)
-    decode: list[ModelQueue] = field(default_factory=list)
+    decode: list[tuple[ModelQueue, list[Sequence]]] = field(default_factory=list)
     attention: AttentionRequest | None = None
 
 
@@ -46,6 +50,7 @@ class Scheduler:
         """The job that runs alone now."""
         self._next_attention = 0.0
         self.budget = PrefillBudget(max_batch_tokens)
+        self.turns = DocumentTurns()
 
     # -- models --------------------------------------------------------------------------------------------------------
 
@@ -131,6 +136,19 @@ class Scheduler:
         sequence.alone, sequence.slots, sequence.steps, sequence.first_token = True, (), 0, 0.0
         self._alone.append(sequence)
 
+    def record_prefill(self, sequences: Items[Sequence], now: float, seconds: float) -> None:
+        """A prefill of these sequences that ended now took `seconds`."""
+        self.budget.record_prefill(len(sequences) * max(sequence.length for sequence in sequences), seconds)
+        if sequences[0].document and any(queue.interactive_slots for queue in self._queues.values()):
+            self.turns.record_delay(now, seconds)
+
+    def record_step(self, sequences: Items[Sequence], now: float, seconds: float, steps: int) -> None:
+        """`steps` decode steps of these sequences that ended now took `seconds`."""
+        self.budget.record_step(seconds / steps)
+        documents = sum(sequence.document for sequence in sequences)
+        if documents < len(sequences):
+            self.turns.record_steps(now, seconds, steps, documents=documents > 0)
+
     def record_attention(self, now: float, seconds: float) -> None:
         """An attention pass that ended now took `seconds`."""
         self._next_attention = now + _TRANSLATION_SHARE * seconds
@@ -144,15 +162,29 @@ class Scheduler:
             if not any(queue.running for queue in self._queues.values()):
                 self._isolate(output)
         elif self._isolated is None:
-            for queue in self._queues.values():
-                if queue.waiting and queue.free:
-                    free = len(queue.free)
-                    used = queue.slots - free if queue.running else 0
-                    if admitted := queue.admit(self.budget.tokens(free, used)):
-                        output.prefill.append((queue, admitted))
+            self._admit(output, now)
             self._schedule_attention(output, now)
-        output.decode = [queue for queue in self._queues.values() if queue.running]
+        documents = self._documents_run(now)
+        for queue in self._queues.values():
+            running = [sequence for sequence in queue.running.values() if documents or not sequence.document]
+            if running:
+                output.decode.append((queue, running))
         return output
+
+    def _documents_run(self, now: float) -> bool:
+        """Whether documents run now: in their turns, and where nothing else runs."""
+        return self.turns.due(now) or not any(queue.interactive_slots for queue in self._queues.values())
+
+    def _admit(self, output: SchedulerOutput, now: float) -> None:
+        documents = self._documents_run(now)
+        for queue in self._queues.values():
+            if queue.waiting:
+                output.preempted += queue.preempt(now)
+            if queue.waiting and queue.free:
+                free = len(queue.free)
+                used = queue.slots - free if queue.running else 0
+                if admitted := queue.admit(self.budget.tokens(free, used), now, documents):
+                    output.prefill.append((queue, admitted))
 
     def _isolate(self, output: SchedulerOutput) -> None:
         self._isolated = job = self._alone.popleft()

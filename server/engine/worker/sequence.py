@@ -32,6 +32,11 @@ class Sequence:
         return self.job.id
 
     @property
+    def document(self) -> bool:
+        """Whether it has the low priority of documents."""
+        return self.job.priority > 0
+
+    @property
     def width(self) -> int:
         """Slots it takes: one per beam; one for a given target that is only scored."""
         return 1 if self.job.options.target is not None else self.job.options.beam_size

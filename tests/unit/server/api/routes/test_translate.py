@@ -239,3 +239,22 @@ def test_short_requests_take_precedence_over_documents(client, engine):
     ask(client, q="One.")
     ask(client, q="\n".join(f"Line {'x' * i} a." for i in range(40)))
     assert [priority for *_, priority, _ in engine.submitted] == [0] + [1] * 40
+
+
+def test_the_characters_of_a_request_times_its_beam_width_are_limited(serve):
+    client = serve(char_limit=300, beam_char_limit=400)
+    body = {"source": "en", "target": "de"}
+    assert client.post("/translate", json=body | {"q": "a" * 100, "beam_size": 4}).status_code == 200
+    assert client.post("/translate", json=body | {"q": "a" * 300}).status_code == 200
+    for options in ({"beam_size": 5}, {"alternatives": 4}):
+        refused = client.post("/translate", json=body | {"q": "a" * 100} | options)
+        assert refused.status_code == 413
+        assert refused.json()["error"] == (
+            "100 characters with a beam width of 5 are over the limit of 80 for this beam width; "
+            "send less text or a smaller beam_size."
+        )
+
+
+def test_the_default_beam_width_allows_the_whole_limit_of_characters(serve):
+    client = serve(char_limit=300, beam_char_limit=400, beam_size=4)
+    assert client.post("/translate", json={"q": "a" * 300, "source": "en", "target": "de"}).status_code == 200

@@ -230,3 +230,90 @@ def test_a_long_prefill_does_not_stall_running_sequences() -> None:
     for _ in range(5):
         output = made.schedule(0)
         assert sum(sequence.length for _, newcomers in output.prefill for sequence in newcomers) <= 600
+
+
+def decoding(output: SchedulerOutput) -> set[int]:
+    return {sequence.id for _, sequences in output.decode for sequence in sequences}
+
+
+def with_documents_and_sentences() -> Scheduler:
+    """A document and a sentence that run, and a measured step of 10 ms without the document."""
+    made = scheduler()
+    made.add(job(1), 0)
+    sentences = [sequence for _, group in made.schedule(0).prefill for sequence in group]
+    made.record_step(sentences, 0.01, 0.01, 1)
+    made.add(job(2, priority=1), 0)
+    assert decoding(made.schedule(0.01)) == {1, 2}
+    return made
+
+
+def test_documents_pause_for_three_times_the_delay_that_they_caused() -> None:
+    made = with_documents_and_sentences()
+    made.record_step(made.running, 0.04, 0.03, 1)  # 20 ms longer than without the document
+    assert decoding(made.schedule(0.05)) == decoding(made.schedule(0.09)) == {1}
+    assert decoding(made.schedule(0.11)) == {1, 2}
+
+
+def test_documents_run_in_every_step_where_they_cause_no_delay() -> None:
+    made = with_documents_and_sentences()
+    made.record_step(made.running, 0.02, 0.01, 1)
+    assert decoding(made.schedule(0.02)) == {1, 2}
+
+
+def test_documents_run_at_once_where_nothing_else_runs() -> None:
+    made = with_documents_and_sentences()
+    made.record_step(made.running, 0.04, 0.03, 1)
+    made.finish(1)
+    assert decoding(made.schedule(0.05)) == {2}
+
+
+def test_an_interactive_sentence_takes_the_slots_of_the_documents_that_decoded_least() -> None:
+    made = scheduler()
+    for id in range(2 * SLOTS):
+        made.add(job(id, priority=1), 0)
+    made.schedule(0)
+    for sequence in running(made):
+        sequence.steps = sequence.id
+    made.add(job(100), 0)
+    output = made.schedule(0)
+    assert [sequence.id for sequence in output.preempted] == [0]
+    assert [sequence.id for _, group in output.prefill for sequence in group] == [100]
+    made.finish(100)
+    assert sorted(drain(made)) == [0, *range(SLOTS, 2 * SLOTS)]
+
+
+def test_interactive_sentences_have_three_quarters_of_the_slots_and_documents_the_rest() -> None:
+    made = scheduler()
+    for id in range(20):
+        made.add(job(id, beam=2, priority=1), 0)
+    for id in range(100, 140):
+        made.add(job(id), 0)
+    documents = set()
+    for now in range(40):
+        output = made.schedule(0.01 * now)
+        documents |= {sequence.id for _, group in output.prefill for sequence in group if sequence.document}
+        assert sum(sequence.width for sequence in running(made) if sequence.document) <= SLOTS // 4
+        for sequence in [sequence for sequence in running(made) if not sequence.document][:2]:
+            made.finish(sequence.id)
+    assert documents, "no document ran"
+
+
+def test_a_document_that_needs_more_than_its_slots_runs_beside_sentences() -> None:
+    made = scheduler()
+    made.add(job(0, beam=SLOTS // 2, priority=1), 0)
+    for id in range(1, 200):
+        made.add(job(id), 0)
+    assert drain(made).index(0) < 100
+
+
+def test_documents_take_all_slots_again_after_the_sentences() -> None:
+    made = scheduler()
+    for id in range(SLOTS):
+        made.add(job(id), 0)
+    made.schedule(0)
+    for id in range(SLOTS):
+        made.finish(id)
+    for id in range(100, 140):
+        made.add(job(id, priority=1), 0)
+    made.schedule(30.0)
+    assert made.slots == (SLOTS, SLOTS)
