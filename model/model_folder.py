@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from model.config import ConfigError, ModelConfig
+from model.language_pairs import AllPairs, Pairs
 from model.tokenizer import Tokenizer, load_vocabulary
 
 FORMAT = 1
@@ -54,21 +55,29 @@ class Generation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelFolder:
-    """Contents of config.json. `pairs` are (source, target) codes; `tags` maps a target language to its tag piece."""
+    """Contents of config.json. `pairs` are (source, target) codes.
+
+    Pieces that name languages: `tags` (of the target) and `source_tags` (of the source) stand before the source, and
+    `first_tokens` (of the target) are forced at the beginning of the target, of which they are not part.
+    """
 
     path: Path
     name: str
     model: ModelConfig
-    pairs: tuple[tuple[str, str], ...]
+    pairs: Pairs
     tags: dict[str, str]
     license: str
     origin: str
     tokenizer: TokenizerFiles
     generation: Generation = Generation()
+    source_tags: dict[str, str] = field(default_factory=dict)
+    first_tokens: dict[str, str] = field(default_factory=dict)
 
     @property
     def languages(self) -> tuple[str, ...]:
         """All language codes of the pairs, sorted."""
+        if isinstance(self.pairs, AllPairs):
+            return tuple(sorted({*self.pairs.sources, *self.pairs.targets}))
         return tuple(sorted({code for pair in self.pairs for code in pair}))
 
     def load_tokenizer(self) -> Tokenizer:
@@ -83,6 +92,8 @@ class ModelFolder:
                     None if files.target_vocabulary is None else load_vocabulary(self.path / files.target_vocabulary)
                 ),
                 tags=self.tags,
+                source_tags=self.source_tags,
+                first_tokens=self.first_tokens,
                 unk_id=self.model.unk_id,
                 eos_id=self.model.eos_id,
             )
@@ -98,8 +109,10 @@ class ModelFolder:
                     "name": self.name,
                     "license": self.license,
                     "origin": self.origin,
-                    "pairs": [list(pair) for pair in self.pairs],
+                    "pairs": pairs_to_json(self.pairs),
                     "tags": self.tags,
+                    **({"source_tags": self.source_tags} if self.source_tags else {}),
+                    **({"first_tokens": self.first_tokens} if self.first_tokens else {}),
                     "tokenizer": asdict(self.tokenizer),
                     **({"generation": asdict(self.generation)} if self.generation != Generation() else {}),
                     "model": asdict(self.model),
@@ -132,8 +145,10 @@ def read_folder(path: Path) -> ModelFolder:
             path=path,
             name=_text(fields, "name"),
             model=ModelConfig.from_dict(fields.get("model")),
-            pairs=tuple((str(source), str(target)) for source, target in fields["pairs"]),
-            tags={str(language): str(tag) for language, tag in fields.get("tags", {}).items()},
+            pairs=pairs_from_json(fields["pairs"]),
+            tags=_pieces(fields, "tags"),
+            source_tags=_pieces(fields, "source_tags"),
+            first_tokens=_pieces(fields, "first_tokens"),
             license=_text(fields, "license"),
             origin=_text(fields, "origin"),
             tokenizer=read_tokenizer_files(fields.get("tokenizer", {})),
@@ -150,6 +165,24 @@ def find_folders(root: Path) -> list[Path]:
     if not root.is_dir():
         raise FolderError(f"The weights folder {root} does not exist.")
     return sorted(path for path in root.iterdir() if (path / "config.json").is_file())
+
+
+def pairs_to_json(pairs: Pairs) -> Any:
+    """Returns the pairs as in config.json: a list, or the sources and targets of a model between all of them."""
+    if isinstance(pairs, AllPairs):
+        return {"sources": list(pairs.sources), "targets": list(pairs.targets)}
+    return [list(pair) for pair in pairs]
+
+
+def pairs_from_json(value: Any) -> Pairs:
+    """Inverse of `pairs_to_json`. Raises KeyError, TypeError or ValueError."""
+    if isinstance(value, dict):
+        return AllPairs(*(tuple(dict.fromkeys(map(str, value[side]))) for side in ("sources", "targets")))
+    return tuple((str(source), str(target)) for source, target in value)
+
+
+def _pieces(fields: dict[str, Any], key: str) -> dict[str, str]:
+    return {str(language): str(piece) for language, piece in fields.get(key, {}).items()}
 
 
 def _text(fields: dict[str, Any], key: str) -> str:

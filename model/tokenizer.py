@@ -39,7 +39,8 @@ class Tokenizer:
     """Tokenizer of the source and target side of a model.
 
     Ids are those of SentencePiece, or of a separate vocabulary (piece -> id) as in Marian models. `tags` maps a target
-    language to the piece that is put before the source, such as `>>de<<`.
+    language to the piece that is put before the source, such as `>>de<<`; `source_tags` maps a source language to such
+    a piece, and `first_tokens` a target language to the piece that every target begins with (M2M100, NLLB).
     """
 
     def __init__(
@@ -50,6 +51,8 @@ class Tokenizer:
         vocabulary: Mapping[str, int] | None = None,
         target_vocabulary: Mapping[str, int] | None = None,
         tags: Mapping[str, str] | None = None,
+        source_tags: Mapping[str, str] | None = None,
+        first_tokens: Mapping[str, str] | None = None,
         unk_id: int = 1,
         eos_id: int = 3,
         prepend: Sequence[int] = (),
@@ -64,12 +67,13 @@ class Tokenizer:
         self._target_ids = _Vocabulary(self._target, target_vocabulary or vocabulary, unk_id)
         self.joint = self._target is self._source and target_vocabulary is None
         """True if source and target share a vocabulary."""
-        self._tags = dict(tags or {})
+        self._tags, self._source_tags = dict(tags or {}), dict(source_tags or {})
+        self._first_tokens = {language: self._first_id(piece) for language, piece in (first_tokens or {}).items()}
         # The source vocabulary may have another id for the end of sentence.
         self._eos_id = eos_id if vocabulary is None else vocabulary.get("</s>", eos_id)
         self._prepend = tuple(prepend)
         self._spelling = self._source_ids.spelling()
-        for language, tag in self._tags.items():
+        for language, tag in (*self._tags.items(), *self._source_tags.items()):
             if not self._source_ids.has(tag):
                 raise ValueError(f"The vocabulary lacks {tag}, the tag for {language}.")
 
@@ -78,24 +82,37 @@ class Tokenizer:
         """Number of target ids, V."""
         return self._target_ids.size
 
-    def encode(self, text: str, target_language: str | None = None) -> Encoding:
-        """Encodes a source: the language tag of `target_language` if there is one, the pieces, the end of sentence."""
+    def encode(self, text: str, target_language: str | None = None, source_language: str | None = None) -> Encoding:
+        """Encodes a source: the tags of the languages if there are any, the pieces, the end of sentence."""
         pieces, offsets = _pieces(self._source, text)
         ids = [self._source_ids.id(piece) for piece in pieces]
-        tag = self._tags.get(target_language or "")
-        head = () if tag is None else (tag,)
+        head = self._head(target_language, source_language)
         return Encoding(
             ids=(*(self._source_ids.id(piece) for piece in head), *self._prepend, *ids, self._eos_id),
             pieces=(*head, *(self._source_ids.piece(i) for i in self._prepend), *pieces, "</s>"),
             offsets=(*((0, 0) for _ in (*head, *self._prepend)), *offsets, (len(text), len(text))),
         )
 
-    def encode_ids(self, text: str, target_language: str | None = None) -> tuple[int, ...]:
+    def encode_ids(
+        self, text: str, target_language: str | None = None, source_language: str | None = None
+    ) -> tuple[int, ...]:
         """Returns only the ids of `encode`; twice as fast."""
         ids = [self._source_ids.id(piece) for piece in self._source.encode(text, out_type=str)]
-        tag = self._tags.get(target_language or "")
-        head = () if tag is None else (self._source_ids.id(tag),)
+        head = [self._source_ids.id(piece) for piece in self._head(target_language, source_language)]
         return (*head, *self._prepend, *ids, self._eos_id)
+
+    def first_token(self, target_language: str) -> int | None:
+        """Returns the id that every target in a language begins with; None for models without such tokens."""
+        return self._first_tokens.get(target_language)
+
+    def _head(self, target_language: str | None, source_language: str | None) -> tuple[str, ...]:
+        tags = (self._source_tags.get(source_language or ""), self._tags.get(target_language or ""))
+        return tuple([tag for tag in tags if tag is not None])
+
+    def _first_id(self, piece: str) -> int:
+        if not self._target_ids.has(piece):
+            raise ValueError(f"The vocabulary lacks {piece}, a first token of targets.")
+        return self._target_ids.id(piece)
 
     def may_spell(self, ids: Iterable[int]) -> bool:
         """Returns True if source ids may contain byte pieces, that is, characters outside the vocabulary."""

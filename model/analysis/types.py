@@ -46,6 +46,26 @@ class AttentionMaps:
     candidate_scores: NDArray[np.float32]
     vectors: HeadVectors | None = None
 
+    def without_first_token(self, vectors_of: Head | None) -> AttentionMaps:
+        """Returns the maps of a target without its first token: its query is removed, and what the other queries
+        attend to in it is added to the start token."""
+        decoder = np.concatenate(
+            [self.decoder[..., 1:, :1] + self.decoder[..., 1:, 1:2], self.decoder[..., 1:, 2:]], -1
+        )
+        vectors = self.vectors
+        if vectors is not None and vectors_of is not None and vectors_of[0] != "encoder":
+            keys = 1 if vectors_of[0] == "decoder" else 0
+            vectors = HeadVectors(vectors.query[1:], vectors.key[keys:], vectors.value[keys:])
+        return AttentionMaps(
+            cross=self.cross[..., 1:, :],
+            encoder=self.encoder,
+            decoder=decoder,
+            token_scores=self.token_scores[1:],
+            candidate_ids=self.candidate_ids[1:],
+            candidate_scores=self.candidate_scores[1:],
+            vectors=vectors,
+        )
+
 
 def check_pair(config: ModelConfig, source: Sequence[int], target: Sequence[int]) -> None:
     """Raises ValueError for too long or empty inputs and ids outside the vocabulary. `target` excludes start and

@@ -9,6 +9,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +24,7 @@ from model.convert.languages import find_pairs, language_tags
 from model.convert.marian.model_npz import read_npz
 from model.convert.source_files import Imported, ImportRefused
 from model.convert.vocabulary import sentencepiece_vocabulary
+from model.language_pairs import AllPairs, Pairs
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles, read_folder, read_tokenizer_files
 from model.search.trial import check_trial_sentence
 from model.transformer import Transformer
@@ -84,7 +86,10 @@ def _read(path: Path) -> Imported:
 def _folder(path: Path, target: Path, name: str, imported: Imported, options: ImportOptions) -> ModelFolder:
     noted = imported.exported or {}
     tags = language_tags(imported.vocabulary)
-    if noted and not options.sources and not options.targets:
+    pairs: Pairs
+    if imported.language_pieces:
+        pairs, tags = _all_pairs(path, imported.language_pieces, options), {}
+    elif noted and not options.sources and not options.targets:
         pairs, tags = _noted_pairs(path, noted)
     else:
         pairs, tags = find_pairs(path, name, imported.languages, tags, options.sources, options.targets)
@@ -93,11 +98,35 @@ def _folder(path: Path, target: Path, name: str, imported: Imported, options: Im
         name=options.name or _noted(noted, "name") or name,
         model=imported.config,
         pairs=pairs,
-        tags=tags,
+        **_language_pieces(pairs, tags, imported),
         license=_license(options.license or _noted(noted, "license") or imported.license),
         origin=options.origin or _noted(noted, "origin") or f"imported from {path.resolve().name}",
         tokenizer=_tokenizer(path, imported),
         generation=imported.generation,
+    )
+
+
+def _all_pairs(path: Path, known: dict[str, str], options: ImportOptions) -> AllPairs:
+    """Returns the pairs of a model between all of its languages, or between those of the options."""
+    if unknown := [code for code in (*options.sources, *options.targets) if code not in known]:
+        raise ImportRefused(path, [f"it does not have the language {code}" for code in unknown[:5]])
+    pairs = AllPairs(*(tuple(dict.fromkeys(side)) or tuple(known) for side in (options.sources, options.targets)))
+    if not pairs:
+        raise ImportRefused(path, ["source and target language are the same"])
+    return pairs
+
+
+def _language_pieces(pairs: Pairs, tags: dict[str, str], imported: Imported) -> dict[str, dict[str, str]]:
+    """Returns the fields of a model folder with the pieces that name languages."""
+    if not isinstance(pairs, AllPairs):
+        return {"tags": tags}
+    sources, targets = (
+        {code: imported.language_pieces[code] for code in side} for side in (pairs.sources, pairs.targets)
+    )
+    return (
+        {"tags": targets}
+        if imported.tagged_by_target
+        else {"tags": {}, "source_tags": sources, "first_tokens": targets}
     )
 
 
@@ -185,7 +214,9 @@ def _card(folder: ModelFolder) -> str:
     """Returns a model card with the front matter of the Hugging Face hub."""
     config = folder.model
     languages = "\n".join(f"- {code}" for code in folder.languages)
-    pairs = ", ".join(f"{source}-{target}" for source, target in folder.pairs)
+    pairs = ", ".join(f"{source}-{target}" for source, target in islice(folder.pairs, 100))
+    if len(folder.pairs) > 100:
+        pairs = f"{len(folder.pairs):,} pairs of {len(folder.languages)} languages"
     return f"""---
 license: {folder.license}
 language:
@@ -195,7 +226,7 @@ pipeline_tag: translation
 
 # {folder.name}
 
-A Marian model, imported unchanged: the same numbers in another layout.
+A model of another program, imported unchanged: the same numbers in another layout.
 
 - **Origin:** {folder.origin}
 - **Licence:** {folder.license}. It covers the weights; the origin's model card names the data they were trained on.

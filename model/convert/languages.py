@@ -39,6 +39,8 @@ _GROUPS = frozenset(
     """.split()
 )
 _TAG = re.compile(r">>([A-Za-z]{2,8}(?:[_-][A-Za-z0-9]{1,8})*)<<")
+NLLB_CODE = re.compile(r"[a-z]{3}_[A-Z][a-z]{3}")
+"""A code of NLLB such as eng_Latn: language and script."""
 _CODE = re.compile(r"[A-Za-z]{2,8}(?:-[A-Za-z0-9]{1,8})*")
 _NAME = re.compile(
     r"(?:^|/)opus-?(?:mt)?[-_](?:(?:tc|tatoeba|big|base|small|tiny|bible|transformer)-)*([A-Za-z_+]+)-([A-Za-z_+]+)$"

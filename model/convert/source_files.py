@@ -44,7 +44,9 @@ class Languages:
 class Imported:
     """A model that has been read. `tensors` have the names of our Transformer's state_dict; `source_pieces` and
     `target_pieces` are the bytes of the SentencePiece files; vocabularies map pieces to ids. `exported` is the section
-    `attentive` that our own export writes into config.json; `extra_files` are the further files that it names."""
+    `attentive` that our own export writes into config.json; `extra_files` are the further files that it names.
+    `language_pieces` maps the languages of a model between all of them to their pieces, which stand before the source
+    and first in the target; with `tagged_by_target` only the target's piece stands before the source."""
 
     config: ModelConfig
     tensors: dict[str, Tensor]
@@ -55,6 +57,8 @@ class Imported:
     languages: Languages
     license: str
     generation: Generation = Generation()
+    language_pieces: dict[str, str] = field(default_factory=dict)
+    tagged_by_target: bool = False
     extra_files: dict[str, bytes] = field(default_factory=dict)
     exported: dict[str, Any] | None = None
 

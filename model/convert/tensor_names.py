@@ -25,7 +25,7 @@ _PROJECTIONS = (("query", "q"), ("key", "k"), ("value", "v"), ("output", "o"))
 def parts(config: ModelConfig) -> Iterator[Part]:
     """Yields all linear layers and LayerNorms of encoder and decoder, without embeddings, positions and output bias.
 
-    The final norms of pre-norm models have no Hugging Face name, because its Marian has no pre-norm.
+    Pre-norm models of Hugging Face are those of its M2M100.
     """
     pre = "_pre" if config.norm == "pre" else ""
     for i in range(config.encoder_layers):
@@ -41,8 +41,8 @@ def parts(config: ModelConfig) -> Iterator[Part]:
         yield _norm(f"{ours}.cross_residual.norm", f"{theirs}.encoder_attn_layer_norm", f"{marian}_context_Wo_ln", pre)
         yield from _feed_forward(ours, theirs, marian, pre)
     if config.norm == "pre":
-        yield _norm("encoder_norm", "", "encoder_top_ln", "")
-        yield _norm("decoder_norm", "", "decoder_top_ln", "")
+        yield _norm("encoder_norm", "model.encoder.layer_norm", "encoder_top_ln", "")
+        yield _norm("decoder_norm", "model.decoder.layer_norm", "decoder_top_ln", "")
 
 
 def _attention(ours: str, theirs: str, marian: str) -> Iterator[Part]:

@@ -39,7 +39,9 @@ class BeamSearch:
         end: int,
         limit: int,
         generation: Generation = DEFAULT_GENERATION,
+        unseen: int = 0,
     ) -> None:
+        self._unseen = unseen
         self._options, self._end, self._limit = options, end, limit
         self._forbidden, self._forced_end = frozenset(generation.forbidden), generation.forced_end
         self.width, self.restart = options.beam_size, False
@@ -127,10 +129,10 @@ class BeamSearch:
         if self._options.early_stopping:
             return True
         best = max(beam.total for beam in live)
-        return self._finished[-1].score >= normalize(best, step, self._options)
+        return self._finished[-1].score >= normalize(best, step + self._unseen, self._options)
 
     def _finish(self, beam: _Beam, reason: str) -> None:
-        score = normalize(beam.total, max(1, len(beam.scores)), self._options)
+        score = normalize(beam.total, max(1, len(beam.scores)) + self._unseen, self._options)
         self._finished.append(Hypothesis(beam.tokens, beam.scores, score, reason))  # type: ignore[arg-type]
         self._finished.sort(key=lambda hypothesis: -hypothesis.score)
         del self._finished[self.width :]

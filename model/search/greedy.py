@@ -26,7 +26,9 @@ class GreedySearch:
         limit: int,
         forced: Sequence[int] = (),
         generation: Generation = DEFAULT_GENERATION,
+        unseen: int = 0,
     ) -> None:
+        self._unseen = unseen
         self._options, self._end, self._limit, self._prefix = options, end, limit, tuple(forced)
         self._ngram = 0 if options.target is not None else options.no_repeat_ngram_size
         self._forbidden, self._forced_end = frozenset(generation.forbidden), generation.forced_end
@@ -74,7 +76,7 @@ class GreedySearch:
         return [] if self.done else [0]
 
     def hypotheses(self) -> tuple[Hypothesis, ...]:
-        score = normalize(math.fsum(self._scores), max(1, len(self._scores)), self._options)
+        score = normalize(math.fsum(self._scores), max(1, len(self._scores)) + self._unseen, self._options)
         reason = "stop" if self._stopped else "length"
         return (Hypothesis(tuple(self._generated), tuple(self._scores), score, reason),)  # type: ignore[arg-type]
 

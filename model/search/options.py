@@ -19,6 +19,8 @@ class DecodingOptions:
     `early_stopping` ends a beam search at `beam_size` finished hypotheses, even if a live one might still score higher.
     `max_length` bounds generated tokens, end of sentence included; None means source length + 50 (the paper, section
     6.1). `hypotheses` is n of the n-best list, at most `beam_size`. `prefix` holds target ids that are forced first.
+    `first_token` is a forced first target token that is not part of the target (the language of M2M100 and NLLB): its
+    log-probability counts as 0, and only the length normalization counts it, as in Hugging Face.
     `target` holds a whole target (without end of sentence) that is only scored: forced decoding.
     `no_repeat_ngram_size` n > 0 blocks every n-gram that the target already contains (Hugging Face, CTranslate2).
     `loop_guard` decodes a sentence again with n-gram blocking when its target loops (model/search/loop_guard.py).
@@ -33,6 +35,7 @@ class DecodingOptions:
     max_length: int | None = None
     hypotheses: int = 1
     prefix: tuple[int, ...] = ()
+    first_token: int | None = None
     target: tuple[int, ...] | None = None
     no_repeat_ngram_size: int = 0
     loop_guard: bool = False

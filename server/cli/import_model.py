@@ -1,8 +1,10 @@
-"""`attentive import`: converts a Marian or OPUS-MT model in a local folder to a model folder."""
+"""`attentive import`: converts a model in a local folder to a model folder."""
 
 from __future__ import annotations
 
 import argparse
+import re
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,7 +16,8 @@ if TYPE_CHECKING:
     from model.convert.importer import ImportOptions
 
 NAME = "import"
-HELP = "Import a Marian or OPUS-MT model from a local folder, in the format of Marian or of Hugging Face."
+HELP = "Import a translation model from a local folder, in the format of Marian or of Hugging Face."
+NON_COMMERCIAL = re.compile(r"cc-by-nc\b|non-?commercial")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,9 +69,10 @@ def import_from(path: Path, arguments: argparse.Namespace, chosen: ImportOptions
         folder = import_model(path, Settings.read(arguments).weights, chosen)
     except FolderError as error:
         raise InvalidRequest(str(error)) from None
-    pairs = " ".join(f"{source}-{target}" for source, target in folder.pairs[:12])
+    pairs = " ".join(f"{source}-{target}" for source, target in islice(folder.pairs, 12))
     more = f" and {len(folder.pairs) - 12} more" if len(folder.pairs) > 12 else ""
-    print(f"{folder.path}: {pairs}{more}; licence: {folder.license}.")
+    limits = ", which forbids commercial use" if NON_COMMERCIAL.search(folder.license.lower()) else ""
+    print(f"{folder.path}: {pairs}{more}; licence: {folder.license}{limits}.")
     return folder
 
 

@@ -54,7 +54,7 @@ class Inspector:
             raise InvalidRequest("A given translation needs a model for exactly this direction.")
         tokenizer = route[0].model.tokenizer
         text, translation = text.strip(), translation.strip()
-        ids = tokenizer.encode(text, route[0].target).ids
+        ids = tokenizer.encode(text, route[0].target, route[0].source).ids
         return InspectedSentence(route[0], SentenceRecord(text, ids, tokenizer.encode_target(translation)))
 
     async def attend(
@@ -86,6 +86,7 @@ class Inspector:
                     masked_heads=options.masked_heads,
                     vectors_of=options.vectors_of,
                     words=None if words is None else words.worded,
+                    first_token=subject.leg.first_token,
                 )
         return with_pieces(subject, attention, words)
 
@@ -123,7 +124,7 @@ class Inspector:
 def with_pieces(subject: InspectedSentence, attention: AttentionResult, words: SentencePair | None) -> InspectionResult:
     """Returns the maps together with the pieces of their rows and columns."""
     tokenizer, pair, maps = subject.leg.model.tokenizer, subject.pair, attention.maps
-    encoding = tokenizer.encode(pair.source_text, subject.leg.target)
+    encoding = tokenizer.encode(pair.source_text, subject.leg.target, subject.leg.source)
     decoding = tokenizer.decode_pieces(pair.target)
     target = tuple(Token(piece, *span) for piece, span in zip(decoding.pieces, decoding.offsets, strict=True))
     end = Token("</s>", len(decoding.text), len(decoding.text))

@@ -54,7 +54,7 @@ async def trace_search(inspector: Inspector, request: TranslationRequest, senten
     segment = segments[sentence]
     if not segment.ids:
         raise InvalidRequest(f"Sentence {sentence} holds nothing to translate and is copied.")
-    options = request.options.with_beam(leg.model.beam_size)
+    options = leg.decoding_options(request.options)
     options = dataclasses.replace(options, trace=True, hypotheses=options.beam_size)
     async with time_limit(request.deadline):
         with inspector.admission.admit(1, request.deadline):

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from model.language_pairs import Pairs, targets_by_source
+from model.search.options import DecodingOptions
 from model.tokenizer import Tokenizer
 from server.errors import UnsupportedLanguage
 from server.text.language_id import resolve_language_code
@@ -21,7 +24,7 @@ class ServedModel:
 
     name: str
     folder: Path
-    pairs: tuple[tuple[str, str], ...]
+    pairs: Pairs
     license: str
     max_length: int
     tokenizer: Tokenizer
@@ -43,6 +46,17 @@ class Leg:
     source: str
     target: str
 
+    @property
+    def first_token(self) -> int | None:
+        """The token that the model's targets in this language begin with, and that is not part of them."""
+        return self.model.tokenizer.first_token(self.target)
+
+    def decoding_options(self, options: DecodingOptions) -> DecodingOptions:
+        """Returns the options of a request with what the model adds: its beam width if none is set, the first token."""
+        chosen = options.with_beam(self.model.beam_size)
+        first = self.first_token
+        return chosen if first is None else dataclasses.replace(chosen, first_token=first)
+
 
 class ModelCatalog:
     """Languages, pairs and routes of a set of models. If several models have a pair, the first by name is used.
@@ -52,13 +66,16 @@ class ModelCatalog:
 
     def __init__(self, models: Iterable[ServedModel]) -> None:
         self.models = tuple(sorted(models, key=lambda model: model.name))
-        self._direct: dict[tuple[str, str], ServedModel] = {}
-        for model in self.models:
-            for pair in model.pairs:
-                self._direct.setdefault(pair, model)
-        self.sources = tuple(sorted({source for source, _ in self._direct}))
-        self.languages = tuple(sorted({language for pair in self._direct for language in pair}))
-        self._targets = {source: self._reachable(source) for source in self.sources}
+        # Model -> source -> targets. A model of 200 languages shares one set; its 39,800 pairs are not listed.
+        self._tables = [(model, targets_by_source(model.pairs)) for model in self.models]
+        near: dict[str, frozenset[str]] = {}
+        for _, table in self._tables:
+            for source, targets in table.items():
+                known = near.get(source)
+                near[source] = targets if known is None or known <= targets else known | targets
+        self.sources = tuple(sorted(near))
+        self.languages = tuple(sorted(frozenset(near).union(*near.values())))
+        self._targets = self._reachable(near)
 
     def targets(self, source: str) -> tuple[str, ...]:
         """Returns the languages that a source can be translated to, directly or through a pivot. It includes the
@@ -93,10 +110,10 @@ class ModelCatalog:
         """
         if source == target:
             return ()
-        if model := self._direct.get((source, target)):
+        if model := self._direct(source, target):
             return (Leg(model, source, target),)
         for pivot in sorted(self.languages, key=lambda language: (language != "en", language)):
-            first, second = self._direct.get((source, pivot)), self._direct.get((pivot, target))
+            first, second = self._direct(source, pivot), self._direct(pivot, target)
             if first and second:
                 return Leg(first, source, pivot), Leg(second, pivot, target)
         goals = ", ".join(self.targets(source)) or "nothing"
@@ -105,17 +122,31 @@ class ModelCatalog:
     def stated_beam(self, source: str, target: str) -> int:
         """Returns the beam width that the model between two codes states, or the widest one of all models if the codes
         need to be resolved or detected first."""
-        direct = self._direct.get((source, target))
+        direct = self._direct(source, target)
         return direct.beam_size if direct else max((model.beam_size for model in self.models), default=1)
 
     def model(self, key: str) -> ServedModel | None:
         """Returns the model with that key, or None if no served model has that name and content."""
         return next((model for model in self.models if model.key == key), None)
 
-    def _reachable(self, source: str) -> tuple[str, ...]:
-        near = {target for start, target in self._direct if start == source}
-        far = {target for start, target in self._direct if start in near}
-        return tuple(sorted(near | far | {source}))
+    def _direct(self, source: str, target: str) -> ServedModel | None:
+        """Returns the first model that translates a pair."""
+        if source == target:
+            return None
+        return next((model for model, table in self._tables if target in table.get(source, ())), None)
+
+    def _reachable(self, near: dict[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
+        """Returns for each source the languages it can be translated to, in one step or two. Equal tuples are one
+        object."""
+        everything = frozenset(self.languages)
+        shared: dict[frozenset[str], tuple[str, ...]] = {everything: self.languages}
+        reachable = {}
+        for source, targets in near.items():
+            found = targets | {source}
+            if found != everything:
+                found = found.union(*(near[target] for target in targets if target in near))
+            reachable[source] = shared.setdefault(found, tuple(sorted(found)))
+        return reachable
 
 
 def printable_code(code: str) -> str:

@@ -53,11 +53,11 @@ class WordAligner:
         decoding = leg.model.tokenizer.decode_pieces(tokens)
         pair = sentence_pair(leg, read, decoding.text)
         try:
-            result = await self._engine.align(leg.model, ids, tokens, pair.worded if pair else None)
+            result = await self._engine.align(leg.model, ids, tokens, pair.worded if pair else None, leg.first_token)
         except AttentiveError as error:
             log.warning("words are linked by position because the alignment failed: %s", error.message)
             return links_by_position(read, decoding.text)
-        encoding = leg.model.tokenizer.encode(read, leg.target)
+        encoding = leg.model.tokenizer.encode(read, leg.target, leg.source)
         maps = result.maps.cross  # (L, H, T, S)
         soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, maps.shape[0]))  # (T, S)
         links: list[Link] = []

@@ -53,7 +53,7 @@ def read_model(folder: Path) -> ServedModel:
         folder=folder,
         pairs=read.pairs,
         license=read.license,
-        max_length=read.model.max_length,
+        max_length=read.model.max_length - (1 if read.first_tokens else 0),  # the first token has a position too
         tokenizer=read.load_tokenizer(),
         version=fingerprint(folder),
         beam_size=read.generation.beam_size or 1,

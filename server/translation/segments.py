@@ -79,7 +79,7 @@ def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
     if lacks_numbers(read, target):
         if segment.marks:
             read = restore(segment.marks, read, read, ())
-            spans = byte_fallback_spans(read, leg.source, leg.model.tokenizer.encode(read, leg.target))
+            spans = byte_fallback_spans(read, leg.source, leg.model.tokenizer.encode(read, leg.target, leg.source))
         spans = [*spans, *do_not_translate_spans(read), *find_numbers(read)]
     return _mask_spans(dataclasses.replace(segment, read=read), merge_spans(spans), leg) if spans else None
 
@@ -92,11 +92,11 @@ def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Seg
     capitals = is_all_caps(content)
     read = LINE_ENDS.sub(" ", to_sentence_case(content) if capitals else content)
     tokenizer = leg.model.tokenizer
-    ids = tokenizer.encode_ids(read, leg.target)
+    ids = tokenizer.encode_ids(read, leg.target, leg.source)
     if len(ids) <= leg.model.max_length:
         segment = Segment((start, end), content, ids, read, capitals)
         return [_mask_byte_fallback(segment, leg) if tokenizer.may_spell(ids) else segment]
-    encoding = tokenizer.encode(read, leg.target)
+    encoding = tokenizer.encode(read, leg.target, leg.source)
     # The language tag and the end of sentence have empty offsets. They are part of every segment and reduce its limit.
     starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
     room = limit - (len(encoding.ids) - len(starts))
@@ -111,7 +111,9 @@ def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Seg
 def _mask_byte_fallback(segment: Segment, leg: Leg) -> Segment:
     """Masks the byte-fallback spans of a segment. If there are any, addresses and names are masked too, because a
     masked segment is not masked again."""
-    spans = byte_fallback_spans(segment.read, leg.source, leg.model.tokenizer.encode(segment.read, leg.target))
+    spans = byte_fallback_spans(
+        segment.read, leg.source, leg.model.tokenizer.encode(segment.read, leg.target, leg.source)
+    )
     if not spans:
         return segment
     return _mask_spans(segment, merge_spans([*spans, *do_not_translate_spans(segment.read)]), leg)
@@ -122,5 +124,5 @@ def _mask_spans(segment: Segment, spans: Sequence[Span], leg: Leg) -> Segment:
     read, marks = mask(segment.read, spans)
     if not is_translatable(read, leg.source):
         return Segment(segment.span, segment.text)
-    ids = leg.model.tokenizer.encode_ids(read, leg.target)
+    ids = leg.model.tokenizer.encode_ids(read, leg.target, leg.source)
     return dataclasses.replace(segment, ids=ids, read=read, marks=marks)

@@ -73,7 +73,7 @@ class SentenceTranslator:
         return self._engine.translate(
             leg.model,
             segment.ids,
-            request.options.with_beam(leg.model.beam_size),
+            leg.decoding_options(request.options),
             priority=priority,
             client=request.client,
             on_progress=on_progress,

@@ -63,9 +63,10 @@ def _shared(spans: Sequence[Span], found: Sequence[Word]) -> tuple[list[int], li
 
 def sentence_pair(leg: Leg, source: str, target: str) -> SentencePair | None:
     """Returns the words of a sentence and its translation. Returns None if the model cannot compare them: it does not
-    translate in both directions with one vocabulary, or one side is longer than the model reads."""
+    translate in both directions with one vocabulary, it names the language in the target, or one side is longer than
+    the model reads."""
     model = leg.model
-    if (leg.target, leg.source) not in model.pairs or not model.tokenizer.joint:
+    if (leg.target, leg.source) not in model.pairs or not model.tokenizer.joint or leg.first_token is not None:
         return None
     pair = SentencePair(_paired(leg, source, leg.target), _paired(leg, target, leg.source))
     longest = max(len(side.worded.ids) for side in (pair.source, pair.target))

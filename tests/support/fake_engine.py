@@ -28,7 +28,7 @@ class FakeTokenizer:
 
     joint = True
 
-    def encode(self, text: str, target_language: str | None = None) -> Encoding:
+    def encode(self, text: str, target_language: str | None = None, source_language: str | None = None) -> Encoding:
         tag = TAGS[target_language or "en"]
         return Encoding(
             ids=(tag, *(FIRST + ord(character) for character in text), EOS),
@@ -36,8 +36,13 @@ class FakeTokenizer:
             offsets=((0, 0), *((i, i + 1) for i in range(len(text))), (len(text), len(text))),
         )
 
-    def encode_ids(self, text: str, target_language: str | None = None) -> tuple[int, ...]:
+    def encode_ids(
+        self, text: str, target_language: str | None = None, source_language: str | None = None
+    ) -> tuple[int, ...]:
         return self.encode(text, target_language).ids
+
+    def first_token(self, target_language: str) -> int | None:
+        return None
 
     def may_spell(self, ids: Iterable[int]) -> bool:
         return False
@@ -113,6 +118,7 @@ class FakeEngine:
         masked_heads: tuple[tuple[str, int, int], ...] = (),
         vectors_of: tuple[str, int, int] | None = None,
         words: tuple[WordedSentence, WordedSentence] | None = None,
+        first_token: int | None = None,
     ) -> asyncio.Future[AttentionResult]:
         pair = (tuple(source), tuple(target))
         self.attended.append((*pair, masked_heads))

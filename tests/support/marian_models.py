@@ -135,10 +135,21 @@ def random_huggingface(folder: Path, seed: int = 0, **changes: Any) -> Any:
 
 
 def _sharpen(model: Any, pad: int, eos: int) -> None:
-    """Replaces the weights by random ones with a larger spread, so that targets depend on the sources.
+    """Sharpens the weights. Padding gets a zero embedding and a probability near zero; the end of sentence gets a high
+    probability."""
+    sharpen(model)
+    with torch.no_grad():
+        for name, parameter in model.named_parameters():
+            if "embed_positions" not in name and ("embed" in name or "shared" in name or "lm_head" in name):
+                parameter[pad] = 0
+        model.model.decoder.layers[-1].final_layer_norm.weight.mul_(2.0)
+        model.final_logits_bias.normal_(std=0.5)
+        model.final_logits_bias[0, pad] = -40.0
+        model.final_logits_bias[0, eos] = 4.0
 
-    Padding gets a zero embedding and a probability near zero; the end of sentence gets a high probability.
-    """
+
+def sharpen(model: Any) -> None:
+    """Replaces the weights by random ones with a larger spread, so that targets depend on the sources."""
     with torch.no_grad():
         for name, parameter in model.named_parameters():
             width = parameter.shape[-1] ** -0.5
@@ -146,16 +157,11 @@ def _sharpen(model: Any, pad: int, eos: int) -> None:
                 continue
             if "embed" in name or "shared" in name or "lm_head" in name:
                 torch.nn.init.normal_(parameter, std=width)
-                parameter[pad] = 0
             elif parameter.dim() == 2:
                 spread = 3.0 if "attn" in name else 1.0
                 torch.nn.init.normal_(parameter, std=spread * width)
             else:
                 torch.nn.init.normal_(parameter, std=0.1)
-        model.model.decoder.layers[-1].final_layer_norm.weight.mul_(2.0)
-        model.final_logits_bias.normal_(std=0.5)
-        model.final_logits_bias[0, pad] = -40.0
-        model.final_logits_bias[0, eos] = 4.0
 
 
 def random_sources(count: int, size: int, end: int, seed: int, avoid: tuple[int, ...] = ()) -> list[list[int]]:

@@ -11,6 +11,7 @@ from torch import Tensor
 from model.config import ConfigError, ModelConfig
 from model.convert.extra_files import CARD, read_extra_files
 from model.convert.feature_order import to_interleaved
+from model.convert.huggingface.multilingual import offset_sinusoids, read_vocabulary
 from model.convert.huggingface.weights import convert_weights, read_weights
 from model.convert.source_files import (
     MAX_TEXT_BYTES,
@@ -30,7 +31,8 @@ _ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish", "gelu": "gelu
 
 
 def read_huggingface(path: Path) -> Imported:
-    """Reads a MarianMTModel in Hugging Face's layout. Raises ImportRefused with all reasons.
+    """Reads a MarianMTModel or M2M100ForConditionalGeneration (NLLB, SMaLL-100) in Hugging Face's layout. Raises
+    ImportRefused with all reasons.
 
     Weights come from model.safetensors, else from pytorch_model.bin, in which nothing is executed. Single tokens of
     `bad_words_ids` get the output bias SUPPRESSED if the settings renormalize the distribution without them.
@@ -42,6 +44,8 @@ def read_huggingface(path: Path) -> Imported:
         raise ImportRefused(path, ["`attentive` in config.json is not an object"])
     config = read_config(path, fields)
     raw = read_weights(path, config)
+    if fields.get("model_type") == "m2m_100":
+        return _read_multilingual(path, config, fields, raw, generation, suppressed)
     unknown_id, vocabulary, target_vocabulary = _vocabularies(path, config)
     if any(not 0 <= token < config.vocab_size for token in (*suppressed, *generation.forbidden)):
         raise ImportRefused(path, ["bad_words_ids holds an id outside the vocabulary"])
@@ -72,8 +76,37 @@ def read_huggingface(path: Path) -> Imported:
     )
 
 
+def _read_multilingual(
+    path: Path,
+    config: ModelConfig,
+    fields: dict[str, Any],
+    raw: dict[str, Tensor],
+    generation: Generation,
+    suppressed: list[int],
+) -> Imported:
+    """Reads the rest of an M2M100 model. Its positions are computed and stored as learned ones."""
+    vocabulary = read_vocabulary(path, config)
+    config, tensors = convert_weights(path, config, fields, raw, suppressed)
+    config = config.replace(unk_id=vocabulary.ids["<unk>"], positions="learned")
+    tensors["positions.weight"] = offset_sinusoids(config.max_length, config.d_model, config.pad_id)
+    license_, _ = read_card(path)
+    return Imported(
+        config=config,
+        tensors=tensors,
+        source_pieces=vocabulary.pieces,
+        target_pieces=vocabulary.pieces,
+        vocabulary=vocabulary.ids,
+        target_vocabulary=None,
+        languages=Languages(),
+        license=license_,
+        generation=generation,
+        language_pieces=vocabulary.languages,
+        tagged_by_target=vocabulary.tagged_by_target,
+    )
+
+
 def read_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
-    """Converts a MarianConfig to a ModelConfig. Raises ImportRefused with all reasons."""
+    """Converts a MarianConfig or M2M100Config to a ModelConfig. Raises ImportRefused with all reasons."""
     reasons = _unrepresentable(fields)
     try:
         shared = fields.get("share_encoder_decoder_embeddings", True)
@@ -92,6 +125,7 @@ def read_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
             encoder_layers=fields["encoder_layers"],
             decoder_layers=fields["decoder_layers"],
             dropout=fields.get("dropout", 0.1),
+            norm="pre" if fields["model_type"] == "m2m_100" else "post",
             activation=_ACTIVATIONS[fields["activation_function"]],  # type: ignore[arg-type]
             positions="sinusoidal_half",
             tied_embeddings=shared and fields.get("tie_word_embeddings", True),
@@ -111,8 +145,11 @@ def read_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
 
 def _unrepresentable(fields: dict[str, Any]) -> list[str]:
     reasons = []
-    if fields.get("model_type") != "marian":
-        reasons.append(f"model_type is {fields.get('model_type')!r}, not 'marian'")
+    kind = fields.get("model_type")
+    if kind not in ("marian", "m2m_100"):
+        reasons.append(f"model_type is {kind!r}, not 'marian' or 'm2m_100'")
+    if kind == "m2m_100" and not fields.get("tie_word_embeddings", True):
+        reasons.append("its output projection is not tied to the embedding")
     if fields.get("activation_function") not in _ACTIVATIONS:
         reasons.append(
             f"activation_function {fields.get('activation_function')!r} is not one of {', '.join(_ACTIVATIONS)}"
@@ -121,7 +158,7 @@ def _unrepresentable(fields: dict[str, Any]) -> list[str]:
         if fields.get(f"encoder_{name}") != fields.get(f"decoder_{name}"):
             reasons.append(f"encoder_{name} and decoder_{name} differ")
     for name in ("normalize_before", "normalize_embedding", "add_final_layer_norm"):
-        if fields.get(name):
+        if fields.get(name) and kind != "m2m_100":
             reasons.append(f"{name} is not supported")
     if isinstance(fields.get("eos_token_id"), list):
         reasons.append("it has several end-of-sentence tokens")

@@ -24,6 +24,8 @@ _BIAS = "final_logits_bias"
 _POSITIONS = ("model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight")
 WEIGHTS = ("model.safetensors", "pytorch_model.bin")
 MAX_INDEX_BYTES = 10_000_000
+_IGNORED = ("model.encoder.embed_positions.weights", "model.decoder.embed_positions.weights")
+"""Sinusoids that old M2M100 checkpoints store and transformers computes."""
 _FLOATING = (torch.float32, torch.float16, torch.bfloat16)
 
 
@@ -34,6 +36,7 @@ def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
     reasons = []
     for file in _files(path):
         part = _read_safetensors(file, shapes) if file.suffix == ".safetensors" else _read_pickle(file)
+        part = {name: tensor for name, tensor in part.items() if name not in _IGNORED}
         reasons += [f"{name} is in two files" for name in part if name in raw]
         raw |= part
     for name, tensor in raw.items():

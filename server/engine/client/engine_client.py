@@ -127,13 +127,14 @@ class EngineClient:
         masked_heads: tuple[Head, ...] = (),
         vectors_of: Head | None = None,
         words: tuple[WordedSentence, WordedSentence] | None = None,
+        first_token: int | None = None,
     ) -> AttentionResult:
         """Runs one teacher-forced pass over a pair. `vectors_of` also requests the queries, keys and values of a head;
         `words` also requests evidence which words of source and target belong together."""
         try:
             async with self._pool.holding(model):
                 return await self._supervisor.attend(
-                    model.key, source, target, masked_heads, vectors_of=vectors_of, words=words
+                    model.key, source, target, masked_heads, vectors_of=vectors_of, words=words, first_token=first_token
                 )
         except WorkerFailure as failure:
             raise server_error(failure) from failure
@@ -144,11 +145,12 @@ class EngineClient:
         source: Sequence[int],
         target: Sequence[int],
         words: tuple[WordedSentence, WordedSentence] | None,
+        first_token: int | None = None,
     ) -> AttentionResult:
         """Runs the pass of `attend` for the translator. At most ALIGNMENTS_AT_ONCE run at the same time and further
         ones wait, so none is rejected as overload: a translation does not depend on the load."""
         async with self._alignments:
-            return await self.attend(model, source, target, words=words)
+            return await self.attend(model, source, target, words=words, first_token=first_token)
 
     def _report(self, done: asyncio.Future[TranslationResult], tokens: int, seconds: float) -> None:
         if done.cancelled():

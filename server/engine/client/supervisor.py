@@ -165,6 +165,7 @@ class Supervisor:
         masked_heads: tuple[tuple[str, int, int], ...] = (),
         vectors_of: tuple[str, int, int] | None = None,
         words: tuple[WordedSentence, WordedSentence] | None = None,
+        first_token: int | None = None,
     ) -> asyncio.Future[AttentionResult]:
         """Computes the attention maps of a given pair; `vectors_of` adds the vectors of one head, `words` the evidence
         which words of both sides fit."""
@@ -176,6 +177,7 @@ class Supervisor:
             masked_heads,
             vectors_of=vectors_of,
             words=words,
+            first_token=first_token,
         )
         return self._jobs.accept(job)
 

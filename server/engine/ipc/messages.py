@@ -70,6 +70,8 @@ class AttentionJob:
     """The head whose queries, keys and values are also returned."""
     words: tuple[WordedSentence, WordedSentence] | None = None
     """Source and target, each as the encoder reads it, for which evidence of fitting words is also returned."""
+    first_token: int | None = None
+    """Token between the start and the target (DecodingOptions.first_token); the maps do not show it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,12 +17,14 @@ def refusal(folder: ModelFolder, job: TranslateJob | AttentionJob) -> str | None
     if max(job.source) >= (config.source_vocab_size or config.vocab_size) or min(job.source) < 0:
         return "A source token is outside the model's vocabulary."
     if isinstance(job, AttentionJob):
-        target = job.target
+        target = job.target if job.first_token is None else (job.first_token, *job.target)
         heads = job.masked_heads if job.vectors_of is None else (*job.masked_heads, job.vectors_of)
         if len(target) >= config.max_length:
-            return f"The target has {len(target)} tokens; the model reads at most {config.max_length - 1}."
+            most = config.max_length - 1 - len(target) + len(job.target)
+            return f"The target has {len(job.target)} tokens; the model reads at most {most}."
     else:
-        target, heads = (*job.options.prefix, *(job.options.target or ())), job.options.masked_heads
+        first = () if job.options.first_token is None else (job.options.first_token,)
+        target, heads = (*first, *job.options.prefix, *(job.options.target or ())), job.options.masked_heads
         try:
             search_for(folder, job)
         except ValueError as error:

@@ -124,7 +124,10 @@ class ModelRunner:
 
     def attend(self, request: AttentionRequest) -> AttentionResult:
         backend, job = self._models[request.queue_id].backend, request.job
-        maps = backend.attention_maps(job.source, job.target, job.masked_heads, job.vectors_of)
+        hidden = () if job.first_token is None else (job.first_token,)
+        maps = backend.attention_maps(job.source, (*hidden, *job.target), job.masked_heads, job.vectors_of)
+        if hidden:
+            maps = maps.without_first_token(job.vectors_of)
         return AttentionResult(job.id, maps, None if job.words is None else pair_evidence(backend, *job.words))
 
     def failure_kind(self, error: Exception) -> FailureKind | None:

@@ -166,3 +166,15 @@ def test_pieces_of_the_source_model_are_decoded_with_spaces(file: Path, tmp_path
     decoding = shared.decode_pieces([2, 3, 4, 6, 7])
     assert decoding.text == "Xyzq Wortß."
     assert [decoding.text[start:end] for start, end in decoding.offsets] == ["Xyz", "q", "Wort", "ß", "."]
+
+
+def test_the_tag_of_the_source_language_is_first_and_first_tokens_are_not_in_the_source(file: Path) -> None:
+    languages = Tokenizer(file, source_tags=TAGS, first_tokens=TAGS)
+    plain = languages.encode("abc").ids
+    assert languages.encode("abc", "fr", "de").ids == (languages.encode("abc", None, "de").ids[0], *plain)
+    assert languages.encode("abc", "fr", "de").pieces[0] == ">>de<<"
+    assert languages.encode_ids("abc", "fr", "de") == languages.encode("abc", "fr", "de").ids
+    assert languages.first_token("fr") == languages.encode("abc", None, "fr").ids[0]
+    assert languages.first_token("en") is None
+    with pytest.raises(ValueError, match="first token"):
+        Tokenizer(file, first_tokens={"it": ">>it<<"})

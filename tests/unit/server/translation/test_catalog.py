@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import pytest
 
+from model.language_pairs import AllPairs
+from model.search.options import DecodingOptions
 from server.errors import UnsupportedLanguage
-from server.translation.catalog import ModelCatalog
+from server.translation.catalog import Leg, ModelCatalog
 from tests.support.fake_engine import fake_model
 
 
@@ -25,3 +29,25 @@ def test_a_route_is_direct_or_uses_english_as_the_first_choice_of_pivot():
     for source in catalog.sources:
         for target in catalog.targets(source):
             catalog.route(source, target)
+
+
+def test_a_model_of_200_languages_stands_beside_others_without_a_list_of_its_pairs():
+    codes = tuple(f"x{i:03}" for i in range(200))
+    many = dataclasses.replace(fake_model("many"), pairs=AllPairs(codes, codes))
+    catalog = ModelCatalog([many, fake_model("toy", [("en", "de"), ("en", "x000")])])
+    assert catalog.targets("x000") == codes
+    assert catalog.targets("x000") is catalog.targets("x199")
+    assert catalog.targets("en") == ("de", "en", *codes)
+    [leg] = catalog.route("x007", "x100")
+    assert (leg.model.name, leg.source, leg.target) == ("many", "x007", "x100")
+    assert [leg.model.name for leg in catalog.route("en", "x005")] == ["toy", "many"]
+    assert catalog.route("x005", "x005") == ()
+    with pytest.raises(UnsupportedLanguage):
+        catalog.route("x000", "de")
+
+
+def test_a_leg_adds_the_beam_and_the_first_token_of_its_model():
+    model = dataclasses.replace(fake_model(), beam_size=5)
+    leg = Leg(model, "en", "de")
+    assert leg.decoding_options(DecodingOptions(beam_size=0)) == DecodingOptions(beam_size=5)
+    assert leg.decoding_options(DecodingOptions()) == DecodingOptions()

@@ -1,0 +1,114 @@
+"""Vocabulary, languages and positions of M2M100, NLLB-200 and SMaLL-100 in Hugging Face's layout."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import sentencepiece
+import torch
+from torch import Tensor
+
+from model.config import ModelConfig
+from model.convert.languages import NLLB_CODE, language_code
+from model.convert.source_files import (
+    MAX_VOCABULARY_BYTES,
+    ImportRefused,
+    check_vocabulary,
+    read_object,
+    read_sentencepiece,
+)
+
+SENTENCEPIECE = "sentencepiece.bpe.model"
+_FAIRSEQ = {"<s>": 0, "<pad>": 1, "</s>": 2, "<unk>": 3}
+"""Ids of NLLB's special pieces. SentencePiece has <unk>, <s> and </s> as 0, 1 and 2; its other ids are one less."""
+_FIRST_PIECE, _OFFSET = 3, 1
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """The SentencePiece file, piece -> id with the languages' pieces, and language code -> piece."""
+
+    pieces: bytes
+    ids: dict[str, int]
+    languages: dict[str, str]
+    tagged_by_target: bool
+    """The source begins with the target's language (SMaLL-100), not with its own."""
+
+
+def read_vocabulary(path: Path, config: ModelConfig) -> Vocabulary:
+    """Reads sentencepiece.bpe.model, vocab.json (M2M100; NLLB has none) and the list of language tokens. Raises
+    ImportRefused."""
+    pieces = read_sentencepiece(path / SENTENCEPIECE)
+    names = read_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
+    file = path / "vocab.json"
+    ids = read_object(file, most=MAX_VOCABULARY_BYTES) if file.is_file() else _fairseq_ids(pieces)
+    tokens = {token: i for token, i in _language_tokens(path, names, len(ids)).items() if token not in ids}
+    codes = _language_codes(list(tokens))
+    if not codes:
+        raise ImportRefused(path, ["none of its files lists the language tokens, such as __en__ or eng_Latn"])
+    vocabulary = check_vocabulary(path, {**ids, **tokens}, config.vocab_size)
+    label = f"{names.get('tokenizer_class', '')} {path.resolve().name}".lower().replace("-", "")
+    return Vocabulary(pieces, vocabulary, codes, "small100" in label)
+
+
+def offset_sinusoids(length: int, d_model: int, pad: int) -> Tensor:
+    """Returns the positions of fairseq (length, d_model): sines and cosines from position pad + 1 on, whose wavelengths
+    are spread over d_model / 2 - 1 steps."""
+    half = d_model // 2
+    rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10000) / (half - 1)))
+    angles = torch.arange(pad + 1, pad + 1 + length, dtype=torch.float32).unsqueeze(1) * rates  # (length, half)
+    return torch.cat([angles.sin(), angles.cos()], dim=1)
+
+
+def _fairseq_ids(pieces: bytes) -> dict[str, int]:
+    processor = sentencepiece.SentencePieceProcessor()
+    processor.LoadFromSerializedProto(pieces)
+    size = processor.get_piece_size()
+    return {**_FAIRSEQ, **{processor.id_to_piece(i): i + _OFFSET for i in range(_FIRST_PIECE, size)}}
+
+
+def _language_tokens(path: Path, names: dict[str, Any], first: int) -> dict[str, int]:
+    """Returns language token -> id from the file that states ids, else from a list of the tokens in order."""
+    tokenizer = path / "tokenizer.json"
+    added = read_object(tokenizer, most=MAX_VOCABULARY_BYTES).get("added_tokens") if tokenizer.is_file() else None
+    stated: dict[str, Any] = {}
+    if isinstance(added, list):
+        stated = {
+            entry["content"]: entry["id"]
+            for entry in added
+            if isinstance(entry, dict) and {"content", "id"} <= set(entry)
+        }
+    decoder = names.get("added_tokens_decoder")
+    if not any(map(_code, stated)) and isinstance(decoder, dict):
+        stated = {
+            entry["content"]: int(i)
+            for i, entry in decoder.items()
+            if isinstance(entry, dict) and i.isdecimal() and "content" in entry
+        }
+    found = {token: i for token, i in stated.items() if _code(token)}
+    if found:
+        return found
+    special = read_object(path / "special_tokens_map.json") if (path / "special_tokens_map.json").is_file() else names
+    listed = special.get("additional_special_tokens") or special.get("extra_special_tokens") or []
+    tokens = [token["content"] if isinstance(token, dict) and "content" in token else token for token in listed]
+    return {token: first + i for i, token in enumerate(token for token in tokens if _code(token))}
+
+
+def _code(token: Any) -> str | None:
+    """Returns the code in a language token: en of __en__, eng_Latn of eng_Latn; None for other tokens."""
+    if not isinstance(token, str):
+        return None
+    inner = token[2:-2] if len(token) > 4 and token.startswith("__") and token.endswith("__") else ""
+    return inner if inner.isalpha() else token if NLLB_CODE.fullmatch(token) else None
+
+
+def _language_codes(tokens: list[str]) -> dict[str, str]:
+    """Returns our code -> token. The script is part of the code only of languages that have two."""
+    stated = {token: _code(token) or "" for token in tokens}
+    short = {token: language_code(code.split("_")[0]) for token, code in stated.items()}
+    count = Counter(short.values())
+    return {short[token] if count[short[token]] == 1 else language_code(stated[token]): token for token in tokens}
