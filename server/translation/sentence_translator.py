@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from itertools import islice
 
 from server.engine.client.engine_client import EngineClient
 from server.engine.client.single_flight import Waiter
 from server.engine.ipc.messages import TranslationResult
-from server.text.placeholders import restore
+from server.text.placeholders import WORD, restore
 from server.translation.catalog import Leg
 from server.translation.markup_alignment import WordAligner, links_by_position
 from server.translation.segments import Segment, SegmentedText, masked_retry
@@ -32,34 +34,35 @@ class SentenceTranslator:
         text_number: int,
         listener: ProgressListener | None,
     ) -> list[list[Sentence]]:
-        """Returns the sentences of each segmented text. Sends all of them at once; awaits and reports them in order."""
+        """Returns the sentences of each segmented text. Sends all of them at once, repeats and aligns them as their
+        answers arrive, and reports them in order."""
         on_tokens = listener.on_tokens if listener else None
-        waiters: list[Waiter[TranslationResult] | None] = []
+        waiters: list[Waiter[TranslationResult]] = []
+        pending: list[Awaitable[Sentence]] = []
+        alone = sum(len(text.segments) for text in texts) == 1
         try:
             for text in texts:
                 for segment in text.segments:
-                    progress = on_tokens and _token_progress(on_tokens, text_number, len(waiters), text.leg)
-                    waiters.append(self._send(segment, text.leg, request, priority, progress) if segment.ids else None)
-            position = 0
-            translated: list[list[Sentence]] = []
-            for text in texts:
-                sentences: list[Sentence] = []
-                for segment in text.segments:
-                    waiter = waiters[position]
-                    if waiter is None:
-                        sentence = copied_sentence(segment)
-                    else:
-                        sentence = await self._sentence(segment, text.leg, await waiter.result(), request, priority)
-                    sentences.append(sentence)
-                    if listener is not None:
-                        listener.on_sentence(text_number, position, sentence)
-                    position += 1
-                translated.append(sentences)
-            return translated
+                    progress = on_tokens and _token_progress(on_tokens, text_number, len(pending), text.leg)
+                    waiter = self._send(segment, text.leg, request, priority, progress) if segment.ids else None
+                    waiters += [waiter] if waiter else []
+                    sentence = self._sentence(segment, text.leg, waiter, request, priority)
+                    pending.append(sentence if alone else asyncio.ensure_future(sentence))
+            found: list[Sentence] = []
+            for position, awaitable in enumerate(pending):
+                found.append(await awaitable)
+                if listener is not None:
+                    listener.on_sentence(text_number, position, found[-1])
+            sentences = iter(found)
+            return [list(islice(sentences, len(text.segments))) for text in texts]
         finally:
+            tasks = [task for task in pending if isinstance(task, asyncio.Future)]
+            for task in tasks:
+                task.cancel()
+            if not all(task.done() for task in tasks):
+                await asyncio.gather(*tasks, return_exceptions=True)
             for waiter in waiters:
-                if waiter is not None:
-                    waiter.leave()
+                waiter.leave()
 
     def _send(
         self,
@@ -80,11 +83,19 @@ class SentenceTranslator:
         )
 
     async def _sentence(
-        self, segment: Segment, leg: Leg, answer: TranslationResult, request: TranslationRequest, priority: int
+        self,
+        segment: Segment,
+        leg: Leg,
+        waiter: Waiter[TranslationResult] | None,
+        request: TranslationRequest,
+        priority: int,
     ) -> Sentence:
-        """Turns the worker's answer into text. A translation that lacks an address, an emoji, a name or a number of the
-        segment is replaced by one of the masked segment."""
+        """Awaits the worker's answer and turns it into text; a segment without `waiter` is copied. A translation that
+        lacks an address, an emoji, a name or a number of the segment is replaced by one of the masked segment."""
+        if waiter is None:
+            return copied_sentence(segment)
         decode = leg.model.tokenizer.decode
+        answer = await waiter.result()
         best = decode(answer.hypotheses[0].tokens)
         for _ in range(_RETRIES):
             retry = masked_retry(segment, best, leg)
@@ -93,11 +104,11 @@ class SentenceTranslator:
             segment = retry
             if not segment.ids:
                 return copied_sentence(segment)
-            waiter = self._send(segment, leg, request, priority)
+            retried = self._send(segment, leg, request, priority)
             try:
-                answer = await waiter.result()
+                answer = await retried.result()
             finally:
-                waiter.leave()
+                retried.leave()
             best = decode(answer.hypotheses[0].tokens)
         if not best.strip():  # the source is more useful than an empty translation
             return copied_sentence(segment)
@@ -111,9 +122,10 @@ class SentenceTranslator:
 
     async def _restored(self, segment: Segment, leg: Leg, answer: TranslationResult, rank: int, text: str) -> str:
         """Returns the text of a hypothesis with the masked spans. Only the best hypothesis is aligned by attention, and
-        only if a span lies between words."""
+        only if a span lies between words and most of the segment is not masked: an alignment takes longer than a
+        translation, and few words give little order to many spans."""
         inside = any(0 < mark.span[0] < len(segment.read.rstrip()) for mark in segment.marks)
-        if inside and rank == 0:
+        if inside and rank == 0 and len(segment.marks) <= len(WORD.findall(segment.read)):
             links = await self._aligner.sentence_links(leg, segment.read, segment.ids, answer.hypotheses[0].tokens)
         else:
             links = links_by_position(segment.read, text)

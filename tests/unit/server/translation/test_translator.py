@@ -7,20 +7,23 @@ import asyncio
 import pytest
 
 from server.config import Settings
+from server.engine.ipc.messages import TranslationResult
 from server.services import Services
 from server.text import html_passages
 from server.translation.types import Translation, TranslationRequest
-from tests.support.fake_engine import FakeEngine, fake_catalog
+from tests.support.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_catalog
 
 PAGE = "<p>Das <b>rote Haus</b> ist groß</p><ul><li>a &amp; <i>b</i></li></ul>"
 
 
-def translate(source: str, target: str) -> Translation:
+def translate(
+    source: str, target: str, text: str = PAGE, format: str = "html", engine: FakeEngine | None = None
+) -> Translation:
     async def scenario() -> Translation:
-        services = Services(Settings(), FakeEngine(), fake_catalog())
+        services = Services(Settings(), engine or FakeEngine(), fake_catalog())
         await services.start()
         await services.loaded()
-        request = TranslationRequest(texts=(PAGE,), source=source, target=target, format="html")
+        request = TranslationRequest(texts=(text,), source=source, target=target, format=format)
         [translation] = await services.translator.translate(request)
         await services.stop()
         return translation
@@ -39,3 +42,38 @@ def test_html_is_parsed_once_per_request(monkeypatch, source, target, legs):
 
 def test_markup_follows_its_words_over_two_legs():
     assert translate("de", "fr").text == PAGE  # reversed twice
+
+
+class RetryingEngine(FakeEngine):
+    """Answers masked sentences only when `retries` of them have been sent."""
+
+    def __init__(self, retries: int) -> None:
+        super().__init__()
+        self.retries = retries
+        self.all_sent: asyncio.Event | None = None
+
+    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+        self.all_sent = self.all_sent or asyncio.Event()
+        if "http" not in FakeTokenizer().decode([i for i in ids if i >= FIRST]):
+            self.retries -= 1
+            if self.retries == 0:
+                self.all_sent.set()
+            await asyncio.wait_for(self.all_sent.wait(), 20)
+        return await super()._translate(ids, options, on_progress)
+
+
+def test_the_sentences_of_a_text_are_repeated_at_the_same_time():
+    text = "\n".join(f"See http://example.org/{i} {chr(97 + i)}" for i in range(20))
+    engine = RetryingEngine(20)
+    translated = translate("de", "en", text, "text", engine).text
+    assert [line.split("example.org/")[1].split()[0] for line in translated.split("\n")] == [str(i) for i in range(20)]
+    assert engine.retries == 0
+
+
+@pytest.mark.parametrize(("text", "aligned"), [("See http://a.b/1 now", 1), ("See http://a.b/1 http://a.b/2 it", 1),
+                                               ("See http://a.b/1 http://a.b/2 http://a.b/3 it", 0)])  # fmt: skip
+def test_a_sentence_that_is_mostly_masked_is_not_aligned_by_attention(text, aligned):
+    engine = FakeEngine()
+    translated = translate("de", "en", text, "text", engine).text
+    assert all(word in translated for word in text.split() if word.startswith("http"))
+    assert len(engine.attended) == aligned
