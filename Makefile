@@ -19,7 +19,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt $(PIP_ARGS)
 
-.PHONY: serve test test-unit check audit coverage fuzz install install-dev clean
+.PHONY: serve test test-unit numeric check audit coverage fuzz install install-dev clean
 .DEFAULT_GOAL := serve
 
 serve: install
@@ -31,6 +31,15 @@ test: install-dev
 # The unit tests without those marked `slow`: under a minute on two cores.
 test-unit: install-dev
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "not slow" $(PYTEST_ARGS) tests/unit
+
+# The tests that compare numbers, with PyTorch's kernels of other processors. A setting that asks for more than the processor has
+# changes nothing: the first line of each run names what it has.
+NUMERIC_SETTINGS := ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI ONEDNN_MAX_CPU_ISA=AVX512_CORE_AMX \
+	ATEN_CPU_CAPABILITY=avx2 ATEN_CPU_CAPABILITY=default
+numeric: install-dev
+	failed=; for setting in $(NUMERIC_SETTINGS); do \
+		env $$setting $(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m numeric $(PYTEST_ARGS) || failed="$$failed $$setting"; \
+	done; test -z "$$failed" || { echo "Failed with:$$failed" >&2; exit 1; }
 
 # Lint, format, types and import layers: the checks of CI that run no tests.
 check: install-dev

@@ -27,13 +27,25 @@ EXPECTED_SKIPS = (
     r"beams tie",
     r"transformers also renormalizes",  # combinations that only one of two programs has
     r"does not force the end of sentence",
+    r"There is a GPU",
 )
 """Reasons for skips that depend on the processor or on a library version, not on a missing program."""
+NUMERIC_SETTINGS = ("ONEDNN_MAX_CPU_ISA", "ATEN_CPU_CAPABILITY")
+PROCESSOR_FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "amx_tile", "amx_int8")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fail-on-skip", action="store_true", help="fail if a test is skipped for an unexpected reason")
     parser.addoption("--allow-skip", action="append", default=[], metavar="REGEX", help="a further expected reason")
+
+
+def pytest_report_header() -> str:
+    """Names the processor's instruction sets: a setting that asks for more than these changes nothing."""
+    cpuinfo = Path("/proc/cpuinfo")
+    flags = re.search(r"^flags\s*:(.*)$", cpuinfo.read_text(), re.MULTILINE) if cpuinfo.exists() else None
+    has = [flag for flag in PROCESSOR_FLAGS if flags and flag in flags[1].split()]
+    settings = [f"{name}={os.environ[name]}" for name in NUMERIC_SETTINGS if name in os.environ]
+    return f"processor: {' '.join(has) or 'unknown'}; {' '.join(settings) or 'no limit on instruction sets'}"
 
 
 @pytest.hookimpl(tryfirst=True)

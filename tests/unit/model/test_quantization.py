@@ -1,4 +1,7 @@
-"""Tests of int8 in torch: rounding, exact integer sums and the difference from float32."""
+"""Tests of int8 in torch: rounding, exact integer sums and the difference from float32.
+
+Integer sums promise equal bits on every processor, and so does a quantized layer, whose other steps are elementwise.
+"""
 
 from __future__ import annotations
 
@@ -10,6 +13,8 @@ from model.backends.torch.backend import TorchBackend
 from model.quantization import QuantizedLinear, integer_product, quantize, quantize_rows
 from model.search.base import Backend
 from tests.support.cpu_models import VARIANTS, decode, sentences, tiny
+
+pytestmark = pytest.mark.numeric
 
 
 def test_rounding_is_to_even_and_symmetric() -> None:

@@ -1,4 +1,8 @@
-"""Tests of the Transformer: cached decoding equals the teacher-forced pass in every configuration."""
+"""Tests of the Transformer: cached decoding equals the teacher-forced pass in every configuration.
+
+PyTorch promises equal tokens of a batch and alone up to ties, and logits within TOLERANCE: the order of its float32 sums
+depends on the processor, the shape and the number of threads.
+"""
 
 from __future__ import annotations
 
@@ -10,9 +14,15 @@ from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import head_gates, pad_ids
 from model.kv_cache import KVCache
 from model.transformer import HeadGates, Transformer
+from tests.support.hypotheses import assert_same_up_to_ties
 from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
 
+pytestmark = pytest.mark.numeric
+
 T = 9
+TOLERANCE = 1e-3
+"""Tolerance of a logit. The random weights are large and amplify rounding errors: without vector instructions the logits
+of the deep encoder differ by 1.2e-4. A fault changes them by more than 0.01."""
 
 
 def batch(transformer: Transformer, count: int = 4) -> tuple[Tensor, Tensor, Tensor]:
@@ -35,7 +45,7 @@ def test_cached_equals_uncached(variant: str) -> None:
         transformer.write_cross(transformer.encode(source, mask), mask.sum(1).tolist(), cache, rows)
         for t in range(T):
             logits = transformer.decode_step(target[:, t], cache, rows)
-            assert torch.allclose(logits, expected[:, t], atol=1e-4), t
+            assert torch.allclose(logits, expected[:, t], atol=TOLERANCE), t
 
 
 @pytest.mark.parametrize("variant", VARIANTS)
@@ -45,7 +55,7 @@ def test_fused_equals_weights_path(variant: str) -> None:
     source, mask, target = batch(transformer)
     with torch.inference_mode():
         logits, weights = transformer.forward_with_weights(source, mask, target)
-        assert torch.allclose(logits, transformer(source, mask, target), atol=1e-4)
+        assert torch.allclose(logits, transformer(source, mask, target), atol=TOLERANCE)
     size, length = source.shape
     assert weights.encoder.shape == (config.encoder_layers, size, config.heads, length, length)
     assert weights.decoder.shape == (config.decoder_layers, size, config.heads, T, T)
@@ -66,7 +76,7 @@ def test_padding_changes_nothing(variant: str) -> None:
         together = transformer.encode(source, mask)
         for row, ids in enumerate(sources):
             alone = transformer.encode(torch.tensor([ids]), torch.ones(1, len(ids), dtype=torch.bool))
-            assert torch.allclose(together[row, : len(ids)], alone[0], atol=1e-4)
+            assert torch.allclose(together[row, : len(ids)], alone[0], atol=TOLERANCE)
 
 
 @pytest.mark.slow
@@ -75,12 +85,14 @@ def test_padding_changes_nothing(variant: str) -> None:
 def test_batched_equals_alone(variant: str, beam: int) -> None:
     transformer = random_model(variant)
     sources = random_ids(transformer.config, 24)
-    together = best(decode(transformer, sources, slots=32 * beam, beam_size=beam, max_length=16))
-    crowded = best(decode(transformer, sources, slots=3 * beam, beam_size=beam, max_length=16))
-    shuffled = best(decode(transformer, sources[::-1], slots=7 * beam, beam_size=beam, max_length=16))[::-1]
-    alone = [best(decode(transformer, [source], slots=beam, beam_size=beam, max_length=16))[0] for source in sources]
-    assert together == crowded == shuffled == alone
-    assert len(set(together)) > 1
+    together = decode(transformer, sources, slots=32 * beam, beam_size=beam, max_length=16)
+    crowded = decode(transformer, sources, slots=3 * beam, beam_size=beam, max_length=16)
+    shuffled = decode(transformer, sources[::-1], slots=7 * beam, beam_size=beam, max_length=16)[::-1]
+    for row, source in enumerate(sources):
+        [alone] = decode(transformer, [source], slots=beam, beam_size=beam, max_length=16)
+        for found in (together, crowded, shuffled):
+            assert_same_up_to_ties(found[row], alone, TOLERANCE)
+    assert len(set(best(together))) > 1
 
 
 def test_decoder_attention_is_causal() -> None:
@@ -127,7 +139,7 @@ def test_gates_apply_to_cached_decoding() -> None:
         for t in range(T):
             output = backend.step([0, 1, 2, 3], target[:, t].tolist(), transformer.config.vocab_size, [-1] * 4)
             scores = torch.log_softmax(expected[:, t], -1).gather(1, torch.from_numpy(output.ids))
-            assert torch.allclose(torch.from_numpy(output.scores), scores, atol=1e-4)
+            assert torch.allclose(torch.from_numpy(output.scores), scores, atol=TOLERANCE)
 
 
 def test_gates_of_one_change_nothing() -> None:

@@ -1,4 +1,7 @@
-"""Tests of n-gram blocking and the loop guard."""
+"""Tests of n-gram blocking and the loop guard.
+
+PyTorch promises equal tokens, and scores within 1e-4 (the order of float32 sums); the CPU backend promises equal bits.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from model.search.ngram_blocking import blocked_tokens
 from model.search.options import DecodingOptions, Hypothesis
 from tests.support.cpu_models import PRECISIONS, cpu_backend, needs_cpu_backend, sentences, tiny, torch_backend
 from tests.support.random_models import decode, random_ids, random_model
+
+pytestmark = pytest.mark.numeric
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,7 @@
-"""Tests that attention maps of the CPU backend equal the weights of its decoding bit for bit."""
+"""Tests that attention maps of the CPU backend equal the weights of its decoding bit for bit.
+
+Against PyTorch the promise is a tolerance: 1e-5 in maps for float32 (the order of sums), 0.02 for int8.
+"""
 
 from __future__ import annotations
 
@@ -23,7 +26,7 @@ from tests.support.cpu_models import (
     torch_backend,
 )
 
-pytestmark = needs_cpu_backend
+pytestmark = [needs_cpu_backend, pytest.mark.numeric]
 
 
 def decoded(

@@ -1,4 +1,7 @@
-"""Tests of the CPU backend: masked heads, invalid arguments, memory and opening of model folders."""
+"""Tests of the CPU backend: masked heads, invalid arguments, memory and opening of model folders.
+
+The CPU backend promises equal bits with and without open gates, and against itself after a restart.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,8 @@ from tests.support.cpu_models import (
     tiny,
     torch_backend,
 )
+
+pytestmark = pytest.mark.numeric
 
 
 @needs_cpu_backend

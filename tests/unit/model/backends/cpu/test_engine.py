@@ -1,4 +1,7 @@
-"""Tests that the CPU backend agrees with torch and that a row does not depend on the other rows."""
+"""Tests that the CPU backend agrees with torch and that a row does not depend on the other rows.
+
+The CPU backend promises equal bits whatever the batch, the slots and the threads; against PyTorch a tolerance.
+"""
 
 from __future__ import annotations
 
@@ -20,7 +23,7 @@ from tests.support.cpu_models import (
     torch_backend,
 )
 
-pytestmark = needs_cpu_backend
+pytestmark = [needs_cpu_backend, pytest.mark.numeric]
 
 TOLERANCE = {"float32": 1e-4, "int8": 0.2}
 """The int8 tolerance is larger because torch stores keys and values in float32 and the CPU backend in int8."""

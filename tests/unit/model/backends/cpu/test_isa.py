@@ -1,4 +1,7 @@
-"""Tests that all instruction sets give equal results bit for bit."""
+"""Tests that all instruction sets give equal results bit for bit.
+
+A setting of PyTorch or oneDNN does not change the CPU backend; the test uses the instruction sets that the processor has.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +25,7 @@ from tests.support.cpu_models import (
     torch_backend,
 )
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.numeric]
 
 LEAST: Isa = "avx2"
 OTHERS: tuple[Isa, ...] = tuple(each.name for each in INSTRUCTION_SETS if each.name != LEAST)

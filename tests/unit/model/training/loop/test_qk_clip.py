@@ -1,4 +1,7 @@
-"""QK-clip limits attention logits, also at a very high rate, and does not change heads within the limit."""
+"""QK-clip limits attention logits, also at a very high rate, and does not change heads within the limit.
+
+PyTorch promises its usual tolerance, because the order of float32 sums depends on the shape.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +17,8 @@ from model.training.loop.optimizers import build_optimizers, set_rates
 from model.training.loop.qk_clip import QKClip
 from model.training.recipe import TrainRecipe
 from model.transformer import Transformer
+
+pytestmark = pytest.mark.numeric
 
 _CONFIG = ModelConfig(
     vocab_size=40, d_model=32, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=64, dropout=0.0

@@ -1,4 +1,7 @@
-"""A worker with a tiny Transformer returns the same as model.search, sentence by sentence."""
+"""A worker with a tiny Transformer returns the same as model.search, sentence by sentence.
+
+The eager backend promises equal tokens up to ties, and scores within TOLERANCE.
+"""
 
 from __future__ import annotations
 
@@ -28,6 +31,9 @@ from server.engine.worker.loaded_model import LoadedModel
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.runner_interface import LoadOutcome
 from server.engine.worker.sequence import Sequence
+from tests.support.hypotheses import assert_same_up_to_ties
+
+pytestmark = pytest.mark.numeric
 
 CONFIG = ModelConfig(
     vocab_size=64, d_model=32, heads=2, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=48, dropout=0.0
@@ -69,13 +75,6 @@ such a digit can move an activation to the next of 255 steps, which changes a sc
 computes equal bits."""
 
 
-def same(left: tuple[Hypothesis, ...], right: tuple[Hypothesis, ...], tolerance: float) -> None:
-    assert [hypothesis.tokens for hypothesis in left] == [hypothesis.tokens for hypothesis in right]
-    for one, other in zip(left, right, strict=True):
-        assert one.token_scores == pytest.approx(other.token_scores, abs=tolerance)
-        assert one.finish_reason == other.finish_reason
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
 def test_the_worker_translates_as_search_does_alone(folder: ModelFolder, dtype: str) -> None:
@@ -99,7 +98,7 @@ def test_the_worker_translates_as_search_does_alone(folder: ModelFolder, dtype: 
             asked = [(text, choices[i % len(choices)]) for i, text in enumerate(texts)]
             futures = [supervisor.submit("tiny", text, chosen) for text, chosen in asked]
             for (text, chosen), answer in zip(asked, await asyncio.gather(*futures), strict=True):
-                same(answer.hypotheses, alone(backend, text, chosen), TOLERANCE[dtype])
+                assert_same_up_to_ties(answer.hypotheses, alone(backend, text, chosen), TOLERANCE[dtype])
             looked = await supervisor.attend("tiny", texts[0], (5, 6), (("decoder", 1, 0),))
             maps = attention_maps(backend.transformer, texts[0], (5, 6), (("decoder", 1, 0),))
             assert looked.maps.cross.shape == maps.cross.shape
@@ -190,4 +189,6 @@ def test_new_sources_are_encoded_during_a_step_of_the_others(folder: ModelFolder
             running.remove(done.sequence)
     assert late > 0
     for job in jobs:
-        same(found[job.id], alone(TorchBackend(transformer, 4), job.source, job.options), TOLERANCE["float32"])
+        assert_same_up_to_ties(
+            found[job.id], alone(TorchBackend(transformer, 4), job.source, job.options), TOLERANCE["float32"]
+        )
