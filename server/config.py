@@ -84,7 +84,7 @@ class Settings:
     char_limit: int = setting(100_000, "Maximum characters in one request, over all its texts.", 1, MAX_INT)
     beam_char_limit: int = setting(
         400_000,
-        "Maximum characters in one request times its beam width. --char-limit with --beam-size is always allowed.",
+        "Maximum characters in one request times the beam width that it chooses; beyond it, 413.",
         1,
         MAX_INT,
     )

@@ -19,6 +19,8 @@ from benchmarks.endurance.texts import made_texts
 
 OTHER_ADDRESS = "127.0.0.2"
 """Address of a hog that is another caller than the clients."""
+HEAD_START = 0.3
+"""Seconds by which the hog's request comes before those of the clients."""
 LARGEST_WAIT = 5.0
 """A hog waits at most so many seconds after a 429."""
 SENTENCES = made_texts(5_000, seed=2)
@@ -88,6 +90,7 @@ async def hog(
     supply = distinct(requests)
     found: dict[str, Any] = {"clients": clients, "seconds": seconds, "refused": 0, "failures": {}, "wrong": 0}
     await _clients(served.address, supply, clients, 2.0)
+    before = await _clients(served.address, supply, clients, seconds)
     for kind, request in hog_requests(source, target).items():
         if kinds not in kind:
             continue
@@ -96,11 +99,11 @@ async def hog(
             await _hog(served.address, "", request, patience, alone)
             found[f"{kind}: alone"] = _of_hog(alone)
         for name, address in (("same address", ""), ("another address", OTHER_ADDRESS)):
-            before = await _clients(served.address, supply, clients, seconds)
             stats = HogStats(Counter(), [])
             task = asyncio.create_task(
                 _hog(served.address, address, request, seconds / 2 if request.dropped else patience, stats)
             )
+            await asyncio.sleep(HEAD_START)
             beside = await _clients(
                 served.address, supply, clients, seconds, patience, task if request.finishes else None
             )
@@ -108,15 +111,18 @@ async def hog(
             with contextlib.suppress(asyncio.CancelledError):
                 await task
             await _settled(served)
-            found[f"{kind}: {name}"] = _row(before, beside) | _of_hog(stats)
+            after = await _clients(served.address, supply, clients, seconds)
+            found[f"{kind}: {name}"] = _row([before, after], beside) | _of_hog(stats)
+            before = after
             found["refused"] += beside.statuses["429"]
             found["failures"] |= beside.failures()
             found["wrong"] += beside.wrong
     return found
 
 
-def _row(before: AttemptStats, beside: AttemptStats) -> dict[str, Any]:
-    alone = before.latency(0.99)
+def _row(without: list[AttemptStats], beside: AttemptStats) -> dict[str, Any]:
+    """Returns the figures of the clients; `without` was measured before and after, without the hog."""
+    alone = AttemptStats(seconds=without[0].seconds + without[1].seconds).latency(0.99)
     return {
         "answers": beside.answers, "refused": beside.statuses["429"], "p50 ms": round(1000 * beside.latency(0.5), 1),
         "p99 ms": round(1000 * beside.latency(0.99), 1), "p99 ms without": round(1000 * alone, 1),

@@ -15,6 +15,7 @@ from server.documents.reader import DocumentReader
 from server.documents.store import FileStore, disk_errors
 from server.documents.workspace import Workspace
 from server.errors import InvalidRequest, Overloaded
+from server.text.segmentation import cut_text
 from server.translation.catalog import AUTO
 from server.translation.time_limit import time_limit
 from server.translation.translator import Translator
@@ -107,12 +108,17 @@ class DocumentTranslator:
         async with time_limit(request.deadline):
             source = await self._source(document, request)
             for texts in batches(workspace.texts()):
-                batch = dataclasses.replace(request, texts=texts, source=source, format=document.markup, remember=False)
-                async with self._turns.hold(caller, document.order):
-                    translated = await self._translate_batch(batch, patient)
+                parts = pieces(texts, document.markup)
+                translated: list[str] = []
+                for part in parts:
+                    batch = dataclasses.replace(
+                        request, texts=part, source=source, format=document.markup, remember=False
+                    )
+                    async with self._turns.hold(caller, document.order):
+                        translated += await self._translate_batch(batch, patient)
+                    patient = True
                 with disk_errors():
-                    workspace.add_translations(translated)
-                patient = True
+                    workspace.add_translations(translated if len(parts) == 1 else ["".join(translated)])
             await self.reader.run(
                 self._task("write", workspace, document.format, document.target), caller, document.order
             )
@@ -143,6 +149,13 @@ class DocumentTranslator:
                 if not patient:
                     raise
                 await asyncio.sleep(min(busy.retry_after, SLOWEST_RETRY))
+
+
+def pieces(texts: tuple[str, ...], markup: Format) -> list[tuple[str, ...]]:
+    """Returns a batch as one part, or a plain text that is longer than a batch as pieces, each in its own part."""
+    if markup != "text" or len(texts) > 1 or len(texts[0]) <= BATCH_CHARACTERS:
+        return [texts]
+    return [(piece,) for piece in cut_text(texts[0], BATCH_CHARACTERS)]
 
 
 def batches(texts: Iterable[str]) -> Iterator[tuple[str, ...]]:

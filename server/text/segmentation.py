@@ -31,6 +31,9 @@ CUTS = tuple(
     re.compile(pattern) for pattern in (r"[.!?…。！？]+[\"'”’»)\]]*\s*", r"[;:—–；：]\s*", r"[,،，、]\s*", r"\s+")
 )
 
+# Where a long text is cut, the best kinds first: after line ends, after sentences, at white space.
+TEXT_CUTS = tuple(re.compile(pattern) for pattern in (r"\n+", r"[.!?…][\"'”’»)\]]*\s+|[。！？][\"'”’»)\]]*\s*", r"\s+"))
+
 
 def split_sentences(text: str, language: str, split: Split = "all") -> list[Span]:
     """Returns the sentences of a text, in order, without surrounding white space.
@@ -84,7 +87,7 @@ def split_long_sentence(text: str, starts: Sequence[int], limit: int) -> list[Sp
     while len(starts) - token > limit:
         latest = max(starts[token + limit], begin + 1)
         earliest = max(starts[token + limit // 3], begin + 1)
-        end = _best_cut(text, earliest, latest)
+        end = _best_cut(text, earliest, latest, CUTS)
         spans += _trimmed(text, begin, end)
         begin = end
         token = bisect_left(starts, end)
@@ -94,10 +97,26 @@ def split_long_sentence(text: str, starts: Sequence[int], limit: int) -> list[Sp
     return spans
 
 
-def _best_cut(text: str, earliest: int, latest: int) -> int:
-    """Returns the end of the last match of the best kind of punctuation that ends in [earliest, latest], or
-    `latest`."""
-    for pattern in CUTS:
+def cut_text(text: str, limit: int) -> list[str]:
+    """Cuts a long text into pieces of at most `limit` characters that together are the text.
+
+    A cut lies in the last two thirds of a piece: after a line end, after a sentence, at white space, or else between
+    two characters. Raises ValueError for a limit below 1.
+    """
+    if limit < 1:
+        raise ValueError(f"limit must be at least 1, not {limit}.")
+    pieces: list[str] = []
+    begin = 0
+    while len(text) - begin > limit:
+        end = _best_cut(text, begin + limit // 3 + 1, begin + limit, TEXT_CUTS)
+        pieces.append(text[begin:end])
+        begin = end
+    return [*pieces, text[begin:]]
+
+
+def _best_cut(text: str, earliest: int, latest: int, kinds: Sequence[re.Pattern[str]]) -> int:
+    """Returns the end of the last match of the best of `kinds` that ends in [earliest, latest], or `latest`."""
+    for pattern in kinds:
         ends = [found.end() for found in pattern.finditer(text, earliest - 1, latest) if found.end() >= earliest]
         if ends:
             return ends[-1]

@@ -15,6 +15,10 @@ from server.translation.markup_alignment import WordAligner, links_by_position
 from server.translation.segments import Segment, SegmentedText, masked_retry
 from server.translation.types import ProgressListener, Sentence, TranslationRequest
 
+IN_FLIGHT = 512
+"""Segments of a text that are at the workers at the same time: enough for every slot of a GPU."""
+_BURST = 32
+"""Segments that are sent at once; between two bursts the event loop serves other requests."""
 _RETRIES = 2
 """Retries of a sentence: first with addresses, emoji and names masked, then with numbers masked too."""
 
@@ -34,23 +38,29 @@ class SentenceTranslator:
         text_number: int,
         listener: ProgressListener | None,
     ) -> list[list[Sentence]]:
-        """Returns the sentences of each segmented text. Sends all of them at once, repeats and aligns them as their
-        answers arrive, and reports them in order."""
+        """Returns the sentences of each segmented text. At most IN_FLIGHT of them are at the workers at the same time;
+        repeats and aligns them as their answers arrive, and reports them in order."""
         on_tokens = listener.on_tokens if listener else None
         waiters: list[Waiter[TranslationResult]] = []
         pending: list[Awaitable[Sentence]] = []
-        alone = sum(len(text.segments) for text in texts) == 1
+        segments = [(segment, text.leg) for text in texts for segment in text.segments]
+        unsent = iter(segments)
+
+        async def send_up_to(number: int) -> None:
+            for segment, leg in islice(unsent, number - len(pending)):
+                progress = on_tokens and _token_progress(on_tokens, text_number, len(pending), leg)
+                waiter = self._send(segment, leg, request, priority, progress) if segment.ids else None
+                waiters.extend([waiter] if waiter else [])
+                sentence = self._sentence(segment, leg, waiter, request, priority)
+                pending.append(sentence if len(segments) == 1 else asyncio.ensure_future(sentence))
+                if len(pending) % _BURST == 0:
+                    await asyncio.sleep(0)
+
         try:
-            for text in texts:
-                for segment in text.segments:
-                    progress = on_tokens and _token_progress(on_tokens, text_number, len(pending), text.leg)
-                    waiter = self._send(segment, text.leg, request, priority, progress) if segment.ids else None
-                    waiters += [waiter] if waiter else []
-                    sentence = self._sentence(segment, text.leg, waiter, request, priority)
-                    pending.append(sentence if alone else asyncio.ensure_future(sentence))
             found: list[Sentence] = []
-            for position, awaitable in enumerate(pending):
-                found.append(await awaitable)
+            for position in range(len(segments)):
+                await send_up_to(position + IN_FLIGHT)
+                found.append(await pending[position])
                 if listener is not None:
                     listener.on_sentence(text_number, position, found[-1])
             sentences = iter(found)

@@ -24,8 +24,8 @@ from server.translation.sentence_translator import SentenceTranslator
 from server.translation.time_limit import time_limit
 from server.translation.types import ProgressListener, Sentence, TranslatedLeg, Translation, TranslationRequest
 
-DOCUMENT_SENTENCES = 16
-"""A request with more sentences than this has the priority of a document: it is served after short requests."""
+DOCUMENT_ROWS = 16
+"""A request with more sentences, times beam width, has the priority of a document: it is served after short requests."""
 DOCUMENT_CHARACTERS = 2_000
 """A request with more characters is a document too."""
 DOCUMENT_COST = 1_000
@@ -75,8 +75,9 @@ class Translator:
         key = hash((request.client, request.source, request.target, request.texts, request.options))
         characters = sum(map(len, request.texts))
         catalog = self.catalog
-        cost = estimated_cost(request, catalog)
-        document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST
+        beam = request.options.beam_size or catalog.stated_beam(request.source, request.target)
+        cost = beam * estimated_tokens(request)
+        document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         with self.admission.admit(cost, request.deadline, caller=request.client, document=document, key=key):
             self._users[catalog] += 1
             try:
@@ -85,7 +86,7 @@ class Translator:
                         texts = await asyncio.to_thread(prepare, request, catalog, self.detector)
                     else:
                         texts = prepare(request, catalog, self.detector)
-                    document = document or sum([text.segments for text in texts]) > DOCUMENT_SENTENCES
+                    document = document or beam * sum([text.segments for text in texts]) > DOCUMENT_ROWS
                     return await _gather_or_cancel(
                         [self._translate_text(text, request, int(document), listener) for text in texts]
                     )
@@ -143,10 +144,9 @@ class Translator:
         return translation
 
 
-def estimated_cost(request: TranslationRequest, catalog: ModelCatalog) -> int:
-    """Returns about the source tokens of a request times its beam width, without tokenizing."""
-    size = sum([len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2 for text in request.texts])
-    return size * (request.options.beam_size or catalog.stated_beam(request.source, request.target))
+def estimated_tokens(request: TranslationRequest) -> int:
+    """Returns about the number of source tokens of a request, without tokenizing."""
+    return sum([len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2 for text in request.texts])
 
 
 def _translated_passages(

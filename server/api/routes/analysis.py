@@ -79,7 +79,7 @@ async def traced(
         masked_heads=head_mask(asked.masked_heads),
         loop_guard=True,
     )
-    check_texts((asked.q,), services.settings, options.beam_size)
+    check_texts((asked.q,), services.settings, asked.beam_size or 1)
     limit = deadline(request, services.settings.timeout_seconds)
     wanted = TranslationRequest(
         texts=(asked.q,),

@@ -66,7 +66,7 @@ async def inspected_sentence(query: AttentionQuery, services: Services, client: 
         return await inspector.find(asked.id, sentence=asked.sentence, leg=asked.leg)
     if asked.q is None or asked.source is None or asked.target is None:
         raise InvalidRequest("Give either id, or q with source and target.")
-    check_texts((asked.q,), services.settings, asked.beam_size or services.settings.beam_size)
+    check_texts((asked.q,), services.settings, asked.beam_size or 1)
     if asked.translation is not None:
         check_texts((asked.translation,), services.settings)
         return inspector.given(asked.q, asked.translation, asked.source, asked.target)

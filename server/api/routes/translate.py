@@ -61,7 +61,7 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         loop_guard=asked.loop_guard,
         masked_heads=head_mask(asked.masked_heads),
     )
-    check_texts(texts, settings, options.beam_size)
+    check_texts(texts, settings, max(asked.beam_size or 1, hypotheses))
     return TranslationRequest(
         texts=texts,
         source=asked.source,
@@ -73,15 +73,15 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
 
 
 def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) -> None:
-    """Checks the number and the length of texts, and the length times the beam width, against the settings. Raises
-    InvalidRequest, TextTooLong or PayloadTooLarge."""
+    """Checks the number and the length of texts, and the length times the beam width that the request chose, against
+    the settings. Raises InvalidRequest, TextTooLong or PayloadTooLarge."""
     if not texts or texts == ("",):
         raise InvalidRequest("Invalid request: missing q parameter.")
     if len(texts) > settings.list_limit:
         raise TextTooLong(f"Invalid request: {len(texts):,} texts are over the limit of {settings.list_limit:,}.")
     if (size := sum(map(len, texts))) > settings.char_limit:
         raise TextTooLong(f"Invalid request: {size:,} characters are over the limit of {settings.char_limit:,}.")
-    limit = max(settings.beam_char_limit, settings.char_limit * settings.beam_size)
+    limit = max(settings.beam_char_limit, settings.char_limit * (settings.beam_size or 1))
     if size * beam_size > limit:
         raise PayloadTooLarge(
             f"{size:,} characters with a beam width of {beam_size} are over the limit of {limit // beam_size:,} for this "

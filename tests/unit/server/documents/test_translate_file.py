@@ -71,6 +71,21 @@ def test_a_long_file_is_translated_in_batches(client, engine, monkeypatch):
     assert made == [f"This is line {'x' * (i % 30)} {'y' * (i // 30)} of a long file."[::-1] for i in range(1000)]
 
 
+def test_a_long_line_is_translated_in_pieces(client, engine, monkeypatch):
+    monkeypatch.setattr(documents, "BATCH_CHARACTERS", 100)
+    asked: list[int] = []
+    translate = documents.Translator.translate
+    monkeypatch.setattr(
+        documents.Translator,
+        "translate",
+        lambda self, request: asked.append(sum(map(len, request.texts))) or translate(self, request),
+    )
+    sentences = [f"Sentence {'number ' * i}ends." for i in range(1, 9)]
+    made = fetch(client, send(client, content=" ".join(sentences).encode())).content.decode()
+    assert made == " ".join(sentence[::-1] for sentence in sentences)
+    assert max(asked) <= 100
+
+
 def reject_if(full: bool) -> None:
     if full:
         raise Overloaded("The server is busy; try again later.")

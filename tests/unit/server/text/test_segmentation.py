@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.segmentation import BREAKS, split_long_sentence, split_sentences
+from server.text.segmentation import BREAKS, cut_text, split_long_sentence, split_sentences
 
 LANGUAGES = ["en", "de", "fr", "es", "zh", "ja", "ru", "xx", "pt-BR"]
 text_pieces = st.sampled_from(
@@ -79,3 +79,16 @@ def test_parts_of_a_long_sentence_are_within_the_limit_and_contain_all_of_it(tex
 def test_a_long_sentence_is_split_at_the_best_punctuation(text, limit, first):
     start, end = split_long_sentence(text, range(len(text)), limit)[0]
     assert text[start:end] == first
+
+
+@given(st.text("ab .\n。", max_size=200), st.integers(1, 30))
+def test_the_pieces_of_a_long_text_are_the_text(text: str, limit: int):
+    pieces = cut_text(text, limit)
+    assert "".join(pieces) == text
+    assert all(0 < len(piece) <= limit for piece in pieces) or text == ""
+
+
+def test_a_long_text_is_cut_after_sentences():
+    text = "One is 3.14 here. " * 100
+    assert {piece[-2:] for piece in cut_text(text, 50)} == {". "}
+    assert {len(piece) for piece in cut_text("x" * 95, 30)} == {30, 5}
