@@ -10,6 +10,7 @@ from server.config import Settings
 from server.engine.ipc.messages import TranslationResult
 from server.services import Services
 from server.text import html_passages
+from server.translation import sentence_translator
 from server.translation.types import Translation, TranslationRequest
 from tests.support.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_catalog
 
@@ -77,3 +78,32 @@ def test_a_sentence_that_is_mostly_masked_is_not_aligned_by_attention(text, alig
     translated = translate("de", "en", text, "text", engine).text
     assert all(word in translated for word in text.split() if word.startswith("http"))
     assert len(engine.attended) == aligned
+
+
+def test_a_long_text_is_sent_in_pieces(monkeypatch):
+    monkeypatch.setattr(sentence_translator, "IN_FLIGHT", 40)
+    engine = FakeEngine(delay=0.001)
+    in_flight: set[asyncio.Future[object]] = set()
+    most, submit = 0, engine.submit
+
+    def counted(*arguments, **options):
+        nonlocal most
+        future = submit(*arguments, **options)
+        in_flight.add(future)
+        future.add_done_callback(in_flight.discard)
+        most = max(most, len(in_flight))
+        return future
+
+    monkeypatch.setattr(engine, "submit", counted)
+
+    async def scenario() -> str:
+        services = Services(Settings(), engine, fake_catalog())
+        await services.start()
+        await services.loaded()
+        text = "\n".join(f"{'x' * i} y" for i in range(1, 200))
+        [translation] = await services.translator.translate(TranslationRequest(texts=(text,), source="en", target="de"))
+        await services.stop()
+        return translation.text
+
+    assert asyncio.run(scenario()) == "\n".join(f"y {'x' * i}" for i in range(1, 200))
+    assert most == 40
