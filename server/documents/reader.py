@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import os
 import sys
 from typing import Any
 
@@ -22,6 +23,8 @@ IDLE_SECONDS = 60.0
 KEPT_BYTES = 80_000_000
 """The process ends after a task if it has used more memory than this."""
 STOP_SECONDS = 5.0
+NICENESS = 10
+"""Documents are read with less priority than sentences are translated."""
 
 
 class DocumentReader:
@@ -83,6 +86,7 @@ class DocumentReader:
                 sys.executable, "-m", "server.documents.reader_process",
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             )  # fmt: skip
+            os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)  # from its first import on
         except OSError as error:
             raise Unavailable("The process that reads documents cannot be started.", 5) from error
         return self._process

@@ -6,7 +6,6 @@ with the files of one document; see `server.documents.workspace`. The process en
 
 from __future__ import annotations
 
-import os
 import resource
 import signal
 import sys
@@ -25,15 +24,12 @@ DATA_BYTES = 256_000_000
 """Limit on the memory of the process."""
 FILE_BYTES = 400_000_000
 """Limit on a file that the process writes."""
-NICENESS = 10
-"""Documents are read with less priority than sentences are translated."""
 
 
 def main() -> None:
     """Performs the tasks of standard input."""
     for ignored in (signal.SIGINT, signal.SIGTERM):  # the API process decides when this one ends
         signal.signal(ignored, signal.SIG_IGN)
-    os.nice(NICENESS)
     for kind, limit in ((resource.RLIMIT_DATA, DATA_BYTES), (resource.RLIMIT_FSIZE, FILE_BYTES)):
         resource.setrlimit(kind, (limit, limit))
     for line in sys.stdin.buffer:

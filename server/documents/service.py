@@ -22,7 +22,7 @@ from server.translation.translator import Translator
 from server.translation.types import Format, TranslationRequest
 
 BATCH_CHARACTERS = 10_000
-BATCH_TEXTS = 200
+BATCH_TEXTS = 64
 """Limits of one request to the translator: enough to fill a batch, and small enough that other requests are served
 between two batches."""
 NAME_CHARACTERS = 100
