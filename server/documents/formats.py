@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from server.documents import docx, epub, odt, plain, subtitles
+from server.documents import docx, epub, markdown, odt, plain, subtitles
 from server.documents.document import Document
 from server.errors import UnsupportedMediaType
 
@@ -31,6 +31,8 @@ FORMATS = (
         "application/vnd.openxmlformats-officedocument.wordprocessingml.document",
         lambda data, _: docx.read(data),
     ),
+    FileFormat(".md", "text/markdown", lambda data, _: markdown.read(data)),
+    FileFormat(".markdown", "text/markdown", lambda data, _: markdown.read(data)),
     FileFormat(".odt", "application/vnd.oasis.opendocument.text", lambda data, _: odt.read(data)),
     FileFormat(".epub", "application/epub+zip", epub.read),
 )

@@ -27,7 +27,7 @@ class Inline:
     """Builds the HTML of one paragraph. `elements[k]` are the elements that the tag with number k represents."""
 
     def __init__(self) -> None:
-        self.elements: list[Sequence[Element]] = []
+        self.elements: list[Sequence[Any]] = []
         self._words: list[str] = []
         self._parts: list[str] = []
 
@@ -59,6 +59,10 @@ class Inline:
     def gap(self, elements: Sequence[Element]) -> None:
         """Adds elements between sentences, which are not moved: a line break, a tabulator."""
         self._parts.append(f"<br k{self._number(elements)}>")
+
+    def raw(self, markup: str) -> None:
+        """Adds markup that is HTML."""
+        self._parts.append(markup)
 
     def _number(self, elements: Sequence[Element]) -> int:
         self.elements.append(elements)

@@ -18,6 +18,7 @@ from server.text.html_scanner import scan_markup
 from server.text.segmentation import BREAKS, BULLET, CONTROLS, split_long_sentence, split_sentences
 from tests.support import document_files as make
 from tests.unit.server.documents.test_formats import SRT, VTT
+from tests.unit.server.documents.test_markdown import PAGE as MARKDOWN
 
 TEXT_CHARACTERS = 2_000
 LANGUAGES = ("en", "de", "fr", "es", "ru", "zh", "ja", "ar", "xx")
@@ -141,6 +142,7 @@ TARGETS = {
         lambda data: check_file("a.html", data),
         (make.PAGE.encode(), b'<html lang="en"><meta charset=latin-1><pre>a</pre><p>b <b>c</b> \xe9&eacute;'),
     ),
+    "md": Target(lambda data: check_file("a.md", data, exact=b"\r" not in data), (MARKDOWN.encode(),)),
     "docx": part_target("a.docx", make.word_file()),
     "odt": part_target("a.odt", make.open_document(OPEN_BODY)),
     "epub": part_target("a.epub", make.book()),

@@ -1,0 +1,72 @@
+"""Markdown: text is translated in place, markup stays around its words, and everything else is copied."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.unit.server.documents.test_formats import change, unchanged
+
+PAGE = """---
+title: Front matter
+---
+# A *title* with `code()`
+
+Some text with **bold words** and a [link](https://x.org/a_(b) "t"), which is wrapped
+over two lines with a [ref][ref].
+
+> quoted text
+> in two lines
+
+- [ ] one task{break}
+  after a break
+- ![an image](a.png)
+
+| head | 2 \\| 3 |
+|------|:------:|
+| cell &lt;b&gt; | snake_case \\*kept\\* |
+
+```python
+print("code")
+```
+
+<p align="center">An <b>HTML</b> block</p>
+
+[ref]: https://x.org
+""".replace("{break}", "  ")
+
+
+def test_unchanged_markdown_is_identical():
+    assert unchanged("a.md", PAGE.encode()).decode() == PAGE
+    assert unchanged("a.md", PAGE.replace("\n", "\r\n").encode()).decode() == PAGE.replace("\n", "\r\n")
+
+
+def test_only_text_changes():
+    expected = PAGE
+    for text in (
+        "A *title* with", "Some text with **bold words** and a [link]", "which is wrapped\nover two lines with a [ref]",
+        "quoted text", "in two lines", "one task", "after a break", "an image", "| head", "cell", "snake_case", "kept",
+        "An <b>HTML</b> block",
+    ):  # fmt: skip
+        expected = expected.replace(text, text.upper().replace("<B>", "<b>").replace("</B>", "</b>"))
+    expected = expected.replace("</b> BLOCK", "</b> BLOCK").replace("&lt;b&gt;", "&lt;B&gt;")
+    assert change("a.md", PAGE.encode()).decode() == expected
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("2 * 3 * 4 is _not_ snake_case_name", "2 * 3 * 4 IS _NOT_ SNAKE_CASE_NAME"),
+        ("[not a link] but [^1] and <https://x.org>", "[NOT A LINK] BUT [^1] AND <https://x.org>"),
+        ("***both*** ~~gone~~ \\# x &amp; y", "***BOTH*** ~~GONE~~ \\# X &amp; Y"),
+        ("[![badge](b.svg)](https://x.org) text", "[![BADGE](b.svg)](https://x.org) TEXT"),
+        ("    indented code\n\ntext", "    indented code\n\nTEXT"),
+        ("Title\n=====\ntext\\\nnext", "TITLE\n=====\nTEXT\\\nNEXT"),
+    ],
+)
+def test_markup_within_a_line(source, expected):
+    assert change("a.md", source.encode()).decode() == expected
+
+
+def test_a_longer_translation_is_wrapped_with_the_indentation():
+    made = change("a.md", b"> one two three\n> four five", lambda text: text + " and - more words")
+    assert made.decode() == "> one two three\n> four five and -\n> more words"
