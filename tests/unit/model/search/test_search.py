@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+import random
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ import torch
 
 from model.backends.torch.backend import TorchBackend
 from model.search.base import StepOutput, normalize
-from model.search.driver import translate
+from model.search.driver import RunningSearch, SearchDriver, translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.search.strategy import new_search
 from model.transformer import Transformer
@@ -308,3 +309,26 @@ def test_the_model_states_the_beam_of_requests_that_set_none() -> None:
     assert DecodingOptions(beam_size=0).with_beam(6) == DecodingOptions(beam_size=6)
     assert DecodingOptions(beam_size=0, hypotheses=3).with_beam(1) == DecodingOptions(beam_size=3, hypotheses=3)
     assert DecodingOptions(beam_size=2).with_beam(6).beam_size == 2
+
+
+@pytest.mark.parametrize("beam", [1, 3])
+def test_searches_that_pause_find_the_same(beam: int) -> None:
+    options, rng = DecodingOptions(beam_size=beam, max_length=12), random.Random(beam)
+    sources = [(i % 4, 2, i // 4) for i in range(8)]
+    expected = [search(Table(), source, beam_size=beam, max_length=12) for source in sources]
+    driver = SearchDriver(Table(slots=8 * beam), end=END, max_length=60)
+    running = {
+        i: RunningSearch(
+            new_search(options, start=START, end=END, source=source, max_length=60),
+            source,
+            range(i * beam, (i + 1) * beam),
+        )
+        for i, source in enumerate(sources)
+    }
+    driver.start(list(running.values()))
+    found = {}
+    while running:
+        driver.step([item for item in running.values() if rng.random() < 0.4] or list(running.values()))
+        for i in [i for i, item in running.items() if item.search.done]:
+            found[i] = running.pop(i).search.hypotheses()
+    assert [found[i] for i in range(8)] == expected
