@@ -40,7 +40,7 @@ class HogRequest:
 
 @dataclass(slots=True)
 class HogStats:
-    """What the hog received: statuses, and the seconds of each 200."""
+    """The statuses that the hog received, and the seconds of each 200."""
 
     statuses: Counter[str]
     seconds: list[float]

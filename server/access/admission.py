@@ -135,7 +135,7 @@ class Admission:
     ) -> Place:
         """Occupies `cost` units until `leave` of the returned place.
 
-        `caller` is the name of the caller whose share counts; None has the share of everybody. `weight` multiplies the
+        `caller` is the name of the caller whose share counts; without one, no share does. `weight` multiplies the
         share. `deadline` is on the same clock as the class. A `document` waits behind all other work, a short request
         behind short requests only. Raises Overloaded at once where there is no room, or where the queue would take
         longer than the deadline allows.
