@@ -9,7 +9,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Weights = NDArray[np.float32]
-Role = Literal["previous", "next", "same", "start", "end", "diagonal", "broad", "mixed"]
+Kind = Literal["cross", "encoder", "decoder"]
+Role = Literal["previous", "before_previous", "next", "same", "start", "end", "diagonal", "broad", "mixed"]
+
+_OFFSETS: dict[Kind, tuple[tuple[Role, int], ...]] = {
+    "cross": (),
+    "encoder": (("same", 0), ("previous", -1), ("next", 1)),
+    # A row of the decoder is named by the token that it produced; key k is the token before the one produced in row k.
+    "decoder": (("previous", 0), ("before_previous", -1)),
+}
+"""Positional roles of each kind: the key that a query attends to, relative to its row."""
 
 _ROLE_SHARE = 0.5
 """A head has a positional role if at least this share of its queries has its largest weight there."""
@@ -32,8 +41,9 @@ class HeadFigures:
     role_share: float
 
 
-def head_figures(maps: Weights, *, own: bool) -> list[list[HeadFigures]]:
-    """Returns the statistics of maps (L, H, Q, K) as [layer][head]. `own`: queries and keys are the same sentence."""
+def head_figures(maps: Weights, kind: Kind) -> list[list[HeadFigures]]:
+    """Returns the statistics of maps (L, H, Q, K) of one kind as [layer][head]. The roles of decoder heads are relative
+    to the token that a row produced."""
     bits, diagonal = entropy(maps), diagonality(maps)
     most = np.log2(visible(maps)).mean(axis=-1)  # (L, H)
     spread = np.divide(bits.mean(axis=-1), most, out=np.zeros_like(most), where=most > 0)
@@ -44,7 +54,7 @@ def head_figures(maps: Weights, *, own: bool) -> list[list[HeadFigures]]:
                 float(bits[layer, head].mean()),
                 float(spread[layer, head]),
                 float(diagonal[layer, head]),
-                *_role(maps[layer, head], own, float(diagonal[layer, head]), float(spread[layer, head])),
+                *_role(maps[layer, head], kind, float(diagonal[layer, head]), float(spread[layer, head])),
             )
             for head in range(heads)
         ]
@@ -104,14 +114,12 @@ def rollout(encoder: Weights, decoder: Weights, cross: Weights) -> Rollout:
     return Rollout(np.stack(after_encoder), np.stack(after_decoder), np.stack(after_cross))
 
 
-def _role(weights: Weights, own: bool, diagonal: float, spread: float) -> tuple[Role, float]:
+def _role(weights: Weights, kind: Kind, diagonal: float, spread: float) -> tuple[Role, float]:
     """Returns the role of one map (Q, K) and the share of its queries."""
     queries, keys = weights.shape
     best, place = weights.argmax(axis=-1), np.arange(queries)
     shares: dict[Role, float] = {"end": float((best == keys - 1).mean()), "start": float((best == 0).mean())}
-    if own:
-        offsets: tuple[tuple[Role, int], ...] = (("same", 0), ("previous", -1), ("next", 1))
-        shares |= {role: float((best == place + offset).mean()) for role, offset in offsets}
+    shares |= {role: float((best == place + offset).mean()) for role, offset in _OFFSETS[kind]}
     role = max(shares, key=lambda name: shares[name])
     if shares[role] >= _ROLE_SHARE and spread < _BROAD:
         return role, shares[role]

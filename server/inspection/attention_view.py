@@ -64,7 +64,7 @@ def maps_of(result: InspectionResult, kind: Kind) -> Weights:
 
 def head_statistics(result: InspectionResult, kinds: Sequence[Kind] = KINDS) -> dict[Kind, list[list[HeadFigures]]]:
     """Returns entropy, diagonality and role of every head, [layer][head] for each kind."""
-    return {kind: head_figures(maps_of(result, kind), own=kind != "cross") for kind in kinds}
+    return {kind: head_figures(maps_of(result, kind), kind) for kind in kinds}
 
 
 def _view(

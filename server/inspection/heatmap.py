@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import io
+import math
 import threading
 import unicodedata
 import warnings
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Literal
-
-import numpy as np
-from numpy.typing import NDArray
 
 from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.colors import PowerNorm
     from matplotlib.figure import Figure
 
 Format = Literal["svg", "png"]
@@ -24,6 +24,8 @@ MAPS_LIMIT = 144
 CELLS_LIMIT = 2_000_000
 """Bounds of one picture: number of maps, and number of weights in all maps together."""
 DPI = 150
+GAMMA = 0.6
+"""Exponent between weight and place on the colour scale, as in the explorer."""
 _VECTOR_CELLS = 2_500
 """An SVG draws each weight as a shape up to this number, and embeds an image above it."""
 _FONTS = ["DejaVu Sans", "Noto Sans", "Noto Sans CJK SC", "Noto Sans CJK JP", "Noto Sans Arabic", "Noto Sans Hebrew"]
@@ -89,50 +91,83 @@ def _draw_single(figure: Figure, view: MapView) -> None:
     axes.set_ylabel({"cross": "translation", "encoder": "source", "decoder": "translation"}[view.kind], fontsize=8)
     axes.set_title(_title(view, 0, 0), fontsize=8)
     bar = figure.colorbar(image, ax=axes, shrink=0.6, pad=0.02)
+    bar.set_ticks([0, 0.25, 0.5, 0.75, 1])
     bar.ax.tick_params(labelsize=7)
 
 
 def _draw_grid(figure: Figure, maps: list[MapView]) -> None:
-    """Draws layers downwards and heads to the right, one block per kind, without labels of queries and keys. All maps
-    share one pair of axes, because laying out one pair per map would take seconds."""
-    rows = sum(len(view.layers) for view in maps)
+    """Draws layers downwards and heads to the right, one block per kind. Queries are named at the left of each row of
+    maps, keys above each block, because all maps of a block have the same. All maps share one pair of axes in inches,
+    because laying out one pair per map would take seconds."""
     columns = max(len(view.heads) for view in maps)
-    width, height = max(4.0, 1.5 * columns), 0.5 + 1.6 * rows
+    left, top, size, gap = 0.95, 0.5, 1.45, 0.22
+    blocks = [_GRID_LABELS + len(view.layers) * (size + gap) for view in maps]
+    width, height = left + columns * (size + gap / 2) + 0.1, top + sum(blocks) + 0.5
     figure.set_size_inches(width, height)
-    axes = figure.add_axes((0.0, 0.0, 1.0, 1 - 0.5 / height))
-    row = 0
-    for view in maps:
+    axes = figure.add_axes((0.0, 0.0, 1.0, 1.0))
+    y = top
+    for view, block in zip(maps, blocks, strict=True):
+        y += _GRID_LABELS
         for layer in range(len(view.layers)):
+            _side_labels(axes, view.queries, left - 0.04, y + gap, size, rotated=False)
             for head in range(len(view.heads)):
-                weights = view.weights[layer, head]
-                extent = (head + 0.05, head + 0.95, row + 0.95, row + 0.15)  # left, right, bottom, top
-                axes.imshow(
-                    weights, cmap="Blues", vmin=0, vmax=_largest(weights), extent=extent, interpolation="nearest"
+                x = left + head * (size + gap / 2)
+                if layer == 0:
+                    _side_labels(axes, view.keys, x, y - 0.02, size, rotated=True)
+                extent = (x, x + size, y + gap + size, y + gap)  # left, right, bottom, top
+                image = axes.imshow(
+                    view.weights[layer, head], cmap="Blues", norm=_scale(), extent=extent, interpolation="nearest"
                 )
-                axes.text(head + 0.05, row + 0.11, _title(view, layer, head), fontsize=6)
-            row += 1
+                axes.text(x, y + gap - 0.04, _title(view, layer, head), fontsize=6)
+            y += size + gap
+        y += block - _GRID_LABELS - len(view.layers) * (size + gap)
     axes.set_aspect("auto")
     axes.set_axis_off()
-    axes.set_xlim(0, columns)
-    axes.set_ylim(rows, 0)
+    axes.set_xlim(0, width)
+    axes.set_ylim(height, 0)
+    bar = figure.colorbar(
+        image, cax=figure.add_axes((left / width, 0.28 / height, size / width, 0.08 / height)), orientation="horizontal"
+    )
+    bar.set_ticks([0, 0.25, 0.5, 0.75, 1])
+    bar.ax.tick_params(labelsize=6, length=2)
 
 
-def _largest(weights: NDArray[np.float32]) -> float:
-    """Returns the weight with the darkest colour."""
-    return float(weights.max()) or 1.0
+_GRID_LABELS = 0.75
+"""Room above a block of maps for the names of its keys, in inches."""
+
+
+def _side_labels(axes: Axes, labels: Sequence[str], x: float, y: float, size: float, *, rotated: bool) -> None:
+    """Names the rows of a map to the left of it, or (`rotated`) its columns above it. Labels that would be unreadably
+    small are left out at equal distances."""
+    cell = size / len(labels)
+    step = max(1, math.ceil(0.055 / cell))
+    font = min(6.0, 60 * cell * step)
+    for number in range(0, len(labels), step):
+        place = (number + 0.5) * cell
+        where = (x + place, y) if rotated else (x, y + place)
+        axes.text(
+            *where, _label(labels[number], 14), fontsize=font, rotation=90 if rotated else 0,
+            ha="center" if rotated else "right", va="bottom" if rotated else "center",
+        )  # fmt: skip
+
+
+def _scale() -> PowerNorm:
+    """Returns the scale of all pictures: white is 0 and the darkest colour is 1, with more colours for small weights."""
+    from matplotlib.colors import PowerNorm
+
+    return PowerNorm(GAMMA, vmin=0, vmax=1, clip=True)
 
 
 def _draw_map(axes: Axes, view: MapView, layer: int, head: int):  # type: ignore[no-untyped-def]
     weights = view.weights[layer, head]
-    top = _largest(weights)
     if view.weights.size <= _VECTOR_CELLS:
-        mesh = axes.pcolormesh(weights, cmap="Blues", vmin=0, vmax=top, linewidth=0)
+        mesh = axes.pcolormesh(weights, cmap="Blues", norm=_scale(), linewidth=0)
         # Cells are centred on whole numbers as in an image, so that tick positions are the same for both.
         mesh.set_transform(_shifted_by_half(axes))
         axes.set_xlim(-0.5, weights.shape[1] - 0.5)
         axes.set_ylim(weights.shape[0] - 0.5, -0.5)
         return mesh
-    return axes.imshow(weights, cmap="Blues", vmin=0, vmax=top, aspect="auto", interpolation="nearest")
+    return axes.imshow(weights, cmap="Blues", norm=_scale(), aspect="auto", interpolation="nearest")
 
 
 def _shifted_by_half(axes: Axes):  # type: ignore[no-untyped-def]

@@ -1,4 +1,4 @@
-"""Static files of the explorer and of Swagger UI, with their ETags and Content-Security-Policies."""
+"""Static files of the pages and of Swagger UI, with their ETags and Content-Security-Policies."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PAGE_POLICY = (
     "base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
 )
 DOCS_POLICY = PAGE_POLICY
-"""Swagger UI sets its styles by script, which the policy of the explorer allows."""
+"""Swagger UI sets its styles by script, which the policy of the pages allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +44,10 @@ class Asset:
 
 @cache
 def assets() -> dict[str, Asset]:
-    """Returns the files of this package by name. Only these names are served, so no request path reaches the disk."""
-    return {path.name: _read(path) for path in sorted(FOLDER.iterdir()) if path.suffix in MEDIA}
+    """Returns the files of this package by path, such as "common/dom.js". Only these are served, so no request path
+    reaches the disk."""
+    files = (path for path in sorted(FOLDER.rglob("*")) if path.suffix in MEDIA)
+    return {path.relative_to(FOLDER).as_posix(): _read(path) for path in files}
 
 
 @cache

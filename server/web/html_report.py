@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from functools import cache
 from html import escape
 from typing import Any
@@ -10,7 +11,15 @@ import orjson
 
 from server.web.assets import assets, source_hash
 
-_SCRIPTS = ("views.js", "report.js")
+_STYLES = ("common/base.css", "explorer/explorer.css")
+_MODULES = (
+    "common/dom.js", "explorer/maps.js", "explorer/colour.js", "explorer/heat.js", "explorer/lines.js",
+    "explorer/heads.js", "explorer/panel.js", "explorer/report.js",
+)  # fmt: skip
+"""Modules of the report. A module follows those that it imports."""
+_THEME = "common/theme.js"
+_IMPORT = re.compile(r"^import .*\n", re.MULTILINE)
+_EXPORT = re.compile(r"^export ", re.MULTILINE)
 
 
 def report(answer: dict[str, Any]) -> bytes:
@@ -19,14 +28,15 @@ def report(answer: dict[str, Any]) -> bytes:
     # Only "<" can end a script element or open a comment, and JSON can escape it.
     data = data.replace("<", "\\u003c")
     title = escape(f"{answer['source']['text']} \u2192 {answer['target']['text']}"[:200])
-    scripts = "".join(f"<script>{assets()[name].text}</script>\n" for name in _SCRIPTS)
     page = (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
-        f"<title>{title} \u00b7 Attentive</title>\n<style>{assets()['explorer.css'].text}</style>\n</head>\n"
+        f"<title>{title} \u00b7 Attentive</title>\n<style>{_style()}</style>\n"
+        f"<script>{assets()[_THEME].text}</script>\n</head>\n"
         f'<body class="report">\n<main id="report"></main>\n'
-        f'<script type="application/json" id="look">{data}</script>\n{scripts}</body>\n</html>\n'
+        f'<script type="application/json" id="look">{data}</script>\n'
+        f'<script type="module">{_module()}</script>\n</body>\n</html>\n'
     )
     return page.encode("utf-8", "replace")
 
@@ -34,6 +44,17 @@ def report(answer: dict[str, Any]) -> bytes:
 @cache
 def policy() -> str:
     """Returns the Content-Security-Policy that allows only the scripts and the style of the report."""
-    scripts = " ".join(source_hash(assets()[name].text) for name in _SCRIPTS)
-    style = source_hash(assets()["explorer.css"].text)
+    scripts = " ".join(map(source_hash, (assets()[_THEME].text, _module())))
+    style = source_hash(_style())
     return f"default-src 'none'; script-src {scripts}; style-src {style}; img-src data: blob:; base-uri 'none'"
+
+
+@cache
+def _module() -> str:
+    """Returns the modules of the report as one module without imports. Their top-level names are distinct."""
+    texts = (assets()[name].text for name in _MODULES)
+    return "".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in texts)
+
+
+def _style() -> str:
+    return "".join(assets()[name].text for name in _STYLES)

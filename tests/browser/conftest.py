@@ -34,7 +34,7 @@ def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Liv
         yield server
 
 
-def speaking_model(path: Path) -> None:
+def speaking_model(path: Path, pairs: tuple[tuple[str, str], ...] = (("en", "de"), ("en", "fr"))) -> None:
     """Saves the tiny model with embeddings of byte pieces so small that they are never chosen."""
     import torch
 
@@ -42,7 +42,8 @@ def speaking_model(path: Path) -> None:
     from model.model_folder import read_folder
 
     folder = read_folder(tiny_model(path))
-    folder = dataclasses.replace(folder, model=folder.model.replace(max_length=96))
+    tags = {language: tag for language, tag in folder.tags.items() if language in dict(map(reversed, pairs))}
+    folder = dataclasses.replace(folder, model=folder.model.replace(max_length=96), pairs=pairs, tags=tags)
     transformer = load_model(folder)
     with torch.no_grad():
         transformer.embedding.weight[:262] *= 0.01
@@ -109,5 +110,5 @@ def explorer(open_page: Callable[..., Any], live: LiveServer) -> Any:
 def translate(page: Any, text: str) -> None:
     page.fill("#text", text)
     page.click("#go")
-    page.wait_for_selector("#panel-attention canvas")
-    page.wait_for_selector("#output .w")
+    page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
+    page.wait_for_selector("#output:not(.busy) .w")

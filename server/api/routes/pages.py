@@ -38,7 +38,7 @@ async def docs(request: Request) -> Response:
     return sent(assets()["docs.html"], request, {"Content-Security-Policy": DOCS_POLICY})
 
 
-@router.get("/static/{name}", include_in_schema=False)
+@router.get("/static/{name:path}", include_in_schema=False)
 async def static(name: str, request: Request) -> Response:
     asset = assets().get(name) or swagger_assets().get(name)
     if asset is None or name.endswith(".html"):
@@ -48,7 +48,7 @@ async def static(name: str, request: Request) -> Response:
 
 def explorer_page(request: Request) -> Response:
     """Returns the explorer's HTML. Its scripts request the data that it shows."""
-    return sent(assets()["index.html"], request, {"Content-Security-Policy": PAGE_POLICY, "Vary": "Accept"})
+    return sent(assets()["explorer/index.html"], request, {"Content-Security-Policy": PAGE_POLICY, "Vary": "Accept"})
 
 
 def sent(asset: Asset, request: Request, headers: dict[str, str]) -> Response:

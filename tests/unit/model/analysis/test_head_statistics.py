@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from model.analysis.head_statistics import diagonality, entropy, head_figures, rollout
+from model.analysis.head_statistics import Kind, diagonality, entropy, head_figures, rollout
 
 pytestmark = pytest.mark.numeric
 
@@ -30,18 +30,20 @@ def test_diagonality_is_one_on_the_diagonal_and_zero_for_a_uniform_map() -> None
 
 
 @pytest.mark.parametrize(
-    ("weights", "role"),
+    ("weights", "kind", "role"),
     [
-        (np.eye(9), "same"),
-        (np.eye(9, k=-1), "previous"),
-        (np.eye(9, k=1), "next"),
-        (np.tile(np.eye(9)[8], (9, 1)), "end"),
-        (np.tile(np.eye(9)[0], (9, 1)), "start"),
-        (np.full((9, 9), 1 / 9), "broad"),
+        (np.eye(9), "encoder", "same"),
+        (np.eye(9, k=-1), "encoder", "previous"),
+        (np.eye(9, k=1), "encoder", "next"),
+        (np.tile(np.eye(9)[8], (9, 1)), "encoder", "end"),
+        (np.tile(np.eye(9)[0], (9, 1)), "cross", "start"),
+        (np.full((9, 9), 1 / 9), "encoder", "broad"),
+        (np.eye(9), "decoder", "previous"),
+        (np.eye(9, k=-1), "decoder", "before_previous"),
     ],
 )
-def test_role_of_each_pattern(weights: np.ndarray, role: str) -> None:
-    assert head_figures(weights.astype(np.float32)[None, None], own=True)[0][0].role == role
+def test_role_of_each_pattern(weights: np.ndarray, kind: Kind, role: str) -> None:
+    assert head_figures(weights.astype(np.float32)[None, None], kind)[0][0].role == role
 
 
 def test_rollout_sums_to_one_and_is_causal() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from urllib.parse import urljoin
 
 import pytest
 
@@ -19,11 +20,21 @@ def test_a_browser_gets_the_page_and_other_clients_json(client, path):
     assert client.get(path).headers["content-type"] == "application/json"
 
 
+def loaded(client, files):
+    """Returns the files with all that they import."""
+    found, waiting = set(), list(files)
+    while waiting:
+        file = waiting.pop()
+        if file not in found:
+            found.add(file)
+            waiting += [urljoin(file, name) for name in re.findall(r' from "(\.[^"]+)"', client.get(file).text)]
+    return found
+
+
 def test_the_page_is_small_and_loads_only_files_of_this_server(client):
     page = client.get("/", headers=BROWSER).text
-    files = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page))
-    sent = len(page) + sum(len(client.get(file).content) for file in files)
-    assert sent < 150_000
+    files = loaded(client, re.findall(r'(?:src|href)="(/static/[^"]+)"', page))
+    assert len(page) + sum(len(client.get(file).content) for file in files) < 150_000
     assert len(files) >= 5
     for name, asset in assets().items():
         foreign = set(re.findall(r"https?://[^\s\"'`)]+", asset.text)) - {"http://www.w3.org/2000/svg"}
@@ -31,8 +42,8 @@ def test_the_page_is_small_and_loads_only_files_of_this_server(client):
 
 
 def test_only_known_static_files_are_served(client):
-    first = client.get("/static/app.js")
+    first = client.get("/static/explorer/main.js")
     assert first.headers["content-type"].startswith("text/javascript")
-    assert client.get("/static/app.js", headers={"If-None-Match": first.headers["etag"]}).status_code == 304
-    for name in ("index.html", "..%2f..%2fpyproject.toml", "../assets.py", "none.js"):
+    assert client.get("/static/explorer/main.js", headers={"If-None-Match": first.headers["etag"]}).status_code == 304
+    for name in ("explorer/index.html", "..%2f..%2fpyproject.toml", "../assets.py", "none.js"):
         assert client.get(f"/static/{name}").status_code == 404

@@ -1,0 +1,89 @@
+// DOM helpers. Text is inserted as text nodes, never as markup.
+
+/** Returns an element. Attributes that begin with "on" are event listeners; booleans set properties. */
+export function el(tag, attributes = {}, ...children) {
+  const node = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else if (name === "class") node.className = value;
+    else if (name in node && typeof value === "boolean") node[name] = value;
+    else node.setAttribute(name, value);
+  }
+  node.append(...children.filter((child) => child !== null && child !== undefined));
+  return node;
+}
+
+/** Returns an SVG element. */
+export function svg(tag, attributes = {}, ...children) {
+  const node = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) {
+    if (name.startsWith("on")) node.addEventListener(name.slice(2), value);
+    else node.setAttribute(name, value);
+  }
+  node.append(...children);
+  return node;
+}
+
+export const percent = (share) =>
+  (share >= 0.0995 ? Math.round(100 * share) : share >= 0.001 ? (100 * share).toFixed(1) : "<0.1") + " %";
+/** Returns the probability of a log-probability as text. */
+export const chance = (score) => percent(Math.exp(score));
+/** Returns the value of a CSS variable. */
+export const color = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
+
+/** Returns a radio group of options [[value, label], ...]. Arrow keys change the choice. */
+export function segmented(label, options, value, choose) {
+  const group = el("div", { class: "seg", role: "radiogroup", "aria-label": label });
+  const show = () => [...group.children].forEach((button, i) => {
+    button.setAttribute("aria-checked", options[i][0] === value);
+    button.tabIndex = options[i][0] === value ? 0 : -1;
+  });
+  const pick = (i, focus) => {
+    value = options[i][0];
+    show();
+    if (focus) group.children[i].focus();
+    choose(value);
+  };
+  options.forEach(([, text], i) => group.append(el("button", { type: "button", role: "radio", onclick: () => pick(i) }, text)));
+  group.addEventListener("keydown", (event) => {
+    const move = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!move) return;
+    event.preventDefault();
+    pick((options.findIndex(([v]) => v === value) + move + options.length) % options.length, true);
+  });
+  show();
+  return group;
+}
+
+/** Returns a select element of options [[value, label], ...]. */
+export function select(label, options, value, choose) {
+  const node = el("select", { "aria-label": label, onchange: () => choose(options[node.selectedIndex][0]) });
+  for (const [key, text] of options) node.append(el("option", { value: key, selected: key === value }, text));
+  return node;
+}
+
+// Redraws a host when its width or the theme changes. One observer serves all hosts; references to hosts are weak.
+const watched = new WeakMap();
+const watchedHosts = new Set();
+const sizes = new ResizeObserver((entries) => {
+  for (const { target } of entries) {
+    const seen = watched.get(target);
+    if (seen && Math.abs(seen.width - target.clientWidth) > 1) {
+      seen.width = target.clientWidth;
+      seen.draw();
+    }
+  }
+});
+/** Calls `draw` when the width of the host or the theme changes. */
+export function observe(host, draw) {
+  watched.set(host, { width: host.clientWidth, draw });
+  watchedHosts.add(new WeakRef(host));
+  sizes.observe(host);
+}
+addEventListener("themechange", () => {
+  for (const reference of watchedHosts) {
+    const host = reference.deref();
+    if (host?.isConnected) watched.get(host)?.draw();
+    else watchedHosts.delete(reference);
+  }
+});

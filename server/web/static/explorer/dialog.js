@@ -1,0 +1,26 @@
+// The dialog with the command line of a request, and the buttons that copy a text.
+import { copyText } from "../common/server.js";
+import { $ } from "./state.js";
+
+const quoted = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
+/** Shows the curl command of a request. */
+export function commandDialog(method, path, body) {
+  const url = new URL(path, location.href).href;
+  const command = method === "GET" ? `curl -H 'Accept: application/json' ${quoted(url)}` : `curl ${quoted(url)} -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`;
+  $("dialog-title").textContent = "The same from the command line";
+  $("dialog-body").textContent = command;
+  $("dialog-open").hidden = method !== "GET";
+  $("dialog-open").href = method === "GET" ? url + "&format=json" : "#";
+  $("dialog").showModal();
+}
+/** Copies a text and says so on the button. */
+export async function copyFrom(text, button) {
+  await copyText(text);
+  const before = button.dataset.label ?? (button.dataset.label = button.textContent);
+  button.textContent = "Copied";
+  setTimeout(() => (button.textContent = before), 1200);
+}
+export function dialogButtons() {
+  $("dialog-close").onclick = () => $("dialog").close();
+  $("dialog-copy").onclick = () => copyFrom($("dialog-body").textContent, $("dialog-copy"));
+}

@@ -1,0 +1,66 @@
+// All heads of a model: thumbnails of their maps, and their statistics.
+import { el, observe, percent } from "../common/dom.js";
+import { paint } from "./colour.js";
+import { heat } from "./heat.js";
+import { pick } from "./maps.js";
+
+const ROLES = {
+  end: "end of sentence", start: "first token", previous: "previous token", before_previous: "the token before the previous",
+  next: "next token", same: "same token",
+};
+/** Returns the role of a head in words. */
+export const role = (figures) => ROLES[figures.role] || figures.role;
+
+/** Draws layers x heads as thumbnails. `choose(layer, head)` is called on a click; `state(layer, head)` returns
+ * {current, pressed}. */
+export function thumbnails(host, result, kind, { choose, state = () => ({}), level = "piece", special = true }) {
+  const [layers, heads] = result.maps[kind].shape;
+  const grid = el("div", { class: "model" }), jobs = [];
+  grid.style.setProperty("--heads", heads);
+  for (let layer = 0; layer < layers; layer++) {
+    const row = el("div", { class: "layer", role: "group", "aria-label": `Layer ${layer}` }, el("span", {}, `layer ${layer}`));
+    for (let head = 0; head < heads; head++) {
+      const figures = result.figures?.[kind]?.[layer]?.[head], { current, pressed } = state(layer, head);
+      const picture = el("canvas", { "aria-hidden": "true" });
+      const button = el("button", { type: "button", class: "thumb", onclick: () => choose(layer, head, button),
+        title: figures ? `entropy ${figures.entropy.toFixed(2)} bits, diagonality ${figures.diagonality.toFixed(2)}` : "" },
+        picture, el("small", {}, `head ${head}${figures ? " · " + role(figures).replace(/ token| of sentence/, "") : ""}`));
+      button.setAttribute("aria-label", `${kind} layer ${layer} head ${head}${figures ? ", " + role(figures) : ""}`);
+      if (current) button.setAttribute("aria-current", "true");
+      if (pressed !== undefined) button.setAttribute("aria-pressed", pressed);
+      jobs.push(() => paint(pick(result, kind, layer, head, level, special), 1, picture));
+      row.append(button);
+    }
+    grid.append(row);
+  }
+  host.replaceChildren(grid);
+  const draw = () => jobs.forEach((job) => job());
+  draw();
+  observe(host, draw);
+}
+
+/** Shows entropy and diagonality of every head as maps, and with the roles as a table. */
+export function figures(body, result, kind, choose) {
+  const bits = el("div"), diagonal = el("div"), rows = el("div");
+  body.append(el("p", { class: "note" }, "Entropy says how widely a head looks (0 bits: one token). Diagonality is 1 for a head that follows the order of the sentence, 0 for one that looks everywhere alike."),
+    el("div", { class: "split even" }, el("div", { class: "card" }, el("h3", {}, "Entropy in bits"), bits), el("div", { class: "card" }, el("h3", {}, "Diagonality"), diagonal)), rows);
+  byHead(bits, result, kind, "entropy");
+  byHead(diagonal, result, kind, "diagonality");
+  table(rows, result, kind, choose);
+}
+function table(host, result, kind, choose) {
+  const body = el("tbody");
+  result.figures[kind].forEach((row, layer) => row.forEach((f, head) => body.append(el("tr", {},
+    el("td", {}, el("button", { type: "button", class: "quiet", onclick: () => choose(layer, head) }, `layer ${layer}, head ${head}`)),
+    el("td", {}, role(f) + (f.role_share ? ` (${percent(f.role_share)} of queries)` : "")),
+    ...[f.entropy.toFixed(2), percent(f.spread), f.diagonality.toFixed(2)].map((n) => el("td", { class: "n" }, n))))));
+  host.replaceChildren(el("div", { class: "wide" }, el("table", {}, el("thead", {}, el("tr", {},
+    ...["head", "looks mostly at", "entropy (bits)", "of the largest", "diagonality"].map((t) => el("th", { scope: "col" }, t)))), body)));
+}
+/** Draws one number per head as a heat map of layers x heads. */
+function byHead(host, result, kind, name) {
+  const values = result.figures[kind].map((row) => row.map((f) => f[name])), number = (x) => x.toFixed(2);
+  heat(host, { rows: values.length, columns: values[0].length, data: Float32Array.from(values.flat()),
+    queries: values.map((_, i) => `layer ${i}`), keys: values[0].map((_, i) => `head ${i}`) },
+    { label: name, format: number, scale: number, verb: "·", top: Math.max(...values.flat()) || 1 });
+}

@@ -1,0 +1,58 @@
+// "Switch heads off": translates the sentence again without some heads and shows the difference.
+import { el, segmented } from "../common/dom.js";
+import { ask } from "../common/server.js";
+import { commandDialog } from "./dialog.js";
+import { thumbnails } from "./heads.js";
+import { $, direction, guard, pair, showError, state } from "./state.js";
+import { total } from "./whynot.js";
+
+/** Draws the panel. `found` is the attention of the sentence `item` with all heads. */
+export function headsOff(host, item, found) {
+  const kind = state.maskKind || "cross", grid = el("div"), panel = el("div");
+  const key = (layer, head) => `${kind}.${layer}.${head}`;
+  const count = el("b");
+  const showCount = () => (count.textContent = `${state.masked.size} ${state.masked.size === 1 ? "head" : "heads"} off`);
+  const all = (off) => {
+    const [layers, per] = found.maps[kind].shape;
+    for (let layer = 0; layer < layers; layer++) for (let head = 0; head < per; head++) state.masked[off ? "add" : "delete"](key(layer, head));
+    headsOff(host, item, found);
+  };
+  const translateAgain = guard(async () => {
+    showError(null);
+    const masked_heads = [...state.masked].sort().join(",");
+    const [unmasked, other, score] = await Promise.all([
+      ask("/translate", { body: { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value) } }),
+      ask("/translate", { body: { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value), masked_heads } }),
+      ask("/score", { body: pair(item, found.target.text, { masked_heads }) })]);
+    const before = total(found), change = score.scores.score - before;
+    panel.replaceChildren(el("div", { class: "card" }, el("h3", {}, "With ", count.textContent), el("p", { class: "big diff" }, ...diff(unmasked.translatedText, other.translatedText)),
+      el("p", {}, "The translation from before now has log-probability ", el("b", {}, score.scores.score.toFixed(2)), ` instead of ${before.toFixed(2)}: `, el("b", { class: change < 0 ? "down" : "up" }, (change >= 0 ? "+" : "") + change.toFixed(2)), "."),
+      el("div", { class: "row" }, el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/translate", { q: item.sentence.source, ...direction(item), masked_heads }) }, "JSON & curl"))));
+  });
+  host.replaceChildren(el("p", {}, "Choose heads to switch off: their output becomes zero. Then translate again and compare the translations."),
+    el("div", { class: "controls" }, segmented("Heads of", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]], kind, (value) => { state.maskKind = value; headsOff(host, item, found); }),
+      el("button", { type: "button", onclick: () => all(true) }, "All of these off"), el("button", { type: "button", onclick: () => { state.masked.clear(); headsOff(host, item, found); } }, "All on"), count, el("span", { class: "grow" }),
+      el("button", { type: "button", class: "primary", id: "again", onclick: translateAgain }, "Translate again")), panel, grid);
+  thumbnails(grid, found, kind, { state: (layer, head) => ({ pressed: state.masked.has(key(layer, head)) }), choose: (layer, head, button) => {
+    const id = key(layer, head), off = !state.masked.has(id);
+    state.masked[off ? "add" : "delete"](id);
+    button.setAttribute("aria-pressed", off);
+    showCount();
+  } });
+  showCount();
+}
+
+/** Returns the words of both texts, with removed and added ones marked, by longest common subsequence. */
+function diff(before, after) {
+  const a = before.match(/\S+\s*/g) || [], b = after.match(/\S+\s*/g) || [];
+  const best = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
+  for (let i = a.length - 1; i >= 0; i--) for (let j = b.length - 1; j >= 0; j--) best[i][j] = a[i] === b[j] ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
+  const parts = [];
+  let i = 0, j = 0;
+  while (i < a.length || j < b.length) {
+    if (i < a.length && j < b.length && a[i] === b[j]) parts.push(a[i++]), j++;
+    else if (j < b.length && (i >= a.length || best[i][j + 1] > best[i + 1][j])) parts.push(el("ins", {}, b[j++]));
+    else parts.push(el("del", {}, a[i++]));
+  }
+  return parts;
+}

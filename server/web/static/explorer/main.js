@@ -1,0 +1,231 @@
+// The explorer: translates a text and shows its attention. Uses the public API of this server only.
+import { chance, el, percent, segmented } from "../common/dom.js";
+import { ask, download, query } from "../common/server.js";
+import { commandDialog, copyFrom, dialogButtons } from "./dialog.js";
+import { $, address, direction, guard, name, permalink, recalled, remember, showError, state, TABS } from "./state.js";
+import { attentionOf, emptyPanels, forget, tab } from "./tabs.js";
+import { clear, highlight, outdated, pointAtSource, show, words } from "./text.js";
+import { total } from "./whynot.js";
+
+const EXAMPLES = ["The cat sleeps on the table because it is tired.", "I never said that she stole my money.", "Could you show me where the station is, please?"];
+const PART = 4, LONG = 1500;
+let busy = null, timer = 0;
+
+// -- translating ------------------------------------------------------------------------------------------------------
+/** Translates the text of the field and opens a sentence. `typed`: the entry in the browser's history is replaced. */
+async function translate({ typed = false, sentence = 0 } = {}) {
+  const text = $("text").value;
+  clearTimeout(timer);
+  busy?.abort();
+  showError(null);
+  if (!text.trim()) return clear();
+  const controller = (busy = new AbortController());
+  outdated();
+  const began = performance.now();
+  let paragraphs;
+  try {
+    paragraphs = await translated(text, controller.signal);
+  } catch (error) {
+    if (busy === controller) clear();
+    throw error;
+  } finally {
+    if (busy === controller) $("progress").hidden = true;
+  }
+  const first = state.done === null;
+  state.done = { text, from: $("from").value, to: $("to").value, beam: $("beam").value, seconds: (performance.now() - began) / 1000 };
+  if (!state.restoring) state.leg = Math.max(0, ...paragraphs.map((paragraph) => paragraph.legs.length - 1));
+  present(paragraphs);
+  state.current = Math.min(sentence, Math.max(0, state.items.length - 1));
+  remember(typed && !first);
+  await open(state.current);
+}
+/** Returns the lines of the text with their translations: {source, target, id, detected, route, legs}. `legs` has the
+ * sentences of each leg. */
+async function translated(text, signal) {
+  const lines = text.split("\n"), wanted = lines.map((line, i) => [line, i]).filter(([line]) => line.trim());
+  const paragraphs = lines.map((line) => ({ source: line, target: line, route: [], legs: [] }));
+  const size = text.length > LONG ? PART : wanted.length;
+  $("progress").hidden = size === wanted.length;
+  $("progress").max = wanted.length;
+  $("progress").value = 0;
+  for (let at = 0; at < wanted.length; at += size) {
+    const part = wanted.slice(at, at + size);
+    const answer = await ask("/translate", { signal, body: { q: part.map(([line]) => line), beam_size: Number($("beam").value), source: $("from").value, target: $("to").value, details: true } });
+    part.forEach(([line, i], j) => {
+      const details = answer.details[j];
+      paragraphs[i] = { source: line, target: answer.translatedText[j], id: answer.id[j], detected: answer.detectedLanguage?.[j], route: details.route, legs: details.sentences };
+    });
+    $("progress").value = at + part.length;
+  }
+  return paragraphs;
+}
+/** Shows a translation and the choice of its legs. */
+function present(paragraphs) {
+  forget();
+  emptyPanels();
+  outdated(false);
+  show(paragraphs, guard((index) => (index === state.current ? null : open(index))));
+  const route = paragraphs.map((paragraph) => paragraph.route).find((route) => route.length > 1);
+  $("legs").hidden = !route;
+  if (!route) return;
+  const names = [name(route[0].source), ...route.map((leg) => name(leg.target))];
+  const choose = guard((leg) => {
+    state.leg = leg;
+    state.current = 0;
+    present(paragraphs);
+    document.querySelector("#legs [aria-checked=true]")?.focus();
+    return open(0);
+  });
+  $("route").replaceChildren(el("span", {}, `No model translates ${names[0]} to ${names[names.length - 1]} directly. Two models did it in two steps: ${names.join(" → ")}. Look inside the step`),
+    segmented("Step", route.map((leg, i) => [i, `${name(leg.source)} → ${name(leg.target)}`]), Math.min(state.leg, route.length - 1), choose));
+  $("between-label").textContent = names[1];
+}
+
+// -- one sentence -----------------------------------------------------------------------------------------------------
+async function open(index) {
+  const item = state.items[index];
+  if (!item) return;
+  state.current = index;
+  markCurrent(item);
+  sentences();
+  $("inside").inert = true;
+  let found;
+  try {
+    found = await attentionOf(item);
+  } catch (error) {
+    if (state.items[state.current] === item) emptyPanels(); // no map of another sentence stays under this one
+    throw error;
+  } finally {
+    if (state.items[state.current] === item) $("inside").inert = $("output").inert;
+  }
+  if (state.items[state.current] !== item) return;
+  words(item, found);
+  facts(found);
+  await tab(state.tab);
+}
+function markCurrent(item) {
+  document.querySelectorAll(".s.current").forEach((node) => node.classList.remove("current"));
+  if (state.items.length > 1) for (const node of [item.source, item.target]) {
+    node.classList.add("current");
+    const sheet = node.closest(".sheet"), box = node.getBoundingClientRect(), frame = sheet?.getBoundingClientRect();
+    if (frame && (box.top < frame.top || box.bottom > frame.bottom)) sheet.scrollTop += box.top - frame.top - 40;
+  }
+}
+function sentences() {
+  $("sentences").hidden = state.items.length < 2;
+  const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / (numbers.length || 1);
+  $("sentences").replaceChildren(...state.items.slice(0, 400).map(({ sentence }, i) => el("button", {
+    type: "button", "aria-pressed": String(i === state.current), title: `${sentence.source}\n${chance(mean(sentence.hypotheses[0]?.token_scores || []))} per piece`, onclick: guard(() => open(i)),
+  }, `${i + 1} ${sentence.source}`)));
+}
+function facts(found) {
+  const sum = total(found), { seconds } = state.done;
+  $("facts").textContent = `${seconds < 0.95 ? Math.round(1000 * seconds) + " ms" : seconds.toFixed(1) + " s"} · ${found.model} · log-probability ${sum.toFixed(2)} (${percent(Math.exp(sum / found.target.scores.length))} per piece)`;
+  $("served").textContent = `Model: ${found.model}.`;
+}
+async function alternatives() {
+  const item = state.items[state.current];
+  const answer = await ask("/translate", { body: { q: item.sentence.source, ...direction(item), alternatives: 4 } });
+  if (state.items[state.current] !== item) return;
+  const compare = (text) => guard(() => { item.asked = text; return tab("whynot"); });
+  $("alternatives").hidden = false;
+  $("alternatives").replaceChildren(...answer.alternatives.map((text) => el("li", {}, el("button", { type: "button", title: "Compare with the translation above", onclick: compare(text) }, text))));
+}
+
+// -- the page itself --------------------------------------------------------------------------------------------------
+function targets() {
+  const before = $("to").value, from = state.languages.find((language) => language.code === $("from").value);
+  const codes = (from ? from.targets : state.languages.map((language) => language.code)).filter((code) => code !== $("from").value);
+  $("to").replaceChildren(...codes.map((code) => el("option", { value: code }, name(code))));
+  if (codes.includes(before)) $("to").value = before;
+  $("text").lang = $("from").value === "auto" ? "" : $("from").value;
+  $("output").lang = $("to").value;
+}
+function setText(text) {
+  $("text").value = text;
+  resize();
+}
+function resize() {
+  $("text").style.height = "auto";
+  $("text").style.height = $("text").scrollHeight + 2 + "px";
+}
+/** Shows the view of the URL. Translates only if the text or the languages are others than those shown. */
+async function restore() {
+  state.restoring = true;
+  try {
+    const wanted = recalled(), set = (id, value) => value && [...$(id).options].some((option) => option.value === value) && ($(id).value = value);
+    set("from", wanted.from);
+    targets();
+    set("to", wanted.to);
+    targets();
+    set("beam", wanted.beam || "1");
+    setText(wanted.text);
+    const { done } = state, same = done && done.text === wanted.text && done.from === $("from").value && done.to === $("to").value && done.beam === $("beam").value;
+    if (!same) return await translate({ sentence: wanted.sentence });
+    showError(null);
+    present(state.paragraphs);
+    state.current = Math.min(wanted.sentence, Math.max(0, state.items.length - 1));
+    await open(state.current);
+  } finally {
+    state.restoring = false;
+  }
+}
+function example(text) {
+  $("from").value = state.languages.some((language) => language.code === "en") ? "en" : "auto";
+  targets();
+  setText(text);
+  return translate();
+}
+function swap() {
+  const from = $("from").value === "auto" ? state.paragraphs.find((p) => p.detected)?.detected.language : $("from").value, text = $("output").textContent;
+  if (!from || ![...$("from").options].some((option) => option.value === $("to").value)) return null;
+  $("from").value = $("to").value;
+  targets();
+  $("to").value = from;
+  targets();
+  if (text.trim() && !$("output").inert) setText(text);
+  return translate();
+}
+function textEvents() {
+  const soon = guard(translate);
+  $("text").addEventListener("input", () => {
+    resize();
+    clearTimeout(timer);
+    if (state.done) outdated($("text").value !== state.done.text);
+    if ($("text").value.length < LONG) timer = setTimeout(() => soon({ typed: true }), 450);
+  });
+  for (const event of ["pointermove", "pointerdown"]) $("text").addEventListener(event, pointAtSource);
+  $("text").addEventListener("pointerleave", () => state.items[state.current]?.soft && highlight(state.items[state.current]));
+  $("text").addEventListener("keydown", (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)());
+  $("translate").addEventListener("submit", (event) => { event.preventDefault(); guard(translate)(); });
+}
+function buttons() {
+  $("from").addEventListener("change", () => { targets(); guard(translate)(); });
+  $("to").addEventListener("change", () => { targets(); guard(translate)(); });
+  $("beam").addEventListener("change", () => guard(translate)());
+  $("swap").onclick = guard(swap);
+  $("copy").onclick = () => copyFrom($("output").textContent, $("copy"));
+  $("link").onclick = () => copyFrom(new URL(permalink(), location.href).href, $("link"));
+  $("curl").onclick = () => commandDialog("POST", "/translate", { q: state.done.text, source: state.done.from, target: state.done.to });
+  $("report").onclick = guard(() => download("/attention?" + query(address(state.items[state.current], { format: "html" })), "attention.html"));
+  $("others").onclick = guard(alternatives);
+  dialogButtons();
+  document.querySelector(".tabs").addEventListener("keydown", (event) => {
+    const move = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
+    if (move) guard(tab)(TABS[(TABS.indexOf(state.tab) + move + TABS.length) % TABS.length], true);
+  });
+  TABS.forEach((each) => ($("tab-" + each).onclick = guard(() => tab(each))));
+  $("examples").append(el("span", { class: "note" }, "Try"), ...EXAMPLES.map((text) => el("button", { type: "button", onclick: guard(() => example(text)) }, text)));
+}
+async function begin() {
+  textEvents();
+  buttons();
+  state.languages = await ask("/languages");
+  const sources = state.languages.filter((language) => language.targets.some((target) => target !== language.code));
+  $("from").append(el("option", { value: "auto" }, "Detect language"), ...sources.map((language) => el("option", { value: language.code }, language.name)));
+  if (state.languages.some((language) => language.code === "en")) $("from").value = "en";
+  targets();
+  addEventListener("popstate", guard(restore));
+  await restore();
+}
+guard(begin)();

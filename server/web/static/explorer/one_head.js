@@ -1,0 +1,58 @@
+// One head step by step: query, keys, products, softmax and values of the sentence.
+import { el, percent, segmented, select } from "../common/dom.js";
+import { paint } from "./colour.js";
+import { best } from "./maps.js";
+
+/** Draws a head to choose. `c` is the configuration of the model; `vectors(kind, layer, head)` fetches its vectors. */
+export function oneHead(host, c, result, vectors) {
+  const state = { kind: "cross", layer: best(result).layer, head: best(result).head || 0, query: Math.min(1, result.target.pieces.length - 1) };
+  const panel = el("div");
+  async function draw() {
+    const [layers, heads] = result.maps[state.kind].shape;
+    state.layer = Math.min(state.layer, layers - 1);
+    const [queries, keys] = { cross: [result.target.pieces, result.source.pieces], encoder: [result.source.pieces, result.source.pieces], decoder: [result.target.pieces, result.decoder_input.pieces] }[state.kind];
+    state.query = Math.min(state.query, queries.length - 1);
+    const change = (name) => (value) => { state[name] = value; return draw(); };
+    const range = (n, word) => Array.from({ length: n }, (_, i) => [i, `${word} ${i}`]);
+    host.replaceChildren(el("div", { class: "controls" }, segmented("Attention of the head", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]], state.kind, change("kind")),
+      select("Layer of the head", range(layers, "layer"), state.layer, change("layer")), select("Head", range(heads, "head"), state.head, change("head")),
+      el("label", { class: "note" }, "query ", select("Query", queries.map((q, i) => [i, `${i} ${q}`]), state.query, change("query")))), panel);
+    try {
+      const { kind, layer, head } = state, found = await vectors(kind, layer, head);
+      if (kind === state.kind && layer === state.layer && head === state.head) numbers(panel, c, found.vectors, state, queries, keys);
+    } catch (error) {
+      panel.replaceChildren(el("p", { class: "error" }, error.message));
+    }
+  }
+  draw();
+}
+function numbers(host, c, { query, key, value }, state, queries, keys) {
+  const q = query[state.query], dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0), D = q.length;
+  const allowed = (k) => state.kind !== "decoder" || k <= state.query;
+  const raw = key.map((k) => dot(q, k)), scaled = raw.map((x, k) => (allowed(k) ? x / Math.sqrt(D) : -Infinity)), top = Math.max(...scaled);
+  const powers = scaled.map((x) => Math.exp(x - top)), sum = powers.reduce((a, b) => a + b, 0), weights = powers.map((x) => x / sum);
+  const output = q.map((_, i) => weights.reduce((s, w, k) => s + w * value[k][i], 0));
+  const format = (x) => (x === -Infinity ? "−∞" : x.toFixed(3));
+  const order = [...keys.keys()];
+  const plain = c.positions !== "alibi" && !(c.window && state.kind !== "cross");
+  host.replaceChildren(el("div", { class: "card" }, el("p", {}, "1. The query of ", el("b", {}, queries[state.query]), ` (q, ${D} numbers) meets the key of every place (k). 2. Each product is divided by √${D} = ${Math.sqrt(D).toFixed(2)}. 3. The softmax turns them into weights. 4. The values (v), weighted, are the head's output.`),
+    el("div", { class: "strip" }, el("span", { class: "note" }, "q"), strip([q])),
+    el("div", { class: "wide" }, el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, ...["key", "q · k", `÷ √${D}`, "softmax", "", "v (first numbers)"].map((t) => el("th", { scope: "col" }, t)))),
+      el("tbody", {}, ...order.map((k) => {
+        const bar = el("i");
+        bar.style.width = 100 * weights[k] + "%";
+        return el("tr", { class: weights[k] === Math.max(...weights) ? "on" : "" }, el("td", {}, keys[k]), el("td", { class: "n" }, format(raw[k])), el("td", { class: "n" }, format(scaled[k])), el("td", { class: "n" }, weights[k].toFixed(4)),
+          el("td", {}, percent(weights[k])), el("td", { class: "n note" }, value[k].slice(0, 4).map((x) => x.toFixed(2)).join("  ") + " …"));
+      })))),
+    el("div", { class: "strip" }, el("span", { class: "note" }, "keys, one row per place"), strip(key), el("span", { class: "note" }, "values"), strip(value), el("span", { class: "note" }, `output = Σ weight · v: ${output.slice(0, 6).map((x) => x.toFixed(3)).join("  ")} …`), strip([output])),
+    plain ? "" : el("p", { class: "note" }, "This model also adds a bias by distance to the scores, which is not in this table.")));
+}
+/** Draws vectors as rows of a strip, coloured from the lowest to the highest number. */
+function strip(rows) {
+  const low = Math.min(...rows.flat()), high = Math.max(...rows.flat());
+  const canvas = paint({ rows: rows.length, columns: rows[0].length, data: Float32Array.from(rows.flat(), (x) => ((x - low) / (high - low || 1)) ** 2) }, 1);
+  canvas.style.cssText = `width:100%;height:${Math.max(16, Math.min(160, 10 * rows.length))}px;image-rendering:pixelated;border-radius:6px`;
+  canvas.setAttribute("role", "img");
+  canvas.setAttribute("aria-label", `${rows.length} vectors of ${rows[0].length} numbers between ${low.toFixed(2)} and ${high.toFixed(2)}`);
+  return canvas;
+}

@@ -1,0 +1,65 @@
+// The state of the explorer, its errors, and its URL.
+import { aborted, query } from "../common/server.js";
+import { start } from "./panel.js";
+
+export const $ = (id) => document.getElementById(id);
+export const TABS = ["attention", "decoding", "whynot", "heads", "works"];
+/** `items` are the sentences of the chosen leg; `done` holds text and languages of the translation that is shown;
+ * `marked(side, word)` marks words in the panel below the text. */
+export const state = {
+  languages: [], paragraphs: [], items: [], current: 0, leg: 0, panel: start(), link: {}, tab: "attention", masked: new Set(), done: null, restoring: false,
+};
+/** Returns the name of a language. */
+export const name = (code) => state.languages.find((language) => language.code === code)?.name || englishName(code);
+function englishName(code) {
+  try {
+    return new Intl.DisplayNames("en", { type: "language" }).of(code);
+  } catch {
+    return code; // not a code that the browser knows
+  }
+}
+
+export function showError(error) {
+  if (aborted(error)) return;
+  $("error").textContent = error ? error.message : "";
+  $("error").hidden = !error;
+}
+/** Returns a function that shows the errors of `work`. */
+export const guard = (work) => (...args) => Promise.resolve().then(() => work(...args)).catch(showError);
+
+// -- parameters of requests about a sentence --------------------------------------------------------------------------
+export const direction = (item) => ({ source: item.route.source, target: item.route.target });
+/** Returns the parameters that name a sentence of the served translation. */
+export const address = (item, extra = {}) => ({ id: item.paragraph.id, sentence: item.number, leg: item.leg || null, ...extra });
+/** Returns the parameters for the sentence with a given translation. */
+export const pair = (item, translation, extra = {}) => ({ q: item.read, translation, ...direction(item), ...extra });
+
+// -- the URL ----------------------------------------------------------------------------------------------------------
+/** Returns the view as a URL fragment. Browsers do not send fragments, so the text does not reach server logs. */
+export function permalink() {
+  const { kind, layer, head, level, view, special } = state.panel;
+  const { text, from, to, beam } = state.done;
+  return "#" + query({ q: text, source: from, target: to, beam, leg: state.leg || null, s: state.current || null, tab: state.tab, kind, layer, head, level, view, special: special ? 1 : null });
+}
+/** Writes the view into the URL: as a new entry of the browser's history, or in place of the current one. */
+export function remember(replace = false) {
+  if (!state.done) return;
+  const link = permalink();
+  if (link === location.hash) return;
+  history[replace || state.restoring ? "replaceState" : "pushState"](null, "", link);
+}
+/** Reads the view of the URL into `state` and returns its text, languages and beam width. */
+export function recalled() {
+  const wanted = new URLSearchParams(location.hash.slice(1) || location.search);
+  const among = (value, list, fallback) => (list.includes(value) ? value : fallback);
+  const number = (value, fallback) => (/^\d{1,4}$/.test(value) ? Number(value) : fallback);
+  const head = wanted.get("head");
+  state.tab = among(wanted.get("tab"), TABS, "attention");
+  state.leg = number(wanted.get("leg"), 0);
+  state.panel = {
+    kind: among(wanted.get("kind"), ["cross", "encoder", "decoder", "alignment"], "cross"), level: among(wanted.get("level"), ["word", "piece"], "word"),
+    view: among(wanted.get("view"), ["map", "model", "figures"], "map"), layer: number(wanted.get("layer"), null),
+    head: number(head, among(head, ["mean", "max", "rollout"], "mean")), special: wanted.get("special") === "1",
+  };
+  return { text: (wanted.get("q") || "").slice(0, 20000), from: wanted.get("source"), to: wanted.get("target"), beam: wanted.get("beam"), sentence: number(wanted.get("s"), 0) };
+}

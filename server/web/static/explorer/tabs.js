@@ -1,0 +1,104 @@
+// The tabs below the translation. Each draws one panel for the current sentence.
+import { el, select } from "../common/dom.js";
+import { ask, download, query } from "../common/server.js";
+import { decoding } from "./decoding.js";
+import { commandDialog } from "./dialog.js";
+import { headsOff } from "./heads_off.js";
+import { howItWorks } from "./how_it_works.js";
+import { unpack } from "./maps.js";
+import { panel } from "./panel.js";
+import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
+import { highlight } from "./text.js";
+import { compare } from "./whynot.js";
+
+const results = new Map();
+/** Returns the attention of a sentence. */
+export async function attentionOf(item) {
+  if (!results.has(item)) {
+    const wanted = { figures: true, numbers: "uint16", format: "json", alignment: "combined" };
+    const found = ask("/attention?" + query(address(item, wanted))).catch((error) => {
+      // Without a record in the history, the pair of texts gives the same answer.
+      if (/no longer kept|no history|No translation has/.test(error.message)) return ask("/attention?" + query(pair(item, item.sentence.target, wanted)));
+      throw error;
+    }).then(unpack);
+    results.set(item, found);
+    found.catch(() => results.delete(item));
+  }
+  return results.get(item);
+}
+export const forget = () => results.clear();
+
+/** Shows a tab for the current sentence. */
+export async function tab(wanted, focus) {
+  state.tab = wanted;
+  for (const each of TABS) {
+    $("tab-" + each).setAttribute("aria-selected", each === wanted);
+    $("tab-" + each).tabIndex = each === wanted ? 0 : -1;
+    $("panel-" + each).hidden = each !== wanted;
+  }
+  const strip = $("tab-" + wanted).parentElement;
+  strip.scrollLeft = $("tab-" + wanted).offsetLeft - strip.offsetLeft - 24; // a phone has room for three of the five tabs
+  if (focus) $("tab-" + wanted).focus();
+  remember();
+  const item = state.items[state.current], host = $("panel-" + wanted);
+  if (!item) return;
+  const found = await attentionOf(item);
+  if (item !== state.items[state.current] || wanted !== state.tab) return;
+  await { attention, decoding: search, whynot, heads: headsOff, works }[wanted](host, item, found);
+}
+/** Removes the content of all panels. */
+export const emptyPanels = () => TABS.forEach((each) => $("panel-" + each).replaceChildren());
+
+function attention(host, item, found) {
+  const onPoint = ({ kind, level }, queryAt, keyAt) => {
+    if (kind !== "alignment" && (kind !== "cross" || level !== "word")) return;
+    if (queryAt !== null) highlight(item, "target", queryAt, false);
+    else if (keyAt !== null) highlight(item, "source", keyAt, false);
+    else highlight(item, undefined, undefined, false);
+  };
+  const json = (asked) => el("button", { type: "button", class: "quiet", onclick: () => commandDialog("GET", "/attention?" + query(address(item, asked))) }, "JSON & curl");
+  const tools = (view) => {
+    if (view.kind === "alignment") return [json({ alignment: found.alignment.method, kind: "cross", level: "word", head: "mean" })];
+    const asked = { kind: view.kind, level: view.level, ...(view.view === "map" ? { layer: view.layer } : {}), ...(view.head === "rollout" ? { rollout: true } : view.view === "map" ? { head: view.head } : {}) };
+    const picture = (format) => {
+      const path = "/attention?" + query(address(item, { ...asked, format })), file = `attention.${format}`;
+      const fetched = (event) => { event.preventDefault(); guard(download)(path, file); };
+      return el("a", { href: path, class: "note", onclick: fetched }, format.toUpperCase());
+    };
+    return [picture("svg"), picture("png"), json(asked)];
+  };
+  panel(host, found, state.panel, { onPoint, changed: () => remember(), tools, link: state.link });
+}
+async function search(host, item) {
+  const beam = state.beam || Math.max(2, Number($("beam").value));
+  const body = { q: item.sentence.source, ...direction(item), beam_size: beam }, view = el("div");
+  host.replaceChildren(el("div", { class: "controls" }, el("label", { class: "note" }, "Beam width ", select("Beam width of the trace", [1, 2, 3, 4, 6, 8].map((n) => [n, String(n)]), beam, guard((n) => { state.beam = n; return tab("decoding"); }))), el("span", { class: "grow" }),
+    el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/trace", body) }, "JSON & curl")), view);
+  if (item.trace?.beam !== beam) item.trace = { beam, found: await ask("/trace", { body }) };
+  decoding(view, item.trace.found);
+  if (beam !== Number(state.done.beam)) view.prepend(el("p", { class: "note" }, `The translation above was made with beam width ${state.done.beam}; this search has ${beam} and may find another.`));
+}
+function whynot(host, item, found) {
+  const field = el("textarea", { id: "asked", rows: "2", "aria-label": "Your translation", maxlength: "2000", dir: "auto", onkeydown: (event) => {
+    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+    event.preventDefault();
+    show();
+  } }, item.asked || found.target.text);
+  const view = el("div");
+  const show = guard(async () => {
+    item.asked = field.value.trim();
+    if (!item.asked) return;
+    showError(null);
+    compare(view, found, unpack(await ask("/attention?" + query(pair(item, item.asked, { figures: true, numbers: "uint16", format: "json" })))));
+  });
+  const form = el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); show(); } }, el("button", { class: "primary" }, "Compare"),
+    el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/score", pair(item, field.value)) }, "JSON & curl"));
+  host.replaceChildren(el("p", {}, "Write the translation that you expected. The model computes the probability of each of its pieces."), el("p", {}, el("span", { class: "note" }, found.source.text)), field, el("p"), form, view);
+  if (item.asked) show();
+}
+async function works(host, item, found) {
+  const asked = query(direction(item));
+  if (state.model?.asked !== asked) state.model = { asked, legs: (await ask("/model?" + asked)).legs };
+  const vectors = (kind, layer, head) => ask("/attention?" + query(address(item, { kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })));
+  howItWorks(host, state.model.legs[0], found, vectors);
+}

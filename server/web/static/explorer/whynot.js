@@ -1,0 +1,30 @@
+// "Why not ...?": two translations of one sentence side by side.
+import { chance, el } from "../common/dom.js";
+import { bars } from "./decoding.js";
+import { heat } from "./heat.js";
+import { best, pick } from "./maps.js";
+
+/** Returns the log-probability of a translation. */
+export const total = (result) => result.target.scores.reduce((a, b) => a + b, 0);
+const chips = (result, other) => el("div", { class: "chips" }, ...result.target.pieces.map((piece, i) => {
+  const chip = el("span", { class: "chip" + (piece !== other.target.pieces[i] ? " differs" : ""), title: result.target.candidates[i].map(([p, s]) => `${p} ${chance(s)}`).join("\n") }, piece, el("small", {}, chance(result.target.scores[i])));
+  chip.style.background = `color-mix(in srgb, var(--heat1) ${Math.round(55 * Math.exp(result.target.scores[i]))}%, var(--card))`;
+  return chip;
+}));
+/** Shows two translations of one sentence side by side: that of the model and that of the user. */
+export function compare(host, own, asked) {
+  const difference = total(asked) - total(own);
+  const at = asked.target.pieces.findIndex((piece, i) => piece !== own.target.pieces[i]);
+  const maps = [el("div"), el("div")];
+  const verdict = difference > 0 ? `The model finds yours likelier, by ${difference.toFixed(2)}: a wider beam might have found it.` : `The model finds yours less likely, by ${(-difference).toFixed(2)}: ${ratio(difference)}.`;
+  const turn = at < 0 ? null : el("p", {}, `They part at piece ${at + 1}, after “${own.target.pieces.slice(0, at).join("").replaceAll("▁", " ").trim() || "nothing"}”: the model wrote `, el("b", {}, own.target.pieces[at]), ` (${chance(own.target.scores[at])}), you ask for `, el("b", {}, asked.target.pieces[at]), ` (${chance(asked.target.scores[at])}).`);
+  host.replaceChildren(el("p", { class: "big " + (difference > 0 ? "up" : "down") }, verdict), turn || "",
+    el("div", { class: "split even" }, ...[["The model's", own, asked, maps[0]], ["Yours", asked, own, maps[1]]].map(([name, result, other, map]) => el("div", { class: "card" },
+      el("h3", {}, name, el("span", { class: "note" }, `log-probability ${total(result).toFixed(2)}, ${(total(result) / result.target.scores.length).toFixed(2)} per piece`)), chips(result, other),
+      at >= 0 ? el("details", { open: true }, el("summary", {}, `What could have come at piece ${at + 1}`), bars(result.target.candidates[at], [result.target.pieces[at]])) : "", map))));
+  [own, asked].forEach((result, i) => heat(maps[i], pick(result, "cross", best(result).layer, "mean", "word", false), { label: "Cross-attention" }));
+}
+const ratio = (difference) => {
+  const times = Math.exp(-difference);
+  return times < 1e6 ? `${times < 10 ? times.toFixed(1) : Math.round(times).toLocaleString("en")} times` : `10^${Math.round(-difference / Math.LN10)} times`;
+};

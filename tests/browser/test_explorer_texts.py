@@ -1,0 +1,162 @@
+"""The explorer shows the served translation, and nothing of another text."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import SENTENCE, PageLog, speaking_model, translate
+from tests.support.live import LiveServer, live_server
+
+MASKED = "the cat 😀 sleeps, write to anna@example.com in a house 🚆 on https://example.org/a?b=1"
+
+
+@pytest.fixture(scope="module")
+def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A server with two models, which together translate German to French."""
+    folder = tmp_path_factory.mktemp("two-models")
+    speaking_model(folder / "tiny")
+    speaking_model(folder / "back", pairs=(("de", "en"),))
+    with live_server(folder, folder / "server.log", ("--dtype", "float32")) as server:
+        yield server
+
+
+@pytest.fixture
+def page(open_page: Callable[..., Any], live: LiveServer) -> Any:
+    page = open_page(viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"])
+    page.goto(live.url + "/attention")
+    page.wait_for_selector("#to option", state="attached")
+    return page
+
+
+def test_the_served_translation_is_shown_and_copied(page: Any, live: LiveServer) -> None:
+    with page.expect_response("**/attention?id=*") as answer:
+        translate(page, MASKED)
+    served = live.post("/translate", {"q": MASKED, "source": "en", "target": "de"}).json()["translatedText"]
+    assert "😀" in served
+    assert page.locator("#output").text_content() == served
+    page.click("#copy")
+    assert page.evaluate("navigator.clipboard.readText()") == served
+    found = answer.value.json()
+    for side, host in (("target", "#output"), ("source", "#mirror")):
+        words = [word["text"] for word in found[side]["words"] if word["start"] < word["end"]]
+        assert page.locator(f"{host} .w").all_text_contents() == words
+    assert page.locator("#mirror").text_content() == MASKED + "\n"
+
+
+SPANS = """async ([model, served]) => {
+    const { spanMapper } = await import("/static/common/spans.js");
+    const words = [...model.matchAll(/[\\p{L}\\p{N}]+/gu)], span = spanMapper(model, served);
+    const units = (i) => [...model.slice(0, i)].length;
+    return words.map(({ 0: word, index }) => served.slice(...(span(units(index), units(index + word.length)) || [0, 0])));
+}"""
+
+
+@pytest.mark.parametrize(
+    ("model", "served"),
+    [
+        ("Ruf an.", "Ruf anna@x.org an."),
+        ("Komm um Uhr.", "Komm um 10:30 😀 Uhr."),
+        ("die katze", "DIE KATZE"),
+        ("a b a", "🚆 a 🚆 b 🚆🚆 a"),
+        ("Siehe und schreib.", "Siehe https://und.de/schreib und schreib."),
+    ],
+)
+def test_words_are_found_in_the_served_text(page: Any, model: str, served: str) -> None:
+    found = page.evaluate(SPANS, [model, served])
+    assert [word.lower() for word in found] == [word.strip(".").lower() for word in model.split()]
+    assert served.lower().endswith(found[-1].lower() + ("." if served.endswith(".") else ""))
+
+
+def test_an_old_translation_cannot_be_used_under_a_new_text(page: Any, page_log: PageLog) -> None:
+    translate(page, SENTENCE)
+    waiting: list[Any] = []
+    page.route("**/translate", lambda route: waiting.append(route))  # noqa: PLW0108  Playwright needs a function
+    page.fill("#text", "a dog walks")
+    assert page.evaluate("['inside', 'tools', 'output'].every((id) => document.getElementById(id).inert)")
+    with page.expect_request("**/translate"):
+        page.click("#go")
+    assert page.evaluate("['inside', 'tools', 'output'].every((id) => document.getElementById(id).inert)")
+    page.wait_for_selector("#output.busy")
+    while not waiting:
+        page.wait_for_timeout(10)
+    waiting[0].fulfill(status=429, json={"error": "The server is busy."})
+    page.wait_for_selector("#error:not([hidden])")
+    assert page.locator("#output").text_content() == ""
+    assert not page.locator("#inside").is_visible() and not page.locator("#copy").is_visible()
+    assert all("429" in message for message in page_log.messages)
+    page_log.messages.clear()
+
+
+def test_no_map_of_another_sentence_stays_after_an_error(page: Any, page_log: PageLog) -> None:
+    translate(page, "the cat walks.\na dog sleeps.")
+    page.route("**/attention?*", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
+    page.click("#sentences button >> nth=1")
+    page.wait_for_selector("#error:not([hidden])")
+    assert page.locator("#inside canvas").count() == 0
+    assert all("429" in message for message in page_log.messages)
+    page_log.messages.clear()
+
+
+def test_a_request_that_is_aborted_while_its_answer_arrives_is_no_error(page: Any) -> None:
+    page.evaluate(
+        """() => {
+            const send = window.fetch;
+            window.fetch = async (path, options) => {
+                const answer = await send(path, options);
+                const { dataset } = document.documentElement, { signal } = options;
+                if (path !== "/translate" || dataset.answered) return answer;
+                dataset.answered = true;
+                const until = new Promise((_, fail) => signal.addEventListener("abort", () => fail(signal.reason)));
+                for (const name of ["json", "text"]) answer[name] = () => until;
+                return answer;
+            };
+        }"""
+    )
+    page.fill("#text", "a dog")
+    page.click("#go")
+    page.wait_for_selector("html[data-answered]")
+    translate(page, SENTENCE)
+    assert not page.locator("#error").is_visible()
+
+
+def test_a_pivot_is_named_and_both_steps_are_shown(page: Any) -> None:
+    page.select_option("#from", "de")
+    page.select_option("#to", "fr")
+    translate(page, "the cat sleeps. a dog walks.")
+    assert "German → English → French" in page.inner_text("#legs")
+    between, output = page.locator("#between").text_content(), page.locator("#output").text_content()
+    assert page.get_attribute("#legs [role=radio] >> nth=1", "aria-checked") == "true"
+    page.hover("#between .w >> nth=0")
+    assert page.locator("#output .w.linked").count() + page.locator("#between .w.on").count() >= 1
+    with page.expect_response("**/attention?id=*"):
+        page.click("#legs [role=radio] >> nth=0")
+    page.wait_for_selector("#mirror .w")
+    page.wait_for_selector("#between .w")
+    assert page.locator("#output .w").count() == 0
+    assert (page.locator("#between").text_content(), page.locator("#output").text_content()) == (between, output)
+    page.reload()
+    page.wait_for_selector("#mirror .w")
+    assert page.get_attribute("#legs [role=radio] >> nth=0", "aria-checked") == "true"
+
+
+def test_back_and_forward_restore_the_view(page: Any, live: LiveServer) -> None:
+    translate(page, SENTENCE)
+    page.click("#tab-decoding")
+    page.wait_for_selector("#panel-decoding svg .node.win")
+    page.click("#tab-attention")
+    page.click("role=radio[name='Encoder']")
+    page.go_back()
+    page.wait_for_selector("role=radio[name='Cross'][checked=true]")
+    page.go_back()
+    page.wait_for_selector("#tab-decoding[aria-selected=true]")
+    for _ in range(2):
+        page.go_back()
+    page.wait_for_selector("#inside", state="hidden")
+    assert (page.input_value("#text"), page.url) == ("", live.url + "/attention")
+    for _ in range(4):
+        page.go_forward()
+    page.wait_for_selector("role=radio[name='Encoder'][checked=true]")
+    assert page.input_value("#text") == SENTENCE
