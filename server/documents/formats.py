@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from server.documents import docx, epub, markdown, odt, plain, subtitles
+from server.documents import docx, epub, gettext, json_strings, markdown, odt, plain, subtitles, yaml_strings
 from server.documents.document import Document
 from server.errors import UnsupportedMediaType
 
@@ -33,6 +33,12 @@ FORMATS = (
     ),
     FileFormat(".md", "text/markdown", lambda data, _: markdown.read(data)),
     FileFormat(".markdown", "text/markdown", lambda data, _: markdown.read(data)),
+    FileFormat(".po", "text/x-gettext-translation", gettext.read),
+    FileFormat(".pot", "text/x-gettext-translation", gettext.read),
+    FileFormat(".json", "application/json", json_strings.read),
+    FileFormat(".arb", "application/json", json_strings.read),
+    FileFormat(".yml", "application/yaml", yaml_strings.read),
+    FileFormat(".yaml", "application/yaml", yaml_strings.read),
     FileFormat(".odt", "application/vnd.oasis.opendocument.text", lambda data, _: odt.read(data)),
     FileFormat(".epub", "application/epub+zip", epub.read),
 )

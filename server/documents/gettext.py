@@ -1,0 +1,68 @@
+"""Reads gettext catalogs (.po, .pot): messages without a translation get one. Translated messages are kept."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+import polib
+
+from server.documents.document import Document, has_words
+from server.documents.plain import decode
+from server.errors import InvalidRequest
+
+CHARSET = re.compile(rb"Content-Type:[^\"\n]{0,100}charset=([\w.:\-]{2,40})", re.IGNORECASE)
+PLURALS = re.compile(r"nplurals\s*=\s*([1-6])")
+ONE_FORM = frozenset("ja zh ko vi th id ms lo my".split())
+"""Languages without plural forms, for catalogs that do not state a rule."""
+
+
+def read(data: bytes, target: str) -> Document:
+    """Reads a catalog and sets its language to `target`. Raises InvalidRequest."""
+    charset = CHARSET.search(data)
+    named = charset[1].decode() if charset else "utf-8"
+    text, encode = decode(data, "utf-8" if named.upper() == "CHARSET" else named)
+    try:
+        # The first character makes sure that polib does not take the text for the name of a file.
+        catalog = polib.pofile("\n" + text.replace("\r\n", "\n"), encoding="utf-8", wrapwidth=78)
+    except (OSError, ValueError, IndexError, AttributeError, UnicodeError) as error:
+        raise InvalidRequest("The file is not a valid gettext catalog.") from error
+    entries = [entry for entry in catalog if not entry.obsolete and not is_translated(entry) and has_words(entry.msgid)]
+    texts = [text for entry in entries for text in (entry.msgid, entry.msgid_plural) if text]
+
+    def write(translations: Sequence[str]) -> bytes:
+        done = iter(translations)
+        catalog.metadata.setdefault("Plural-Forms", plural_rule(target))
+        rule = PLURALS.search(catalog.metadata["Plural-Forms"])
+        forms = int(rule[1]) if rule else 2
+        catalog.metadata["Language"] = target
+        for entry in entries:
+            singular = framed(entry.msgid, next(done))
+            if entry.msgid_plural:
+                plural = framed(entry.msgid_plural, next(done))
+                entry.msgstr_plural = {i: plural if i or forms == 1 else singular for i in range(forms)}
+            else:
+                entry.msgstr = singular
+            entry.flags = [flag for flag in entry.flags if flag != "fuzzy"]
+        return encode(str(catalog) + "\n")
+
+    return Document(tuple(texts), "text", write)
+
+
+def is_translated(entry: polib.POEntry) -> bool:
+    """Returns whether a message has a translation that is not marked as fuzzy."""
+    filled = all(entry.msgstr_plural.values()) if entry.msgstr_plural else bool(entry.msgstr)
+    return filled and "fuzzy" not in entry.flags
+
+
+def framed(source: str, translated: str) -> str:
+    """Returns a translation with the line ends of its source at the beginning and the end, which gettext compares."""
+    start, end = (bool(re.match(r"\n", source)), source.endswith("\n"))
+    return "\n" * start + translated.strip("\n") + "\n" * end
+
+
+def plural_rule(target: str) -> str:
+    """Returns a rule for the plural forms of a language that its catalog does not state."""
+    if target in ONE_FORM:
+        return "nplurals=1; plural=0;"
+    return f"nplurals=2; plural=(n {'>' if target in ('fr', 'pt') else '!='} 1);"

@@ -1,0 +1,83 @@
+"""Reads JSON files of messages (.json, .arb): the strings are translated in place, and everything else is copied.
+
+In the message files of browser extensions only `message` is translated; in .arb files keys with `@` are metadata.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import orjson
+
+from server.documents.document import Document, has_words
+from server.documents.plain import decode
+from server.errors import InvalidRequest
+
+TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|[{}\[\]]')
+CODE = re.compile(r"(?:https?|mailto|ftp):\S*|\S*[/\\_]\S*|[#.]\S+|[a-z]+(?:[.\-][a-z]+)+|[a-z]+[A-Z]\w*")
+"""Values that are not words: addresses, paths, names in code."""
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A string of the file from `start` to `end` with the keys that lead to it."""
+
+    start: int
+    end: int
+    path: tuple[str, ...]
+    text: str
+
+
+def read(data: bytes, target: str) -> Document:
+    """Reads a JSON file. The locale of an .arb file is set to `target`. Raises InvalidRequest."""
+    text, encode = decode(data)
+    try:
+        orjson.loads(text)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest("The file is not valid JSON.") from error
+    escapes = text.isascii() and "\\u" in text
+    values = list(find_values(text))
+    with_message = {value.path[:-1] for value in values if value.path and value.path[-1] == "message"}
+    found = [value for value in values if is_text(value, with_message)]
+    locales = [value for value in values if value.path == ("@@locale",)]
+
+    def write(translations: Sequence[str]) -> bytes:
+        made = [(value, new) for value, new in zip(found, translations, strict=True)] + [(v, target) for v in locales]
+        parts, done = [], 0
+        for value, new in sorted(made, key=lambda pair: pair[0].start):
+            same = new == value.text
+            parts += [
+                text[done : value.start],
+                text[value.start : value.end] if same else json.dumps(new, ensure_ascii=escapes),
+            ]
+            done = value.end
+        return encode("".join([*parts, text[done:]]))
+
+    return Document(tuple(value.text for value in found), "text", write)
+
+
+def find_values(text: str) -> Iterator[Value]:
+    """Yields the strings of valid JSON that are not keys."""
+    path: list[str] = []  # the last key of every open object, "" in an array
+    for token in TOKEN.finditer(text):
+        raw = token[0]
+        if raw in "{[":
+            path.append("")
+        elif raw in "}]":
+            path.pop()
+        elif token[1]:
+            path[-1] = orjson.loads(raw[: len(raw) - len(token[1])])
+        else:
+            yield Value(token.start(), token.end(), tuple(path), orjson.loads(raw))
+
+
+def is_text(value: Value, with_message: set[tuple[str, ...]]) -> bool:
+    """Returns whether people read a string."""
+    if any(key.startswith("@") for key in value.path):
+        return False
+    if any(value.path[:depth] in with_message for depth in range(1, len(value.path))) and value.path[-1] != "message":
+        return False  # the description or a placeholder of a browser extension's message
+    return has_words(value.text) and not CODE.fullmatch(value.text)

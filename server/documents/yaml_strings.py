@@ -1,0 +1,130 @@
+"""Reads YAML files of messages (.yml, .yaml): the strings are translated in place, and everything else is copied.
+
+If the only key at the top is a language (as in Ruby on Rails), it becomes the target language.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import yaml
+
+from server.documents.document import Document, has_words
+from server.documents.json_strings import CODE
+from server.documents.plain import decode
+from server.errors import InvalidRequest
+
+Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
+RESOLVER = yaml.resolver.Resolver()
+LANGUAGE = re.compile(r"[a-z]{2,3}(?:[-_][A-Za-z]{2,4})?")
+PROPERTIES = re.compile(r"(?:[&!]\S*\s*)*")
+"""The anchor and the tag before a scalar."""
+STRING = "tag:yaml.org,2002:str"
+
+
+@dataclass(frozen=True, slots=True)
+class Scalar:
+    """A scalar of the file from `start` to `end`. `style` is the character that begins it, "" for plain ones. `depth`
+    counts the collections around it."""
+
+    start: int
+    end: int
+    text: str
+    style: str
+    key: bool
+    depth: int
+
+
+def read(data: bytes, target: str) -> Document:
+    """Reads a YAML file. Raises InvalidRequest."""
+    text, encode = decode(data)
+    try:
+        scalars = list(find_scalars(text))
+    except (yaml.YAMLError, ValueError, RecursionError) as error:
+        raise InvalidRequest("The file is not valid YAML.") from error
+    tops = [scalar for scalar in scalars if scalar.key and scalar.depth == 1]
+    locale = tops[0] if len(tops) == 1 and LANGUAGE.fullmatch(tops[0].text) and not tops[0].style else None
+    found = [
+        scalar for scalar in scalars if not scalar.key and has_words(scalar.text) and not CODE.fullmatch(scalar.text)
+    ]
+
+    def write(translations: Sequence[str]) -> bytes:
+        changes = [(scalar, rendered(scalar, new, text)) for scalar, new in zip(found, translations, strict=True)]
+        if locale:
+            changes.append((locale, target))
+        parts, done = [], 0
+        for scalar, new in sorted(changes, key=lambda change: change[0].start):
+            parts += [text[done : scalar.start], new]
+            done = scalar.end
+        return encode("".join([*parts, text[done:]]))
+
+    return Document(tuple(scalar.text for scalar in found), "text", write)
+
+
+def find_scalars(text: str) -> Iterator[Scalar]:
+    """Yields the strings of a file. Aliases are not followed."""
+    stack: list[int] = []  # for a mapping the number of its nodes until now, for a sequence a negative number
+    for event in yaml.parse(text, Loader=Loader):
+        if isinstance(event, yaml.CollectionEndEvent):
+            stack.pop()
+            continue
+        if not isinstance(event, yaml.NodeEvent):
+            continue
+        key = bool(stack) and stack[-1] >= 0 and stack[-1] % 2 == 0
+        if stack and stack[-1] >= 0:
+            stack[-1] += 1
+        if isinstance(event, yaml.MappingStartEvent):
+            stack.append(0)
+        elif isinstance(event, yaml.SequenceStartEvent):
+            stack.append(-1)
+        elif isinstance(event, yaml.ScalarEvent):
+            plain = event.implicit[0] and not event.style
+            tag = resolved(event.value) if plain else event.tag or STRING
+            if tag == STRING and event.start_mark and event.end_mark:
+                start, end = event.start_mark.index, event.end_mark.index
+                start += len(PROPERTIES.match(text, start, end)[0]) if event.anchor or event.tag else 0  # type: ignore[index]
+                yield Scalar(start, end, event.value, event.style or "", key, len(stack))
+
+
+def rendered(scalar: Scalar, new: str, text: str) -> str:
+    """Returns a translation in the style of its scalar."""
+    source = text[scalar.start : scalar.end]
+    if new == scalar.text:
+        return source
+    if scalar.style in ("|", ">"):
+        header, _, body = source.partition("\n")
+        first = next((line for line in body.split("\n") if line.strip()), "  ")
+        indent = first[: len(first) - len(first.lstrip(" "))]
+        ending = body[len(body.rstrip("\n ")) :] or "\n"
+        if indent and not re.search(r"\d", header) and not new.startswith(" "):
+            between = "\n" if scalar.style == "|" else "\n\n"
+            return (
+                f"{header}\n"
+                + between.join(indent + line if line else "" for line in new.strip("\n").split("\n"))
+                + ending
+            )
+    if scalar.style == "'" and "\n" not in new and new.isprintable():
+        return "'" + new.replace("'", "''") + "'"
+    if not scalar.style and is_plain(new):
+        return new
+    ending = source[len(source.rstrip("\n")) :]  # a block ends with its line
+    return json.dumps(new, ensure_ascii=False) + ending
+
+
+def is_plain(new: str) -> bool:
+    """Returns whether a text can be written without quotes everywhere."""
+    safe = (
+        re.fullmatch(r"[^\W\d_](?:[^:#\n,\[\]{}\"'`&*!|>%@\\]|[:](?=\S))*", new)
+        and new == new.strip()
+        and new.isprintable()
+    )
+    return bool(safe) and resolved(new) == STRING
+
+
+def resolved(value: str) -> str:
+    """Returns the tag of a plain scalar."""
+    tag: str = RESOLVER.resolve(yaml.ScalarNode, value, (True, False))  # type: ignore[no-untyped-call]
+    return tag

@@ -1,0 +1,141 @@
+"""Files of messages: gettext, JSON and YAML."""
+
+from __future__ import annotations
+
+import json
+
+import polib
+import pytest
+import yaml
+
+from server.documents.formats import format_of
+from server.errors import InvalidRequest
+from tests.unit.server.documents.test_formats import change, unchanged
+
+PO = """# A comment
+msgid ""
+msgstr ""
+"Content-Type: text/plain; charset=UTF-8\\n"
+"Plural-Forms: nplurals=2; plural=(n != 1);\\n"
+
+#: a.py:1
+msgid "Hello there"
+msgstr ""
+
+#, fuzzy, python-format
+msgctxt "menu"
+msgid "Open %s\\n"
+msgstr "Alt\\n"
+
+msgid "One file"
+msgid_plural "Many files"
+msgstr[0] ""
+msgstr[1] ""
+
+msgid "Done"
+msgstr "Fertig"
+
+#~ msgid "Old"
+#~ msgstr ""
+"""
+JSON = """{
+    "title": "Hello \\"you\\"",  "n": 1.0,
+    "nested": {"list": ["one thing", "two", true, null], "empty": "", "url": "https://x.org/a", "id": "menu.file"}
+}
+"""
+YAML = """# comment
+en:
+  greeting: Hello there   # another
+  "quoted": "Line\\nnext"
+  'single': 'It''s here'
+  yes: true
+  number: 12
+  literal: |
+    First line
+      indented
+
+    second
+  folded: >-
+    Some folded
+    text
+  list: [one thing, "two", &a three things, *a]
+"""
+
+
+def test_gettext_messages_get_a_translation():
+    catalog = polib.pofile(change("a.po", PO.encode()).decode())
+    assert catalog.metadata["Language"] == "de"
+    found = {entry.msgid: entry for entry in catalog}
+    assert found["Hello there"].msgstr == "HELLO THERE"
+    assert (found["Open %s\n"].msgstr, found["Open %s\n"].flags) == ("OPEN %S\n", ["python-format"])
+    assert found["One file"].msgstr_plural == {0: "ONE FILE", 1: "MANY FILES"}
+    assert found["Done"].msgstr == "Fertig"
+    assert len(catalog.obsolete_entries()) == 1
+
+
+def test_a_template_gets_a_plural_rule():
+    made = format_of("a.pot").read(PO.replace('"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n', "").encode(), "ja")
+    catalog = polib.pofile(made.write(made.texts).decode())
+    assert catalog.metadata["Plural-Forms"] == "nplurals=1; plural=0;"
+    assert next(entry for entry in catalog if entry.msgid_plural).msgstr_plural == {0: "Many files"}
+
+
+@pytest.mark.parametrize("content", [b"msgid", b"/etc/passwd", b'msgid "a" "b\nmsgstr "c"'])
+def test_a_damaged_catalog_is_rejected_and_no_file_is_opened(content):
+    try:
+        assert "root" not in "".join(format_of("a.po").read(content, "de").texts)
+    except InvalidRequest as error:
+        assert "gettext" in error.message
+
+
+def test_json_strings_are_translated_in_place():
+    made = change("a.json", JSON.encode()).decode()
+    expected = (
+        JSON.replace("Hello", "HELLO").replace("you", "YOU").replace("one thing", "ONE THING").replace("two", "TWO")
+    )
+    assert made == expected
+    assert json.loads(made)["nested"]["list"] == ["ONE THING", "TWO", True, None]
+
+
+def test_metadata_of_messages_is_kept():
+    extension = (
+        '{"a": {"message": "Hello $x$", "description": "For people", "placeholders": {"x": {"content": "text"}}}}'
+    )
+    assert change("a.json", extension.encode()).decode() == extension.replace("Hello $x$", "HELLO $X$")
+    arb = '{"@@locale": "en", "hello": "Hello", "@hello": {"description": "Words"}}'
+    assert change("a.arb", arb.encode()).decode() == arb.replace('"Hello"', '"HELLO"').replace('"en"', '"de"')
+
+
+def test_escapes_of_json_are_kept():
+    assert change("a.json", b'["caf\\u00e9 au lait"]') == b'["CAF\\u00c9 AU LAIT"]'
+    with pytest.raises(InvalidRequest, match="JSON"):
+        format_of("a.json").read(b"{'a': 1}", "de")
+
+
+def test_yaml_strings_are_translated_in_place():
+    made = change("a.yml", YAML.encode())
+    values = yaml.safe_load(made)["de"]
+    assert values == {
+        "greeting": "HELLO THERE", "quoted": "LINE\nNEXT", "single": "IT'S HERE", True: True, "number": 12,
+        "literal": "FIRST LINE\n  INDENTED\n\nSECOND\n", "folded": "SOME FOLDED TEXT",
+        "list": ["ONE THING", "TWO", "THREE THINGS", "THREE THINGS"],
+    }  # fmt: skip
+    assert made.decode().startswith('# comment\nde:\n  greeting: HELLO THERE   # another\n  "quoted": ')
+    assert unchanged("a.yml", YAML.encode()).decode() == YAML.replace("en:\n", "en:\n")
+
+
+@pytest.mark.parametrize("new", ["a: b", "# x", "- y", "yes", "12", "", "'", "é: {x}", "x\ny", "tab\tz", "@a", "null"])
+@pytest.mark.parametrize(
+    "source", ["a: plain words", "a: 'single words'", 'a: "double words"', "a: |\n  some words\n", "[some words, b]"]
+)
+def test_any_translation_is_valid_yaml(new, source):
+    document = format_of("a.yml").read(source.encode(), "de")
+    made = yaml.safe_load(document.write([new, *document.texts[1:]]))
+    found = made["a"] if isinstance(made, dict) else made[0]
+    assert found.rstrip("\n") == new
+
+
+def test_aliases_do_not_multiply_work():
+    lines = ["a0: &a0 [text]"] + [f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}]" for i in range(1, 40)]
+    document = format_of("a.yml").read("\n".join(lines).encode(), "de")
+    assert document.texts == ("text",)
