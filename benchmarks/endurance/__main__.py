@@ -1,11 +1,13 @@
 """Endurance runs against a server that this program starts: overload, killed workers, a stop under load, one caller
-with big requests, and documents that need much memory.
+with big requests, documents that need much memory, unfinished requests, and the history on disk.
 
     python -m benchmarks.endurance overload --weights weights --seconds 600
     python -m benchmarks.endurance kills --clients 32 --seconds 180 --every 20
     python -m benchmarks.endurance drain --clients 64 --sentences 20
     python -m benchmarks.endurance documents --documents 64 --paragraphs 480000
     python -m benchmarks.endurance hog --clients 32 --seconds 6
+    python -m benchmarks.endurance heads --megabytes 400 --connections 2000
+    python -m benchmarks.endurance disk -- --history-bytes 1000000
 
 Every answer is compared with the one that the same text got before on an idle server. Arguments after `--` are flags of
 the server. The exit status is 1 if any answer was lost, wrong, repeated or miscounted. Times are reported, not judged.
@@ -23,8 +25,10 @@ from typing import Any
 
 from benchmarks.common import report
 from benchmarks.endurance.client import references
+from benchmarks.endurance.disk import disk
 from benchmarks.endurance.documents import documents as unpacking
 from benchmarks.endurance.drain import drain
+from benchmarks.endurance.heads import heads
 from benchmarks.endurance.hog import hog
 from benchmarks.endurance.kills import kills
 from benchmarks.endurance.overload import overload
@@ -83,6 +87,12 @@ async def _run(options: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
                         served, requests, options.source, options.target, options.clients, options.seconds,
                         options.patience, options.kinds,
                     )  # fmt: skip
+                case "heads":
+                    found = await heads(
+                        served, requests, options.megabytes, options.connections, options.bodies, options.seconds
+                    )
+                case "disk":
+                    found = await disk(served, requests, options.requests)
                 case _:
                     found = await drain(served, requests, options.clients, options.seconds, options.grace)
             return {**shape, **found}
@@ -127,6 +137,13 @@ def _parser() -> argparse.ArgumentParser:
     big.add_argument("--seconds", type=float, default=6.0, help="seconds of each measurement")
     big.add_argument("--patience", type=float, default=60.0, help="longest wait for a legal hog's answer, in seconds")
     big.add_argument("--kinds", default="", help="only the kinds of hogs whose name contains this")
+    slow = what.add_parser("heads", parents=[common], help="heads and bodies that never arrive whole")
+    slow.add_argument("--megabytes", type=int, default=400, help="size of the endless head")
+    slow.add_argument("--connections", type=int, default=2_000, help="connections with a slow head")
+    slow.add_argument("--bodies", type=int, default=60, help="connections with 5 MB of an unfinished body")
+    slow.add_argument("--seconds", type=float, default=25.0, help="time for which slow heads are held")
+    stored = what.add_parser("disk", parents=[common], help="bytes of the history on disk")
+    stored.add_argument("--requests", type=int, default=60, help="texts of 90,000 characters")
     stop.add_argument("--grace", type=float, default=30.0, help="--grace-seconds of the server")
     return parser
 
