@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import shutil
 from collections import Counter
@@ -13,6 +14,8 @@ from benchmarks.endurance.client import AttemptStats, CheckedRequest, CheckingCl
 from benchmarks.endurance.server import Served
 
 _CHARACTERS = 90_000
+_WRITE_SECONDS = 3.0
+"""Time in which the history is written again after a failure."""
 _SHORT = 20
 """Single sentences after each event."""
 
@@ -40,6 +43,7 @@ async def disk(served: Served, requests: list[CheckedRequest], count: int) -> di
     shutil.rmtree(folder)
     await _sentences(client, requests)
     found = await _kept(connection, requests[0])
+    await asyncio.sleep(_WRITE_SECONDS)
     after = await served.metrics()
     connection.close()
     await client.close()

@@ -21,6 +21,7 @@ from typing import Any
 from benchmarks.common.http_connection import Address, Connection
 
 _START_SECONDS = 180.0
+_LISTENING = re.compile(r"(?<=listening on )http://[^\s,\"]+")
 _SAMPLE = re.compile(r"(?P<name>[a-z_]+)(\{(?P<labels>[^}]*)\})? (?P<value>\S+)")
 
 
@@ -139,9 +140,8 @@ def tree_megabytes(pid: int) -> float:
 def _listening(log: Path) -> Address | None:
     """Returns the address from the log, or None while it is missing."""
     for line in log.read_text(encoding="utf-8", errors="replace").splitlines():
-        if '"listening"' in line:
-            entry = json.loads(line)
-            return Address(entry["host"], entry["port"], "")
+        if found := _LISTENING.search(line):
+            return Address.parse(found[0])
     return None
 
 
