@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import http.client
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
@@ -98,6 +99,7 @@ async def hog(
             alone = HogStats(Counter(), [])
             await _hog(served.address, "", request, patience, alone)
             found[f"{kind}: alone"] = _of_hog(alone)
+            print(f"{kind}: alone: {_of_hog(alone)}", file=sys.stderr, flush=True)
         for name, address in (("same address", ""), ("another address", OTHER_ADDRESS)):
             stats = HogStats(Counter(), [])
             task = asyncio.create_task(
@@ -113,6 +115,7 @@ async def hog(
             await _settled(served)
             after = await _clients(served.address, supply, clients, seconds)
             found[f"{kind}: {name}"] = _row([before, after], beside) | _of_hog(stats)
+            print(f"{kind}: {name}: {found[f'{kind}: {name}']}", file=sys.stderr, flush=True)
             before = after
             found["refused"] += beside.statuses["429"]
             found["failures"] |= beside.failures()
