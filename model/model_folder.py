@@ -23,12 +23,17 @@ class FolderError(ValueError):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenizerFiles:
-    """File names inside the folder. `vocabulary` maps pieces to ids if they differ from SentencePiece's ids."""
+    """File names inside the folder, and what a source has around its pieces. `vocabulary` maps pieces to ids if they
+    differ from SentencePiece's ids."""
 
     source: str = "tokenizer.model"
     target: str = "tokenizer.model"
     vocabulary: str | None = None
     target_vocabulary: str | None = None
+    source_start: bool = False
+    """The source begins with `bos_id`; such a model has no tags."""
+    source_end: bool = True
+    """The source ends with the end of sentence."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +101,8 @@ class ModelFolder:
                 first_tokens=self.first_tokens,
                 unk_id=self.model.unk_id,
                 eos_id=self.model.eos_id,
+                prepend=(self.model.bos_id,) if files.source_start else (),
+                append_end=files.source_end,
             )
         except (OSError, ValueError, RuntimeError) as error:
             raise FolderError(f"The tokenizer of {self.path.name} cannot be read: {error}") from None
@@ -200,7 +207,10 @@ def read_generation(fields: dict[str, Any]) -> Generation:
 def read_tokenizer_files(fields: dict[str, Any]) -> TokenizerFiles:
     """Returns the section `tokenizer` of config.json. Raises TypeError or FolderError."""
     files = TokenizerFiles(**fields)
-    for name in asdict(files).values():
+    for flag in (files.source_start, files.source_end):
+        if type(flag) is not bool:
+            raise FolderError(f"A flag of the tokenizer must be true or false, not {flag!r}.")
+    for name in (files.source, files.target, files.vocabulary, files.target_vocabulary):
         # A name from a downloaded folder must not point outside it.
         if name is not None and (not isinstance(name, str) or Path(name).name != name or name in ("", ".", "..")):
             raise FolderError(f"The tokenizer file name {name!r} must be a plain file name.")

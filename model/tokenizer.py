@@ -56,6 +56,7 @@ class Tokenizer:
         unk_id: int = 1,
         eos_id: int = 3,
         prepend: Sequence[int] = (),
+        append_end: bool = True,
     ) -> None:
         self._source = sentencepiece.SentencePieceProcessor(model_file=str(source))
         self._target = (
@@ -72,6 +73,7 @@ class Tokenizer:
         # The source vocabulary may have another id for the end of sentence.
         self._eos_id = eos_id if vocabulary is None else vocabulary.get("</s>", eos_id)
         self._prepend = tuple(prepend)
+        self._append = (self._eos_id,) if append_end else ()
         self._spelling = self._source_ids.spelling()
         for language, tag in (*self._tags.items(), *self._source_tags.items()):
             if not self._source_ids.has(tag):
@@ -88,9 +90,18 @@ class Tokenizer:
         ids = [self._source_ids.id(piece) for piece in pieces]
         head = self._head(target_language, source_language)
         return Encoding(
-            ids=(*(self._source_ids.id(piece) for piece in head), *self._prepend, *ids, self._eos_id),
-            pieces=(*head, *(self._source_ids.piece(i) for i in self._prepend), *pieces, "</s>"),
-            offsets=(*((0, 0) for _ in (*head, *self._prepend)), *offsets, (len(text), len(text))),
+            ids=(*(self._source_ids.id(piece) for piece in head), *self._prepend, *ids, *self._append),
+            pieces=(
+                *head,
+                *(self._source_ids.piece(i) for i in self._prepend),
+                *pieces,
+                *(["</s>"] if self._append else []),
+            ),
+            offsets=(
+                *((0, 0) for _ in (*head, *self._prepend)),
+                *offsets,
+                *((len(text), len(text)) for _ in self._append),
+            ),
         )
 
     def encode_ids(
@@ -99,7 +110,7 @@ class Tokenizer:
         """Returns only the ids of `encode`; twice as fast."""
         ids = [self._source_ids.id(piece) for piece in self._source.encode(text, out_type=str)]
         head = [self._source_ids.id(piece) for piece in self._head(target_language, source_language)]
-        return (*head, *self._prepend, *ids, self._eos_id)
+        return (*head, *self._prepend, *ids, *self._append)
 
     def first_token(self, target_language: str) -> int | None:
         """Returns the id that every target in a language begins with; None for models without such tokens."""

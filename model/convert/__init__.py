@@ -1,1 +1,1 @@
-"""Import of Marian, M2M100 and NLLB models (Hugging Face or Marian layout), export to Hugging Face and CTranslate2."""
+"""Import of models of Marian, Hugging Face (Marian, M2M100, NLLB), CTranslate2 and Argos, and export to the last three."""

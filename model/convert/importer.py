@@ -18,6 +18,9 @@ import torch
 
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
+from model.convert.argos.package import METADATA, PACKAGE_SUFFIX, read_argos
+from model.convert.ctranslate2.model_binary import BINARY
+from model.convert.ctranslate2.reader import read_ctranslate2
 from model.convert.extra_files import CARD
 from model.convert.huggingface.reader import read_huggingface
 from model.convert.languages import find_pairs, language_tags
@@ -53,7 +56,7 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
     behind.
     """
     options = options or ImportOptions()
-    name = options.name or path.resolve().name
+    name = options.name or path.resolve().name.removesuffix(PACKAGE_SUFFIX)
     if not _NAME.fullmatch(name):
         raise FolderError(
             f"{name!r} cannot be a folder's name: choose one of letters, digits, dots and dashes with --name."
@@ -76,16 +79,22 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
 
 
 def _read(path: Path) -> Imported:
+    if path.suffix == PACKAGE_SUFFIX or (path / METADATA).is_file():
+        return read_argos(path)
+    if (path / BINARY).is_file():
+        return read_ctranslate2(path)
     if (path / "config.json").is_file():
         return read_huggingface(path)
     if (path / "decoder.yml").is_file():
         return read_npz(path)
-    raise ImportRefused(path, ["it holds neither config.json (Hugging Face) nor decoder.yml (Marian)"])
+    raise ImportRefused(
+        path, ["it holds neither config.json (Hugging Face), decoder.yml (Marian) nor model.bin (CTranslate2)"]
+    )
 
 
 def _folder(path: Path, target: Path, name: str, imported: Imported, options: ImportOptions) -> ModelFolder:
     noted = imported.exported or {}
-    tags = language_tags(imported.vocabulary)
+    tags = language_tags(imported.vocabulary) if imported.tagged else {}
     pairs: Pairs
     if imported.language_pieces:
         pairs, tags = _all_pairs(path, imported.language_pieces, options), {}
@@ -148,6 +157,8 @@ def _tokenizer(path: Path, imported: Imported) -> TokenizerFiles:
         target="source.spm" if same else "target.spm",
         vocabulary="vocab.json",
         target_vocabulary=None if imported.target_vocabulary is None else "target_vocab.json",
+        source_start=imported.source_start,
+        source_end=imported.source_end,
     )
 
 

@@ -46,7 +46,8 @@ class Imported:
     `target_pieces` are the bytes of the SentencePiece files; vocabularies map pieces to ids. `exported` is the section
     `attentive` that our own export writes into config.json; `extra_files` are the further files that it names.
     `language_pieces` maps the languages of a model between all of them to their pieces, which stand before the source
-    and first in the target; with `tagged_by_target` only the target's piece stands before the source."""
+    and first in the target; with `tagged_by_target` only the target's piece stands before the source. With `tagged`
+    False, tags in the vocabulary are not used."""
 
     config: ModelConfig
     tensors: dict[str, Tensor]
@@ -59,6 +60,9 @@ class Imported:
     generation: Generation = Generation()
     language_pieces: dict[str, str] = field(default_factory=dict)
     tagged_by_target: bool = False
+    tagged: bool = True
+    source_start: bool = False
+    source_end: bool = True
     extra_files: dict[str, bytes] = field(default_factory=dict)
     exported: dict[str, Any] | None = None
 

@@ -1,4 +1,4 @@
-"""`attentive export`: writes a model folder in the format of CTranslate2 or Hugging Face."""
+"""`attentive export`: writes a model folder in the format of CTranslate2, Argos or Hugging Face."""
 
 from __future__ import annotations
 
@@ -11,31 +11,39 @@ from server.config import Settings, add_flags
 from server.errors import InvalidRequest
 
 NAME = "export"
-HELP = "Export a model for CTranslate2 or for the transformers library of Hugging Face."
+HELP = "Export a model for CTranslate2, LibreTranslate (Argos) or transformers (Hugging Face)."
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--to", required=True, choices=("ctranslate2", "huggingface"), help="Format to write.")
+    parser.add_argument("--to", required=True, choices=("ctranslate2", "huggingface", "argos"), help="Format to write.")
     parser.add_argument(
         "--quantization",
-        help="Number format of the exported weights, only with --to ctranslate2. Examples are int8, int8_float16, float16 "
-        "and bfloat16. [default: float32]",
+        help="Number format of the exported weights, with --to ctranslate2 or argos. Examples are int8, int8_float16, "
+        "float16 and bfloat16. [default: float32]",
     )
     parser.add_argument("model", help="Model folder, or name in the list of `attentive models`.")
-    parser.add_argument("output", type=Path, help="Folder to create.")
+    parser.add_argument("output", type=Path, help="Folder to create, or the file with --to argos.")
+    for side in ("source", "target"):
+        parser.add_argument(f"--{side}", default="", help=f"The {side} language of the package with --to argos.")
     add_flags(parser, ("weights",))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from model.convert.ctranslate2.export import export_ctranslate2  # imports torch
+    from model.convert.argos.export import export_argos  # imports torch
+    from model.convert.ctranslate2.export import export_ctranslate2
     from model.convert.huggingface.export import export_huggingface
 
-    if arguments.quantization and arguments.to != "ctranslate2":
-        raise InvalidRequest("--quantization goes with --to ctranslate2.")
+    if arguments.quantization and arguments.to == "huggingface":
+        raise InvalidRequest("--quantization goes with --to ctranslate2 or argos.")
+    if (arguments.source or arguments.target) and arguments.to != "argos":
+        raise InvalidRequest("--source and --target go with --to argos; the other formats hold every pair.")
     try:
         folder = read_folder(locate(arguments.model, Settings.read(arguments).weights))
         if arguments.to == "ctranslate2":
             dropped = export_ctranslate2(folder, arguments.output, quantization=arguments.quantization)
+        elif arguments.to == "argos":
+            pair = arguments.source, arguments.target
+            dropped = export_argos(folder, arguments.output, *pair, quantization=arguments.quantization)
         else:
             dropped = export_huggingface(folder, arguments.output)
     except FolderError as error:

@@ -16,13 +16,15 @@ if TYPE_CHECKING:
     from model.convert.importer import ImportOptions
 
 NAME = "import"
-HELP = "Import a translation model from a local folder, in the format of Marian or of Hugging Face."
+HELP = "Import a translation model from a local folder or file, in the format of Hugging Face, Marian, CTranslate2 or Argos."
 NON_COMMERCIAL = re.compile(r"cc-by-nc\b|non-?commercial")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "path", type=Path, help="Folder with config.json and weights, or with decoder.yml and an .npz file."
+        "path",
+        type=Path,
+        help="Folder with config.json and weights, with decoder.yml and an .npz file, or with model.bin; or an .argosmodel file.",
     )
     add_options(parser)
 

@@ -1,1 +1,1 @@
-"""Export to CTranslate2."""
+"""Import from and export to CTranslate2."""

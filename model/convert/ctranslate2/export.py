@@ -57,9 +57,11 @@ def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str |
 
 
 def ctranslate2_pieces(folder: ModelFolder, ids: Sequence[int]) -> list[str]:
-    """Converts source ids of our tokenizer (end of sentence last) to the pieces that the exported model reads."""
+    """Converts source ids of our tokenizer to the pieces that the exported model reads: CTranslate2 adds start and
+    end."""
     source, _ = folder_pieces(folder)
-    return [source[i] for i in ids[:-1]]
+    files = folder.tokenizer
+    return [source[i] for i in ids[int(files.source_start) : len(ids) - int(files.source_end)]]
 
 
 def _refuse(config: ModelConfig) -> None:
@@ -120,7 +122,8 @@ def _vocabulary(spec: Any, folder: ModelFolder) -> None:
     spec.register_target_vocabulary(target)
     spec.config.unk_token, spec.config.eos_token = target[config.unk_id], target[config.eos_id]
     spec.config.bos_token, spec.config.decoder_start_token = target[config.bos_id], target[config.decoder_start_id]
-    spec.config.add_source_eos = True
+    spec.config.add_source_eos = folder.tokenizer.source_end
+    spec.config.add_source_bos = folder.tokenizer.source_start
     if config.norm_epsilon != _DEFAULT_EPSILON:
         spec.config.add_attribute("layer_norm_epsilon", config.norm_epsilon)
 

@@ -33,7 +33,7 @@ def export_huggingface(folder: ModelFolder, output: Path) -> list[str]:
     Raises FolderError if the model cannot be represented or `output` exists.
     """
     config = folder.model
-    _refuse(config)
+    _refuse(folder)
     if output.exists():
         raise FolderError(f"{output} exists already.")
     expected = {name: tuple(tensor.shape) for name, tensor in load_model(folder).state_dict().items()}
@@ -61,8 +61,10 @@ def export_huggingface(folder: ModelFolder, output: Path) -> list[str]:
     return dropped
 
 
-def _refuse(config: ModelConfig) -> None:
-    reasons = []
+def _refuse(folder: ModelFolder) -> None:
+    config, reasons = folder.model, []
+    if folder.tokenizer.source_start or not folder.tokenizer.source_end:
+        reasons.append("sources with a start token or without an end")
     if config.norm != "post":
         reasons.append("pre-norm layers")
     if config.positions in ("rotary", "alibi"):

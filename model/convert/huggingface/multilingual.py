@@ -47,7 +47,7 @@ def read_vocabulary(path: Path, config: ModelConfig) -> Vocabulary:
     file = path / "vocab.json"
     ids = read_object(file, most=MAX_VOCABULARY_BYTES) if file.is_file() else _fairseq_ids(pieces)
     tokens = {token: i for token, i in _language_tokens(path, names, len(ids)).items() if token not in ids}
-    codes = _language_codes(list(tokens))
+    codes = language_codes(list(tokens))
     if not codes:
         raise ImportRefused(path, ["none of its files lists the language tokens, such as __en__ or eng_Latn"])
     vocabulary = check_vocabulary(path, {**ids, **tokens}, config.vocab_size)
@@ -106,9 +106,10 @@ def _code(token: Any) -> str | None:
     return inner if inner.isalpha() else token if NLLB_CODE.fullmatch(token) else None
 
 
-def _language_codes(tokens: list[str]) -> dict[str, str]:
-    """Returns our code -> token. The script is part of the code only of languages that have two."""
-    stated = {token: _code(token) or "" for token in tokens}
+def language_codes(pieces: list[str]) -> dict[str, str]:
+    """Returns our code -> token for the language tokens among pieces. The script is part of the code only of languages
+    that have two."""
+    stated = {token: code for token in pieces if (code := _code(token))}
     short = {token: language_code(code.split("_")[0]) for token, code in stated.items()}
     count = Counter(short.values())
-    return {short[token] if count[short[token]] == 1 else language_code(stated[token]): token for token in tokens}
+    return {short[token] if count[short[token]] == 1 else language_code(stated[token]): token for token in stated}

@@ -1,0 +1,1 @@
+"""Import and export of the packages of Argos Translate and LibreTranslate."""

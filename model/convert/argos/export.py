@@ -1,0 +1,86 @@
+"""Export of one language pair of a model folder as an .argosmodel package."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import zipfile
+from pathlib import Path
+
+from model.convert.argos.package import METADATA, SENTENCEPIECE
+from model.convert.ctranslate2.export import export_ctranslate2
+from model.convert.vocabulary import folder_pieces
+from model.model_folder import FolderError, ModelFolder
+
+
+def export_argos(
+    folder: ModelFolder, output: Path, source: str = "", target: str = "", *, quantization: str | None = None
+) -> list[str]:
+    """Writes the package `output` for one pair; `source` and `target` may be empty if there is only one.
+
+    Argos puts nothing before a sentence. The tag of the target language becomes the token that CTranslate2 itself puts
+    there (`add_source_bos`). Returns the names of files that are not exported. Raises FolderError.
+    """
+    source, target = _pair(folder, source, target)
+    if folder.first_tokens:
+        raise FolderError("Argos packages cannot represent this model: its targets begin with a language token.")
+    if output.exists():
+        raise FolderError(f"{output} exists already.")
+    name = f"translate-{source}_{target}"
+    with tempfile.TemporaryDirectory(prefix="attentive-") as scratch:
+        model = Path(scratch) / "model"
+        dropped = export_ctranslate2(folder, model, quantization=quantization)
+        _set_tag(model / "config.json", folder, target)
+        files = [path for path in sorted(model.iterdir()) if path.suffix in (".bin", ".json")]
+        output.parent.mkdir(parents=True, exist_ok=True)
+        try:
+            with zipfile.ZipFile(output, "x", zipfile.ZIP_DEFLATED) as archive:
+                archive.writestr(f"{name}/{METADATA}", _metadata(folder, source, target))
+                archive.write(folder.path / folder.tokenizer.source, f"{name}/{SENTENCEPIECE}")
+                if (folder.path / "README.md").is_file():
+                    archive.write(folder.path / "README.md", f"{name}/README.md")
+                for file in files:
+                    archive.write(file, f"{name}/model/{file.name}")
+        except BaseException:
+            output.unlink(missing_ok=True)
+            raise
+    return [file for file in dropped if file != "README.md"]
+
+
+def _pair(folder: ModelFolder, source: str, target: str) -> tuple[str, str]:
+    fitting = [pair for pair in folder.pairs if source in ("", pair[0]) and target in ("", pair[1])]
+    if len(fitting) != 1:
+        raise FolderError(
+            f"An Argos package has one language pair, and {len(fitting)} pairs of {folder.name} fit: choose with --source "
+            "and --target."
+        )
+    return fitting[0]
+
+
+def _set_tag(file: Path, folder: ModelFolder, target: str) -> None:
+    """Makes CTranslate2 begin every source with the tag of the target language."""
+    if (tag := folder.tags.get(target)) is None:
+        return
+    source, written = folder_pieces(folder)
+    if tag not in source or tag not in written:
+        raise FolderError(f"The tag {tag} is not in both vocabularies, so an Argos package cannot state it.")
+    settings = json.loads(file.read_text(encoding="utf-8"))
+    settings |= {"add_source_bos": True, "bos_token": tag}
+    file.write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+
+
+def _metadata(folder: ModelFolder, source: str, target: str) -> str:
+    return json.dumps(
+        {
+            "package_version": "1.0",
+            "argos_version": "1.9",
+            "type": "translate",
+            "from_code": source,
+            "from_name": source,
+            "to_code": target,
+            "to_name": target,
+            "attentive": {"name": folder.name, "license": folder.license, "origin": folder.origin},
+        },
+        indent=2,
+        ensure_ascii=False,
+    )

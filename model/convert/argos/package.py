@@ -1,0 +1,99 @@
+"""Import of an .argosmodel package: a zip archive, or its unpacked folder.
+
+It has one folder with metadata.json, a CTranslate2 model in `model`, and sentencepiece.model for both languages.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import tempfile
+import zipfile
+import zlib
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from model.convert.ctranslate2.reader import read_ctranslate2
+from model.convert.source_files import Imported, ImportRefused, Languages, read_object
+
+PACKAGE_SUFFIX = ".argosmodel"
+METADATA = "metadata.json"
+SENTENCEPIECE = "sentencepiece.model"
+_BLOCK = 1 << 20
+_MAX_FILES = 2_000
+_MAX_BYTES = 4_000_000_000
+_MODEL_FILES = ("model.bin", "config.json", "shared_vocabulary", "source_vocabulary", "target_vocabulary")
+
+
+def read_argos(path: Path) -> Imported:
+    """Reads a package of one language pair. Raises ImportRefused."""
+    if path.is_dir():
+        return _read_folder(path)
+    with tempfile.TemporaryDirectory(prefix="attentive-") as scratch:
+        _unpack(path, Path(scratch))
+        try:
+            return _read_folder(Path(scratch))
+        except ImportRefused as error:
+            raise ImportRefused(path, error.reasons) from None
+
+
+def _read_folder(path: Path) -> Imported:
+    metadata = read_object(path / METADATA)
+    source, target = _code(path, metadata, "from_code"), _code(path, metadata, "to_code")
+    if metadata.get("target_prefix"):
+        raise ImportRefused(path, ["its targets begin with a prefix, which is not supported"])
+    if not (path / SENTENCEPIECE).is_file():
+        found = "a BPE tokenizer" if (path / "bpe.model").is_file() else "no tokenizer"
+        raise ImportRefused(path, [f"it has {found} where {SENTENCEPIECE} is needed"])
+    imported = read_ctranslate2(path / "model", Languages(source, target), path / SENTENCEPIECE)
+    # The package is for one pair: tags in its vocabulary do not choose between languages.
+    return dataclasses.replace(imported, tagged=False, language_pieces={})
+
+
+def _code(path: Path, metadata: dict[str, Any], key: str) -> str:
+    code = metadata.get(key)
+    if not isinstance(code, str) or not code:
+        raise ImportRefused(path, [f"{METADATA} lacks {key}"])
+    return code
+
+
+def _unpack(file: Path, folder: Path) -> None:
+    """Writes the files of the model, and no others, to `folder`. Raises ImportRefused."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            entries = archive.infolist()
+            if len(entries) > _MAX_FILES:
+                raise ImportRefused(file, [f"the package has more than {_MAX_FILES} files"])
+            members = {name: info for info in entries if (name := _wanted(info.filename)) is not None}
+            if METADATA not in members:
+                raise ImportRefused(file, [f"the package has no {METADATA}"])
+            left = _MAX_BYTES
+            (folder / "model").mkdir()
+            for name, info in members.items():
+                left = _copy(archive, info, folder / name, left)
+    except (OSError, zipfile.BadZipFile, zlib.error, EOFError, RuntimeError, NotImplementedError, ValueError) as error:
+        if isinstance(error, ImportRefused):
+            raise
+        raise ImportRefused(file, ["the file is not readable as a package (zip archive)"]) from None
+
+
+def _copy(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, most: int) -> int:
+    """Unpacks one file and returns how many more bytes are allowed. What the archive states of its size is not used."""
+    with archive.open(info) as packed, path.open("wb") as out:
+        while block := packed.read(_BLOCK):
+            most -= len(block)
+            if most < 0:
+                raise ValueError
+            out.write(block)
+    return most
+
+
+def _wanted(name: str) -> str | None:
+    """Returns where a file of the archive belongs, None for files that an import does not read."""
+    parts = PurePosixPath(name).parts
+    if len(parts) == 2 and parts[1] in (METADATA, SENTENCEPIECE, "bpe.model"):
+        return parts[1]
+    if len(parts) == 3 and parts[1] == "model" and parts[2].removesuffix(".json").removesuffix(".txt") in (
+        *_MODEL_FILES, "config",
+    ):  # fmt: skip
+        return f"model/{parts[2]}"
+    return None

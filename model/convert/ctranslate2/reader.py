@@ -1,0 +1,285 @@
+"""Import of a CTranslate2 folder: model.bin, config.json, vocabularies and SentencePiece models."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from model.config import ConfigError, ModelConfig
+from model.convert.ctranslate2.model_binary import BINARY, ModelBinary, read_model_binary
+from model.convert.huggingface.multilingual import language_codes
+from model.convert.source_files import (
+    MAX_VOCABULARY_BYTES,
+    Imported,
+    ImportRefused,
+    Languages,
+    check_vocabulary,
+    read_card,
+    read_object,
+    read_sentencepiece,
+    read_text,
+)
+from model.positions import sinusoidal_table
+
+_ACTIVATIONS = {0: "relu", 2: "swish", 3: "gelu"}
+_LONGEST = 1024
+"""Positions that are imported: converters store up to 5,000 of them."""
+_PIECES = (("source.spm", "target.spm"), *((name, name) for name in (
+    "sentencepiece.model", "sentencepiece.bpe.model", "tokenizer.model", "spm.model", "source.spm",
+)))  # fmt: skip
+_IGNORED = ("alignment_heads", "alignment_layer")
+_DEFAULT_OFF = ("alibi", "alibi_use_positive_positions", "multi_query_attention", "embeddings_merge", "scale_alibi")
+_LAYERS = {
+    "encoder": (("self_attention", "attention_residual"), ("ffn", "feed_forward_residual")),
+    "decoder": (("self_attention", "self_residual"), ("attention", "cross_residual"), ("ffn", "feed_forward_residual")),
+}
+
+
+def read_ctranslate2(path: Path, languages: Languages | None = None, pieces: Path | None = None) -> Imported:
+    """Reads a Transformer in CTranslate2's layout, in any of its precisions. Raises ImportRefused.
+
+    int8 and int16 weights become float32 by their scales. `pieces` is a SentencePiece file outside the folder.
+    """
+    files = (pieces, pieces) if pieces is not None else _sentencepiece_files(path)
+    settings = read_object(path / "config.json") if (path / "config.json").is_file() else {}
+    binary = read_model_binary(path / BINARY)
+    source, target = _vocabularies(path)
+    config, tensors = _convert(path, binary, settings, len(source), len(target))
+    source, target = (check_vocabulary(path, side, len(side)) for side in (source, target))
+    config = _with_ids(path, config, settings, target, source)
+    license_, listed = read_card(path)
+    codes = language_codes(list(source))
+    starts = bool(settings.get("add_source_bos"))
+    marian = files[0].name == "source.spm"
+    return Imported(
+        config=config,
+        tensors=tensors,
+        source_pieces=read_sentencepiece(files[0]),
+        target_pieces=read_sentencepiece(files[1]),
+        vocabulary=source,
+        target_vocabulary=None if source == target else target,
+        languages=languages or Languages(listed=listed),
+        license=license_,
+        language_pieces=codes if len(codes) > 1 else {},
+        # Converters of Marian and M2M100 models leave the end of sentence to the caller's tokenizer.
+        source_end=bool(settings.get("add_source_eos")) or marian or len(codes) > 1,
+        source_start=starts,
+        tagged=not starts,
+    )
+
+
+def _convert(
+    path: Path, binary: ModelBinary, settings: dict[str, Any], source_size: int, target_size: int
+) -> tuple[ModelConfig, dict[str, Tensor]]:
+    """Returns the shape and the tensors. Raises ImportRefused for arrays that the architecture does not have."""
+    target = binary.take("decoder/embeddings/weight", (target_size, None))
+    width = target.shape[1]
+    name = "encoder/embeddings_0/weight" if "encoder/embeddings_0/weight" in binary else "encoder/embeddings/weight"
+    source = binary.take(name, (source_size, width))
+    output = binary.take("decoder/projection/weight", (target_size, width))
+    tied = source_size == target_size and torch.equal(source, target) and torch.equal(target, output)
+    tensors = {"embedding.weight": target}
+    if not tied:
+        tensors |= {"source_embedding.weight": source.clone(), "projection.weight": output.clone()}
+    if "decoder/projection/bias" in binary:
+        tensors["output_bias"] = binary.take("decoder/projection/bias", (target_size,))
+    positions, table = _positions(binary, width)
+    if positions == "learned":
+        tensors["positions.weight"] = table
+    pre = bool(binary.number("encoder/pre_norm", "pre_norm"))
+    depths = {side: _depth(binary, side) for side in _LAYERS}
+    for side, depth in depths.items():
+        for i in range(depth):
+            tensors |= _layer(binary, side, i, width)
+        if pre:
+            tensors |= _norm(binary, f"{side}/layer_norm", f"{side}_norm", width)
+    try:
+        config = ModelConfig(
+            vocab_size=target_size,
+            source_vocab_size=None if source_size == target_size else source_size,
+            d_model=width,
+            heads=int(binary.number("encoder/num_heads", "num_heads") or 8),
+            d_ff=tensors["encoder.0.feed_forward.inner.weight"].shape[0],
+            encoder_layers=depths["encoder"],
+            decoder_layers=depths["decoder"],
+            norm="pre" if pre else "post",
+            activation=_activation(binary),  # type: ignore[arg-type]
+            positions=positions,  # type: ignore[arg-type]
+            tied_embeddings=tied,
+            scale_embeddings=_scaled(binary, width),
+            output_bias="output_bias" in tensors,
+            max_length=table.shape[0],
+            norm_epsilon=settings.get("layer_norm_epsilon") or 1e-5,
+            zero_start_embedding=bool(binary.number("decoder/start_from_zero_embedding")),
+        )
+    except (ConfigError, KeyError, TypeError, ValueError) as error:
+        raise ImportRefused(path, [f"its shape is not that of a Transformer ({str(error).rstrip('.')})"]) from None
+    _check_rest(path, binary, config)
+    return config, tensors
+
+
+def _check_rest(path: Path, binary: ModelBinary, config: ModelConfig) -> None:
+    """Raises ImportRefused for options and arrays that change the function and were not read."""
+    reasons = []
+    for side in _LAYERS:
+        for option in _DEFAULT_OFF:
+            value = binary.number(f"{side}/{option}")
+            if value and option not in ("scale_alibi", "alibi_use_positive_positions"):
+                reasons.append(f"option {side}/{option} is {value:g}")
+        if (heads := binary.number(f"{side}/num_heads")) is not None and heads != config.heads:
+            reasons.append("encoder and decoder have different numbers of heads")
+        if (pre := binary.number(f"{side}/pre_norm")) is not None and bool(pre) != (config.norm == "pre"):
+            reasons.append("encoder and decoder have their norms in different places")
+        for option in _IGNORED:
+            binary.number(f"{side}/{option}")
+    rest = binary.unused()
+    reasons += [f"{name} is not a tensor of this architecture" for name in rest[:5]]
+    if len(rest) > 5:
+        reasons.append(f"and {len(rest) - 5} more like these")
+    if reasons:
+        raise ImportRefused(path, reasons)
+
+
+def _depth(binary: ModelBinary, side: str) -> int:
+    layers = {name.split("/")[1] for name in binary.arrays if name.startswith(f"{side}/layer_")} - {"layer_norm"}
+    return len(layers)
+
+
+def _layer(binary: ModelBinary, side: str, number: int, width: int) -> dict[str, Tensor]:
+    tensors: dict[str, Tensor] = {}
+    for scope, residual in _LAYERS[side]:
+        theirs, ours = f"{side}/layer_{number}/{scope}", f"{side}.{number}"
+        tensors |= _norm(binary, f"{theirs}/layer_norm", f"{ours}.{residual}.norm", width)
+        if scope == "ffn":
+            inner = binary.take(f"{theirs}/linear_0/weight", (None, width)).shape[0]
+            tensors |= _linear(binary, f"{theirs}/linear_0", [f"{ours}.feed_forward.inner"], inner, width)
+            tensors |= _linear(binary, f"{theirs}/linear_1", [f"{ours}.feed_forward.outer"], width, inner)
+            continue
+        name = f"{ours}.{'cross' if scope == 'attention' else 'self'}_attention"
+        fused = [["query"], ["key", "value"]] if scope == "attention" else [["query", "key", "value"]]
+        for i, parts in enumerate([*fused, ["output"]]):
+            tensors |= _linear(binary, f"{theirs}/linear_{i}", [f"{name}.{part}" for part in parts], width, width)
+    return tensors
+
+
+def _linear(binary: ModelBinary, theirs: str, ours: list[str], outputs: int, inputs: int) -> dict[str, Tensor]:
+    """Splits a matrix and its bias into those of several linears of `outputs` rows each."""
+    rows = outputs * len(ours)
+    weight, bias = binary.take(f"{theirs}/weight", (rows, inputs)), binary.take(f"{theirs}/bias", (rows,))
+    tensors: dict[str, Tensor] = {}
+    for i, name in enumerate(ours):
+        part = slice(i * outputs, (i + 1) * outputs)
+        tensors |= {f"{name}.weight": weight[part].clone(), f"{name}.bias": bias[part].clone()}
+    return tensors
+
+
+def _norm(binary: ModelBinary, theirs: str, ours: str, width: int) -> dict[str, Tensor]:
+    gamma, beta = binary.take(f"{theirs}/gamma", (width,)), binary.take(f"{theirs}/beta", (width,))
+    return {f"{ours}.weight": gamma.clone(), f"{ours}.bias": beta.clone()}
+
+
+def _positions(binary: ModelBinary, width: int) -> tuple[str, Tensor]:
+    """Returns the kind of positions and their table. A folder without a table has the sinusoids of tensor2tensor."""
+    names = [f"{side}/position_encodings/encodings" for side in _LAYERS]
+    if not any(name in binary for name in names):
+        half = width // 2
+        rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10000) / (half - 1)))
+        angles = torch.arange(1, _LONGEST + 1, dtype=torch.float32).unsqueeze(1) * rates
+        return "learned", torch.cat([angles.sin(), angles.cos()], dim=1)
+    tables = [binary.take(name, (None, width)) for name in names]
+    if tables[0].shape != tables[1].shape or not torch.equal(tables[0], tables[1]):
+        raise ImportRefused(binary.file, ["encoder and decoder have different positions"])
+    table = tables[0][:_LONGEST].clone()
+    for kind, half_first in (("sinusoidal", False), ("sinusoidal_half", True)):
+        if torch.allclose(table.float(), sinusoidal_table(table.shape[0], width, half=half_first), atol=1e-5):
+            return kind, table
+    return "learned", table
+
+
+def _activation(binary: ModelBinary) -> str:
+    kinds = {int(binary.number(f"{side}/activation") or 0) for side in _LAYERS}
+    if len(kinds) != 1 or not kinds <= set(_ACTIVATIONS):
+        raise ValueError("its activation is not relu, swish or gelu")
+    return _ACTIVATIONS[kinds.pop()]
+
+
+def _scaled(binary: ModelBinary, width: int) -> bool:
+    """Returns whether embeddings are multiplied by sqrt(width): stated as a flag or as the factor, by default true."""
+    found = set()
+    for side in _LAYERS:
+        value = binary.number(f"{side}/scale_embeddings", f"{side}/embeddings/multiply_by_sqrt_depth")
+        found.add(value is None or value not in (0.0, 1.0) or (_is_flag(binary, side) and value == 1.0))
+        if value is not None and value not in (0.0, 1.0) and not math.isclose(value, math.sqrt(width), rel_tol=1e-3):
+            raise ValueError(f"its embeddings are multiplied by {value:g}")
+    if len(found) != 1:
+        raise ValueError("only one side scales its embeddings")
+    return found.pop()
+
+
+def _is_flag(binary: ModelBinary, side: str) -> bool:
+    array = binary.arrays.get(f"{side}/scale_embeddings")
+    return array is None or array.dtype == torch.int8
+
+
+def _vocabularies(path: Path) -> tuple[dict[str, int], dict[str, int]]:
+    shared = _vocabulary(path, "shared_vocabulary")
+    source = shared or _vocabulary(path, "source_vocabulary")
+    target = shared or _vocabulary(path, "target_vocabulary")
+    if source is None or target is None:
+        raise ImportRefused(path, ["it has no shared_vocabulary and no source_vocabulary with target_vocabulary"])
+    return source, target
+
+
+def _vocabulary(path: Path, name: str) -> dict[str, int] | None:
+    """Reads a list of pieces: JSON, or one piece a line."""
+    listed: Any = None
+    if (path / f"{name}.json").is_file():
+        try:
+            listed = json.loads(read_text(path / f"{name}.json", MAX_VOCABULARY_BYTES))
+        except (ValueError, RecursionError):
+            raise ImportRefused(path / f"{name}.json", ["the file is not well-formed"]) from None
+    elif (path / f"{name}.txt").is_file():
+        listed = read_text(path / f"{name}.txt", MAX_VOCABULARY_BYTES).removesuffix("\n").split("\n")
+    if listed is None:
+        return None
+    if not isinstance(listed, list) or not all(isinstance(piece, str) for piece in listed):
+        raise ImportRefused(path, [f"{name} is not a list of pieces"])
+    vocabulary = {piece: i for i, piece in enumerate(listed)}
+    if len(vocabulary) != len(listed):
+        raise ImportRefused(path, [f"{name} lists a piece twice"])
+    return vocabulary
+
+
+def _with_ids(
+    path: Path, config: ModelConfig, settings: dict[str, Any], target: dict[str, int], source: dict[str, int]
+) -> ModelConfig:
+    """Returns the config with the ids of the special pieces that config.json names."""
+    bos = settings.get("bos_token") or "<s>"
+    start = settings.get("decoder_start_token") or ("</s>" if bos not in target else bos)
+    for role, default in (("unk_token", "<unk>"), ("eos_token", "</s>")):
+        if (settings.get(role) or default) != default:
+            raise ImportRefused(path, [f"its {role} is {settings[role]!r}, not {default}"])
+    if settings.get("add_source_bos") and (bos not in source or source[bos] != target.get(bos)):
+        raise ImportRefused(path, [f"its sources begin with {bos!r}, which has no common id in both vocabularies"])
+    if start not in target:
+        raise ImportRefused(path, [f"its decoder starts from {start!r}, which is not in the vocabulary"])
+    end = target["</s>"]
+    pad = next((target[piece] for piece in ("<pad>", "<blank>") if target.get(piece) == source.get(piece, -1)), end)
+    return config.replace(
+        unk_id=target["<unk>"], eos_id=end, bos_id=target.get(bos, target[start]), decoder_start_id=target[start],
+        pad_id=min(pad, len(source) - 1),
+    )  # fmt: skip
+
+
+def _sentencepiece_files(path: Path) -> tuple[Path, Path]:
+    for source, target in _PIECES:
+        if (path / source).is_file() and (path / target).is_file():
+            return path / source, path / target
+    raise ImportRefused(
+        path, ["it has no SentencePiece model: copy it there as source.spm and target.spm, or sentencepiece.model"]
+    )

@@ -1,0 +1,221 @@
+"""Tests that imported CTranslate2 folders and Argos packages give the targets of CTranslate2 itself."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import warnings
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+import sentencepiece
+
+from model.backends.torch.backend import TorchBackend
+from model.checkpoint import load_model
+from model.convert.argos.export import export_argos
+from model.convert.ctranslate2.export import _build, export_ctranslate2
+from model.convert.importer import ImportOptions, import_model
+from model.convert.source_files import ImportRefused
+from model.convert.vocabulary import folder_pieces
+from model.model_folder import FolderError, ModelFolder
+from model.search.driver import translate
+from model.search.options import DecodingOptions
+from server.__main__ import main
+from tests.support.marian_models import made_up_text, random_huggingface
+from tests.unit.model.convert.test_export import random_folder
+
+ctranslate2 = pytest.importorskip("ctranslate2")
+CASES, LIMIT = 200, 16
+SHAPES: dict[str, dict[str, Any]] = {
+    "post-norm, half-and-half, bias, swish": {
+        "positions": "sinusoidal_half",
+        "output_bias": True,
+        "activation": "swish",
+    },
+    "pre-norm, learned, gelu, unscaled": {
+        "norm": "pre",
+        "positions": "learned",
+        "activation": "gelu",
+        "scale_embeddings": False,
+    },
+    "untied": {"tied_embeddings": False},
+}
+PRECISIONS = (None, "float16", "bfloat16", "int16", "int8", "int8_float16")
+OPTIONS = ImportOptions(name="imported", sources=["en"], targets=["de"])
+
+
+def ours(folder: ModelFolder, texts: list[str], beam: int) -> list[list[str]]:
+    """Returns the pieces of the translation of each text into German."""
+    config, tokenizer = folder.model, folder.load_tokenizer()
+    found = translate(
+        TorchBackend(load_model(folder), 4 * CASES),
+        [tokenizer.encode_ids(text, "de", "en") for text in texts],
+        DecodingOptions(
+            beam_size=beam, max_length=LIMIT, normalization="average", length_penalty=0.2, early_stopping=True
+        ),
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        max_length=config.max_length,
+        generation=folder.generation,
+    )
+    pieces = folder_pieces(folder)[1]
+    return [[pieces[i] for i in listed[0].tokens] for listed in found]
+
+
+def theirs(model: Path, pieces: list[list[str]], beam: int) -> list[list[str]]:
+    """Returns the translations of CTranslate2, which computes in float32: int8 weights are the only rounding."""
+    translator = ctranslate2.Translator(str(model), intra_threads=1, compute_type="float32")
+    results = translator.translate_batch(
+        pieces, beam_size=beam, length_penalty=0.2, max_decoding_length=LIMIT, min_decoding_length=0
+    )
+    return [result.hypotheses[0] for result in results]
+
+
+def encoded(file: Path, texts: list[str]) -> list[list[str]]:
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(file))
+    return [processor.encode(text, out_type=str) for text in texts]
+
+
+def exported(path: Path, quantization: str | None = None, **shape: Any) -> Path:
+    folder = random_folder(path / "own", **shape)
+    export_ctranslate2(folder, path / "exported", quantization=quantization)
+    return path / "exported"
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+@pytest.mark.parametrize(
+    ("shape", "quantization"), [(shape, None) for shape in SHAPES] + [("untied", kind) for kind in PRECISIONS[1:]]
+)
+def test_targets_are_equal(shape: str, quantization: str | None, beam: int, tmp_path: Path) -> None:
+    model = exported(tmp_path, quantization, **SHAPES[shape])
+    folder = import_model(model, tmp_path / "weights", OPTIONS)
+    texts = made_up_text(seed=8, lines=CASES)
+    tagged = [[">>de<<", *pieces] for pieces in encoded(model / "tokenizer.model", texts)]
+    expected = theirs(model, tagged, beam)
+    assert ours(folder, texts, beam) == expected
+    assert len({tuple(target) for target in expected}) > CASES // 4
+
+
+def test_float32_weights_come_back_unchanged(tmp_path: Path) -> None:
+    for shape in SHAPES.values():
+        own = random_folder(tmp_path / "own", **shape)
+        export_ctranslate2(own, tmp_path / "exported")
+        folder = import_model(tmp_path / "exported", tmp_path / "weights", ImportOptions(name="a", sources=["en"]))
+        before, after = load_model(own).state_dict(), load_model(folder).state_dict()
+        assert set(before) == set(after)
+        assert all((before[name] == after[name]).all() for name in before)
+        assert (folder.pairs, folder.tags) == (own.pairs, own.tags)
+        for path in ("own", "exported", "weights"):
+            shutil.rmtree(tmp_path / path)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_positions_that_the_file_does_not_hold_are_those_of_ctranslate2(beam: int, tmp_path: Path) -> None:
+    own = random_folder(tmp_path / "own", norm="pre")
+    spec = _build(ctranslate2.specs, load_model(own), own)
+    for side in (spec.encoder, spec.decoder):
+        side.position_encodings.encodings = ctranslate2.specs.model_spec.OPTIONAL
+    spec.validate()
+    spec.optimize()
+    (tmp_path / "exported").mkdir()
+    spec.save(str(tmp_path / "exported"))
+    shutil.copyfile(own.path / "tokenizer.model", tmp_path / "exported" / "sentencepiece.model")
+    folder = import_model(tmp_path / "exported", tmp_path / "weights", OPTIONS)
+    texts = made_up_text(seed=8, lines=CASES)
+    tagged = [[">>de<<", *pieces] for pieces in encoded(own.path / "tokenizer.model", texts)]
+    assert ours(folder, texts, beam) == theirs(tmp_path / "exported", tagged, beam)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_the_folder_of_their_own_converter_gives_the_same_targets(beam: int, tmp_path: Path) -> None:
+    random_huggingface(tmp_path / "opus-mt-en-de", seed=5)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # transformers recommends a package that is not needed here
+        ctranslate2.converters.TransformersConverter(
+            str(tmp_path / "opus-mt-en-de"), copy_files=["source.spm", "target.spm"]
+        ).convert(str(tmp_path / "theirs"))
+    folder = import_model(tmp_path / "theirs", tmp_path / "weights", OPTIONS)
+    texts = made_up_text(seed=6, lines=CASES)
+    vocabulary = set(json.loads((tmp_path / "theirs" / "shared_vocabulary.json").read_text()))
+    pieces = [
+        [*(piece if piece in vocabulary else "<unk>" for piece in listed), "</s>"]
+        for listed in encoded(tmp_path / "theirs" / "source.spm", texts)
+    ]
+    assert ours(folder, texts, beam) == theirs(tmp_path / "theirs", pieces, beam)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_argos_packages_go_out_and_come_in(beam: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = random_folder(tmp_path / "own", norm="pre")
+    package = tmp_path / "en_de.argosmodel"
+    assert main(["export", "--to", "argos", "--target", "de", str(own.path), str(package)]) == 0
+    assert main(["import", str(package), "--weights", str(tmp_path / "weights")]) == 0
+    assert "en-de" in capsys.readouterr().out
+    with zipfile.ZipFile(package) as archive:
+        archive.extractall(tmp_path / "unpacked")
+    [unpacked] = (tmp_path / "unpacked").iterdir()
+    texts = made_up_text(seed=7, lines=CASES)
+    # As Argos does: the pieces of the sentence, and nothing else.
+    expected = theirs(unpacked / "model", encoded(unpacked / "sentencepiece.model", texts), beam)
+    assert ours(own, texts, beam) == expected
+    folder = import_model(unpacked, tmp_path / "weights", ImportOptions(name="unpacked"))
+    assert (folder.pairs, folder.tags, folder.tokenizer.source_start) == ((("en", "de"),), {}, True)
+    assert ours(folder, texts, beam) == expected
+
+
+def test_sources_without_an_end_are_encoded_so(tmp_path: Path) -> None:
+    """Packages of OpenNMT-py do not end their sources."""
+    own = random_folder(tmp_path / "own")
+    export_argos(own, tmp_path / "a.argosmodel", target="de")
+    with zipfile.ZipFile(tmp_path / "a.argosmodel") as archive:
+        archive.extractall(tmp_path)
+    package = tmp_path / "translate-en_de"
+    file = package / "model" / "config.json"
+    file.write_text(
+        json.dumps(
+            {**json.loads(file.read_text()), "add_source_eos": False, "add_source_bos": False, "bos_token": "<s>"}
+        )
+    )
+    folder = import_model(package, tmp_path / "weights")
+    texts = made_up_text(seed=7, lines=CASES)
+    assert folder.load_tokenizer().encode("abc").ids[-1] != folder.model.eos_id
+    assert ours(folder, texts, 4) == theirs(package / "model", encoded(package / "sentencepiece.model", texts), 4)
+
+
+def test_packages_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
+    own = random_folder(tmp_path / "own")
+    with pytest.raises(FolderError, match="2 pairs"):
+        export_argos(own, tmp_path / "a.argosmodel")
+    export_argos(own, tmp_path / "a.argosmodel", target="de")
+    with zipfile.ZipFile(tmp_path / "a.argosmodel") as archive:
+        members = {name: archive.read(name) for name in archive.namelist()}
+
+    def refused(reason: str, **changed: bytes | None) -> None:
+        with zipfile.ZipFile(tmp_path / "model.argosmodel", "w") as archive:
+            for name, data in members.items():
+                key = name.rpartition("/")[2].replace(".", "_")
+                if changed.get(key, data) is not None:
+                    archive.writestr(name, changed.get(key, data) or b"")
+            if "bpe_model" in changed:
+                archive.writestr("translate-en_de/bpe.model", b"codes")
+        with pytest.raises(ImportRefused, match=reason) as refusal:
+            import_model(tmp_path / "model.argosmodel", tmp_path / "weights")
+        assert "\n" not in str(refusal.value)
+
+    binary = members["translate-en_de/model/model.bin"]
+    refused("lacks from_code", metadata_json=b"{}")
+    refused("no metadata", metadata_json=None)
+    refused("BPE tokenizer", sentencepiece_model=None, bpe_model=b"")
+    refused("model[.]argosmodel cannot be imported: .*truncated", model_bin=binary[: len(binary) // 2])
+    refused("version 99", model_bin=b"\x63" + binary[1:])
+    refused("WhisperSpecabc", model_bin=binary.replace(b"TransformerSpec", b"WhisperSpecabcd", 1)[: len(binary)])
+    refused(
+        "not a tensor of this architecture",
+        model_bin=binary.replace(b"decoder/scale_alibi", b"decoder/scale_aliby"),
+    )
+    refused("lists a piece twice", shared_vocabulary_json=json.dumps(["a", "a"]).encode())
+    (tmp_path / "model.argosmodel").write_bytes(b"no archive")
+    with pytest.raises(ImportRefused, match="not readable as a package"):
+        import_model(tmp_path / "model.argosmodel", tmp_path / "weights")
