@@ -19,7 +19,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt $(PIP_ARGS)
 
-.PHONY: serve test test-unit numeric check audit coverage fuzz install install-dev clean
+.PHONY: serve test test-unit numeric conformance check audit coverage fuzz install install-dev clean
 .DEFAULT_GOAL := serve
 
 serve: install
@@ -40,6 +40,10 @@ numeric: install-dev
 	failed=; for setting in $(NUMERIC_SETTINGS); do \
 		env $$setting $(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m numeric $(PYTEST_ARGS) || failed="$$failed $$setting"; \
 	done; test -z "$$failed" || { echo "Failed with:$$failed" >&2; exit 1; }
+
+# Client libraries, and programs that CI does not install (LibreOffice, QEMU). The summary names the missing ones.
+conformance: install-dev
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -rs -m "programs or not programs" $(PYTEST_ARGS) tests/conformance
 
 # Lint, format, types and import layers: the checks of CI that run no tests.
 check: install-dev
