@@ -42,7 +42,7 @@ class RateLimiter:
 
     def __init__(self, settings: Settings) -> None:
         self._default_limits = (settings.requests_per_minute, settings.characters_per_minute)
-        self._characters_by_key: Counter[str] = Counter()
+        self._characters: Counter[str | None] = Counter()  # by id of the key; None is every caller without a key
         self._local = FixedWindowRateLimiter(MemoryStorage())
         self._shared: FixedWindowRateLimiter | None = None
         if settings.limits_storage != IN_MEMORY:
@@ -62,12 +62,12 @@ class RateLimiter:
             charges = [Charge("requests", requests_limit, requests), Charge("characters", characters_limit, characters)]
             if limited := [charge for charge in charges if charge.limit and charge.amount]:
                 await self._charge(caller.name, limited)
-        if caller.key:
-            self._characters_by_key[caller.key.id] += characters
+        self._characters[caller.key.id if caller.key else None] += characters
 
     def characters_used(self, caller: Caller) -> int:
-        """Returns the characters sent with the caller's key since the start of this server; 0 without a key."""
-        return self._characters_by_key[caller.key.id] if caller.key else 0
+        """Returns the characters sent with the caller's key, or by all callers without a key, since the start of this
+        server."""
+        return self._characters[caller.key.id if caller.key else None]
 
     def close(self) -> None:
         """Closes the connections to Redis, if there are any."""

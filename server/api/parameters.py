@@ -118,12 +118,13 @@ def json_object(body: bytes) -> dict[str, Any]:
 
 
 def decoded_pairs(encoded: bytes) -> dict[str, Any]:
-    """Returns the parameters of a query string or urlencoded form. Raises InvalidRequest."""
+    """Returns the parameters of a query string or urlencoded form. Characters may also be UTF-8 that is not
+    percent-encoded, as `curl -d` sends them. Raises InvalidRequest."""
     try:
-        text = encoded.decode("ascii")
+        text = encoded.decode()
         found = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_LIMIT)
     except UnicodeDecodeError:
-        raise InvalidRequest("The parameters are not percent-encoded UTF-8.") from None
+        raise InvalidRequest("The parameters are not UTF-8.") from None
     except ValueError:
         raise InvalidRequest(f"There are more than {FIELDS_LIMIT:,} parameters.") from None
     return gathered(found)

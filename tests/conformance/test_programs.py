@@ -15,6 +15,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import requests
 
 from model.backends.cpu.build import build
 from tests.support import document_files
@@ -47,30 +48,30 @@ def program(name: str) -> str:
     return shutil.which(name) or pytest.skip(f"{name} is not installed")
 
 
+def convert(file: Path, *targets: str) -> None:
+    """Writes a file in other formats of LibreOffice into its folder."""
+    for target in targets:
+        profile = f"-env:UserInstallation=file://{file.parent}/profile"
+        command = [program("soffice"), profile, "--headless", "--convert-to", target, "--outdir", str(file.parent)]
+        subprocess.run([*command, str(file)], check=True, timeout=300)
+
+
 @pytest.mark.parametrize("kind", ["docx", "odt"])
 def test_translated_files_open_in_libreoffice(live: LiveServer, kind: str, tmp_path: Path) -> None:
-    """The translation has as many pages and paragraphs as the original."""
-    import requests
-
-    office = program("soffice")
-    content = document_files.word_file() if kind == "docx" else document_files.open_document("<text:p>Hello.</text:p>")
-    answer = requests.post(
-        live.url + "/translate_file",
-        files={"file": (f"a.{kind}", content)},
-        data={"source": "en", "target": "de"},
-        timeout=60,
-    )
-    translated = requests.get(answer.json()["translatedFileUrl"], timeout=60).content
+    """The translation is a document with as many paragraphs as the original."""
+    original, translated = tmp_path / f"original.{kind}", tmp_path / f"translated.{kind}"
+    original.with_suffix(".docx").write_bytes(document_files.word_file())
+    if kind == "odt":
+        convert(original.with_suffix(".docx"), "odt")
+    with original.open("rb") as file:
+        fields = {"source": "en", "target": "de"}
+        answer = requests.post(live.url + "/translate_file", files={"file": file}, data=fields, timeout=60)
+    translated.write_bytes(requests.get(answer.json()["translatedFileUrl"], timeout=60).content)
     lines = []
-    for name, file in (("original", content), ("translated", translated)):
-        (tmp_path / f"{name}.{kind}").write_bytes(file)
-        for target in ("pdf", "txt:Text"):
-            command = [office, f"-env:UserInstallation=file://{tmp_path}/profile", "--headless", "--convert-to", target]
-            subprocess.run(
-                [*command, "--outdir", str(tmp_path), str(tmp_path / f"{name}.{kind}")], check=True, timeout=300
-            )
-        assert (tmp_path / f"{name}.pdf").read_bytes().startswith(b"%PDF")
-        lines.append(len((tmp_path / f"{name}.txt").read_text(encoding="utf-8-sig").splitlines()))
+    for document in (original, translated):
+        convert(document, "pdf", "txt:Text")
+        assert document.with_suffix(".pdf").read_bytes().startswith(b"%PDF")
+        lines.append(len(document.with_suffix(".txt").read_text(encoding="utf-8-sig").splitlines()))
     assert lines[0] == lines[1] > 0
 
 
