@@ -1,7 +1,6 @@
 """DeepL-compatible translation under /v2, for DeepL's official client libraries.
 
-Parameters without an equivalent (formality, context, model_type) are accepted and have no effect. A glossary is
-rejected, because ignoring it would give a wrong translation.
+A parameter that would change the translation has its effect or is rejected; docs/clients.md has the table.
 """
 
 from __future__ import annotations
@@ -28,6 +27,7 @@ from server.api.schemas.deepl import (
     DeeplParameters,
     DeeplUsage,
     DeeplUsageParameters,
+    DocumentParameters,
 )
 from server.errors import InvalidRequest
 from server.text.language_names import language_name
@@ -41,6 +41,10 @@ VARIANTS = {"en": ("EN-GB", "EN-US"), "pt": ("PT-PT", "PT-BR")}
 """Target languages that DeepL's clients accept only with a region."""
 UNLIMITED = 10**12
 """Character limit that DeepL reports for accounts without a limit."""
+UNSUPPORTED = ("glossary_id", "glossary_ids", "style_id", "custom_instructions", "translation_memory_id")
+NO_FORMALITY = (
+    "'formality' is not supported for given 'target_lang'; prefer_more and prefer_less pass without an effect."
+)
 SPLITS: dict[str, Split] = {"0": "none", "1": "all", "nonewlines": "punctuation"}
 
 
@@ -60,8 +64,11 @@ async def translate(
     request: Request, asked: Annotated[DeeplParameters, Depends(ParameterReader(DeeplParameters))]
 ) -> Response:
     services = services_of(request)
-    if asked.glossary_id:
-        raise InvalidRequest("This server has no glossaries; leave glossary_id out.")
+    reject_unsupported(asked)
+    if asked.strict and asked.context:
+        raise InvalidRequest("'context' is not supported: sentences are translated one by one.")
+    if asked.strict and asked.formality not in (None, "default"):
+        raise InvalidRequest(NO_FORMALITY)
     if not asked.text:
         raise InvalidRequest("Parameter 'text' not specified.")
     texts = tuple(asked.text)
@@ -116,7 +123,7 @@ async def languages(
 
 @router.get(
     "/usage",
-    summary="Characters sent with this key since the server started",
+    summary="Characters sent with this key, or without a key, since the server started",
     response_model=DeeplUsage,
     responses=errors(403, model=DeeplError, body=error_body),
 )
@@ -141,6 +148,15 @@ async def glossary_language_pairs() -> Response:
 @router.get("/glossaries", summary="List glossaries: none", response_model=DeeplGlossaries)
 async def glossaries() -> Response:
     return json_response({"glossaries": []})
+
+
+def reject_unsupported(asked: DeeplParameters | DocumentParameters) -> None:
+    """Raises InvalidRequest for a parameter that would change the translation and is not supported."""
+    for name in UNSUPPORTED:
+        if getattr(asked, name, None):
+            raise InvalidRequest(f"'{name}' is not supported by this server; leave it out.")
+    if asked.formality in ("more", "less"):
+        raise InvalidRequest(NO_FORMALITY)
 
 
 def tag_rules(asked: DeeplParameters) -> TagRules:

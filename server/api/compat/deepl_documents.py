@@ -12,7 +12,7 @@ from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from model.search.options import DecodingOptions
-from server.api.compat.deepl import error_body
+from server.api.compat.deepl import error_body, reject_unsupported
 from server.api.dependencies import enter, json_response, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader, Upload, UploadReader, deadline
@@ -48,8 +48,9 @@ async def send(
 ) -> Response:
     services = services_of(request)
     asked = upload.parameters
-    if asked.glossary_id:
-        raise InvalidRequest("This server has no glossaries; leave glossary_id out.")
+    reject_unsupported(asked)
+    if asked.output_format and not upload.name.lower().endswith(f".{asked.output_format.lower()}"):
+        raise InvalidRequest("'output_format' is not supported: a translated file has the format of the original.")
     caller = await enter(request, 0, asked.auth_key)  # counted before the file is read, because reading takes time
     document = await services.documents.receive(upload.content, upload.name, asked.target_lang, caller)
     with ExitStack() as stack:

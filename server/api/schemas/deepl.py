@@ -27,6 +27,13 @@ def _list_type(value: Any) -> Any:
     return value or "source"
 
 
+Formality = Annotated[
+    Literal["default", "more", "less", "prefer_more", "prefer_less"] | None, BeforeValidator(_text_of)
+]
+FORMALITY = (
+    "Form of address. `more` and `less` are rejected: no model here has one; `prefer_more` and `prefer_less` pass."
+)
+Unsupported = Annotated[Any, Field(default=None, description="Rejected: not supported.")]
 Tags = Annotated[list[Annotated[StrictStr, Field(max_length=256)]] | None, BeforeValidator(_comma_separated)]
 DeeplKey = Annotated[
     StrictStr | None, Field(default=None, max_length=512, description="API key, for clients without the header.")
@@ -53,7 +60,19 @@ class DeeplParameters(Parameters):
     )
     ignore_tags: Tags = Field(default=None, description="Elements whose content is not translated.")
     splitting_tags: Tags = Field(default=None, description="XML elements that end a sentence.")
-    glossary_id: StrictStr | None = Field(default=None, description="Rejected: the server has no glossaries.")
+    formality: Formality = Field(default=None, description=FORMALITY)
+    model_type: Annotated[
+        Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None, BeforeValidator(_text_of)
+    ] = Field(default=None, description="No effect: there is one model for a pair.")
+    context: OptionalText = Field(
+        default=None, description="No effect: sentences are translated one by one. Rejected with `strict`."
+    )
+    strict: bool = Field(default=False, description="Reject `context` and `prefer_...` instead of passing them.")
+    glossary_id: Unsupported = None
+    glossary_ids: Unsupported = None
+    style_id: Unsupported = None
+    custom_instructions: Unsupported = None
+    translation_memory_id: Unsupported = None
     auth_key: DeeplKey = None
 
 
@@ -101,7 +120,12 @@ class DocumentParameters(Parameters):
     source_lang: OptionalCode = Field(
         default=None, description="Language of the file; detected if absent.", examples=["EN"]
     )
-    glossary_id: StrictStr | None = Field(default=None, description="Rejected: the server has no glossaries.")
+    formality: Formality = Field(default=None, description=FORMALITY)
+    output_format: OptionalText = Field(default=None, description="Rejected, unless it is the format of the file.")
+    glossary_id: Unsupported = None
+    glossary_ids: Unsupported = None
+    style_id: Unsupported = None
+    translation_memory_id: Unsupported = None
     auth_key: DeeplKey = None
 
 

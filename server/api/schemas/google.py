@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, StrictStr
 
-from server.api.schemas.base import Answer, Code, OptionalCode, OptionalText, Parameters, list_of_one
+from server.api.schemas.base import Answer, Code, OptionalCode, OptionalText, Parameters, list_of_one, none_if_empty
 
 
 def _any_as_text(value: Any) -> str | None:
@@ -14,6 +14,11 @@ def _any_as_text(value: Any) -> str | None:
 
 
 Texts = Annotated[list[StrictStr], BeforeValidator(list_of_one)]
+Model = Annotated[
+    Literal["nmt", "base"] | None,
+    BeforeValidator(none_if_empty),
+    Field(default=None, description="No effect: there is one model for a pair."),
+]
 GoogleKey = Annotated[
     StrictStr | None, Field(default=None, max_length=512, description="API key; `X-Goog-Api-Key` works too.")
 ]
@@ -43,6 +48,7 @@ class GoogleParameters(Parameters):
         default=None, description="Language of the texts; detected if absent.", examples=["en"]
     )
     format: Literal["html", "text"] = Field(default="html", description="`html` keeps tags.")
+    model: Model = None
     key: GoogleKey = None
 
 

@@ -24,7 +24,7 @@ def ask(client, **fields):
         {"json": HELLO | {"text": "Hello world"}},
         {
             "json": HELLO
-            | {"unknown": {"a": 1}, "formality": "more", "model_type": "quality_optimized", "context": None}
+            | {"unknown": {"a": 1}, "formality": "prefer_more", "model_type": "quality_optimized", "context": None}
         },
         {
             "json": HELLO
