@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import httpx
 import pytest
@@ -83,9 +83,10 @@ def test_a_full_queue_answers_429_with_retry_after():
         first = pool.submit(httpx.post, url + "/translate", json=BODY)
         wait_for(lambda: server._services.translator.admission.requests == 1)
         asked = [BODY | {"q": f"Sentence number {i}"} for i in range(7)]
-        others = list(pool.map(lambda body: httpx.post(url + "/translate", json=body), asked))
+        others = [pool.submit(httpx.post, url + "/translate", json=body) for body in asked]
+        wait_for(lambda: server._services.translator.admission.requests + sum(map(Future.done, others)) == 8)
         engine.gate.set()
-        answers = [first.result(), *others]
+        answers = [first.result(), *(other.result() for other in others)]
         refused = [answer for answer in answers if answer.status_code == 429]
         served = [answer for answer in answers if answer.status_code == 200]
         assert len(served) >= 1 and len(refused) >= 1 and len(served) + len(refused) == 8
