@@ -129,6 +129,16 @@ class Tokenizer:
         """Returns True if source ids may contain byte pieces, that is, characters outside the vocabulary."""
         return not self._spelling.isdisjoint(ids)
 
+    def is_piece(self, text: str) -> bool:
+        """Returns whether a word is one piece in the vocabularies of both sides."""
+        return all(
+            [piece.lstrip(_SPACE) for piece in pieces if piece != _SPACE] == [text] and all(map(ids.has, pieces))
+            for pieces, ids in (
+                (self._source.encode(text, out_type=str), self._source_ids),
+                (self._target.encode(text, out_type=str), self._target_ids),
+            )
+        )
+
     def encode_target(self, text: str) -> tuple[int, ...]:
         """Encodes a target, without start and end of sentence."""
         pieces, _ = _pieces(self._target, text)

@@ -11,8 +11,9 @@ import re
 from dataclasses import dataclass
 
 from model.search.loop_guard import longest_loop
-from server.text.numbers import lacks_numbers
-from server.text.placeholders import do_not_translate_spans, foreign_script_spans, is_all_caps
+from server.text.copied_spans import do_not_translate_spans, foreign_script_spans
+from server.text.numbers import same_numbers
+from server.text.placeholders import is_all_caps
 
 
 @dataclass(frozen=True, slots=True)
@@ -135,7 +136,7 @@ def broken_rules(case: Case, answer: str) -> list[str]:
         text[start:end] for start, end in [*do_not_translate_spans(text), *foreign_script_spans(text, case.source)]
     ]
     found += [f"lost {part}" for part in (*case.kept, *solid) if answer.count(part) < text.count(part)]
-    if lacks_numbers(text, answer):
+    if not same_numbers(text, answer):
         found.append("lost a number")
     if len(answer) > 3 * len(text) + 30:
         found.append(f"{len(answer)} characters from {len(text)}")

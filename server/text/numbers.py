@@ -1,4 +1,4 @@
-"""Finds the numbers of a text and detects whether a translation lacks one of them.
+"""Finds the numbers of a text and detects whether its translation has the same ones.
 
 Numbers are compared by value: a translation may write 1,234.5 as 1.234,5 and a small number as a word ("drei").
 """
@@ -15,7 +15,7 @@ from server.text.segmentation import Span
 NUMBER = re.compile(
     r"(?<![\w.,:/\-])[$€£¥+−-]?"
     r"(?:\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?:[.,]\d+)?|\d(?:[\d.,:/'’–-]*\d)?)"
-    r"(?:\s?[%‰°€])?(?!\w|[.,:/'’-]\w)"
+    r"(?:\s?(?:[‰°€]|%(?![<({@$%*#]|[.+\-]?\d)))?(?!\w|[.,:/'’-]\w)"
 )
 _DIGIT = re.compile(r"\d")
 _DIGITS = re.compile(r"\d(?:[.,'’]?\d)*")
@@ -36,23 +36,23 @@ def number_values(text: str) -> Counter[str]:
     return Counter(_plain(found[0]) for found in _DIGITS.finditer(joined))
 
 
-def lacks_numbers(source: str, target: str) -> bool:
-    """Returns whether the target lacks a number of the source. A small number may be missing, since it can be written
-    as a word, unless the target has a number that the source does not have."""
+def same_numbers(source: str, target: str) -> bool:
+    """Returns whether the target has the numbers of the source, each as often. A small number may be missing, since it
+    can be written as a word, unless the target has one that the source does not have. Numbers in the translation of a
+    source without digits are numbers that the source writes as words."""
+    if not _DIGIT.search(source):
+        return True
     spans = find_numbers(source)
-    if not spans:
-        return False
     given, found = number_values(source), number_values(target)
+    if found - given:
+        return False
     missing = (number_values("; ".join(source[start:end] for start, end in spans)) & given) - found
-    invented = found - given
-    return any(
-        invented or not (value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD) for value in missing
-    )
+    return all(value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD for value in missing)
 
 
 def _plain(number: str) -> str:
     """Returns a plain decimal: separators before groups of three digits are dropped, the last other one becomes a
-    point. So 1,234.5 and 1.234,5 are equal."""
+    point. So 1,234.5 and 1.234,5 are equal, and 0 and 00 are not."""
     groups = _SEPARATORS.split(number)
     if all(len(group) == 3 for group in groups[1:]):
         plain = "".join(groups)
@@ -60,4 +60,4 @@ def _plain(number: str) -> str:
         plain = "".join(groups[:-1]) + "." + groups[-1]
     else:
         plain = ".".join(groups)
-    return plain.lstrip("0") or "0"
+    return plain.lstrip("0") if plain.strip("0.") else plain

@@ -1,110 +1,183 @@
-"""Masks the parts of a sentence that a model does not translate reliably, and restores them in the translation.
+"""Masks the protected spans of a sentence before it is translated (`server.text.restoration` inserts them again).
 
-Two kinds of spans are masked: do_not_translate spans (addresses, emoji, names of files and things, and numbers) that a
-translation has lost, and byte-fallback spans, which the vocabulary can only spell in bytes. A restored span follows the
-words around it. A sentence in capitals is translated in sentence case and written in capitals again.
+A span is replaced by a stand-in that the model copies (`server.text.stand_ins`), or taken out and inserted again after
+the words before it. Markup around words is taken out and put around their translation. A sentence in capitals is
+translated in sentence case and written in capitals again.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from model.tokenizer import Encoding
-from server.text.markup_projection import Link, Mark, project_marks, with_marks
+from server.text.markup_projection import Mark
+from server.text.offsets import Run
+from server.text.protected_spans import ProtectedSpan
 from server.text.segmentation import Span
-from server.text.unicode_scripts import ADDRESS, may_hold_address, script_of, scripts_of
+from server.text.span_projection import SYMBOL
+from server.text.stand_ins import stand_in_pattern
 
-EMOJI = re.compile(
-    "[\U0001f000-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\u20e3\u200d\U000e0020-\U000e007f]+"
-)
-WORD = re.compile(r"\w+")
 CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
-# A4, COVID-19, sha256; report.pdf, example.org; and strings of 40 characters and more, which are not words.
-NAME = re.compile(
-    r"(?<![\w@./\\-])(?:[\w-]+(?:\.[\w-]+)*\."
-    r"(?:com|org|net|eu|uk|edu|gov|pdf|txt|docx?|xlsx?|pptx?|od[tsp]|csv|zip|png|jpe?g|gif|svg|html?|xml|json)"
-    r"|[^\W\d_]\w*-?\d\w*|\w{40,})(?!\w)"
-)
-DIGIT = re.compile(r"\d")
-CLOSING = ".,;:!?)]}\"'»”’…"
-"""Characters after an address that belong to the sentence."""
-_MERGED_WORDS = re.compile(r"[^\W_]\0[^\W_]|\d[.,'’]?\0[.,'’]?\d")
-"""Two words or two numbers that would become one if the text before and after the \\0 were joined."""
+_WORDS_AT_END = re.compile(r"[\w-]*$")
+_WORDS_AT_START = re.compile(r"[\w-]*")
 
 
-def do_not_translate_spans(text: str) -> list[Span]:
-    """Returns the spans that every translation contains unchanged: addresses, emoji, names of files and things."""
-    found = [] if text.isascii() else [found.span() for found in EMOJI.finditer(text)]
-    for address in ADDRESS.finditer(text) if may_hold_address(text) else ():
-        start = address.start()
-        found.append((start, start + len(address[0].rstrip(CLOSING))))
-    if may_hold_name(text):
-        found += [name.span() for name in NAME.finditer(text)]
-    return merge_spans(found)
+@dataclass(frozen=True, slots=True)
+class StandIn:
+    """A word of the masked text that stands for `original`, at `span` of the masked text."""
+
+    word: str
+    original: str
+    span: Span
 
 
-def may_hold_name(text: str) -> bool:
-    """Returns False where `NAME` cannot match. This test is much faster than the search."""
-    return "." in text[:-1] or DIGIT.search(text) is not None or any(len(word) >= 40 for word in text.split())
+@dataclass(frozen=True, slots=True)
+class Masked:
+    """The text `read` that a model reads instead of a text, and what is restored in its translation."""
+
+    read: str
+    marks: tuple[Mark, ...] = ()
+    stand_ins: tuple[StandIn, ...] = ()
+    runs: tuple[Run, ...] = ()
+    """Parts that both texts share: from the text to `read`."""
+
+    def without_stand_ins(self, text: str) -> str:
+        """Returns the masked text, or its translation, without the stand-ins: the words that are translated."""
+        pattern = self.pattern()
+        return pattern.sub(" ", text) if pattern else text
+
+    def with_originals(self, target: str) -> str:
+        """Returns the beginning of a translation with the spans instead of their stand-ins."""
+        for item in self.stand_ins:
+            target = target.replace(item.word, item.original)
+        return target
+
+    def pattern(self) -> re.Pattern[str] | None:
+        """A pattern that finds the stand-ins; None without any."""
+        return stand_in_pattern({item.word for item in self.stand_ins}) if self.stand_ins else None
+
+    def missing(self, target: str) -> list[StandIn]:
+        """Returns the stand-ins that a translation of `read` lacks, in order."""
+        if not self.stand_ins:
+            return []
+        left = self._counts(target)
+        lacking = []
+        for item in self.stand_ins:
+            left[item.word] -= 1
+            if left[item.word] < 0:
+                lacking.append(item)
+        return lacking
+
+    def is_complete(self, target: str) -> bool:
+        """Returns whether a translation of `read` has every stand-in as often as `read`, and no other symbol."""
+        if "<" in target and any(found not in self.read for found in SYMBOL.findall(target)):
+            return False
+        return not self.stand_ins or self._counts(target) == Counter([item.word for item in self.stand_ins])
+
+    def with_messages(self, translated: Mapping[str, str]) -> Masked:
+        """Returns the same with the translated arms of ICU messages. `translated` maps messages to their translation."""
+
+        def filled(text: str) -> str:
+            for message, translation in translated.items():
+                text = text.replace(message, translation)
+            return text
+
+        stand_ins = [replace(item, original=filled(item.original)) for item in self.stand_ins]
+        marks = [replace(mark, opening=filled(mark.opening)) for mark in self.marks]
+        return replace(self, stand_ins=tuple(stand_ins), marks=tuple(marks))
+
+    def _counts(self, target: str) -> Counter[str]:
+        pattern = self.pattern()
+        return Counter(pattern.findall(target)) if pattern else Counter()
 
 
-def foreign_script_spans(text: str, language: str) -> list[Span]:
-    """Returns the words in letters that the language is not written with."""
-    scripts = scripts_of(language)
-    return [
-        word.span()
-        for word in WORD.finditer(text)
-        if (letters := [script for character in word[0] if (script := script_of(character))])
-        and not any(script in scripts for script in letters)
-    ]
+def mask(text: str, spans: Sequence[ProtectedSpan], words: Mapping[str, str] | None = None) -> Masked:
+    """Masks the spans, which are in order and do not overlap. `words` maps spans, as written, to their stand-ins; other
+    spans are taken out."""
+    builder = _Builder(text, words or {})
+    partners = _partners(spans)
+    for number, span in enumerate(spans):
+        builder.add(number, span, partners.get(number))
+    return builder.finish()
 
 
-def byte_fallback_spans(text: str, language: str, encoding: Encoding) -> list[Span]:
-    """Returns the emoji and the words in a foreign script that the encoding of `text` spells in bytes."""
-    spelled = [
-        offset for piece, offset in zip(encoding.pieces, encoding.offsets, strict=True) if piece.startswith("<0x")
-    ]
-    if not spelled:
-        return []
-    candidates = merge_spans([found.span() for found in EMOJI.finditer(text)] + foreign_script_spans(text, language))
-    return [(start, end) for start, end in candidates if any(low < end and start < high for low, high in spelled)]
+class _Builder:
+    """Builds the masked text from left to right."""
 
+    def __init__(self, text: str, words: Mapping[str, str]) -> None:
+        self._text, self._words = text, words
+        self._parts: list[str] = []
+        self._done = self._length = 0
+        self._runs: list[Run] = []
+        self._marks: list[Mark] = []
+        self._stand_ins: list[StandIn] = []
+        self._open: dict[int, int] = {}
 
-def mask(text: str, spans: Sequence[Span]) -> tuple[str, tuple[Mark, ...]]:
-    """Returns the text without the spans, and a mark for each span with the white space before it."""
-    parts: list[str] = []
-    marks: list[Mark] = []
-    done = length = 0
-    for number, (start, end) in enumerate(spans):
-        before = text[done:start]
+    def add(self, number: int, span: ProtectedSpan, partner: int | None) -> None:
+        """Masks one span; `partner` is the number of the span that closes or opens it."""
+        original = self._text[span.start : span.end]
+        if partner is not None:
+            self._copy(span.start)
+            if partner > number:
+                self._open[number] = len(self._marks)
+                self._marks.append(Mark(original, "", (self._length, self._length), number, number))
+            else:
+                mark = self._marks[self._open[partner]]
+                self._marks[self._open[partner]] = Mark(
+                    mark.opening, original, (mark.span[0], self._length), mark.order, number
+                )
+            self._done = span.end
+        elif word := self._words.get(original):
+            self._copy(span.start)
+            self._stand_ins.append(StandIn(word, original, (self._length, self._length + len(word))))
+            self._write(word)
+            self._done = span.end
+        else:
+            self._take_out(number, span)
+
+    def _take_out(self, number: int, span: ProtectedSpan) -> None:
+        """Takes a span out, with the white space before it, or after it at the beginning of the text."""
+        before = self._text[self._done : span.start]
         kept = before.rstrip()
-        after = len(text[end:]) - len(text[end:].lstrip()) if not parts and not kept else 0
-        parts.append(kept)
-        length += len(kept)
-        marks.append(Mark(before[len(kept) :] + text[start : end + after], "", (length, length), number, number))
-        done = end + after
-    parts.append(text[done:])
-    return "".join(parts), tuple(marks)
+        after = self._text[span.end :]
+        spaces = len(after) - len(after.lstrip()) if not self._length and not kept else 0
+        self._copy(self._done + len(kept))
+        opening = before[len(kept) :] + self._text[span.start : span.end + spaces]
+        self._marks.append(Mark(opening, "", (self._length, self._length), number, number))
+        self._done = span.end + spaces
+
+    def _copy(self, end: int) -> None:
+        if end > self._done:
+            self._runs.append((self._done, self._length, end - self._done))
+            self._write(self._text[self._done : end])
+            self._done = end
+
+    def _write(self, part: str) -> None:
+        self._parts.append(part)
+        self._length += len(part)
+
+    def finish(self) -> Masked:
+        self._copy(len(self._text))
+        return Masked("".join(self._parts), tuple(self._marks), tuple(self._stand_ins), tuple(self._runs))
 
 
-def restore(
-    marks: Sequence[Mark], read: str, target: str, links: Sequence[Link], write: Callable[[str], str] = str
-) -> str:
-    """Returns the translation of the masked text `read`, passed through `write`, with every masked span. A space is
-    added where a span would otherwise merge with a word or a number."""
-    parts = with_marks(project_marks(marks, read, target, links), target, write)
-    if read == target:
-        return "".join(part for part, _ in parts)
-    text, after_mark = "", False
-    for part, is_mark in parts:
-        if not part:
-            continue
-        if (is_mark or after_mark) and _MERGED_WORDS.search(f"{text[-2:]}\0{part[:2]}"):
-            text += " "
-        text += part
-        after_mark = is_mark
-    return text
+def widened(text: str, spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
+    """Returns the spans with the letters that are joined to words among them: a name stands for `{count}px` as a whole,
+    since "Tompx" is not copied. An s after a span stays."""
+    result: list[ProtectedSpan] = []
+    for i, span in enumerate(spans):
+        start, end = span.start, span.end
+        if span.role in ("word", "number", "icu"):
+            low = spans[i - 1].end if i else 0
+            high = spans[i + 1].start if i + 1 < len(spans) else len(text)
+            found = _WORDS_AT_END.search(text, max(low, result[-1].end if result else 0), start)
+            start = found.start() if found else start
+            after = _WORDS_AT_START.match(text, end, high)
+            end = after.end() if after and after[0] != "s" else end
+        result.append(replace(span, start=start, end=end))
+    return result
 
 
 def is_all_caps(text: str) -> bool:
@@ -117,12 +190,16 @@ def to_sentence_case(text: str) -> str:
     return re.sub(r"\bi\b", "I", text[:1] + text[1:].lower())
 
 
-def merge_spans(spans: Sequence[Span]) -> list[Span]:
-    """Returns the spans in order, with overlapping spans merged."""
-    result: list[Span] = []
-    for start, end in sorted(spans):
-        if result and start < result[-1][1]:
-            result[-1] = (result[-1][0], max(end, result[-1][1]))
-        elif start < end:
-            result.append((start, end))
-    return result
+def _partners(spans: Sequence[ProtectedSpan]) -> dict[int, int]:
+    """Returns for each span that opens or closes another the number of the other."""
+    partners: dict[int, int] = {}
+    opened: list[int] = []
+    for number, span in enumerate(spans):
+        if span.role == "open":
+            opened.append(number)
+        elif span.role == "close":
+            at = next((at for at in reversed(opened) if spans[at].name == span.name), None)
+            if at is not None:
+                partners[at], partners[number] = number, at
+                del opened[opened.index(at) :]
+    return partners

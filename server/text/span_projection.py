@@ -6,11 +6,13 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 
+from model.symbols import PLACEHOLDERS
 from server.text.segmentation import Span
 
 Link = tuple[Span, Span]
 """A span of the source and the span of the target that corresponds to it."""
-WORD_OR_SYMBOL = re.compile(r"\w+|[^\w\s]")
+SYMBOL = re.compile("|".join(PLACEHOLDERS))
+WORD_OR_SYMBOL = re.compile(rf"{SYMBOL.pattern}|\w+|[^\w\s]")
 
 
 class SpanProjection:

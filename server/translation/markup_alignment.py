@@ -10,6 +10,7 @@ from model.analysis.attention_alignment import AlignmentChoice, Weights, alignme
 from server.engine.client.engine_client import EngineClient
 from server.errors import AttentiveError
 from server.text.markup_projection import Link
+from server.text.offsets import OffsetMap, reverse
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
 from server.translation.segments import Segment, SegmentedText
@@ -76,12 +77,13 @@ class WordAligner:
         target = sentence.targets[0]
         if sentence.copied:
             return [(found.span(), found.span()) for found in WORD.finditer(target)]
-        tokens = sentence.hypotheses[0].tokens
-        links = await self.sentence_links(leg, sentence.read, sentence.ids, tokens)
-        written = leg.model.tokenizer.decode(tokens)
-        # After masking, positions in the model's texts differ from those in the texts of the segment.
-        same = len(sentence.read) == len(segment.text) and len(written) == len(target)
-        return links if same else links_by_position(segment.text, target)
+        if bool(sentence.to_read) != bool(sentence.to_target):  # the model's text was repaired
+            return links_by_position(segment.text, target)
+        links = await self.sentence_links(leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)
+        if not sentence.to_read:
+            return links
+        sources, goals = OffsetMap(reverse(sentence.to_read)), OffsetMap(sentence.to_target)
+        return [(sources.span(source), goals.span(goal)) for source, goal in links]
 
 
 def _links_by_attention(soft: Weights, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from server.errors import InvalidRequest
 from server.text.html_passages import Passage, parse_passages
 from server.text.language_id import DetectedLanguage, LanguageDetector
+from server.text.protected_spans import term_pattern
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.segments import SegmentedText, segment_text
 from server.translation.types import TranslationRequest
@@ -56,7 +57,8 @@ def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: Langua
 def segment_passages(passages: Sequence[Passage], leg: Leg, request: TranslationRequest) -> tuple[SegmentedText, ...]:
     """Cuts the passages of a text into the segments that the leg's model translates."""
     split = request.split or ("punctuation" if request.format == "html" else "all")
-    return tuple([segment_text(passage.text, leg, split) for passage in passages])
+    terms = term_pattern(request.do_not_translate)
+    return tuple([segment_text(passage.text, leg, split, terms) for passage in passages])
 
 
 def _detect(

@@ -2,43 +2,45 @@
 
 from __future__ import annotations
 
-import dataclasses
 import re
+from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from server.text.markup_projection import Mark
-from server.text.numbers import find_numbers, lacks_numbers
-from server.text.placeholders import (
-    byte_fallback_spans,
-    do_not_translate_spans,
-    is_all_caps,
-    mask,
-    merge_spans,
-    restore,
-    to_sentence_case,
-)
+from server.text.copied_spans import byte_fallback_spans, copied_spans, lost_spans, number_spans, without_overlaps
+from server.text.icu_messages import message_arms
+from server.text.placeholders import Masked, is_all_caps, mask, to_sentence_case, widened
+from server.text.protected_spans import ProtectedSpan, find_protected_spans, spans_within
 from server.text.segmentation import Span, Split, split_long_sentence, split_sentences
+from server.text.stand_ins import stand_ins_of
 from server.text.unicode_scripts import is_translatable
 from server.translation.catalog import Leg
 
 LINE_ENDS = re.compile(r"[\t-\r\x85]")
+_NUMBER_SIGN = re.compile(r"#(?!\w)")
+"""Stands for the number in the arms of an ICU message."""
 
 
 @dataclass(frozen=True, slots=True)
 class Segment:
     """One sentence, or a part of one that is longer than the model reads. A segment without ids is copied.
 
-    `read` is the text that the model reads, encoded as `ids`. It is the segment's text in sentence case if `capitals`,
-    and without the masked spans in `marks`.
+    `masked` is what the model reads, encoded as `ids`: the segment's text in sentence case if `capitals`, without its
+    protected `spans`. `messages` are the ICU messages among them.
     """
 
     span: Span
     text: str
     ids: tuple[int, ...] = ()
-    read: str = ""
+    masked: Masked = Masked("")
     capitals: bool = False
-    marks: tuple[Mark, ...] = ()
+    spans: tuple[ProtectedSpan, ...] = ()
+    messages: tuple[SegmentedText, ...] = ()
+
+    @property
+    def read(self) -> str:
+        """The text that the model reads."""
+        return self.masked.read
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,69 +62,176 @@ class SegmentedText:
         return "".join(parts)
 
 
-def segment_text(text: str, leg: Leg, split: Split = "all") -> SegmentedText:
-    """Cuts a text into segments that the leg's model can read, and encodes them."""
+def segment_text(text: str, leg: Leg, split: Split = "all", terms: re.Pattern[str] | None = None) -> SegmentedText:
+    """Cuts a text into segments that the leg's model can read, and encodes them. `terms` finds spans that are not
+    translated, in addition to those that are always protected."""
+    spans = find_protected_spans(text, terms)
+    cutter = _Cutter(leg, split, terms)
     segments: list[Segment] = []
-    for start, end in split_sentences(text, leg.source, split):
-        segments += _segments(text, start, end, leg, leg.model.max_length)
+    for start, end in _sentences(text, spans, leg.source, split):
+        inside = spans_within(spans, start, end) if spans else []
+        if inside and inside[0].role == "icu" and (inside[0].start, inside[0].end) == (0, end - start):
+            segments += _message(text[start:end], leg, split, terms, start).segments
+        else:
+            segments += cutter.segments(text[start:end], start, inside, leg.model.max_length)
     return SegmentedText(text, leg, tuple(segments))
 
 
 def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
-    """Returns the segment to translate instead if `target` lacks an address, an emoji, a name or a number of the
-    segment: the same segment with these masked. Returns None if nothing is missing. Masked spans stay masked."""
-    spans: list[Span] = []
-    if not segment.marks:
-        kept = do_not_translate_spans(segment.read)
-        spans = kept if any(segment.read[start:end] not in target for start, end in kept) else []
-    read = segment.read
-    if lacks_numbers(read, target):
-        if segment.marks:
-            read = restore(segment.marks, read, read, ())
-            spans = byte_fallback_spans(read, leg.source, leg.model.tokenizer.encode(read, leg.target, leg.source))
-        spans = [*spans, *do_not_translate_spans(read), *find_numbers(read)]
-    return _mask_spans(dataclasses.replace(segment, read=read), merge_spans(spans), leg) if spans else None
+    """Returns the segment to translate instead if `target`, the translation of what the model read, lacks a stand-in, or
+    lacks or doubles a name or a number: the same segment with all names and numbers masked. Returns None if nothing is
+    lost, or nothing more can be masked."""
+    masked = segment.masked
+    if not masked.stand_ins:
+        if not lost_spans(masked.read, target):
+            return None
+    elif not masked.missing(target) and not lost_spans(
+        masked.without_stand_ins(masked.read), masked.without_stand_ins(target)
+    ):
+        return None
+    spans = without_overlaps([*segment.spans, *copied_spans(segment.text), *number_spans(segment.text)])
+    return _masked(segment, spans, leg) if len(spans) > len(segment.spans) else None
 
 
-def _segments(text: str, start: int, end: int, leg: Leg, limit: int) -> list[Segment]:
-    """Returns text[start:end] as one segment, or as several of at most `limit` tokens if the model cannot read it."""
-    content = text[start:end]
-    if not is_translatable(content, leg.source):
-        return [Segment((start, end), content)]
-    capitals = is_all_caps(content)
-    read = LINE_ENDS.sub(" ", to_sentence_case(content) if capitals else content)
-    tokenizer = leg.model.tokenizer
-    ids = tokenizer.encode_ids(read, leg.target, leg.source)
-    if len(ids) <= leg.model.max_length:
-        segment = Segment((start, end), content, ids, read, capitals)
-        return [_mask_byte_fallback(segment, leg) if tokenizer.may_spell(ids) else segment]
-    encoding = tokenizer.encode(read, leg.target, leg.source)
-    # The language tag and the end of sentence have empty offsets. They are part of every segment and reduce its limit.
-    starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
-    room = limit - (len(encoding.ids) - len(starts))
-    if room < 1 or end - start == 1:
-        return [Segment((start, end), content)]
-    parts = split_long_sentence(content, starts, room)
-    # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
-    finer = limit if len(parts) > 1 else limit // 2
-    return [segment for first, last in parts for segment in _segments(text, start + first, start + last, leg, finer)]
+def without_stand_ins(segment: Segment, leg: Leg) -> Segment:
+    """Returns the segment with all its spans taken out of the text that the model reads."""
+    masked = mask(_readable(segment.text, segment.spans, segment.capitals), segment.spans)
+    return replace(segment, masked=masked, ids=leg.model.tokenizer.encode_ids(masked.read, leg.target, leg.source))
+
+
+def _sentences(text: str, spans: Sequence[ProtectedSpan], language: str, split: Split) -> list[Span]:
+    """Returns the sentences of a text. A sentence does not begin or end within a protected span, or contain a break."""
+    if not spans:
+        return split_sentences(text, language, split)
+    breaks = [(span.start, span.end) for span in spans if span.role == "break"]
+    sentences: list[Span] = []
+    done = 0
+    for start, end in (*breaks, (len(text), len(text))):
+        sentences += [(first + done, last + done) for first, last in split_sentences(text[done:start], language, split)]
+        done = end
+    whole = [(span.start, span.end) for span in spans if span.role != "break"]
+    return _joined_within(sentences, whole)
+
+
+def _joined_within(sentences: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
+    """Returns the sentences, joined where one ends within a span. Both are in order."""
+    starts = [span[0] for span in spans]
+
+    def around(position: int) -> Span:
+        """Returns the span that contains a position, or the empty span there."""
+        i = bisect_left(starts, position) - 1
+        return spans[i] if i >= 0 and position < spans[i][1] else (position, position)
+
+    joined: list[Span] = []
+    for first, last in sentences:
+        start, end = around(first)[0], around(last)[1]
+        if joined and start < joined[-1][1]:
+            joined[-1] = (joined[-1][0], max(end, joined[-1][1]))
+        else:
+            joined.append((start, end))
+    return joined
+
+
+def _message(text: str, leg: Leg, split: Split, terms: re.Pattern[str] | None, offset: int = 0) -> SegmentedText:
+    """Returns an ICU message with its arms as segments, `offset` characters after their place in the message."""
+    arm_terms = re.compile(f"{terms.pattern}|{_NUMBER_SIGN.pattern}") if terms else _NUMBER_SIGN
+    segments = [
+        replace(segment, span=(segment.span[0] + start + offset, segment.span[1] + start + offset))
+        for start, end in message_arms(text, 0)
+        for segment in segment_text(text[start:end], leg, split, arm_terms).segments
+    ]
+    return SegmentedText(text, leg, tuple(segments))
+
+
+@dataclass(frozen=True, slots=True)
+class _Cutter:
+    """Makes segments of sentences for one leg."""
+
+    leg: Leg
+    split: Split
+    terms: re.Pattern[str] | None
+
+    def segments(self, content: str, start: int, spans: Sequence[ProtectedSpan], limit: int) -> list[Segment]:
+        """Returns a sentence, which is at `start` of its text, as one segment, or as several of at most `limit` tokens
+        if the model cannot read it."""
+        leg, tokenizer = self.leg, self.leg.model.tokenizer
+        segment = Segment((start, start + len(content)), content)
+        if spans:
+            segment = self._with_spans(segment, spans)
+        elif is_translatable(content, leg.source):
+            capitals = is_all_caps(content)
+            read = LINE_ENDS.sub(" ", to_sentence_case(content) if capitals else content)
+            ids = tokenizer.encode_ids(read, leg.target, leg.source)
+            segment = Segment(segment.span, content, ids, Masked(read), capitals)
+        else:
+            return [segment]
+        if len(segment.ids) <= leg.model.max_length:
+            return [_mask_byte_fallback(segment, leg) if tokenizer.may_spell(segment.ids) else segment]
+        encoding = tokenizer.encode(segment.read if not spans else content, leg.target, leg.source)
+        # The language tag and the end of sentence have empty offsets. They are part of every segment and reduce its
+        # limit.
+        starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
+        room = limit - (len(encoding.ids) - len(starts))
+        if room < 1 or len(content) == 1:
+            return [Segment(segment.span, content)]
+        parts = _outside_spans(split_long_sentence(content, starts, room), spans)
+        # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
+        finer = limit if len(parts) > 1 else limit // 2
+        return [
+            segment
+            for first, last in parts
+            for segment in self.segments(content[first:last], start + first, spans_within(spans, first, last), finer)
+        ]
+
+    def _with_spans(self, segment: Segment, spans: Sequence[ProtectedSpan]) -> Segment:
+        """Returns the segment with its spans masked and its ICU messages cut into segments."""
+        messages = [
+            _message(segment.text[span.start : span.end], self.leg, self.split, self.terms)
+            for span in spans
+            if span.role == "icu"
+        ]
+        return _masked(replace(segment, messages=tuple(messages)), spans, self.leg)
+
+
+def _outside_spans(parts: Sequence[Span], spans: Sequence[ProtectedSpan]) -> list[Span]:
+    """Returns the parts of a sentence, joined where a protected span lies in both."""
+    result: list[Span] = []
+    for first, last in parts:
+        if result and any(span.start < result[-1][1] and first < span.end for span in spans):
+            result[-1] = (result[-1][0], last)
+        else:
+            result.append((first, last))
+    return result
 
 
 def _mask_byte_fallback(segment: Segment, leg: Leg) -> Segment:
-    """Masks the byte-fallback spans of a segment. If there are any, addresses and names are masked too, because a
-    masked segment is not masked again."""
-    spans = byte_fallback_spans(
-        segment.read, leg.source, leg.model.tokenizer.encode(segment.read, leg.target, leg.source)
+    """Masks the words and emoji of a segment that the vocabulary spells in bytes, and the emoji."""
+    spelled = byte_fallback_spans(
+        segment.text, leg.source, leg.model.tokenizer.encode(segment.text, leg.target, leg.source)
     )
-    if not spans:
-        return segment
-    return _mask_spans(segment, merge_spans([*spans, *do_not_translate_spans(segment.read)]), leg)
+    spans = without_overlaps([*segment.spans, *spelled])
+    return _masked(segment, spans, leg) if len(spans) > len(segment.spans) else segment
 
 
-def _mask_spans(segment: Segment, spans: Sequence[Span], leg: Leg) -> Segment:
-    """Masks spans of the text that the model reads. The segment is copied if nothing else is left to translate."""
-    read, marks = mask(segment.read, spans)
-    if not is_translatable(read, leg.source):
-        return Segment(segment.span, segment.text)
-    ids = leg.model.tokenizer.encode_ids(read, leg.target, leg.source)
-    return dataclasses.replace(segment, ids=ids, read=read, marks=marks)
+def _masked(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segment:
+    """Returns the segment with these spans masked. It is copied if nothing else is left to translate."""
+    text, tokenizer = segment.text, leg.model.tokenizer
+    stand_ins = stand_ins_of(tokenizer)
+    spans = spans if stand_ins.symbols else widened(text, spans)
+    plain = mask(text, spans).read
+    if not is_translatable(plain, leg.source):
+        return Segment(segment.span, text, messages=segment.messages)
+    capitals = is_all_caps(plain)
+    read = _readable(text, spans, capitals)
+    masked = mask(read, spans, stand_ins.choose(text, spans))
+    ids = tokenizer.encode_ids(masked.read, leg.target, leg.source)
+    return Segment(segment.span, text, ids, masked, capitals, tuple(spans), segment.messages)
+
+
+def _readable(text: str, spans: Sequence[ProtectedSpan], capitals: bool) -> str:
+    """Returns a text in sentence case if `capitals`, and without line ends. The spans are not changed."""
+    read = to_sentence_case(text) if capitals else text
+    read = LINE_ENDS.sub(" ", read if len(read) == len(text) else text)
+    for span in spans:
+        read = read[: span.start] + text[span.start : span.end] + read[span.end :]
+    return read

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from itertools import islice
 
 from server.engine.client.engine_client import EngineClient
 from server.engine.client.single_flight import Waiter
 from server.engine.ipc.messages import TranslationResult
-from server.text.placeholders import WORD, restore
 from server.translation.catalog import Leg
-from server.translation.markup_alignment import WordAligner, links_by_position
+from server.translation.markup_alignment import WordAligner
 from server.translation.segments import Segment, SegmentedText, masked_retry
+from server.translation.span_placement import SpanPlacer
 from server.translation.types import ProgressListener, Sentence, TranslationRequest
 
 IN_FLIGHT = 512
 """Segments of a text that are at the workers at the same time: enough for every slot of a GPU."""
 _BURST = 32
 """Segments that are sent at once; between two bursts the event loop serves other requests."""
-_RETRIES = 2
-"""Retries of a sentence: first with addresses, emoji and names masked, then with numbers masked too."""
 
 
 class SentenceTranslator:
@@ -28,7 +28,7 @@ class SentenceTranslator:
 
     def __init__(self, engine: EngineClient, aligner: WordAligner) -> None:
         self._engine = engine
-        self._aligner = aligner
+        self._placer = SpanPlacer(aligner)
 
     async def translate(
         self,
@@ -48,7 +48,7 @@ class SentenceTranslator:
 
         async def send_up_to(number: int) -> None:
             for segment, leg in islice(unsent, number - len(pending)):
-                progress = on_tokens and _token_progress(on_tokens, text_number, len(pending), leg)
+                progress = on_tokens and _token_progress(on_tokens, text_number, len(pending), segment, leg)
                 waiter = self._send(segment, leg, request, priority, progress) if segment.ids else None
                 waiters.extend([waiter] if waiter else [])
                 sentence = self._sentence(segment, leg, waiter, request, priority)
@@ -100,55 +100,75 @@ class SentenceTranslator:
         request: TranslationRequest,
         priority: int,
     ) -> Sentence:
-        """Awaits the worker's answer and turns it into text; a segment without `waiter` is copied. A translation that
-        lacks an address, an emoji, a name or a number of the segment is replaced by one of the masked segment."""
+        """Awaits the worker's answer and turns it into text; a segment without `waiter` is copied. If a span, a name or
+        a number was lost, the sentence is translated again with all of them masked."""
         if waiter is None:
-            return copied_sentence(segment)
+            return await self._copied(segment, request, priority)
         decode = leg.model.tokenizer.decode
         answer = await waiter.result()
+        again = partial(self._again, request=request, priority=priority)
         best = decode(answer.hypotheses[0].tokens)
-        for _ in range(_RETRIES):
-            retry = masked_retry(segment, best, leg)
-            if retry is None:
-                break
+        if retry := masked_retry(segment, best, leg):
             segment = retry
             if not segment.ids:
-                return copied_sentence(segment)
-            retried = self._send(segment, leg, request, priority)
-            try:
-                answer = await retried.result()
-            finally:
-                retried.leave()
+                return await self._copied(segment, request, priority)
+            answer = await again(segment, leg)
             best = decode(answer.hypotheses[0].tokens)
         if not best.strip():  # the source is more useful than an empty translation
-            return copied_sentence(segment)
-        texts = (best, *[decode(hypothesis.tokens) for hypothesis in answer.hypotheses[1:]])
-        if segment.marks:
-            targets = [await self._restored(segment, leg, answer, rank, text) for rank, text in enumerate(texts)]
-            texts = tuple(targets)
-        elif segment.capitals:
-            texts = tuple([text.upper() for text in texts])
-        return Sentence(segment.span, segment.text, segment.ids, texts, answer.hypotheses, answer.timings, segment.read)
+            return await self._copied(segment, request, priority)
+        if not segment.spans and segment.masked.is_complete(best):
+            texts = (best, *[decode(hypothesis.tokens) for hypothesis in answer.hypotheses[1:]])
+            texts = tuple([text.upper() for text in texts]) if segment.capitals else texts
+            return Sentence(
+                segment.span, segment.text, segment.ids, texts, answer.hypotheses, answer.timings, segment.read
+            )
+        messages = await self._messages(segment, request, priority)
+        placed = await self._placer.place(segment, leg, answer, messages, again)
+        segment, answer = placed.segment, placed.answer
+        return Sentence(
+            segment.span, segment.text, segment.ids, placed.texts, answer.hypotheses, answer.timings, segment.read,
+            to_read=segment.masked.runs, to_target=placed.runs,
+            flags=frozenset({"placeholder_restored"} if placed.inserted else ()),
+        )  # fmt: skip
 
-    async def _restored(self, segment: Segment, leg: Leg, answer: TranslationResult, rank: int, text: str) -> str:
-        """Returns the text of a hypothesis with the masked spans. Only the best hypothesis is aligned by attention, and
-        only if a span lies between words and most of the segment is not masked: an alignment takes longer than a
-        translation, and few words give little order to many spans."""
-        inside = any(0 < mark.span[0] < len(segment.read.rstrip()) for mark in segment.marks)
-        if inside and rank == 0 and len(segment.marks) <= len(WORD.findall(segment.read)):
-            links = await self._aligner.sentence_links(leg, segment.read, segment.ids, answer.hypotheses[0].tokens)
-        else:
-            links = links_by_position(segment.read, text)
-        return restore(segment.marks, segment.read, text, links, str.upper if segment.capitals else str)
+    async def _again(
+        self,
+        segment: Segment,
+        leg: Leg,
+        *,
+        request: TranslationRequest,
+        priority: int,
+        prefix: tuple[int, ...] = (),
+    ) -> TranslationResult:
+        """Translates another form of a segment, or the same with the first tokens of the translation given."""
+        if prefix:
+            request = replace(request, options=replace(request.options, prefix=prefix))
+        waiter = self._send(segment, leg, request, priority)
+        try:
+            return await waiter.result()
+        finally:
+            waiter.leave()
 
+    async def _messages(self, segment: Segment, request: TranslationRequest, priority: int) -> dict[str, str]:
+        """Returns the ICU messages of a segment with their arms translated, by the messages."""
+        if not segment.messages:
+            return {}
+        sentences = await self.translate(segment.messages, request, priority, 0, None)
+        return {
+            message.text: message.join([sentence.targets[0] for sentence in found])
+            for message, found in zip(segment.messages, sentences, strict=True)
+        }
 
-def copied_sentence(segment: Segment) -> Sentence:
-    """Returns the sentence of a segment that is not translated."""
-    return Sentence(segment.span, segment.text, (), (segment.text,))
+    async def _copied(self, segment: Segment, request: TranslationRequest, priority: int) -> Sentence:
+        """Returns the sentence of a segment of which at most the arms of ICU messages are translated."""
+        text = segment.text
+        for message, translation in (await self._messages(segment, request, priority)).items():
+            text = text.replace(message, translation)
+        return Sentence(segment.span, segment.text, (), (text,))
 
 
 def _token_progress(
-    on_tokens: Callable[[int, int, str], None], text_number: int, position: int, leg: Leg
+    on_tokens: Callable[[int, int, str], None], text_number: int, position: int, segment: Segment, leg: Leg
 ) -> Callable[[tuple[int, ...]], None]:
-    decode = leg.model.tokenizer.decode
-    return lambda tokens: on_tokens(text_number, position, decode(tokens))
+    decode, masked = leg.model.tokenizer.decode, segment.masked
+    return lambda tokens: on_tokens(text_number, position, masked.with_originals(decode(tokens)))

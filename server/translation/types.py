@@ -9,9 +9,11 @@ from typing import Literal
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import Timings
 from server.text.language_id import DetectedLanguage
+from server.text.offsets import Run
 from server.text.segmentation import Span, Split
 
 Format = Literal["text", "html"]
+Flag = Literal["placeholder_restored"]
 NO_TIMINGS = Timings(queue=0.0, encode=0.0, decode=0.0, first_token=0.0)
 
 
@@ -22,7 +24,7 @@ class TranslationRequest:
 
     `split` None stands for "all" in text and for "punctuation" in HTML. `options` applies to every sentence. `client`
     is an opaque key of the caller for fair queuing. `deadline` is in seconds on the monotonic clock. With `remember`
-    False the translation is not added to the history.
+    False the translation is not added to the history. `do_not_translate` holds words that are kept.
     """
 
     texts: tuple[str, ...]
@@ -34,13 +36,16 @@ class TranslationRequest:
     client: str = ""
     deadline: float | None = None
     remember: bool = True
+    do_not_translate: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Sentence:
     """One sentence of one leg. `span` is its position in the text or passage of the leg. `ids` are the token ids that
     the encoder read; they are empty for a copied sentence. `hypotheses` is the n-best list and `targets` holds their
-    texts, best first. `read` is the text that the model read, which differs from the source where spans were masked."""
+    texts, best first. `read` is the text that the model read, which differs from the source where spans were masked:
+    `to_read` are the parts that the source shares with it, and `to_target` those that the model's best text shares with
+    the target. `flags` say what may be wrong with the translation."""
 
     span: Span
     source: str
@@ -49,6 +54,9 @@ class Sentence:
     hypotheses: tuple[Hypothesis, ...] = ()
     timings: Timings = NO_TIMINGS
     read: str = ""
+    to_read: tuple[Run, ...] = ()
+    to_target: tuple[Run, ...] = ()
+    flags: frozenset[Flag] = frozenset()
 
     @property
     def copied(self) -> bool:

@@ -47,6 +47,9 @@ class FakeTokenizer:
     def may_spell(self, ids: Iterable[int]) -> bool:
         return False
 
+    def is_piece(self, text: str) -> bool:
+        return False
+
     def encode_target(self, text: str) -> tuple[int, ...]:
         return tuple(FIRST + ord(character) for character in text)
 

@@ -17,9 +17,13 @@ from server.api.schemas.translation import TRANSLATE_EVENTS, TranslateAnswer, Tr
 from server.api.sse import stream
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
-from server.translation.types import Sentence, TranslatedLeg, Translation, TranslationRequest
+from server.translation.types import Flag, Sentence, TranslatedLeg, Translation, TranslationRequest
 
 router = APIRouter(tags=["translation"])
+WARNINGS: dict[Flag, str] = {
+    "placeholder_restored": "a placeholder was put at the aligned place, because the model dropped it.",
+}
+"""What the flags of a sentence mean."""
 
 
 @router.post(
@@ -69,6 +73,7 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         format=asked.format,
         options=options,
         deadline=deadline(request, settings.timeout_seconds, asked.timeout),
+        do_not_translate=tuple(asked.do_not_translate),
     )
 
 
@@ -110,6 +115,12 @@ def details(translation: Translation) -> dict[str, Any]:
         "route": [{"model": leg.model, "source": leg.source, "target": leg.target} for leg in translation.legs],
         "pivot": translation.legs[0].target if len(translation.legs) > 1 else None,
         "sentences": [[sentence_details(sentence, leg) for sentence in leg.sentences] for leg in translation.legs],
+        "warnings": [
+            f"Sentence {number}: {WARNINGS[flag]}"
+            for leg in translation.legs[-1:]
+            for number, sentence in enumerate(leg.sentences, start=1)
+            for flag in sorted(sentence.flags)
+        ],
         "timings": translation.timings,
     }
 

@@ -16,6 +16,7 @@ from server.api.schemas.base import (
     OptionalFloat,
     OptionalInt,
     Parameters,
+    list_of_one,
     lower_case,
 )
 from server.api.schemas.languages import DetectedLanguage
@@ -43,7 +44,10 @@ class TranslateParameters(Parameters):
         default=0, description="No sequence of this many tokens occurs twice in a sentence's translation; 0 allows it."
     )
     loop_guard: bool = Field(default=True, description="Decode a sentence again if its translation repeats endlessly.")
-    details: bool = Field(default=False, description="Add sentences, scores and timings.")
+    do_not_translate: Annotated[
+        list[Annotated[StrictStr, Field(min_length=1, max_length=200)]], BeforeValidator(list_of_one)
+    ] = Field(default=[], max_length=100, description="Words and phrases that are kept as they are written.")
+    details: bool = Field(default=False, description="Add sentences, scores, warnings and timings.")
     masked_heads: HeadMask = None
     stream: bool = Field(default=False, description="Answer with server-sent events, one per finished sentence.")
     stream_tokens: bool = Field(
@@ -89,6 +93,10 @@ class TranslationDetails(Answer):
     route: list[RouteStep] = Field(description="Models in the order of use; empty if no model was needed.")
     pivot: str | None = Field(description="Language between two models.", examples=[None])
     sentences: list[list[SentenceDetails]] = Field(description="Sentences of each step of the route.")
+    warnings: list[str] = Field(
+        description="One sentence for each part of the translation that may be wrong.",
+        examples=[["Sentence 1: a placeholder was put at the aligned place, because the model dropped it."]],
+    )
     timings: TimingsDetails
 
 

@@ -1,0 +1,144 @@
+"""Finds the parts of a text that every translation contains unchanged, before the text is translated.
+
+Names, numbers, dates and versions, which models usually copy, are compared afterwards (`server.text.copied_spans`).
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_left
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+
+from server.text.icu_messages import message_end
+from server.text.segmentation import Span
+from server.text.span_patterns import INLINE_TAGS, KIND, MAY_HOLD, PATH, ROLES, Role
+from server.text.unicode_scripts import ADDRESS, may_hold_address
+
+CLOSING = ".,;:!?)]}\"'»”’…"
+"""Characters after an address that belong to the sentence."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProtectedSpan:
+    """A span of a text that every translation contains once and unchanged.
+
+    Roles: "word" and "number" stand for a word of the sentence. A "point" stands between words. "open" and "close"
+    surround words that are translated. A "break" separates sentences. The arms of an "icu" message are translated on
+    their own.
+    """
+
+    start: int
+    end: int
+    role: Role
+    name: str = ""
+
+
+def find_protected_spans(text: str, terms: re.Pattern[str] | None = None) -> list[ProtectedSpan]:
+    """Returns the protected spans of a text in order. They do not overlap. `terms` finds further ones."""
+    if terms is None and MAY_HOLD.search(text) is None and not may_hold_address(text):
+        return []
+    words = sorted(_words(text, terms), reverse=True)
+    spans: list[ProtectedSpan] = []
+    position = 0
+    while position < len(text):
+        found = KIND.search(text, position)
+        while words and words[-1][0] < position:
+            words.pop()
+        if words and (found is None or words[-1][0] <= found.start()):
+            start, end = words.pop()
+            span = ProtectedSpan(start, end, "number" if text[start:end] == "#" else "word")
+        elif found is None:
+            break
+        else:
+            span = _protected(text, found)
+        spans.append(span)
+        position = span.end
+    return _joined(_paired(spans))
+
+
+def term_pattern(terms: Collection[str]) -> re.Pattern[str] | None:
+    """Returns a pattern that finds the terms as whole words, longer ones first; None without terms."""
+    if not terms:
+        return None
+    wanted = sorted({term.strip() for term in terms if term.strip()}, key=len, reverse=True)
+    parts = [
+        (r"(?<!\w)" if term[0].isalnum() else "") + re.escape(term) + (r"(?!\w)" if term[-1].isalnum() else "")
+        for term in wanted
+    ]
+    return re.compile("|".join(parts)) if parts else None
+
+
+def spans_within(spans: Sequence[ProtectedSpan], start: int, end: int) -> list[ProtectedSpan]:
+    """Returns the spans that begin in [start, end), with positions counted from `start`. `spans` are in order."""
+    first = bisect_left(spans, start, key=lambda span: span.start)
+    last = bisect_left(spans, end, lo=first, key=lambda span: span.start)
+    return [replace(span, start=span.start - start, end=span.end - start) for span in spans[first:last]]
+
+
+def _words(text: str, terms: re.Pattern[str] | None) -> list[Span]:
+    """Returns the terms, addresses and paths of a text."""
+    found = [match.span() for match in terms.finditer(text)] if terms else []
+    if may_hold_address(text):
+        for match in ADDRESS.finditer(text):
+            end = match.start() + len(match[0].rstrip(CLOSING))
+            found.append((match.start(), _balanced(text, match.start(), end)))
+    if "/" in text or "\\" in text:
+        found += [match.span() for match in PATH.finditer(text)]
+    return [span for span in found if span[0] < span[1]]
+
+
+def _balanced(text: str, start: int, end: int) -> int:
+    """Returns the end of an address, before a bracket that was opened before the address: `[text](address)`."""
+    close = text.find(")", start, end)
+    return end if close < 0 or text.find("(", start, close) >= 0 else close
+
+
+def _protected(text: str, found: re.Match[str]) -> ProtectedSpan:
+    """Returns the span of a match of `KIND`."""
+    start, end = found.span()
+    kind = found.lastgroup if found.lastgroup in ROLES else next(name for name in ROLES if found[name] is not None)
+    if kind == "braces" and (last := message_end(text, start)):
+        return ProtectedSpan(start, last, "icu")
+    name = {"link": "[", "link_target": "[", "strong": found[0]}.get(str(kind), "")
+    return ProtectedSpan(start, end, ROLES[str(kind)], name or (found["start_name"] or found["end_name"] or "").lower())
+
+
+def _paired(spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
+    """Returns the spans with a partner for every "open" and "close". Those without one become words or points."""
+    result = list(spans)
+    opened: list[int] = []
+    for i, span in enumerate(spans):
+        if span.role not in ("open", "close"):
+            continue
+        partner = next((k for k in reversed(range(len(opened))) if spans[opened[k]].name == span.name), -1)
+        same = span.name in ("**", "~~")  # the opening and the closing span are equal
+        if span.role == "open" and not (same and partner >= 0):
+            opened.append(i)
+        elif partner < 0:
+            result[i] = replace(span, role="point")
+        else:
+            result[i] = replace(span, role="close")
+            for j in opened[partner + 1 :]:
+                result[j] = _alone(spans[j])
+            del opened[partner:]
+    for j in opened:
+        result[j] = _alone(spans[j])
+    return result
+
+
+def _alone(span: ProtectedSpan) -> ProtectedSpan:
+    """Returns an opening span without a closing one: `<your name>` is a word, `<b>` and `**` are points."""
+    return replace(span, role="word" if span.name.isidentifier() and span.name not in INLINE_TAGS else "point")
+
+
+def _joined(spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
+    """Returns the spans with words joined that have no character between them."""
+    result: list[ProtectedSpan] = []
+    for span in spans:
+        last = result[-1] if result else None
+        if last is not None and last.end == span.start and {last.role, span.role} <= {"word", "number"}:
+            result[-1] = replace(last, end=span.end)
+        else:
+            result.append(span)
+    return result

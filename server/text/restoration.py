@@ -1,0 +1,168 @@
+"""Restores the protected spans of a sentence in its translation: every span once, even if the model drops or doubles its
+stand-in."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from server.text.markup_projection import Link, project_marks, with_marks
+from server.text.offsets import OffsetMap, Run, edited
+from server.text.placeholders import Masked, StandIn
+from server.text.segmentation import Span
+from server.text.span_projection import SYMBOL, SpanProjection
+
+_MERGED_WORDS = re.compile(r"[^\W_]\0[^\W_]|\d[.,'’]?\0[.,'’]?\d")
+"""Two words or two numbers that would become one if the text before and after the \\0 were joined."""
+
+
+@dataclass(frozen=True, slots=True)
+class Restored:
+    """A translation with every span, and the parts that it shares with the translation of the masked text."""
+
+    text: str
+    runs: tuple[Run, ...]
+
+
+def restore(masked: Masked, target: str, links: Sequence[Link], write: Callable[[str], str] = str) -> Restored:
+    """Returns a complete translation of the masked text (see `repaired`) with the spans. Other text is passed through
+    `write`. A space is added where a span would otherwise merge with a word or a number."""
+    writer = _Writer(separate=masked.read != target)
+    pattern = masked.pattern()
+    originals = {item.word: item.original for item in masked.stand_ins}
+    position = 0
+    for part, is_mark in with_marks(project_marks(masked.marks, masked.read, target, links), target, str):
+        if is_mark:
+            writer.put(part, inserted=True)
+            continue
+        end = position + len(part)
+        for found in pattern.finditer(target, position, end) if pattern else ():
+            writer.share(position, target[position : found.start()], write)
+            original = originals[found[0]]
+            writer.put(original, inserted=True)
+            position = found.end()
+            if found[0].isalpha() and original[-1:].isalnum() and target[position:end][:1] == "s":
+                position += 1  # the s of a genitive would change the name of a variable
+        writer.share(position, target[position:end], write)
+        position = end
+    return Restored("".join(writer.parts), tuple(writer.runs))
+
+
+class _Writer:
+    """Collects the parts of a restored translation. `separate` adds spaces between an inserted part and a word."""
+
+    def __init__(self, separate: bool) -> None:
+        self.parts: list[str] = []
+        self.runs: list[Run] = []
+        self._separate = separate
+        self._length = 0
+        self._tail = ""
+        self._after_inserted = False
+
+    def share(self, position: int, part: str, write: Callable[[str], str]) -> None:
+        """Adds a part of the translation, which is at `position` of it."""
+        written = write(part)
+        self.put(written)
+        if part:
+            self.runs.append((position, self._length - len(written), min(len(part), len(written))))
+
+    def put(self, part: str, inserted: bool = False) -> None:
+        """Adds any part."""
+        if not part:
+            return
+        if self._separate and (inserted or self._after_inserted) and _MERGED_WORDS.search(f"{self._tail}\0{part[:2]}"):
+            part = " " + part
+        self.parts.append(part)
+        self._length += len(part)
+        self._tail = (self._tail + part)[-2:]
+        self._after_inserted = inserted
+
+
+def aligned_place(masked: Masked, target: str, links: Sequence[Link], item: StandIn) -> int:
+    """Returns the position in a translation at which a missing stand-in belongs: after the words before it."""
+    _, known = _surplus(masked, target, links)
+    return _place(masked, target, known, item)
+
+
+def repaired(masked: Masked, target: str, links: Sequence[Link]) -> tuple[str, list[Link]]:
+    """Returns the translation with every stand-in as often as in the masked text, and the links moved accordingly.
+    Those that the model added are removed; missing ones are inserted at the aligned place."""
+    surplus, known = _surplus(masked, target, links)
+    edits = [(*_with_space(target, span), "") for span in surplus]
+    for item in masked.missing(target):
+        place = _place(masked, target, known, item)
+        edits.append((place, place, _spaced(masked.read, item, target, place)))
+    text, runs = edited(target, _in_order(edits))
+    moved = OffsetMap(runs)
+    return text, [(source, moved.span(goal)) for source, goal in known]
+
+
+def _place(masked: Masked, target: str, links: Sequence[Link], item: StandIn) -> int:
+    return SpanProjection(masked.read, target, links).project((item.span[0], item.span[0]))[0]
+
+
+def _surplus(masked: Masked, target: str, links: Sequence[Link]) -> tuple[list[Span], list[Link]]:
+    """Returns the places of stand-ins that a translation has too often, and the links of everything else."""
+    pattern = masked.pattern()
+    kept = _occurrences(masked, target, links)
+    places = {place for _, place, _ in kept}
+    found = [match.span() for match in pattern.finditer(target)] if pattern else []
+    found += [match.span() for match in SYMBOL.finditer(target) if match[0] not in masked.read]
+    surplus = [span for span in found if span not in places]
+    known = [
+        (source, goal) for source, goal in links if not any(start < goal[1] and goal[0] < end for start, end in found)
+    ]
+    return surplus, [*known, *[(span, place) for span, place, _ in kept]]
+
+
+def _occurrences(masked: Masked, target: str, links: Sequence[Link]) -> list[tuple[Span, Span, str]]:
+    """Returns the stand-ins of the masked text that a translation contains, with both places. If the translation has
+    one too often, linked occurrences are preferred, then earlier ones."""
+    pattern = masked.pattern()
+    found = [(match.span(), match[0]) for match in pattern.finditer(target)] if pattern else []
+    result: list[tuple[Span, Span, str]] = []
+    for word in dict.fromkeys([item.word for item in masked.stand_ins]):
+        spans = [item.span for item in masked.stand_ins if item.word == word]
+        places = [place for place, written in found if written == word]
+        if len(places) > len(spans):
+            places = sorted(places, key=lambda place: (not _linked(links, spans, place), place))[: len(spans)]
+        result += [(span, place, word) for span, place in zip(spans, sorted(places), strict=False)]
+    return result
+
+
+def _linked(links: Sequence[Link], spans: Sequence[Span], place: Span) -> bool:
+    """Returns whether a link connects one of the spans of the source with a place in the target."""
+    return any(
+        goal[0] < place[1] and place[0] < goal[1] and any(start < source[1] and source[0] < end for start, end in spans)
+        for source, goal in links
+    )
+
+
+def _with_space(text: str, span: Span) -> Span:
+    """Returns the span with the space before it, or after it at the beginning of the text."""
+    start, end = span
+    if text[start - 1 : start] == " ":
+        return start - 1, end
+    return start, end + (1 if start == 0 and text[end : end + 1] == " " else 0)
+
+
+def _spaced(read: str, item: StandIn, target: str, place: int) -> str:
+    """Returns the stand-in with the spaces that it has in the masked text, where they are missing at the place."""
+    before = " " if read[: item.span[0]][-1:].isspace() and place > 0 and not target[place - 1].isspace() else ""
+    next_character = target[place : place + 1]
+    after = (
+        " "
+        if next_character.isalnum() or (place == 0 and next_character and read[item.span[1] :][:1].isspace())
+        else ""
+    )
+    return before + item.word + after
+
+
+def _in_order(edits: Sequence[tuple[int, int, str]]) -> list[tuple[int, int, str]]:
+    """Returns the edits in order, each beginning at the earliest where the one before ends."""
+    result: list[tuple[int, int, str]] = []
+    for start, end, replacement in sorted(edits, key=lambda edit: edit[:2]):
+        done = result[-1][1] if result else 0
+        result.append((max(start, done), max(end, done), replacement))
+    return result

@@ -1,0 +1,95 @@
+"""Protected spans are found, and text that only looks like one is not."""
+
+from __future__ import annotations
+
+import timeit
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.text.icu_messages import message_arms, message_end
+from server.text.protected_spans import find_protected_spans, term_pattern
+from server.text.span_patterns import KIND, MAY_HOLD, PATH
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("%s %d %1$s %(name)s %-5.2f %lu %@", ["%s", "%d", "%1$s", "%(name)s", "%-5.2f", "%lu", "%@"]),
+        ("%d%% of %s%%", ["%d%%", "%s%%"]),
+        ("%1 of %L2, %n files", ["%1", "%L2", "%n"]),
+        ("{0} {name} {} {{user.first}} {{{raw}}} {a: {b}}", ["{0}", "{name}", "{}", "{{user.first}}", "{{{raw}}}", "{a: {b}}"]),
+        ("${count} $HOME/bin $(date) #{user.name}", ["${count}", "$HOME/bin", "$(date)", "#{user.name}"]),
+        ("%{ruby} %<price>.2f :rails @drupal @@drupal", ["%{ruby}", "%<price>.2f", ":rails", "@drupal", "@@drupal"]),
+        ('<x id="1"/> <ph/> <your name>', ['<x id="1"/>', "<ph/>"]),
+        ("<keep>a b</keep> <b translate=no>c</b>", ["<keep>a b</keep>", "<b translate=no>c</b>"]),
+        ("<% user.name %> {% if a %}", ["<% user.name %>", "{% if a %}"]),
+        ("`a. b` and ``c ` d``", ["`a. b`", "``c ` d``"]),
+        ("$x^2$ and $$a$$ and \\(b\\) and \\cite{c}", ["$x^2$", "$$a$$", "\\(b\\)", "\\cite{c}"]),
+        ("/etc/hosts ./run.sh ~/x src/a.py C:\\Temp\\a.txt", ["/etc/hosts", "./run.sh", "~/x", "src/a.py", "C:\\Temp\\a.txt"]),
+        ("&amp; &#8594; &nbsp;", ["&amp;", "&#8594;", "&nbsp;"]),
+        ("#news at https://a.org/b?c=d. (www.a.org)", ["#news", "https://a.org/b?c=d", "www.a.org"]),
+        ("costs $5 and $6, or 5$ and 6$", []),
+        ("50% of it, 100%, 20 % des Umsatzes", []),
+        ("if a < b and c > d, and/or e", []),
+        ("At 10:30: he said: no!", []),
+        ("don&#39;t", []),
+        ("Wait... what? [sic] (see below)", []),
+        ("3 * 4 * 5", []),
+    ],
+)  # fmt: skip
+def test_spans_are_found(text: str, expected: list[str]) -> None:
+    assert [text[span.start : span.end] for span in find_protected_spans(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "roles"),
+    [
+        ("[the book](http://a.org/x)", ["open", "close"]),
+        ("![alt](a.png)", ["open", "close"]),
+        ("<b>bold</b> **strong**", ["open", "close", "open", "close"]),
+        ("<b>one <i>two</b> three</i>", ["open", "point", "close", "point"]),
+        ("</b> and ** alone", ["point"]),
+        ("enter <name> here", ["word"]),
+        ("one<br>two\\nthree", ["break", "break"]),
+        ("```\ncode. Code.\n```\ntext", ["break"]),
+        ("{n, plural, one {# file} other {# files}}", ["icu"]),
+        ("{n, plural, one {# file}", ["word"]),
+    ],
+)
+def test_roles(text: str, roles: list[str]) -> None:
+    assert [span.role for span in find_protected_spans(text)] == roles
+
+
+def test_terms_are_found_as_whole_words() -> None:
+    text = "Acme and Acme Inc, not Acmeville: C++ stays."
+    found = find_protected_spans(text, term_pattern(["Acme", "Acme Inc", "C++", " "]))
+    assert [text[span.start : span.end] for span in found] == ["Acme", "Acme Inc", "C++"]
+    assert term_pattern(["", " "]) is None
+
+
+def test_arms_of_a_message_are_its_translatable_text() -> None:
+    text = "x {n, plural, offset:1 =0 {none} one {# {a} file} other {# files}} y"
+    assert [text[start:end] for start, end in message_arms(text, 2)] == ["none", "# {a} file", "# files"]
+    assert text[message_end(text, 2) :] == " y"
+
+
+@given(st.text("{}%$<>/:.@#*`\\[]()!&;a1 \n~|,=\"'", max_size=40))
+def test_spans_are_in_order_and_the_fast_test_misses_none(text: str) -> None:
+    spans = find_protected_spans(text)
+    assert all(left.end <= right.start for left, right in pairwise(spans))
+    assert all(0 <= span.start < span.end <= len(text) for span in spans)
+    assert MAY_HOLD.search(text) or (KIND.search(text) is None and PATH.search(text) is None)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "part", ["{", "{a", "<a ", "<a b=", "[x", "`x", "$", "$a", "%", "\\begin{a}", "**", "<!--", "{a, plural, one {"]
+)
+def test_broken_syntax_takes_linear_time(part: str) -> None:
+    def work(count: int) -> float:
+        return min(timeit.repeat(lambda: find_protected_spans(part * count), number=1, repeat=3))
+
+    assert work(8_000) < 40 * work(1_000) + 0.5

@@ -1,0 +1,55 @@
+"""Every protected span comes back once, unchanged and in its place, whatever the model does with its stand-in."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from server.config import Settings
+from server.services import Services
+from server.translation.catalog import ModelCatalog, ServedModel
+from server.translation.types import TranslationRequest
+from tests.support.faulty_engine import FaultyEngine, WordTokenizer, translated_word
+from tests.support.generated_spans import KINDS, SpanTexts
+
+DIRECTIONS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"), ("en", "es"), ("es", "en")]
+_BATCH = 100
+
+
+async def losses(kind: str, direction: tuple[str, str], cases: int, seed: int) -> list[tuple[str, str, str]]:
+    """Translates generated texts. Returns those that differ from the expected text, as (text, expected, translation)."""
+    tokenizer = WordTokenizer(kind)
+    model = ServedModel("faulty", Path("weights") / "faulty", tuple(DIRECTIONS), "CC0-1.0", 256, tokenizer)  # type: ignore[arg-type]
+    services = Services(Settings(), FaultyEngine(tokenizer, seed), ModelCatalog([model]))
+    await services.start()
+    await services.loaded()
+    texts = SpanTexts(seed, direction[0], translated_word)
+    seen: set[str] = set()
+    wrong = []
+    for _ in range(0, cases, _BATCH):
+        batch = [texts.next() for _ in range(min(_BATCH, cases))]
+        request = TranslationRequest(
+            texts=tuple([text for text, _, _ in batch]), source=direction[0], target=direction[1], remember=False
+        )
+        for (text, expected, kinds), found in zip(batch, await services.translator.translate(request), strict=True):
+            seen |= set(kinds)
+            if found.text != expected:
+                wrong.append((text, expected, found.text))
+    await services.stop()
+    assert cases < 1000 or seen == set(KINDS)
+    return wrong
+
+
+@pytest.mark.parametrize("kind", ["symbols", "names", "none"])
+def test_generated_spans_are_kept(kind: str) -> None:
+    assert asyncio.run(losses(kind, ("en", "de"), 60, seed=1)) == []
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["symbols", "names", "none"])
+@pytest.mark.parametrize("direction", DIRECTIONS, ids="-".join)
+def test_many_generated_spans_are_kept(kind: str, direction: tuple[str, str]) -> None:
+    """All directions and kinds of stand-ins together are 50,400 texts."""
+    assert asyncio.run(losses(kind, direction, 2_800, seed=2)) == []
