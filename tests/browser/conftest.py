@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -61,6 +62,16 @@ def browser() -> Iterator[Any]:
         chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield chromium
         chromium.close()
+
+
+@contextmanager
+def two_models(factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A server with two models, which translate English to German and French, and German to English."""
+    folder = factory.mktemp("two-models")
+    speaking_model(folder / "tiny")
+    speaking_model(folder / "back", pairs=(("de", "en"),))
+    with live_server(folder, folder / "server.log", ("--dtype", "float32")) as server:
+        yield server
 
 
 @pytest.fixture

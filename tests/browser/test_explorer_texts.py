@@ -7,19 +7,15 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SENTENCE, PageLog, speaking_model, translate
-from tests.support.live import LiveServer, live_server
+from tests.browser.conftest import SENTENCE, PageLog, translate, two_models
+from tests.support.live import LiveServer
 
 MASKED = "the cat 😀 sleeps, write to anna@example.com in a house 🚆 on https://example.org/a?b=1"
 
 
 @pytest.fixture(scope="module")
 def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """A server with two models, which together translate German to French."""
-    folder = tmp_path_factory.mktemp("two-models")
-    speaking_model(folder / "tiny")
-    speaking_model(folder / "back", pairs=(("de", "en"),))
-    with live_server(folder, folder / "server.log", ("--dtype", "float32")) as server:
+    with two_models(tmp_path_factory) as server:
         yield server
 
 

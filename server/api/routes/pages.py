@@ -1,4 +1,4 @@
-"""GET / and the static files of the explorer and of the API documentation."""
+"""GET / and the static files of the translator, the explorer and of the API documentation."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ HTML_EXAMPLE = '<!doctype html>\n<html lang="en">...</html>\n'
 
 @router.get(
     "/",
-    summary="The explorer for a browser, the server's name and version for other clients",
+    summary="The translator for a browser, the server's name and version for other clients",
     response_model=ServerAnswer,
     responses={200: content({"text/html": HTML_EXAMPLE})},
 )
 async def root(request: Request) -> Response:
     if preferred(request.headers.get("accept", ""), ("application/json", "text/html")) == "text/html":
-        return explorer_page(request)
+        return page(request, "translator/index.html")
     links = {"explorer": "/attention", "documentation": "/docs", "openapi": "/openapi.json", "languages": "/languages"}
     return json_response({"name": "Attentive", "version": server_version(), **links}, headers={"Vary": "Accept"})
 
@@ -48,7 +48,12 @@ async def static(name: str, request: Request) -> Response:
 
 def explorer_page(request: Request) -> Response:
     """Returns the explorer's HTML. Its scripts request the data that it shows."""
-    return sent(assets()["explorer/index.html"], request, {"Content-Security-Policy": PAGE_POLICY, "Vary": "Accept"})
+    return page(request, "explorer/index.html")
+
+
+def page(request: Request, name: str) -> Response:
+    """Returns the HTML of a page whose address has another answer for other clients."""
+    return sent(assets()[name], request, {"Content-Security-Policy": PAGE_POLICY, "Vary": "Accept"})
 
 
 def sent(asset: Asset, request: Request, headers: dict[str, str]) -> Response:

@@ -1,6 +1,6 @@
 // The texts above the panels: sentences and words as spans, and the words that belong together.
 import { chance, color, el } from "../common/dom.js";
-import { spanMapper } from "../common/spans.js";
+import { withSpans, wordSpans, wordUnder } from "../common/words.js";
 import { aligned } from "./maps.js";
 import { $, name, state } from "./state.js";
 
@@ -11,18 +11,6 @@ function itemsOf(paragraph, leg, choose) {
     paragraph, leg, number, sentence, route: paragraph.route[leg], read: sentence.read || sentence.source,
     source: el("span", { class: "s" }, sentence.source), target: el("span", { class: "s", onclick: choose }, sentence.target),
   }));
-}
-/** Returns the text with the spans of its sentences. */
-function withSpans(text, sentences) {
-  const parts = [];
-  let at = 0;
-  for (const [words, span] of sentences) {
-    const start = text.indexOf(words, at);
-    if (start < 0 || !words) continue;
-    parts.push(text.slice(at, start), span);
-    at = start + words.length;
-  }
-  return [...parts, text.slice(at)];
 }
 /** Returns the text between two legs. */
 const between = (paragraph) => (paragraph.legs[1] || []).map((sentence) => sentence.source).join(" ");
@@ -78,8 +66,8 @@ export function outdated(is = true) {
 export function words(item, found) {
   item.soft = aligned(found);
   item.find = found;
-  item.targets = fill(item.target, item.sentence.target, found.target, (node, word, i) => targetWord(item, node, word, i));
-  item.sources = fill(item.source, item.sentence.source, found.source, (node, word, i) => {
+  item.targets = wordSpans(item.target, item.sentence.target, found.target, (node, word, i) => targetWord(item, node, word, i));
+  item.sources = wordSpans(item.source, item.sentence.source, found.source, (node, word, i) => {
     if (found.alignment.coverage[i] < 0.15 && /\w/.test(word.text)) node.classList.add("missed");
     if (item.leg) node.addEventListener("pointerenter", () => highlight(item, "source", i));
     if (item.leg) node.addEventListener("pointerleave", () => highlight(item));
@@ -87,28 +75,6 @@ export function words(item, found) {
   const shown = (kind) => document.querySelector(`#translate .${kind}`);
   const key = (kind, text) => (shown(kind) ? [el("span", { class: "w " + kind }, "abc"), ` ${text}  `] : []);
   $("legend").replaceChildren(...key("unsure", "the model was unsure (< 25 %)"), ...key("missed", "hardly looked at: perhaps left out"), ...key("kept", "copied: the model did not read it"), "Point at a word: shaded words were looked at, framed ones belong to it.");
-}
-/** Replaces the content of `host`, which shows `text`, by the same text with spans for the words of `side`. */
-function fill(host, text, side, prepare) {
-  const span = spanMapper(side.text, text), nodes = new Map(), parts = [];
-  let at = 0;
-  const between = (part) => {
-    const [, before, copied, after] = /^(\s*)(.*?)(\s*)$/su.exec(part);
-    parts.push(before, /[\p{L}\p{N}\p{So}]/u.test(copied) ? el("span", { class: "kept", title: "copied" }, copied) : copied, after);
-  };
-  side.words.forEach((word, i) => {
-    const [start, end] = (word.start < word.end && span(word.start, word.end)) || [-1, -1];
-    if (start < at) return;
-    if (start > at) between(text.slice(at, start));
-    const node = el("span", { class: "w" }, text.slice(start, end));
-    prepare(node, word, i);
-    nodes.set(i, node);
-    parts.push(node);
-    at = end;
-  });
-  if (at < text.length) between(text.slice(at));
-  host.replaceChildren(...parts);
-  return nodes;
 }
 function targetWord(item, node, word, i) {
   const { scores, pieces } = item.find.target;
@@ -140,7 +106,6 @@ export function highlight(item, side, i, linked = true) {
 export function pointAtSource(event) {
   const item = state.items[state.current];
   if (!item?.sources || item.leg || $("text").value !== state.done?.text) return;
-  for (const [i, node] of item.sources) for (const box of node.getClientRects())
-    if (event.clientX >= box.left && event.clientX <= box.right && event.clientY >= box.top && event.clientY <= box.bottom) return highlight(item, "source", i);
-  highlight(item);
+  const found = wordUnder(item.sources, event);
+  highlight(item, found === null ? undefined : "source", found);
 }

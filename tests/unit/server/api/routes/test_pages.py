@@ -31,14 +31,22 @@ def loaded(client, files):
     return found
 
 
-def test_the_page_is_small_and_loads_only_files_of_this_server(client):
-    page = client.get("/", headers=BROWSER).text
+@pytest.mark.parametrize("path", ["/", "/attention"])
+def test_the_pages_are_small_and_load_only_files_of_this_server(client, path):
+    page = client.get(path, headers=BROWSER).text
     files = loaded(client, re.findall(r'(?:src|href)="(/static/[^"]+)"', page))
-    assert len(page) + sum(len(client.get(file).content) for file in files) < 150_000
+    sizes = [int(client.get(file).headers["content-length"]) for file in files]  # compressed
+    assert len(page) + sum(sizes) < 100_000
     assert len(files) >= 5
     for name, asset in assets().items():
         foreign = set(re.findall(r"https?://[^\s\"'`)]+", asset.text)) - {"http://www.w3.org/2000/svg"}
         assert not foreign, name
+
+
+def test_the_translator_preloads_every_module(client):
+    page = client.get("/", headers=BROWSER).text
+    named = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page))
+    assert loaded(client, named) == named
 
 
 def test_only_known_static_files_are_served(client):

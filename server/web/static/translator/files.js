@@ -1,0 +1,83 @@
+// Translation of files: chosen or dropped, one after another, with progress and a download.
+import { el } from "../common/dom.js";
+import { withKey } from "../common/server.js";
+import { say } from "./messages.js";
+
+const $ = (id) => document.getElementById(id);
+let queue = Promise.resolve();
+
+/** Accepts files of the formats (".txt", ...). `languages()` returns {source, target} of a translation. */
+export function acceptFiles(formats, languages) {
+  $("file").accept = formats.join(",");
+  $("choose").onclick = () => $("file").click();
+  const take = (files) => [...files].forEach((file) => add(file, formats, languages()));
+  $("file").onchange = () => {
+    take($("file").files);
+    $("file").value = "";
+  };
+  const holdsFiles = (event) => event.dataTransfer?.types.includes("Files");
+  for (const name of ["dragenter", "dragover"]) addEventListener(name, (event) => {
+    if (!holdsFiles(event)) return;
+    event.preventDefault();
+    $("translate").classList.add("drop");
+  });
+  addEventListener("dragleave", (event) => event.relatedTarget || $("translate").classList.remove("drop"));
+  addEventListener("drop", (event) => {
+    $("translate").classList.remove("drop");
+    if (!holdsFiles(event)) return;
+    event.preventDefault();
+    take(event.dataTransfer.files);
+  });
+}
+
+/** Adds a file to the list and translates it after those before it. */
+function add(file, formats, languages) {
+  const bar = el("progress", { max: "1", value: "0", "aria-label": file.name }), state = el("span", { class: "note" });
+  const cancel = el("button", { type: "button", class: "quiet" }, say("cancel"));
+  const row = el("li", {}, el("b", {}, file.name), bar, state, cancel);
+  $("files").hidden = false;
+  $("files").prepend(row);
+  const end = (content, announced) => {
+    row.replaceChildren(content);
+    $("status").textContent = announced;
+  };
+  const fail = (message) => end(el("span", { class: "bad" }, say("failed", file.name, message)), say("failed", file.name, message));
+  if (!formats.some((suffix) => file.name.toLowerCase().endsWith(suffix))) return fail(say("format", formats.join(" ")));
+  const controller = new AbortController();
+  cancel.onclick = () => {
+    controller.abort();
+    row.remove();
+  };
+  queue = queue.then(() => controller.signal.aborted || send(file, languages, controller.signal, (share) => progress(bar, state, share)))
+    .then((url) => url && url !== true && end(link(url), say("download", nameOf(url))), (error) => controller.signal.aborted || fail(error.message));
+  return queue;
+}
+function progress(bar, state, share) {
+  state.textContent = share < 1 ? say("uploading") : say("working");
+  if (share < 1) bar.value = share;
+  else bar.removeAttribute("value");
+}
+const nameOf = (url) => decodeURIComponent(url.pathname.split("/").pop());
+/** The address may name the server as it calls itself; the file is fetched from the server of this page. */
+const link = (url) => el("a", { href: url.pathname, download: nameOf(url) }, say("download", nameOf(url)));
+
+/** Sends a file and returns the URL of its translation. `report` gets the share that was sent. */
+function send(file, { source, target }, signal, report) {
+  const form = new FormData(), request = new XMLHttpRequest(); // fetch does not report the progress of an upload
+  form.append("file", file, file.name);
+  form.append("source", source);
+  form.append("target", target);
+  return new Promise((resolve, reject) => {
+    request.open("POST", "/translate_file");
+    for (const [name, value] of Object.entries(withKey({ Accept: "application/json" }))) request.setRequestHeader(name, value);
+    request.responseType = "json";
+    report(0);
+    request.upload.onprogress = (event) => event.lengthComputable && report(event.loaded / event.total);
+    request.upload.onload = () => report(1);
+    request.onload = () => (request.status === 200 ? resolve(new URL(request.response.translatedFileUrl, location.href)) : reject(new Error(request.response?.error || String(request.status))));
+    request.onerror = () => reject(new Error(say("unreachable")));
+    request.onabort = () => reject(new DOMException("", "AbortError"));
+    signal.addEventListener("abort", () => request.abort());
+    request.send(form);
+  });
+}

@@ -1,0 +1,186 @@
+// The translator: translates while one types. Uses the public API of this server only.
+import { el } from "../common/dom.js";
+import { aborted, ask, copyText, query } from "../common/server.js";
+import { acceptFiles } from "./files.js";
+import { drawHistory, keep, kept, rememberTranslation } from "./memory.js";
+import { interfaceLanguage, languageName, number, preferredLanguage, say, speak } from "./messages.js";
+import { clear, outdated, show, showAlternatives, shown } from "./result.js";
+import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
+
+const $ = (id) => document.getElementById(id);
+const PAUSE = 300, SETTLED = 1500, LINK = 2000;
+let languages = [], limit = Infinity, busy = new AbortController(), timer = 0, settled = 0;
+
+function showError(error) {
+  if (aborted(error)) return;
+  $("error").textContent = error ? error.message : "";
+  $("error").hidden = !error;
+}
+const guard = (work) => (...args) => Promise.resolve().then(() => work(...args)).catch(showError);
+const post = (path, body, signal) => ask(path, { body, signal, unreachable: say("unreachable") });
+
+// -- translating ------------------------------------------------------------------------------------------------------
+async function translate() {
+  const text = $("text").value;
+  clearTimeout(timer);
+  busy.abort();
+  showError(null);
+  const controller = (busy = new AbortController());
+  remember();
+  if (!text.trim()) return clear();
+  outdated(true);
+  try {
+    if ([...text].length > limit) throw new Error(say("long", number(limit)));
+    const done = { text, from: $("from").value, to: $("to").value };
+    const answer = await post("/translate", { q: text, source: done.from, target: done.to, details: true }, controller.signal);
+    const other = !answer.details.route.length && answer.detectedLanguage && otherTarget(answer.detectedLanguage.language);
+    if (other) {
+      $("to").value = other;
+      return translate();
+    }
+    show(done, answer);
+  } catch (error) {
+    if (busy === controller) clear();
+    throw error;
+  }
+  settled = setTimeout(store, SETTLED);
+  await attendFirst(shown.items, controller.signal);
+}
+/** Returns another target than the language that the text is in already. */
+function otherTarget(language) {
+  const choices = [...$("to").options].map((option) => option.value).filter((code) => code !== language);
+  return $("to").value === language ? [kept("target", ""), interfaceLanguage(), "en"].find((code) => choices.includes(code)) || choices[0] : null;
+}
+const result = () => $("output").textContent;
+function store() {
+  clearTimeout(settled);
+  if (!shown.done) return;
+  rememberTranslation({ ...shown.done, result: result() });
+  drawHistory(recall);
+}
+function typed() {
+  resize();
+  clearTimeout(timer);
+  clearTimeout(settled);
+  if (!$("text").value.trim()) return guard(translate)();
+  if (shown.done) outdated($("text").value !== shown.done.text);
+  timer = setTimeout(guard(translate), PAUSE);
+}
+function resize() {
+  const { value } = $("text"), length = [...value].length;
+  $("text").style.height = "auto";
+  $("text").style.height = `${$("text").scrollHeight + 2}px`;
+  $("clear").hidden = !value;
+  $("count").textContent = !length ? "" : limit < Infinity ? say("count", number(length), number(limit)) : say("countOnly", number(length));
+}
+function setText(text) {
+  $("text").value = text;
+  resize();
+}
+
+// -- languages --------------------------------------------------------------------------------------------------------
+/** Fills the lists of languages and chooses `from` and `to` where the server has them. */
+function languageLists(from = $("from").value, to = $("to").value) {
+  const codes = new Set(languages.flatMap(({ code, targets }) => [code, ...targets]));
+  const names = [...codes].map((code) => [code, languageName(code)]).sort(([, a], [, b]) => a.localeCompare(b, interfaceLanguage()));
+  const options = (chosen) => names.filter(([code]) => chosen.has(code)).map(([code, name]) => el("option", { value: code }, name));
+  const sources = new Set(languages.filter(({ code, targets }) => targets.some((target) => target !== code)).map(({ code }) => code));
+  $("from").replaceChildren(el("option", { value: "auto" }, say("detect")), ...options(sources));
+  pick($("from"), from);
+  const source = languages.find(({ code }) => code === $("from").value);
+  const targets = new Set(source ? source.targets : languages.flatMap((language) => language.targets));
+  targets.delete($("from").value);
+  $("to").replaceChildren(...options(targets));
+  pick($("to"), to);
+  $("text").lang = source ? source.code : "";
+}
+function pick(list, code) {
+  if ([...list.options].some((option) => option.value === code)) list.value = code;
+}
+function swap() {
+  const from = $("from").value === "auto" ? shown.detected : $("from").value, text = result();
+  if (!from || ![...$("from").options].some((option) => option.value === $("to").value)) return null; // not a source
+  languageLists($("to").value, from);
+  if (text && !$("output").inert) setText(text);
+  changed();
+  return translate();
+}
+function changed() {
+  keep("source", $("from").value);
+  keep("target", $("to").value);
+}
+
+// -- the URL and the history of this device ---------------------------------------------------------------------------
+/** Writes text and languages into the fragment of the URL, which browsers do not send to the server. */
+function remember() {
+  const { value } = $("text");
+  history.replaceState(null, "", value ? "#" + query({ source: $("from").value, target: $("to").value, q: value.length <= LINK ? value : null }) : location.pathname);
+}
+function recall({ text, from, to }) {
+  languageLists(from, to);
+  setText(text);
+  guard(translate)();
+  $("text").focus();
+}
+function restore() {
+  const wanted = new URLSearchParams(location.hash.slice(1) || location.search);
+  languageLists(wanted.get("source") || kept("source", "auto"), wanted.get("target") || kept("target", interfaceLanguage() === "en" ? "de" : "en"));
+  const text = wanted.get("q") || $("text").value; // what was typed before the page was ready
+  if (!text) return null;
+  setText(text);
+  return translate();
+}
+
+// -- the page itself --------------------------------------------------------------------------------------------------
+function buttons() {
+  $("text").addEventListener("input", typed);
+  $("text").addEventListener("keydown", (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)());
+  $("translate").addEventListener("submit", (event) => event.preventDefault());
+  const relist = () => { languageLists(); changed(); guard(translate)(); };
+  for (const id of ["from", "to"]) $(id).addEventListener("change", relist);
+  $("swap").onclick = guard(swap);
+  $("clear").onclick = () => { setText(""); guard(translate)(); $("text").focus(); };
+  $("copy").onclick = guard(async () => {
+    await copyText(result());
+    store();
+    $("copy").textContent = $("status").textContent = say("copied");
+    setTimeout(() => ($("copy").textContent = say("copy")), 1200);
+  });
+  $("others").onclick = guard(() => showAlternatives(store));
+  $("interface").onchange = () => { keep("interface", $("interface").value); useInterface($("interface").value); };
+}
+function pointing() {
+  for (const [id, side] of [["text", "source"], ["output", "target"]]) {
+    for (const event of ["pointermove", "pointerdown"]) $(id).addEventListener(event, (at) => $("output").inert || pointAt(shown.items, side, at, busy.signal));
+    $(id).addEventListener("pointerleave", () => mark());
+  }
+  $("output").addEventListener("keydown", (event) => {
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (event.key === "Escape") mark();
+    if (!by) return;
+    event.preventDefault();
+    step(shown.items, by);
+  });
+  $("output").addEventListener("blur", () => mark());
+}
+function useInterface(language) {
+  speak(language);
+  $("interface").value = interfaceLanguage();
+  languageLists();
+  resize();
+  drawHistory(recall);
+}
+async function begin() {
+  // Links from the time when the explorer was at this address.
+  if (/[#&](tab|kind|view)=/.test(location.hash)) return location.replace("/attention" + location.hash);
+  buttons();
+  pointing();
+  useInterface(kept("interface", preferredLanguage()));
+  const [served, settings] = await Promise.all([ask("/languages", { unreachable: say("unreachable") }), ask("/frontend/settings")]);
+  languages = served;
+  limit = settings.charLimit > 0 ? settings.charLimit : Infinity;
+  if (settings.filesTranslation) acceptFiles(settings.supportedFilesFormat, () => ({ source: $("from").value, target: $("to").value }));
+  else $("choose").hidden = true;
+  return restore();
+}
+guard(begin)();

@@ -1,0 +1,68 @@
+// The texts of the page in the languages of the interface.
+const MESSAGES = {
+  en: {
+    skip: "Skip to the text", pages: "Pages", explorer: "Look inside", interface: "Language of this page", theme: "Light or dark", heading: "Translator",
+    source: "Source", from: "From", to: "To", detect: "Detect language", detected: "detected: {0}", swap: "Swap languages", text: "Text to translate",
+    placeholder: "Type or paste text, or drop files", clear: "Clear", file: "Translate a file", translation: "Translation", copy: "Copy", copied: "Copied",
+    alternatives: "Alternatives", none: "The model has no other translation.", inside: "Look inside", marked: "Marked", doubtful: "words are doubtful: the model gave them less than 25 %.",
+    cut: "The translation of a sentence is incomplete: it reached the largest length.", via: "via {0}", count: "{0} / {1} characters", countOnly: "{0} characters",
+    history: "History on this device", forget: "Delete the history", remove: "Delete", files: "Files", uploading: "uploading", working: "translating", cancel: "Cancel", download: "Download {0}", failed: "{0}: {1}",
+    local: "Texts stay on this server.", unreachable: "The server cannot be reached.", long: "The text has more than {0} characters.", format: "Files of this kind are not translated. Possible: {0}.",
+  },
+  de: {
+    skip: "Zum Text springen", pages: "Seiten", explorer: "Hineinsehen", interface: "Sprache dieser Seite", theme: "Hell oder dunkel", heading: "Übersetzer",
+    source: "Ausgangstext", from: "Von", to: "Nach", detect: "Sprache erkennen", detected: "erkannt: {0}", swap: "Sprachen tauschen", text: "Zu übersetzender Text",
+    placeholder: "Text eingeben oder einfügen, oder Dateien hierher ziehen", clear: "Leeren", file: "Datei übersetzen", translation: "Übersetzung", copy: "Kopieren", copied: "Kopiert",
+    alternatives: "Alternativen", none: "Das Modell hat keine andere Übersetzung.", inside: "Hineinsehen", marked: "Markierte", doubtful: "Wörter sind zweifelhaft: Das Modell gab ihnen weniger als 25 %.",
+    cut: "Die Übersetzung eines Satzes ist unvollständig: Sie erreichte die größte Länge.", via: "über {0}", count: "{0} / {1} Zeichen", countOnly: "{0} Zeichen",
+    history: "Verlauf auf diesem Gerät", forget: "Verlauf löschen", remove: "Löschen", files: "Dateien", uploading: "wird hochgeladen", working: "wird übersetzt", cancel: "Abbrechen", download: "{0} herunterladen", failed: "{0}: {1}",
+    local: "Texte bleiben auf diesem Server.", unreachable: "Der Server ist nicht erreichbar.", long: "Der Text hat mehr als {0} Zeichen.", format: "Dateien dieser Art werden nicht übersetzt. Möglich sind: {0}.",
+  },
+  fr: {
+    skip: "Aller au texte", pages: "Pages", explorer: "Voir à l’intérieur", interface: "Langue de cette page", theme: "Clair ou sombre", heading: "Traducteur",
+    source: "Source", from: "De", to: "Vers", detect: "Détecter la langue", detected: "détecté : {0}", swap: "Inverser les langues", text: "Texte à traduire",
+    placeholder: "Saisissez ou collez un texte, ou déposez des fichiers", clear: "Effacer", file: "Traduire un fichier", translation: "Traduction", copy: "Copier", copied: "Copié",
+    alternatives: "Autres traductions", none: "Le modèle n’a pas d’autre traduction.", inside: "Voir à l’intérieur", marked: "Les mots marqués", doubtful: "sont douteux : le modèle leur a donné moins de 25 %.",
+    cut: "La traduction d’une phrase est incomplète : elle a atteint la longueur maximale.", via: "par {0}", count: "{0} / {1} caractères", countOnly: "{0} caractères",
+    history: "Historique sur cet appareil", forget: "Supprimer l’historique", remove: "Supprimer", files: "Fichiers", uploading: "envoi", working: "traduction", cancel: "Annuler", download: "Télécharger {0}", failed: "{0} : {1}",
+    local: "Les textes restent sur ce serveur.", unreachable: "Le serveur est injoignable.", long: "Le texte dépasse {0} caractères.", format: "Les fichiers de ce type ne sont pas traduits. Possibles : {0}.",
+  },
+  es: {
+    skip: "Ir al texto", pages: "Páginas", explorer: "Ver por dentro", interface: "Idioma de esta página", theme: "Claro u oscuro", heading: "Traductor",
+    source: "Origen", from: "De", to: "A", detect: "Detectar idioma", detected: "detectado: {0}", swap: "Intercambiar idiomas", text: "Texto para traducir",
+    placeholder: "Escriba o pegue un texto, o suelte archivos", clear: "Borrar", file: "Traducir un archivo", translation: "Traducción", copy: "Copiar", copied: "Copiado",
+    alternatives: "Alternativas", none: "El modelo no tiene otra traducción.", inside: "Ver por dentro", marked: "Las palabras marcadas", doubtful: "son dudosas: el modelo les dio menos del 25 %.",
+    cut: "La traducción de una frase está incompleta: alcanzó la longitud máxima.", via: "a través de {0}", count: "{0} / {1} caracteres", countOnly: "{0} caracteres",
+    history: "Historial en este dispositivo", forget: "Borrar el historial", remove: "Eliminar", files: "Archivos", uploading: "subiendo", working: "traduciendo", cancel: "Cancelar", download: "Descargar {0}", failed: "{0}: {1}",
+    local: "Los textos se quedan en este servidor.", unreachable: "No se puede acceder al servidor.", long: "El texto tiene más de {0} caracteres.", format: "No se traducen archivos de este tipo. Posibles: {0}.",
+  },
+};
+let language = "en";
+
+/** Returns a text of the interface with its arguments. */
+export const say = (key, ...values) => MESSAGES[language][key].replace(/\{(\d)\}/g, (_, i) => values[i]);
+/** Returns whether the interface has a text of this name. */
+export const known = (key) => key in MESSAGES.en;
+export const interfaceLanguage = () => language;
+/** Returns the name of a language in the language of the interface. */
+export function languageName(code) {
+  try {
+    const name = new Intl.DisplayNames(language, { type: "language" }).of(code);
+    return name.charAt(0).toLocaleUpperCase(language) + name.slice(1);
+  } catch {
+    return code; // not a code that the browser knows
+  }
+}
+export const number = (value) => value.toLocaleString(language);
+/** Returns the language of the interface that the browser prefers. */
+export const preferredLanguage = () => navigator.languages.map((each) => each.slice(0, 2)).find((each) => each in MESSAGES) || "en";
+
+/** Writes all texts of the page in a language. */
+export function speak(wanted) {
+  language = wanted in MESSAGES ? wanted : "en";
+  document.documentElement.lang = language;
+  for (const node of document.querySelectorAll("[data-text]")) node.textContent = say(node.dataset.text);
+  for (const node of document.querySelectorAll("[data-label]")) node.setAttribute("aria-label", say(node.dataset.label));
+  for (const node of document.querySelectorAll("[data-label][title]")) node.title = say(node.dataset.label);
+  for (const node of document.querySelectorAll("[data-placeholder]")) node.placeholder = say(node.dataset.placeholder);
+}

@@ -1,0 +1,89 @@
+// The translation that is shown: its sentences, and other translations of a sentence to take over.
+import { el } from "../common/dom.js";
+import { ask, query } from "../common/server.js";
+import { withSpans } from "../common/words.js";
+import { languageName, say } from "./messages.js";
+import { attend, mark } from "./word_pairs.js";
+
+const $ = (id) => document.getElementById(id);
+const NUMBER = 3;
+/** `done` is {text, from, to} of the translation that is shown or null; `detected` is the
+ * language that the server found, `items` are the sentences. */
+export const shown = { done: null, detected: null, items: [], chosen: null };
+
+/** Shows an answer of POST /translate with details. */
+export function show(done, answer) {
+  const { route, sentences, warnings = [] } = answer.details, last = sentences[sentences.length - 1] || [], direct = sentences.length === 1;
+  shown.done = done;
+  shown.detected = answer.detectedLanguage?.language || null;
+  shown.items = last.map((sentence, number) => ({
+    id: answer.id, number, legs: sentences.length, from: route[0]?.source, to: done.to, copied: sentence.copied, sentence, source: sentence.source, target: sentence.target,
+    sourceSpan: el("span", { class: "s" }, sentence.source), targetSpan: el("span", { class: "s" }, sentence.target),
+  }));
+  const { items } = shown;
+  items.forEach((item) => item.targetSpan.addEventListener("click", () => choose(item)));
+  $("output").replaceChildren(...withSpans(answer.translatedText, items.map((item) => [item.target, item.targetSpan])));
+  $("mirror").replaceChildren(...withSpans(done.text, direct ? items.map((item) => [item.source, item.sourceSpan]) : []), "\n");
+  $("output").lang = done.to;
+  $("detected").textContent = answer.detectedLanguage ? say("detected", languageName(answer.detectedLanguage.language)) : "";
+  $("route").textContent = answer.details.pivot ? say("via", languageName(answer.details.pivot)) : "";
+  const cut = last.some((sentence) => sentence.hypotheses[0]?.finish_reason === "length");
+  $("warning").textContent = [...(cut ? [say("cut")] : []), ...warnings].join(" ");
+  $("warning").hidden = !$("warning").textContent;
+  $("status").textContent = answer.translatedText.slice(0, 400);
+  $("inside").href = "/attention#" + query({ q: done.text.slice(0, 5000), source: answer.detectedLanguage?.language || done.from, target: done.to });
+  choose(items.find((item) => !item.copied) || null, false);
+  outdated(false);
+}
+/** Removes the translation. */
+export function clear() {
+  shown.done = shown.detected = shown.chosen = null;
+  shown.items = [];
+  for (const id of ["output", "mirror", "alternatives"]) $(id).replaceChildren();
+  for (const id of ["detected", "route", "warning", "status"]) $(id).textContent = "";
+  outdated(true);
+  $("output").classList.remove("busy");
+}
+/** Marks the translation as that of another text than the one in the field: it cannot be used. */
+export function outdated(is) {
+  mark();
+  $("output").classList.toggle("busy", is);
+  $("output").setAttribute("aria-busy", is);
+  $("output").inert = $("mirror").hidden = is;
+  $("copy").hidden = is || !shown.done;
+  for (const id of ["others", "inside"]) $(id).hidden = is || !shown.chosen;
+  if (!is) return;
+  for (const id of ["alternatives", "doubt", "warning"]) $(id).hidden = true;
+}
+/** Chooses the sentence whose alternatives are shown. */
+function choose(item, marked = true) {
+  shown.chosen = item;
+  $("alternatives").hidden = true;
+  document.querySelectorAll(".s.chosen").forEach((node) => node.classList.remove("chosen"));
+  if (marked && shown.items.length > 1) item.targetSpan.classList.add("chosen");
+}
+
+/** Shows other translations of the chosen sentence. */
+export async function showAlternatives(took) {
+  const item = shown.chosen, { done } = shown;
+  if (!item || !done) return;
+  const answer = await ask("/translate", { body: { q: item.legs > 1 ? done.text : item.source, source: item.legs > 1 ? done.from : item.from, target: item.to, alternatives: NUMBER } });
+  if (shown.done !== done || shown.chosen !== item) return;
+  const others = [...new Set([item.sentence.target, answer.translatedText, ...answer.alternatives])].filter((text) => text !== item.target);
+  if (shown.items.length > 1) item.targetSpan.classList.add("chosen");
+  $("alternatives").hidden = false;
+  $("alternatives").replaceChildren(...(others.length ? others : [null]).map((text) => el("li", {}, text === null ? say("none")
+    : el("button", { type: "button", lang: item.to, dir: "auto", onclick: () => take(item, text, took) }, text))));
+  $("alternatives").querySelector("button")?.focus();
+}
+/** Takes over another translation of a sentence. */
+function take(item, text, took) {
+  mark();
+  Object.assign(item, { target: text, taken: item.legs === 1, attended: item.legs > 1, targets: null });
+  item.targetSpan.textContent = text;
+  $("alternatives").hidden = true;
+  $("status").textContent = text;
+  $("others").focus();
+  attend(item);
+  took();
+}

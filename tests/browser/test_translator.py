@@ -1,0 +1,187 @@
+"""The translator at / in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import SENTENCE, PageLog, two_models
+from tests.support.live import LiveServer
+
+TRANSLATED = "#output:not(.busy) .w"
+INTERFACES = ("en", "de", "fr", "es")
+
+
+@pytest.fixture(scope="module")
+def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    with two_models(tmp_path_factory) as server:
+        yield server
+
+
+@pytest.fixture
+def page(open_page: Callable[..., Any], live: LiveServer) -> Any:
+    page = open_page(viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"])
+    return opened(page, live)
+
+
+def opened(page: Any, live: LiveServer) -> Any:
+    """Opens the translator from English to German."""
+    page.goto(live.url + "/#source=en&target=de")
+    page.wait_for_selector("#to option", state="attached")
+    return page
+
+
+def translate(page: Any, text: str) -> str:
+    page.fill("#text", text)
+    page.wait_for_selector("#output.busy, #output .w")
+    page.wait_for_selector(TRANSLATED)
+    return str(page.locator("#output").text_content())
+
+
+def test_typed_text_is_translated_counted_copied_and_cleared(page: Any, live: LiveServer) -> None:
+    text = "the cat 😀 sleeps, write to anna@example.com"
+    served = live.post("/translate", {"q": text, "source": "en", "target": "de"}).json()["translatedText"]
+    assert translate(page, text) == served
+    page.click("#copy")
+    assert page.evaluate("navigator.clipboard.readText()") == served
+    assert page.inner_text("#count").startswith(str(len(text)))
+    assert page.get_attribute("#output", "lang") == "de" and page.get_attribute("#text", "lang") == "en"
+    page.click("#clear")
+    assert (page.input_value("#text"), page.locator("#output").text_content()) == ("", "")
+    assert not page.locator("#copy").is_visible()
+
+
+def test_word_pairs_and_doubtful_words_are_marked(page: Any) -> None:
+    translate(page, SENTENCE)
+    assert page.locator("#output .unsure").count() >= 1 and page.locator("#doubt").is_visible()
+    page.hover("#output .w >> nth=0")
+    assert page.locator("#output .w.on").count() == 1 and page.locator("#mirror .w.linked").count() == 1
+    source = page.inner_text("#pair").split(" → ")[0]
+    box = page.locator("#mirror .w.linked").bounding_box()
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
+    assert page.locator("#mirror .w.on").inner_text() == source
+    assert page.locator("#output .w.linked").count() >= 1
+    page.focus("#output")
+    page.keyboard.press("ArrowRight")
+    page.keyboard.press("ArrowRight")
+    assert page.locator("#output .w").nth(1).get_attribute("class").split()[-1] == "on"
+
+
+def test_an_old_translation_is_not_shown_under_a_new_text(page: Any, page_log: PageLog) -> None:
+    translate(page, SENTENCE)
+    page.route("**/translate", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
+    page.fill("#text", "a dog walks")
+    assert page.evaluate("document.getElementById('output').inert") and not page.locator("#copy").is_visible()
+    page.wait_for_selector("#error:not([hidden])")
+    assert page.locator("#output").text_content() == ""
+    assert all("429" in message for message in page_log.messages)
+    page_log.messages.clear()
+
+
+def test_languages_are_detected_and_swapped(page: Any) -> None:
+    page.select_option("#from", "auto")
+    served = translate(page, "the cat sleeps in a house and the dog is here")
+    assert page.inner_text("#detected") == "detected: English"
+    page.click("#swap")
+    assert (page.input_value("#from"), page.input_value("#to"), page.input_value("#text")) == ("de", "en", served)
+
+
+def test_an_alternative_is_taken_over(page: Any) -> None:
+    before = translate(page, SENTENCE)
+    page.click("#others")
+    page.wait_for_selector("#alternatives button")
+    other = page.inner_text("#alternatives button >> nth=0")
+    page.keyboard.press("Enter")
+    assert page.locator("#output").text_content() == other != before
+    page.wait_for_selector(TRANSLATED)
+    assert page.locator("#output").text_content() == other
+
+
+def test_the_history_is_kept_on_the_device(page: Any) -> None:
+    translate(page, SENTENCE)
+    page.click("#copy")
+    translate(page, "a dog walks")
+    page.click("#copy")
+    page.reload()
+    page.click("#memory summary")
+    assert page.locator("#entries li").count() == 2
+    page.click("#entries li >> nth=1 >> .entry")
+    assert page.input_value("#text") == SENTENCE
+    page.wait_for_selector(TRANSLATED)
+    page.click("#entries li >> nth=0 >> button >> nth=1")
+    assert page.locator("#entries li").count() == 1
+    page.click("#forget")
+    assert page.evaluate("localStorage.getItem('translations')") == "[]"
+
+
+def test_files_are_chosen_or_dropped_and_downloaded(page: Any, live: LiveServer, tmp_path: Path) -> None:
+    served = live.post("/translate", {"q": SENTENCE, "source": "en", "target": "de"}).json()["translatedText"]
+    file = tmp_path / "letter.txt"
+    file.write_text(SENTENCE)
+    page.set_input_files("#file", str(file))
+    with page.expect_download() as download:
+        page.click("#files a >> text=letter")
+    assert Path(download.value.path()).read_text().strip() == served
+    page.evaluate(
+        """(text) => {
+            const data = new DataTransfer();
+            data.items.add(new File([text], "note.txt"));
+            data.items.add(new File([text], "virus.exe"));
+            document.body.dispatchEvent(new DragEvent("drop", { dataTransfer: data, bubbles: true, cancelable: true }));
+        }""",
+        SENTENCE,
+    )
+    page.wait_for_selector("#files a >> text=note")
+    assert "virus.exe" in page.inner_text("#files .bad")
+
+
+def test_the_interface_has_four_languages_and_fits_a_small_screen(
+    open_page: Callable[..., Any], live: LiveServer
+) -> None:
+    page = opened(open_page(viewport={"width": 320, "height": 640}, locale="de-DE"), live)
+    assert page.get_attribute("html", "lang") == "de" and page.inner_text("#choose") == "Datei übersetzen"
+    translate(page, f"{SENTENCE} {'x' * 60}")
+    for language in INTERFACES:
+        page.select_option("#interface", language)
+        assert page.get_attribute("html", "lang") == language
+        assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    page.set_viewport_size({"width": 3840, "height": 2160})
+    assert page.locator("#translate").bounding_box()["width"] > 1800
+
+
+def test_right_to_left_text_runs_from_right_to_left(page: Any) -> None:
+    page.fill("#text", "שלום עולם")
+    assert page.evaluate("document.getElementById('text').matches(':dir(rtl)')")
+
+
+def test_links_of_other_pages_are_understood(open_page: Callable[..., Any], live: LiveServer) -> None:
+    page = open_page()
+    page.goto(f"{live.url}/?source=en&target=fr&q=the+cat")
+    page.wait_for_selector(TRANSLATED)
+    assert (page.input_value("#text"), page.input_value("#to")) == ("the cat", "fr")
+    page.click("#inside")
+    page.wait_for_selector("#panel-attention canvas")
+    assert page.input_value("#text") == "the cat" and "/attention#" in page.url
+    page.goto(f"{live.url}/#q=a+dog&source=en&target=de&tab=decoding&kind=cross")
+    page.wait_for_selector("#tab-decoding[aria-selected=true]")
+    assert page.url.startswith(live.url + "/attention#")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("address", ["/", "/attention"])
+def test_axe_finds_nothing_serious(open_page: Callable[..., Any], live: LiveServer, address: str, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page = open_page(color_scheme=scheme, bypass_csp=True)
+    page.goto(f"{live.url}{address}#source=en&target=de&q=the+cat+sleeps.+a+dog+walks.")
+    page.wait_for_selector(TRANSLATED)
+    if address == "/":
+        page.click("#others")
+        page.wait_for_selector("#alternatives button")
+    else:
+        page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
+    found = axe.Axe().run(page).response["violations"]
+    serious = [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")]
+    assert serious == []
