@@ -61,7 +61,7 @@ class Services:
 
         errors: dict[str, str] = {}
         if catalog is None:
-            models, errors = find_models(settings.weights)
+            models, errors = find_models(settings.weights, settings.slots)
             catalog = ModelCatalog(models)
         supervisor = supervisor or Supervisor(worker_options(settings), self.metrics.record_step)
         self.engine = EngineClient(supervisor, self.metrics, settings.model_bytes)
@@ -73,7 +73,7 @@ class Services:
             admission or Admission(settings.queue_tokens, settings.queue_seconds),
             self.history,
         )
-        self.models = ServedModels(settings.weights, self.engine, self.translator, errors)
+        self.models = ServedModels(settings.weights, self.engine, self.translator, errors, settings.slots)
 
         store = FileStore(settings.file_keep_seconds, settings.file_keep_bytes)
         places = Places(FILES_PER_JOB * settings.file_jobs, settings.file_keep_bytes)

@@ -26,6 +26,7 @@ from model.convert.huggingface.reader import read_huggingface
 from model.convert.languages import find_pairs, language_tags
 from model.convert.marian.model_npz import read_npz
 from model.convert.source_files import Imported, ImportRefused
+from model.convert.unknown_formats import unknown_format
 from model.convert.vocabulary import sentencepiece_vocabulary
 from model.language_pairs import AllPairs, Pairs
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles, read_folder, read_tokenizer_files
@@ -87,9 +88,7 @@ def _read(path: Path) -> Imported:
         return read_huggingface(path)
     if (path / "decoder.yml").is_file():
         return read_npz(path)
-    raise ImportRefused(
-        path, ["it holds neither config.json (Hugging Face), decoder.yml (Marian) nor model.bin (CTranslate2)"]
-    )
+    raise ImportRefused(path, [unknown_format(path)])
 
 
 def _folder(path: Path, target: Path, name: str, imported: Imported, options: ImportOptions) -> ModelFolder:

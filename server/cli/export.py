@@ -9,6 +9,7 @@ from pathlib import Path
 from model.model_folder import FolderError, find_folders, read_folder
 from server.config import Settings, add_flags
 from server.errors import InvalidRequest
+from server.text.language_names import language_name
 
 NAME = "export"
 HELP = "Export a model for CTranslate2, LibreTranslate (Argos) or transformers (Hugging Face)."
@@ -43,7 +44,9 @@ def run(arguments: argparse.Namespace) -> int:
             dropped = export_ctranslate2(folder, arguments.output, quantization=arguments.quantization)
         elif arguments.to == "argos":
             pair = arguments.source, arguments.target
-            dropped = export_argos(folder, arguments.output, *pair, quantization=arguments.quantization)
+            dropped = export_argos(
+                folder, arguments.output, *pair, quantization=arguments.quantization, language_name=language_name
+            )
         else:
             dropped = export_huggingface(folder, arguments.output)
     except FolderError as error:

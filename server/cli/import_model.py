@@ -73,8 +73,9 @@ def import_from(path: Path, arguments: argparse.Namespace, chosen: ImportOptions
         raise InvalidRequest(str(error)) from None
     pairs = " ".join(f"{source}-{target}" for source, target in islice(folder.pairs, 12))
     more = f" and {len(folder.pairs) - 12} more" if len(folder.pairs) > 12 else ""
+    size = sum(file.stat().st_size for file in folder.path.iterdir()) / 1e6
     limits = ", which forbids commercial use" if NON_COMMERCIAL.search(folder.license.lower()) else ""
-    print(f"{folder.path}: {pairs}{more}; licence: {folder.license}{limits}.")
+    print(f"{folder.path}: {pairs}{more}; {size:,.1f} MB; licence: {folder.license}{limits}.")
     return folder
 
 

@@ -6,7 +6,7 @@ import hashlib
 import logging
 from pathlib import Path
 
-from model.model_folder import FolderError, find_folders, read_folder
+from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
 from server.errors import SettingsError
 from server.translation.catalog import ServedModel
 
@@ -16,8 +16,9 @@ ENDS_BYTES = 1_000_000
 SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 
 
-def find_models(weights: Path) -> tuple[list[ServedModel], dict[str, str]]:
+def find_models(weights: Path, slots: int = 0) -> tuple[list[ServedModel], dict[str, str]]:
     """Returns the models under a folder, and for each unusable folder one sentence with the reason, by folder name.
+    The beam that a model states is at most `slots` wide, if that is not 0.
 
     Raises SettingsError if there is no usable model.
     """
@@ -30,7 +31,7 @@ def find_models(weights: Path) -> tuple[list[ServedModel], dict[str, str]]:
     errors: dict[str, str] = {}
     for folder in folders:
         try:
-            model = read_model(folder)
+            model = read_model(folder, slots)
             if model.name in models:
                 raise FolderError(f"Another folder already serves a model with the name {model.name!r}.")
             models[model.name] = model
@@ -43,7 +44,7 @@ def find_models(weights: Path) -> tuple[list[ServedModel], dict[str, str]]:
     return list(models.values()), errors
 
 
-def read_model(folder: Path) -> ServedModel:
+def read_model(folder: Path, slots: int = 0) -> ServedModel:
     """Reads one model folder. Raises FolderError with a one-sentence message if it cannot be used."""
     read = read_folder(folder)
     if not read.pairs:
@@ -56,7 +57,7 @@ def read_model(folder: Path) -> ServedModel:
         max_length=read.model.max_length - (1 if read.first_tokens else 0),  # the first token has a position too
         tokenizer=read.load_tokenizer(),
         version=fingerprint(folder),
-        beam_size=read.generation.beam_size or 1,
+        beam_size=min(read.generation.beam_size or 1, slots or MAX_BEAM),
         bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
     )
 

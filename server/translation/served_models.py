@@ -16,9 +16,11 @@ from server.translation.translator import Translator
 class ServedModels:
     """The models of one translator. `errors` maps the names of unusable models to a sentence with the reason."""
 
-    def __init__(self, weights: Path, engine: EngineClient, translator: Translator, errors: dict[str, str]) -> None:
+    def __init__(
+        self, weights: Path, engine: EngineClient, translator: Translator, errors: dict[str, str], slots: int = 0
+    ) -> None:
         self.errors = errors
-        self._weights = weights
+        self._weights, self._slots = weights, slots
         self._engine = engine
         self._translator = translator
         self._reloading = asyncio.Lock()
@@ -38,7 +40,7 @@ class ServedModels:
         reasons of the failures as `errors`. Raises SettingsError where no folder can be used; nothing changes then.
         """
         async with self._reloading:
-            models, errors = await asyncio.to_thread(find_models, self._weights)
+            models, errors = await asyncio.to_thread(find_models, self._weights, self._slots)
             old = self._translator.catalog
             before = {model.name: model for model in old.models}
             after = await self._load_changed(models, before, errors)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import tempfile
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 
 from model.convert.argos.package import METADATA, SENTENCEPIECE
@@ -14,12 +15,19 @@ from model.model_folder import FolderError, ModelFolder
 
 
 def export_argos(
-    folder: ModelFolder, output: Path, source: str = "", target: str = "", *, quantization: str | None = None
+    folder: ModelFolder,
+    output: Path,
+    source: str = "",
+    target: str = "",
+    *,
+    quantization: str | None = None,
+    language_name: Callable[[str], str] = str,
 ) -> list[str]:
     """Writes the package `output` for one pair; `source` and `target` may be empty if there is only one.
 
     Argos puts nothing before a sentence. The tag of the target language becomes the token that CTranslate2 itself puts
-    there (`add_source_bos`). Returns the names of files that are not exported. Raises FolderError.
+    there (`add_source_bos`). `language_name` names a code for readers. Returns the names of files that are not
+    exported. Raises FolderError.
     """
     source, target = _pair(folder, source, target)
     if folder.first_tokens:
@@ -35,7 +43,7 @@ def export_argos(
         output.parent.mkdir(parents=True, exist_ok=True)
         try:
             with zipfile.ZipFile(output, "x", zipfile.ZIP_DEFLATED) as archive:
-                archive.writestr(f"{name}/{METADATA}", _metadata(folder, source, target))
+                archive.writestr(f"{name}/{METADATA}", _metadata(folder, source, target, language_name))
                 archive.write(folder.path / folder.tokenizer.source, f"{name}/{SENTENCEPIECE}")
                 if (folder.path / "README.md").is_file():
                     archive.write(folder.path / "README.md", f"{name}/README.md")
@@ -69,16 +77,16 @@ def _set_tag(file: Path, folder: ModelFolder, target: str) -> None:
     file.write_text(json.dumps(settings, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
 
 
-def _metadata(folder: ModelFolder, source: str, target: str) -> str:
+def _metadata(folder: ModelFolder, source: str, target: str, language_name: Callable[[str], str]) -> str:
     return json.dumps(
         {
             "package_version": "1.0",
             "argos_version": "1.9",
             "type": "translate",
             "from_code": source,
-            "from_name": source,
+            "from_name": language_name(source),
             "to_code": target,
-            "to_name": target,
+            "to_name": language_name(target),
             "attentive": {"name": folder.name, "license": folder.license, "origin": folder.origin},
         },
         indent=2,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import os
 import shutil
 import subprocess
@@ -11,12 +12,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from safetensors.torch import load_file, save_file
 
 from model.convert.hub import download
 from model.model_folder import FolderError, read_folder
 from server.__main__ import main
 from tests.support.fake_hub import COMMIT, MODEL, FakeHub, fake_hub
 from tests.support.marian_models import random_huggingface
+from tests.support.multilingual_models import random_multilingual
 
 huggingface_hub = pytest.importorskip("huggingface_hub")
 pytest.importorskip("transformers")
@@ -191,3 +194,18 @@ def test_import_and_export_commands(published: Path, tmp_path: Path, capsys: pyt
     ]
     assert main(["export", *arguments, *weights]) == 0
     assert (tmp_path / "ct2" / "model.bin").is_file()
+
+
+@pytest.mark.slow
+def test_models_of_many_languages_and_shards_are_pulled(hub: FakeHub, tmp_path: Path) -> None:
+    shutil.rmtree(hub.path)
+    random_multilingual(hub.path, "nllb")
+    tensors = load_file(hub.path / LARGE)
+    (hub.path / LARGE).unlink()
+    placed = {name: f"model-{1 + i % 2:05d}-of-00002.safetensors" for i, name in enumerate(tensors)}
+    for file in set(placed.values()):
+        save_file({name: tensors[name] for name in tensors if placed[name] == file}, hub.path / file)
+    (hub.path / f"{LARGE}.index.json").write_text(json.dumps({"weight_map": placed}))
+    assert main(["pull", MODEL, "--source", "en", "--target", "de", "--weights", str(tmp_path / "weights")]) == 0
+    folder = read_folder(tmp_path / "weights" / "opus-mt-en-de")
+    assert list(folder.pairs) == [("en", "de")] and folder.first_tokens == {"de": "deu_Latn"}

@@ -72,3 +72,10 @@ def test_the_fingerprint_depends_on_the_content(weights):
     data[-1] ^= 1
     (folder / "model.safetensors").write_bytes(data)
     assert fingerprint(folder) != first
+
+
+def test_the_beam_that_a_model_states_fits_into_the_slots(tiny_weights: Path, tmp_path: Path) -> None:
+    shutil.copytree(tiny_weights, tmp_path / "weights")
+    [file] = (tmp_path / "weights").rglob("config.json")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "generation": {"beam_size": 6}}))
+    assert [find_models(tmp_path / "weights", slots)[0][0].beam_size for slots in (0, 64, 4)] == [6, 6, 4]
