@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from server.documents import docx, epub, gettext, json_strings, markdown, odt, plain, subtitles, yaml_strings
+from server.documents import docx, epub, gettext, json_strings, markdown, odt, plain, subtitles, xliff, yaml_strings
 from server.documents.document import Document
 from server.errors import UnsupportedMediaType
 
@@ -39,6 +39,8 @@ FORMATS = (
     FileFormat(".arb", "application/json", json_strings.read),
     FileFormat(".yml", "application/yaml", yaml_strings.read),
     FileFormat(".yaml", "application/yaml", yaml_strings.read),
+    FileFormat(".xlf", "application/xliff+xml", xliff.read),
+    FileFormat(".xliff", "application/xliff+xml", xliff.read),
     FileFormat(".odt", "application/vnd.oasis.opendocument.text", lambda data, _: odt.read(data)),
     FileFormat(".epub", "application/epub+zip", epub.read),
 )

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from lxml import etree
 
 from server.documents.document import Document, has_words
-from server.documents.xml_inline import Element, Inline, parse_xml, rebuild, write_xml
+from server.documents.xml_inline import Element, Inline, append_text, parse_xml, rebuild, write_xml
 from server.documents.zip_archive import Archive
 
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
@@ -37,7 +37,7 @@ def read(data: bytes) -> Document:
             for child in list(paragraph):
                 paragraph.remove(child)
             paragraph.text = None
-            rebuild(paragraph, translated, inline.elements, add_text)
+            rebuild(paragraph, translated, inline.elements, append_text)
         return archive.replaced({name: write_xml(root) for name, root in roots.items()})
 
     return Document(tuple(texts), "html", write)
@@ -65,11 +65,3 @@ def add_content(inline: Inline, parent: Element, top: bool) -> None:
         elif child.tag != TEXT + "soft-page-break":
             (inline.gap if top and child.tag in GAPS else inline.atom)([child])
         inline.text(tail or "")
-
-
-def add_text(parent: Element, text: str) -> None:
-    """Adds text at the end of an element with mixed content."""
-    if len(parent):
-        parent[-1].tail = (parent[-1].tail or "") + text
-    else:
-        parent.text = (parent.text or "") + text

@@ -89,6 +89,14 @@ def rebuild(
                 stack.pop()
 
 
+def append_text(parent: Element, text: str) -> None:
+    """Adds text at the end of an element with mixed content."""
+    if len(parent):
+        parent[-1].tail = (parent[-1].tail or "") + text
+    else:
+        parent.text = (parent.text or "") + text
+
+
 def parse_xml(data: bytes, doctype: bool = False) -> Element:
     """Returns the root element of an XML file. Entities are not expanded, nothing is fetched, and lxml limits the
     depth.

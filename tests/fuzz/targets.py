@@ -20,6 +20,7 @@ from tests.support import document_files as make
 from tests.unit.server.documents.test_formats import SRT, VTT
 from tests.unit.server.documents.test_markdown import PAGE as MARKDOWN
 from tests.unit.server.documents.test_message_files import JSON, PO, YAML
+from tests.unit.server.documents.test_xliff import XLIFF_1, XLIFF_2
 
 TEXT_CHARACTERS = 2_000
 LANGUAGES = ("en", "de", "fr", "es", "ru", "zh", "ja", "ar", "xx")
@@ -148,6 +149,7 @@ TARGETS = {
     "po": Target(lambda data: check_file("a.po", data, repeatable=False), (PO.encode(),)),
     "json": Target(lambda data: check_file("a.json", data, exact=True), (JSON.encode(),)),
     "yaml": Target(lambda data: check_file("a.yml", data), (YAML.encode(),)),
+    "xliff": Target(lambda data: check_file("a.xlf", data, repeatable=False), (XLIFF_1.encode(), XLIFF_2.encode())),
     "docx": part_target("a.docx", make.word_file()),
     "odt": part_target("a.odt", make.open_document(OPEN_BODY)),
     "epub": part_target("a.epub", make.book()),

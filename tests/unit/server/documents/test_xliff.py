@@ -1,0 +1,57 @@
+"""XLIFF: every source without a translation gets a target, with its inline codes around or between the same words."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.documents.formats import format_of
+from server.errors import InvalidRequest
+from tests.unit.server.documents.test_formats import change
+
+XLIFF_1 = """<?xml version='1.0' encoding='UTF-8' standalone='yes'?>
+<xliff xmlns="urn:oasis:names:tc:xliff:document:1.2" version="1.2">
+  <file original="a" source-language="en" datatype="plaintext"><body>
+    <trans-unit id="1"><source>Hello <g id="1">big</g> <x id="2"/>world</source></trans-unit>
+    <trans-unit id="2"><source>Old words</source><target state="final">Alte Worte</target></trans-unit>
+    <trans-unit id="3"><source>New words</source><target state="new">x<x id="1"/></target><note>A note</note></trans-unit>
+    <trans-unit id="4" translate="no"><source>Brand</source></trans-unit>
+    <trans-unit id="5"><source>A &lt;b&gt; and <mrk mtype="protected">Acme</mrk> here</source></trans-unit>
+  </body></file>
+</xliff>"""
+XLIFF_2 = """<?xml version='1.0' encoding='UTF-8' standalone='yes'?>
+<xliff xmlns="urn:oasis:names:tc:xliff:document:2.0" version="2.1" srcLang="en">
+  <file id="f"><unit id="1"><notes><note>A note</note></notes>
+    <segment state="initial"><source>Click <pc id="1">this<ph id="2"/></pc> now</source></segment>
+    <segment><source>Done</source><target>Fertig</target></segment>
+  </unit></file>
+</xliff>"""
+
+
+def test_version_1():
+    made = change("a.xlf", XLIFF_1.encode()).decode()
+    expected = (
+        XLIFF_1.replace('datatype="plaintext"', 'datatype="plaintext" target-language="de"')
+        .replace("world</source>", 'world</source><target>HELLO <g id="1">BIG</g> <x id="2"/>WORLD</target>')
+        .replace(
+            '<target state="new">x<x id="1"/></target>', '<target state="needs-review-translation">NEW WORDS</target>'
+        )
+        .replace(
+            "here</source>", 'here</source><target>A &lt;B&gt; AND <mrk mtype="protected">Acme</mrk> HERE</target>'
+        )
+    )
+    assert made == expected
+
+
+def test_version_2():
+    made = change("a.xliff", XLIFF_2.encode()).decode()
+    expected = (
+        XLIFF_2.replace('srcLang="en"', 'srcLang="en" trgLang="de"').replace('state="initial"', 'state="translated"')
+        .replace("now</source>", 'now</source><target>CLICK <pc id="1">THIS<ph id="2"/></pc> NOW</target>')
+    )  # fmt: skip
+    assert made == expected
+
+
+@pytest.mark.parametrize("content", ["<xliff/>", "<x", '<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>'])
+def test_other_files_are_rejected(content):
+    with pytest.raises(InvalidRequest):
+        format_of("a.xlf").read(content.encode(), "de")
