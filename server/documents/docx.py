@@ -15,12 +15,13 @@ from functools import partial
 from lxml import etree
 
 from server.documents.document import Document, has_words
+from server.documents.properties import read_properties
 from server.documents.xml_inline import Element, Inline, parse_xml, rebuild, write_xml
 from server.documents.zip_archive import Archive
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes)\.xml")
+PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
 CONTAINERS = frozenset(W + name for name in ("hyperlink", "ins", "smartTag", "moveTo"))
 STARTS = frozenset(W + name for name in ("bookmarkStart", "commentRangeStart", "permStart"))
 ENDS = frozenset(W + name for name in ("bookmarkEnd", "commentRangeEnd", "permEnd"))
@@ -42,13 +43,16 @@ def read(data: bytes) -> Document:
             found.append(element)
             texts.append(inline.html)
 
-    def write(translations: Sequence[str]) -> bytes:
-        # Backwards, because a text box within a paragraph contains paragraphs, which must be filled before it is moved.
-        for element, translated in zip(reversed(found), reversed(translations), strict=True):
-            Paragraph(element).fill(translated)
-        return archive.replaced({name: write_xml(root) for name, root in roots.items()})
+    properties = read_properties(archive, roots)
 
-    return Document(tuple(texts), "html", write)
+    def write(translations: Sequence[str]) -> bytes:
+        properties.write(translations[len(texts) :])
+        # Backwards, because a text box within a paragraph contains paragraphs, which must be filled before it is moved.
+        for element, translated in zip(reversed(found), reversed(translations[: len(texts)]), strict=True):
+            Paragraph(element).fill(translated)
+        return archive.replaced({name: write_xml(root) for name, root in {**roots, **properties.roots}.items()})
+
+    return Document((*texts, *properties.texts), "html", write)
 
 
 class Paragraph:
@@ -66,6 +70,7 @@ class Paragraph:
         self._add(element, top=True)
         if self._field:  # the field ends in a later paragraph
             self.inline.atom(self._field)
+        self.inline.keep_formulas(partial(add_text, base=self._base))
 
     def fill(self, translated: str) -> None:
         """Replaces the content. Bookmarks and comments then cover the whole paragraph, because their words have

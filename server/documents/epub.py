@@ -9,7 +9,7 @@ from urllib.parse import unquote
 
 from server.documents.document import Document, has_words
 from server.documents.plain import page, with_language
-from server.documents.xml_inline import Element, parse_xml, write_xml
+from server.documents.xml_inline import Element, parse_xml, plain, write_xml
 from server.documents.zip_archive import Archive
 from server.errors import InvalidRequest
 from server.text.html_passages import escape
@@ -85,12 +85,6 @@ def labels(root: Element, tag: str) -> Part:
         return write_xml(root)
 
     return tuple(escape(SPACES.sub(" ", element.text).strip()) for element in elements), write
-
-
-def plain(markup: str) -> str:
-    """Returns the text of translated HTML without tags."""
-    text: str = parse_xml(b"<x>" + markup.replace("&nbsp;", "\xa0").encode() + b"</x>").text or ""
-    return text
 
 
 def page_part(data: bytes, target: str) -> Part:

@@ -5,7 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from server.documents import docx, epub, gettext, json_strings, markdown, odt, plain, subtitles, xliff, yaml_strings
+from server.documents import (
+    docx,
+    epub,
+    gettext,
+    json_strings,
+    markdown,
+    odt,
+    office_open,
+    plain,
+    subtitles,
+    xliff,
+    yaml_strings,
+)
 from server.documents.document import Document
 from server.errors import UnsupportedMediaType
 
@@ -41,7 +53,19 @@ FORMATS = (
     FileFormat(".yaml", "application/yaml", yaml_strings.read),
     FileFormat(".xlf", "application/xliff+xml", xliff.read),
     FileFormat(".xliff", "application/xliff+xml", xliff.read),
+    FileFormat(
+        ".pptx",
+        "application/vnd.openxmlformats-officedocument.presentationml.presentation",
+        lambda data, _: office_open.read_slides(data),
+    ),
+    FileFormat(
+        ".xlsx",
+        "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet",
+        lambda data, _: office_open.read_workbook(data),
+    ),
     FileFormat(".odt", "application/vnd.oasis.opendocument.text", lambda data, _: odt.read(data)),
+    FileFormat(".odp", "application/vnd.oasis.opendocument.presentation", lambda data, _: odt.read(data)),
+    FileFormat(".ods", "application/vnd.oasis.opendocument.spreadsheet", lambda data, _: odt.read(data)),
     FileFormat(".epub", "application/epub+zip", epub.read),
 )
 SUFFIXES = tuple(format.suffix for format in FORMATS)

@@ -1,4 +1,5 @@
-"""Reads OpenDocument texts (.odt): the paragraphs and headings of the text, of headers and footers."""
+"""Reads OpenDocument texts (.odt), presentations (.odp) and spreadsheets (.ods): the paragraphs and headings, also of
+headers, footers, notes, cells and comments."""
 
 from __future__ import annotations
 
@@ -7,6 +8,7 @@ from collections.abc import Sequence
 from lxml import etree
 
 from server.documents.document import Document, has_words
+from server.documents.properties import read_properties
 from server.documents.xml_inline import Element, Inline, append_text, parse_xml, rebuild, write_xml
 from server.documents.zip_archive import Archive
 
@@ -18,7 +20,7 @@ GAPS = frozenset(TEXT + name for name in ("tab", "line-break"))
 
 
 def read(data: bytes) -> Document:
-    """Reads an .odt file. Raises InvalidRequest or PayloadTooLarge."""
+    """Reads an OpenDocument file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     archive.require("content.xml")
     roots = {name: parse_xml(archive.part(name)) for name in PARTS if name in archive.names}
@@ -30,23 +32,27 @@ def read(data: bytes) -> Document:
             found.append(element)
             texts.append(inline.html)
 
+    properties = read_properties(archive, roots)
+
     def write(translations: Sequence[str]) -> bytes:
+        properties.write(translations[len(texts) :])
         # Backwards, because a note within a paragraph contains paragraphs, which must be filled before it is moved.
-        for paragraph, translated in zip(reversed(found), reversed(translations), strict=True):
+        for paragraph, translated in zip(reversed(found), reversed(translations[: len(texts)]), strict=True):
             inline = to_inline(paragraph)
             for child in list(paragraph):
                 paragraph.remove(child)
             paragraph.text = None
             rebuild(paragraph, translated, inline.elements, append_text)
-        return archive.replaced({name: write_xml(root) for name, root in roots.items()})
+        return archive.replaced({name: write_xml(root) for name, root in {**roots, **properties.roots}.items()})
 
-    return Document(tuple(texts), "html", write)
+    return Document((*texts, *properties.texts), "html", write)
 
 
 def to_inline(paragraph: Element) -> Inline:
     """Returns the content of a paragraph as HTML."""
     inline = Inline()
     add_content(inline, paragraph, top=True)
+    inline.keep_formulas(append_text, TEXT + "span")
     return inline
 
 

@@ -18,6 +18,8 @@ from server.text.html_scanner import scan_markup
 
 Element = Any
 """An element of lxml, which has no type annotations."""
+FORMULA = re.compile(r"([^\W\d_]+)<span k([0-9]+)>([0-9+\-−]{1,4})</span k\2>([^\W\d_]*)")
+"""A word with a formatted number in it."""
 INVALID_CHARACTERS = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 """Characters that XML does not allow."""
 NUMBERED_TAG = re.compile(r"<(/?)(?:span|img|br) k([0-9]+)>")
@@ -60,6 +62,22 @@ class Inline:
         """Adds elements between sentences, which are not moved: a line break, a tabulator."""
         self._parts.append(f"<br k{self._number(elements)}>")
 
+    def keep_formulas(self, add_text: Callable[[Element, str], None], holder: str = "") -> None:
+        """Turns words with a formatted number, such as the subscript of H2O, into atoms, because formatting follows
+        whole words. `holder` is the tag of an element around each, for formats whose text is not in runs."""
+
+        def atom(found: re.Match[str]) -> str:
+            parent = etree.Element(holder or "formula")
+            shell = self.elements[int(found[2])][0]
+            add_text(parent, found[1])
+            parent.append(shell)
+            add_text(shell, found[3])
+            if found[4]:
+                add_text(parent, found[4])
+            return f"<img k{self._number([parent] if holder else list(parent))}>"
+
+        self._parts = [FORMULA.sub(atom, self.html)]
+
     def raw(self, markup: str) -> None:
         """Adds markup that is HTML."""
         self._parts.append(markup)
@@ -87,6 +105,12 @@ def rebuild(
                     stack.append(originals[0])
             elif len(stack) > 1:
                 stack.pop()
+
+
+def plain(markup: str) -> str:
+    """Returns the text of HTML without tags and without characters that XML does not allow."""
+    text = "".join(html.unescape(token) for token in scan_markup(markup) if isinstance(token, str))
+    return INVALID_CHARACTERS.sub("", text)
 
 
 def append_text(parent: Element, text: str) -> None:

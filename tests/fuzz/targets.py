@@ -20,6 +20,7 @@ from tests.support import document_files as make
 from tests.unit.server.documents.test_formats import SRT, VTT
 from tests.unit.server.documents.test_markdown import PAGE as MARKDOWN
 from tests.unit.server.documents.test_message_files import JSON, PO, YAML
+from tests.unit.server.documents.test_office_files import SLIDE, STRINGS
 from tests.unit.server.documents.test_xliff import XLIFF_1, XLIFF_2
 
 TEXT_CHARACTERS = 2_000
@@ -151,6 +152,8 @@ TARGETS = {
     "yaml": Target(lambda data: check_file("a.yml", data), (YAML.encode(),)),
     "xliff": Target(lambda data: check_file("a.xlf", data, repeatable=False), (XLIFF_1.encode(), XLIFF_2.encode())),
     "docx": part_target("a.docx", make.word_file()),
+    "pptx": part_target("a.pptx", make.slides(SLIDE)),
+    "xlsx": part_target("a.xlsx", make.workbook(STRINGS, "Total")),
     "odt": part_target("a.odt", make.open_document(OPEN_BODY)),
     "epub": part_target("a.epub", make.book()),
     "archive": Target(lambda data: check_file("a.docx", data), (make.word_body("<w:p/>"), make.archive({"a": "b"}))),

@@ -90,3 +90,33 @@ def part(data: bytes, name: str) -> str:
     """Returns one entry of a zip archive as text."""
     with zipfile.ZipFile(io.BytesIO(data)) as found:
         return found.read(name).decode()
+
+
+DRAWING = "http://schemas.openxmlformats.org/drawingml/2006/main"
+SHEET = "http://schemas.openxmlformats.org/spreadsheetml/2006/main"
+CORE = (
+    '<cp:coreProperties xmlns:cp="http://schemas.openxmlformats.org/package/2006/metadata/core-properties" '
+    'xmlns:dc="http://purl.org/dc/elements/1.1/"><dc:title>My file</dc:title><dc:creator>Ann</dc:creator></cp:coreProperties>'
+)
+
+
+def slides(paragraphs: str) -> bytes:
+    """Returns a .pptx with one slide that has these paragraphs and a picture, and the document's properties."""
+    slide = (
+        f'<p:sld xmlns:p="http://schemas.openxmlformats.org/presentationml/2006/main" xmlns:a="{DRAWING}">'
+        f'<p:cNvPr id="1" name="Picture 1" descr="A red house"/><p:txBody>{paragraphs}</p:txBody></p:sld>'
+    )
+    parts = {"ppt/presentation.xml": "<p/>", "ppt/slides/slide1.xml": slide, "docProps/core.xml": CORE}
+    return archive(parts)
+
+
+def workbook(strings: str, header: str = "") -> bytes:
+    """Returns a .xlsx with these shared strings, and a table with one column header."""
+    return archive(
+        {
+            "xl/workbook.xml": "<w/>",
+            "xl/sharedStrings.xml": f'<sst xmlns="{SHEET}">{strings}</sst>',
+            "xl/worksheets/sheet1.xml": f'<worksheet xmlns="{SHEET}"><c t="inlineStr"><is><t>Inline</t></is></c></worksheet>',
+            "xl/tables/table1.xml": f'<table xmlns="{SHEET}"><tableColumn name="{header}"/></table>',
+        }
+    )

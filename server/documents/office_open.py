@@ -1,0 +1,79 @@
+"""Reads presentations (.pptx) and workbooks (.xlsx): the text of slides, notes, charts and drawings, and the strings of
+cells and comments. The names of sheets and the headers of tables are not changed, because formulas refer to them."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+
+from server.documents.document import Document, has_words
+from server.documents.properties import read_properties
+from server.documents.runs import Names, fill, to_inline
+from server.documents.xml_inline import Element, parse_xml, write_xml
+from server.documents.zip_archive import Archive
+
+A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
+S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
+DRAWING = Names(
+    A + "r", A + "rPr", A + "t", A + "br", A + "pPr", frozenset((A + "endParaRPr",)),
+    frozenset(("lang", "altLang", "dirty", "err", "noProof", "smtClean", "bmk")),
+)  # fmt: skip
+CELL = Names(S + "r", S + "rPr", S + "t", "", "", frozenset((S + "rPh", S + "phoneticPr")))
+SLIDES = re.compile(
+    r"ppt/(?:slides/slide|notesSlides/notesSlide|charts/chart|diagrams/(?:data|drawing))\d+\.xml|ppt/comments/.*\.xml"
+)
+SHEETS = re.compile(r"xl/(?:sharedStrings|comments\d*|charts/chart\d+|drawings/drawing\d+)\.xml")
+CELLS = re.compile(r"xl/worksheets/sheet\d+\.xml")
+TABLES = re.compile(r"xl/tables/table\d+\.xml")
+
+
+def read_slides(data: bytes) -> Document:
+    """Reads a .pptx file. Raises InvalidRequest or PayloadTooLarge."""
+    archive = Archive(data)
+    archive.require("ppt/presentation.xml")
+    return read_parts(archive, [name for name in archive.names if SLIDES.fullmatch(name)])
+
+
+def read_workbook(data: bytes) -> Document:
+    """Reads a .xlsx file. Raises InvalidRequest or PayloadTooLarge."""
+    archive = Archive(data)
+    archive.require("xl/workbook.xml")
+    names = [name for name in archive.names if SHEETS.fullmatch(name)]
+    names += [name for name in archive.names if CELLS.fullmatch(name) and b"inlineStr" in archive.part(name)]
+    headers = frozenset(
+        column.get("name", "")
+        for name in archive.names
+        if TABLES.fullmatch(name)
+        for column in parse_xml(archive.part(name)).iter(S + "tableColumn")
+    )
+    return read_parts(archive, names, headers)
+
+
+def read_parts(archive: Archive, names: Sequence[str], kept: frozenset[str] = frozenset()) -> Document:
+    """Reads the paragraphs of these parts and the document's properties. Texts in `kept` are not translated."""
+    roots = {name: parse_xml(archive.part(name)) for name in names}
+    paragraphs: list[tuple[Element, Names]] = []
+    texts: list[str] = []
+    for root in roots.values():
+        for element, tags in find_paragraphs(root):
+            inline = to_inline(element, tags)
+            if has_words(inline.words) and inline.words not in kept:
+                paragraphs.append((element, tags))
+                texts.append(inline.html)
+    properties = read_properties(archive, roots)
+
+    def write(translations: Sequence[str]) -> bytes:
+        for (element, tags), translated in zip(paragraphs, translations[: len(texts)], strict=True):
+            fill(element, translated, tags)
+        properties.write(translations[len(texts) :])
+        return archive.replaced({name: write_xml(root) for name, root in {**roots, **properties.roots}.items()})
+
+    return Document((*texts, *properties.texts), "html", write)
+
+
+def find_paragraphs(root: Element) -> Iterator[tuple[Element, Names]]:
+    """Yields the paragraphs of a part with the tags of their content."""
+    for paragraph in root.iter(A + "p"):
+        yield paragraph, DRAWING
+    for cell in root.iter(S + "si", S + "is", S + "text"):
+        yield cell, CELL

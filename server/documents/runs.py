@@ -1,0 +1,122 @@
+"""Paragraphs that consist of runs, in slides, charts and drawings (DrawingML) and in spreadsheets.
+
+The model is that of `server.documents.docx` without fields that span runs: runs with the most frequent formatting become
+plain text, other runs become inline elements, and everything else is moved like a word.
+"""
+
+from __future__ import annotations
+
+import copy
+from collections import Counter
+from dataclasses import dataclass
+from functools import partial
+
+from lxml import etree
+
+from server.documents.xml_inline import Element, Inline, rebuild
+
+SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+
+
+@dataclass(frozen=True, slots=True)
+class Names:
+    """The tags of a format: run, its properties, its text, line break; elements that stay at the beginning and the end
+    of a paragraph; and attributes of properties that do not change the appearance."""
+
+    run: str
+    properties: str
+    text: str
+    gap: str
+    first: str
+    last: frozenset[str]
+    invisible: frozenset[str] = frozenset()
+
+
+def to_inline(paragraph: Element, names: Names) -> Inline:
+    """Returns the content of a paragraph as HTML."""
+    inline = Inline()
+    base = appearance(most_frequent(paragraph, names), names)
+    for child in paragraph:
+        if child.tag == names.run:
+            text = "".join(piece.text or "" for piece in child.iterchildren(names.text))
+            properties = child.find(names.properties)
+            if appearance(properties, names) == base:
+                inline.text(text)
+            else:
+                number = inline.open(new_run(properties, names))
+                inline.text(text)
+                inline.close(number)
+        elif child.tag == names.text:  # a cell without runs
+            inline.text(child.text or "")
+        elif child.tag == names.gap:
+            inline.gap([child])
+        elif child.tag != names.first and child.tag not in names.last:
+            inline.atom([child])
+    inline.keep_formulas(partial(add_text, base=most_frequent(paragraph, names), names=names))
+    return inline
+
+
+def fill(paragraph: Element, translated: str, names: Names) -> None:
+    """Replaces the content of a paragraph by a translation of its HTML."""
+    inline = to_inline(paragraph, names)
+    base = most_frequent(paragraph, names)
+    single = next(paragraph.iterchildren(names.text), None)
+    last = [child for child in paragraph if child.tag in names.last]
+    for child in list(paragraph):
+        if child.tag != names.first:
+            paragraph.remove(child)
+    if single is not None:
+        text = etree.SubElement(paragraph, names.text)
+        rebuild(text, translated, inline.elements, add_characters)
+        text.set(SPACE, "preserve")
+    else:
+        rebuild(paragraph, translated, inline.elements, partial(add_text, base=base, names=names))
+    paragraph.extend(last)
+
+
+def most_frequent(paragraph: Element, names: Names) -> Element | None:
+    """Returns the properties of the appearance with the largest number of characters."""
+    sizes: Counter[bytes] = Counter()
+    examples: dict[bytes, Element | None] = {}
+    for run in paragraph.iterchildren(names.run):
+        properties = run.find(names.properties)
+        seen = appearance(properties, names)
+        examples.setdefault(seen, properties)
+        sizes[seen] += sum(len(text.text or "") for text in run.iterchildren(names.text))
+    return examples[sizes.most_common(1)[0][0]] if sizes else None
+
+
+def appearance(properties: Element | None, names: Names) -> bytes:
+    """Returns the visible properties of a run in a form that can be compared."""
+    if properties is None:
+        return b""
+    attributes = sorted((name, value) for name, value in properties.items() if name not in names.invisible)
+    children = b"".join(etree.tostring(child, with_tail=False) for child in properties)
+    return repr(attributes).encode() + children if attributes or children else b""
+
+
+def new_run(properties: Element | None, names: Names) -> Element:
+    """Returns an empty run with these properties."""
+    run = etree.Element(names.run)
+    if properties is not None:
+        run.append(copy.deepcopy(properties))
+    return run
+
+
+def add_text(parent: Element, text: str, base: Element | None, names: Names) -> None:
+    """Adds text at the end of a run, or in a new run with the properties `base` if `parent` is not a run."""
+    if not text:
+        return
+    if parent.tag != names.run:
+        run = new_run(base, names)
+        parent.append(run)
+        parent = run
+    piece = next(parent.iterchildren(names.text), None)
+    if piece is None:
+        piece = etree.SubElement(parent, names.text)
+    add_characters(piece, text)
+
+
+def add_characters(parent: Element, text: str) -> None:
+    """Adds text at the end of an element without children."""
+    parent.text = (parent.text or "") + text

@@ -1,0 +1,91 @@
+"""Slides and workbooks: text is translated, formatting follows its words, and everything else is kept."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from server.documents.formats import format_of
+from server.errors import InvalidRequest
+from tests.support.document_files import archive, open_document, part, slides, word_body, word_file, workbook
+from tests.unit.server.documents.test_formats import change
+
+SLIDE = (
+    '<a:p><a:pPr lvl="1"/><a:r><a:rPr lang="en-US" dirty="0"/><a:t>Water is H</a:t></a:r>'
+    '<a:r><a:rPr lang="en-US" baseline="-25000"/><a:t>2</a:t></a:r><a:r><a:rPr lang="en-GB"/><a:t>O here.</a:t></a:r>'
+    '<a:br/><a:fld id="{1}" type="slidenum"><a:t>7</a:t></a:fld><a:r><a:t>More</a:t></a:r><a:endParaRPr lang="en-US"/></a:p>'
+)
+STRINGS = (
+    "<si><t>Plain words</t></si><si><t>Total</t></si><si><r><rPr><b/></rPr><t>Bold</t></r>"
+    '<r><t xml:space="preserve"> and more words</t></r><phoneticPr fontId="1"/></si><si><t>42</t></si>'
+)
+
+
+def test_a_subscript_within_a_word_is_kept():
+    made = part(change("a.pptx", slides(SLIDE)), "ppt/slides/slide1.xml")
+    runs = re.findall(r"<a:r>(?:<a:rPr([^>]*)/>)?<a:t>([^<]*)</a:t></a:r>", made)
+    assert [text for _, text in runs] == ["WATER IS ", "H", "2", "O", " HERE.", "MORE"]
+    assert 'baseline="-25000"' in runs[2][0]
+    assert (
+        made.index("<a:pPr")
+        < made.index("WATER")
+        < made.index("<a:br")
+        < made.index("slidenum")
+        < made.index("endParaRPr")
+    )
+    assert 'descr="A RED HOUSE"' in made and 'name="Picture 1"' in made
+
+
+def test_properties_of_the_document_are_translated():
+    made = part(change("a.pptx", slides(SLIDE)), "docProps/core.xml")
+    assert "<dc:title>MY FILE</dc:title><dc:creator>Ann</dc:creator>" in made
+
+
+def test_strings_of_cells():
+    made = change("a.xlsx", workbook(STRINGS, header="Total"))
+    strings = part(made, "xl/sharedStrings.xml")
+    assert re.findall(r"<t[^>]*>([^<]*)</t>", strings) == ["PLAIN WORDS", "Total", "BOLD", " AND MORE WORDS", "42"]
+    assert strings.count("<b/>") == 1 and strings.index("MORE WORDS") < strings.index("phoneticPr")
+    assert "INLINE" in part(made, "xl/worksheets/sheet1.xml")
+
+
+def test_formatting_moves_with_its_words():
+    document = format_of("a.xlsx").read(workbook(STRINGS), "de")
+    text = next(text for text in document.texts if "Bold" in text)
+    other = ["Text"] * len(document.texts)
+    other[document.texts.index(text)] = "und mehr <span k0>Fettes</span k0>"
+    strings = part(document.write(other), "xl/sharedStrings.xml")
+    assert '<r><t xml:space="preserve">und mehr </t></r>' in strings.replace("<r><t>", '<r><t xml:space="preserve">')
+    assert "<r><rPr><b/></rPr><t" in strings
+
+
+@pytest.mark.parametrize("name", ["a.odp", "a.ods"])
+def test_other_opendocument_files(name):
+    title = '<x:title xmlns:x="urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0">A cat</x:title>'
+    made = change(name, open_document(f"{title}<text:p>Hello</text:p>"))
+    assert ">HELLO<" in part(made, "content.xml") and ">A CAT<" in part(made, "content.xml")
+
+
+def test_a_formula_is_moved_as_a_word():
+    low = '<w:r><w:rPr><w:vertAlign w:val="subscript"/></w:rPr><w:t>2</w:t></w:r>'
+    body = f"<w:p><w:r><w:t>the H</w:t></w:r>{low}<w:r><w:t>O</w:t></w:r></w:p>"
+    document = format_of("a.docx").read(word_body(body), "fr")
+    made = part(document.write(["<img k1> eau"]), "word/document.xml")
+    assert re.sub("<[^>]*>|\n", "", made) == "H2O eau"
+    assert re.search(r'<w:vertAlign w:val="subscript"/></w:rPr><w:t[^>]*>2</w:t>', made)
+    assert re.sub("<[^>]*>|\n", "", part(change("a.docx", word_body(body)), "word/document.xml")) == "THE H2O"
+    body = '<text:p>the CO<text:span text:style-name="B">2</text:span> here</text:p>'
+    made = part(change("a.odt", open_document(body)), "content.xml")
+    assert '<text:span>CO<text:span text:style-name="B">2</text:span></text:span> HERE' in made
+
+
+def test_comments_and_properties_of_word_files():
+    made = change("a.docx", word_file())
+    assert "PYTHON-DOCX" in part(made, "docProps/core.xml")
+
+
+@pytest.mark.parametrize("name", ["a.pptx", "a.xlsx"])
+def test_other_archives_are_rejected(name):
+    with pytest.raises(InvalidRequest, match="missing"):
+        format_of(name).read(archive({"a": "b"}), "de")
