@@ -127,7 +127,8 @@ def _all_pairs(path: Path, known: dict[str, str], options: ImportOptions) -> All
 def _language_pieces(pairs: Pairs, tags: dict[str, str], imported: Imported) -> dict[str, dict[str, str]]:
     """Returns the fields of a model folder with the pieces that name languages."""
     if not isinstance(pairs, AllPairs):
-        return {"tags": tags}
+        first = imported.first_piece
+        return {"tags": tags, "first_tokens": {} if first is None else {target: first for _, target in pairs}}
     sources, targets = (
         {code: imported.language_pieces[code] for code in side} for side in (pairs.sources, pairs.targets)
     )

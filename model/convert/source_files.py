@@ -47,7 +47,7 @@ class Imported:
     `attentive` that our own export writes into config.json; `extra_files` are the further files that it names.
     `language_pieces` maps the languages of a model between all of them to their pieces, which stand before the source
     and first in the target; with `tagged_by_target` only the target's piece stands before the source. With `tagged`
-    False, tags in the vocabulary are not used."""
+    False, tags in the vocabulary are not used. Every target begins with `first_piece` if it is set."""
 
     config: ModelConfig
     tensors: dict[str, Tensor]
@@ -60,6 +60,7 @@ class Imported:
     generation: Generation = Generation()
     language_pieces: dict[str, str] = field(default_factory=dict)
     tagged_by_target: bool = False
+    first_piece: str | None = None
     tagged: bool = True
     source_start: bool = False
     source_end: bool = True

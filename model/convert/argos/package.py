@@ -39,14 +39,15 @@ def read_argos(path: Path) -> Imported:
 def _read_folder(path: Path) -> Imported:
     metadata = read_object(path / METADATA)
     source, target = _code(path, metadata, "from_code"), _code(path, metadata, "to_code")
-    if metadata.get("target_prefix"):
-        raise ImportRefused(path, ["its targets begin with a prefix, which is not supported"])
     if not (path / SENTENCEPIECE).is_file():
         found = "a BPE tokenizer" if (path / "bpe.model").is_file() else "no tokenizer"
         raise ImportRefused(path, [f"it has {found} where {SENTENCEPIECE} is needed"])
     imported = read_ctranslate2(path / "model", Languages(source, target), path / SENTENCEPIECE)
+    first = metadata.get("target_prefix") or None
+    if first is not None and first not in (imported.target_vocabulary or imported.vocabulary):
+        raise ImportRefused(path, [f"its targets begin with {first!r}, which is not in the vocabulary"])
     # The package is for one pair: tags in its vocabulary do not choose between languages.
-    return dataclasses.replace(imported, tagged=False, language_pieces={})
+    return dataclasses.replace(imported, tagged=False, language_pieces={}, first_piece=first)
 
 
 def _code(path: Path, metadata: dict[str, Any], key: str) -> str:

@@ -24,6 +24,7 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 from server.__main__ import main
 from tests.support.marian_models import made_up_text, random_huggingface
+from tests.support.multilingual_models import random_multilingual
 from tests.unit.model.convert.test_export import random_folder
 
 ctranslate2 = pytest.importorskip("ctranslate2")
@@ -53,7 +54,12 @@ def ours(folder: ModelFolder, texts: list[str], beam: int) -> list[list[str]]:
         TorchBackend(load_model(folder), 4 * CASES),
         [tokenizer.encode_ids(text, "de", "en") for text in texts],
         DecodingOptions(
-            beam_size=beam, max_length=LIMIT, normalization="average", length_penalty=0.2, early_stopping=True
+            beam_size=beam,
+            max_length=LIMIT,
+            normalization="average",
+            length_penalty=0.2,
+            early_stopping=True,
+            first_token=tokenizer.first_token("de"),
         ),
         start=config.decoder_start_id,
         end=config.eos_id,
@@ -64,13 +70,26 @@ def ours(folder: ModelFolder, texts: list[str], beam: int) -> list[list[str]]:
     return [[pieces[i] for i in listed[0].tokens] for listed in found]
 
 
-def theirs(model: Path, pieces: list[list[str]], beam: int) -> list[list[str]]:
-    """Returns the translations of CTranslate2, which computes in float32: int8 weights are the only rounding."""
+def theirs(model: Path, pieces: list[list[str]], beam: int, prefix: str | None = None) -> list[list[str]]:
+    """Returns the translations of CTranslate2, which computes in float32: int8 weights are the only rounding. They are
+    without the prefix, which CTranslate2 counts in the maximum length."""
     translator = ctranslate2.Translator(str(model), intra_threads=1, compute_type="float32")
+    hidden = 0 if prefix is None else 1
     results = translator.translate_batch(
-        pieces, beam_size=beam, length_penalty=0.2, max_decoding_length=LIMIT, min_decoding_length=0
+        pieces,
+        target_prefix=None if prefix is None else [[prefix]] * len(pieces),
+        beam_size=beam,
+        length_penalty=0.2,
+        max_decoding_length=LIMIT + hidden,
+        min_decoding_length=0,
     )
-    return [result.hypotheses[0] for result in results]
+    return [result.hypotheses[0][hidden:] for result in results]
+
+
+def known(model: Path, pieces: list[list[str]]) -> list[list[str]]:
+    """Replaces the pieces that are not in the vocabulary, as a tokenizer of transformers does."""
+    vocabulary = set(json.loads((model / "shared_vocabulary.json").read_text()))
+    return [[piece if piece in vocabulary else "<unk>" for piece in listed] for listed in pieces]
 
 
 def encoded(file: Path, texts: list[str]) -> list[list[str]]:
@@ -138,12 +157,8 @@ def test_the_folder_of_their_own_converter_gives_the_same_targets(beam: int, tmp
         ).convert(str(tmp_path / "theirs"))
     folder = import_model(tmp_path / "theirs", tmp_path / "weights", OPTIONS)
     texts = made_up_text(seed=6, lines=CASES)
-    vocabulary = set(json.loads((tmp_path / "theirs" / "shared_vocabulary.json").read_text()))
-    pieces = [
-        [*(piece if piece in vocabulary else "<unk>" for piece in listed), "</s>"]
-        for listed in encoded(tmp_path / "theirs" / "source.spm", texts)
-    ]
-    assert ours(folder, texts, beam) == theirs(tmp_path / "theirs", pieces, beam)
+    pieces = [[*listed, "</s>"] for listed in encoded(tmp_path / "theirs" / "source.spm", texts)]
+    assert ours(folder, texts, beam) == theirs(tmp_path / "theirs", known(tmp_path / "theirs", pieces), beam)
 
 
 @pytest.mark.parametrize("beam", [1, 4])
@@ -163,6 +178,37 @@ def test_argos_packages_go_out_and_come_in(beam: int, tmp_path: Path, capsys: py
     folder = import_model(unpacked, tmp_path / "weights", ImportOptions(name="unpacked"))
     assert (folder.pairs, folder.tags, folder.tokenizer.source_start) == ((("en", "de"),), {}, True)
     assert ours(folder, texts, beam) == expected
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_a_model_of_many_languages_gives_the_targets_after_its_prefix(beam: int, tmp_path: Path) -> None:
+    random_multilingual(tmp_path / "nllb", "nllb", seed=3)
+    export_ctranslate2(import_model(tmp_path / "nllb", tmp_path / "weights"), tmp_path / "exported")
+    folder = import_model(tmp_path / "exported", tmp_path / "weights", ImportOptions(name="back"))
+    assert (folder.first_tokens["de"], folder.source_tags["en"]) == ("deu_Latn", "eng_Latn")
+    texts = made_up_text(seed=5, lines=CASES)
+    pieces = [["eng_Latn", *listed] for listed in encoded(tmp_path / "exported" / "source.spm", texts)]
+    prefixed = theirs(tmp_path / "exported", known(tmp_path / "exported", pieces), beam, prefix="deu_Latn")
+    for mine, other in zip(ours(folder, texts, beam), prefixed, strict=True):
+        assert mine == other or (beam > 1 and not mine)  # their beam search never ends directly after a prefix
+
+
+def test_a_package_with_a_target_prefix(tmp_path: Path) -> None:
+    own = random_folder(tmp_path / "own", norm="pre")
+    export_argos(own, tmp_path / "a.argosmodel", target="de")
+    with zipfile.ZipFile(tmp_path / "a.argosmodel") as archive:
+        archive.extractall(tmp_path)
+    package = tmp_path / "translate-en_de"
+    file = package / "metadata.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "target_prefix": ">>fr<<"}))
+    folder = import_model(package, tmp_path / "weights")
+    assert folder.first_tokens == {"de": ">>fr<<"}
+    texts = made_up_text(seed=7, lines=CASES)
+    pieces = encoded(package / "sentencepiece.model", texts)
+    assert ours(folder, texts, 1) == theirs(package / "model", pieces, 1, prefix=">>fr<<")
+    file.write_text(json.dumps({**json.loads(file.read_text()), "target_prefix": ">>it<<"}))
+    with pytest.raises(ImportRefused, match="begin with '>>it<<'"):
+        import_model(package, tmp_path / "weights", ImportOptions(name="other"))
 
 
 def test_sources_without_an_end_are_encoded_so(tmp_path: Path) -> None:
