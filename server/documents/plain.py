@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Sequence
 
 from server.documents.document import Document, join_pieces
+from server.documents.html_attributes import find_attributes
 from server.errors import InvalidRequest
 from server.text.html_passages import parse_passages
 from server.text.html_scanner import scan_markup
@@ -26,6 +27,12 @@ ENCODINGS = re.compile(
     r"(?:utf|iso|cp\d|windows|latin|koi8|big5|gb|euc|shift|sjis|mac|us-ascii|ascii|tis)", re.IGNORECASE
 )
 """Encodings of web pages. Some of Python's other codecs take time that grows with the square of the length."""
+UTF_16_SHARE = 0.5
+WESTERN_SAMPLE = 20_000
+WESTERN_SHARE = 0.25
+"""Largest share of letters outside ASCII in a text in Latin-1. In French it is about 0.05; a text in Cyrillic or Greek
+that is read as Latin-1 is above 0.9."""
+CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
 ROOT = re.compile(rb"<html\b[^>]{0,1000}>", re.IGNORECASE)
 LANGUAGE = re.compile(rb"(\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECASE)
 
@@ -51,8 +58,14 @@ def page(data: bytes) -> Document:
     text, encode = decode(data, (found[1] or found[2]).decode() if found else "utf-8")
     if has_internal_subset(text):
         raise InvalidRequest("The page defines entities of its own; remove its document type.")
-    pieces = join_pieces(passage.render() for passage in parse_passages(text, "html"))
-    return Document(tuple(pieces), "html", lambda translations: encode("".join(translations)))
+    attributes = find_attributes(text)
+    pieces = join_pieces(passage.render() for passage in parse_passages(attributes.page, "html"))
+
+    def write(translations: Sequence[str]) -> bytes:
+        made = "".join(translations[: len(pieces)])
+        return encode(attributes.restore(made, translations[len(pieces) :]))
+
+    return Document((*pieces, *attributes.texts), "html", write)
 
 
 def has_internal_subset(text: str) -> bool:
@@ -90,12 +103,38 @@ def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], b
             break
     if not ENCODINGS.match(encoding):
         encoding = "utf-8"
+    if not mark and (unmarked := unmarked_utf_16(data)):
+        encoding = unmarked
     try:
         text = data[len(mark) :].decode(encoding)
         text.encode(encoding)
     except (LookupError, UnicodeError):
-        raise InvalidRequest("The file is not text in UTF-8; save it in that encoding and send it again.") from None
+        if mark or not is_western(data):
+            raise InvalidRequest("The file is not text in UTF-8; save it in that encoding and send it again.") from None
+        encoding = "cp1252"
+        text = data.decode(encoding)
     return text, lambda made: mark + made.encode(encoding, "xmlcharrefreplace")
+
+
+def unmarked_utf_16(data: bytes) -> str | None:
+    """Returns the name of the encoding of UTF-16 without a byte order mark: every second byte of most text is zero."""
+    head = data[:HEAD_BYTES]
+    high, low = head[::2].count(0), head[1::2].count(0)
+    if len(data) % 2 or max(high, low) < UTF_16_SHARE * len(head) / 2 or min(high, low) > 0:
+        return None
+    return "utf-16-be" if high > low else "utf-16-le"
+
+
+def is_western(data: bytes) -> bool:
+    """Returns whether a file that is not UTF-8 is text in Latin-1 or Windows-1252: few letters are outside ASCII, and all
+    characters exist."""
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        return False
+    letters = [character for character in text[:WESTERN_SAMPLE] if character.isalpha()]
+    outside = sum(not character.isascii() for character in letters)
+    return outside <= WESTERN_SHARE * len(letters) and not CONTROLS.search(text)
 
 
 def with_language(data: bytes, target: str) -> bytes:

@@ -145,5 +145,7 @@ def parse_xml(data: bytes, doctype: bool = False) -> Element:
 
 def write_xml(root: Element) -> bytes:
     """Returns an XML file as bytes in UTF-8."""
-    data: bytes = etree.tostring(root.getroottree(), xml_declaration=True, encoding="UTF-8", standalone=True)
+    tree = root.getroottree()
+    standalone = None if tree.docinfo.doctype else True  # a document type may define the entities of the file
+    data: bytes = etree.tostring(tree, xml_declaration=True, encoding="UTF-8", standalone=standalone)
     return data

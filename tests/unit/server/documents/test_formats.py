@@ -246,5 +246,33 @@ def test_a_dash_within_a_subtitle_does_not_begin_a_line(dash):
 
 
 def test_a_tag_without_end_does_not_declare_an_encoding():
+    assert change("a.html", b"<p>caf\xe9</p><meta charset=utf-16").startswith(b"<p>CAF\xc9</p>")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16-le", "utf-16-be"])
+def test_other_encodings_are_recognized(encoding):
+    text = "Das M\u00e4dchen h\u00f6rt die Musik in der Stra\u00dfe.\n"
+    changed = text.replace("Musik", "\u00dcbung")
+    assert change("a.txt", text.encode(encoding), lambda _: changed.strip()) == changed.encode(encoding)
+
+
+def test_text_that_is_not_western_is_rejected():
     with pytest.raises(InvalidRequest, match="UTF-8"):
-        format_of("a.html").read(b"<p>caf\xe9</p><meta charset=latin-1", "de")
+        format_of("a.txt").read("Привет, мир! Как дела?".encode("cp1251"), "de")
+
+
+def test_attributes_that_people_read_are_translated():
+    page = (
+        '<meta name="description" content="Words &amp; more"><meta name="viewport" content="width">'
+        '<img alt="a cat" src="a cat.png">'
+        '<input type="submit" value="Send"><input type="text" value="data" placeholder=\'your "name"\'>'
+        '<p title="hint" translate="no">Brand</p><a href="x" title="tip">link</a> &lt;b&gt;'
+    )
+    made = change("a.html", page.encode()).decode()
+    expected = (
+        page.replace("Words &amp; more", "WORDS &amp; MORE").replace('"a cat"', '"A CAT"').replace("Send", "SEND")
+    )
+    expected = (
+        expected.replace("'your \"name\"'", '"YOUR &quot;NAME&quot;"').replace("tip", "TIP").replace("link", "LINK")
+    )
+    assert made == expected.replace("&lt;b&gt;", "&lt;B&gt;")
