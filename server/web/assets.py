@@ -64,6 +64,10 @@ def source_hash(text: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode('utf-8')).digest()).decode('ascii')}'"
 
 
+def asset_of(body: bytes, media: str) -> Asset:
+    """Returns a file with its compressed form and its ETag."""
+    return Asset(body, gzip.compress(body, mtime=0), media, f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+
+
 def _read(path: Path) -> Asset:
-    body = path.read_bytes()
-    return Asset(body, gzip.compress(body, mtime=0), MEDIA[path.suffix], f'"{hashlib.sha256(body).hexdigest()[:32]}"')
+    return asset_of(path.read_bytes(), MEDIA[path.suffix])

@@ -12,7 +12,8 @@ from server.api.openapi import content
 from server.api.schemas.operation import ServerAnswer
 from server.errors import NotFound
 from server.version import server_version
-from server.web.assets import DOCS_POLICY, PAGE_POLICY, Asset, assets, swagger_assets
+from server.web.assets import DOCS_POLICY, Asset, assets, swagger_assets
+from server.web.page import page
 
 router = APIRouter(tags=["operation"])
 SAFETY = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
@@ -27,7 +28,7 @@ HTML_EXAMPLE = '<!doctype html>\n<html lang="en">...</html>\n'
 )
 async def root(request: Request) -> Response:
     if preferred(request.headers.get("accept", ""), ("application/json", "text/html")) == "text/html":
-        return page(request, "translator/index.html")
+        return html_page(request, "translator/index.html")
     links = {"explorer": "/attention", "documentation": "/docs", "openapi": "/openapi.json", "languages": "/languages"}
     return json_response({"name": "Attentive", "version": server_version(), **links}, headers={"Vary": "Accept"})
 
@@ -48,12 +49,13 @@ async def static(name: str, request: Request) -> Response:
 
 def explorer_page(request: Request) -> Response:
     """Returns the explorer's HTML. Its scripts request the data that it shows."""
-    return page(request, "explorer/index.html")
+    return html_page(request, "explorer/index.html")
 
 
-def page(request: Request, name: str) -> Response:
+def html_page(request: Request, name: str) -> Response:
     """Returns the HTML of a page whose address has another answer for other clients."""
-    return sent(assets()[name], request, {"Content-Security-Policy": PAGE_POLICY, "Vary": "Accept"})
+    found = page(name)
+    return sent(found.asset, request, {"Content-Security-Policy": found.policy, "Vary": "Accept, Accept-Encoding"})
 
 
 def sent(asset: Asset, request: Request, headers: dict[str, str]) -> Response:

@@ -33,7 +33,7 @@ async function translate({ typed = false, sentence = 0 } = {}) {
   }
   const first = state.done === null;
   state.done = { text, from: $("from").value, to: $("to").value, beam: $("beam").value, seconds: (performance.now() - began) / 1000 };
-  if (!state.restoring) state.leg = Math.max(0, ...paragraphs.map((paragraph) => paragraph.legs.length - 1));
+  if (!state.restoring) state.leg = null;
   present(paragraphs);
   state.current = Math.min(sentence, Math.max(0, state.items.length - 1));
   remember(typed && !first);
@@ -64,6 +64,8 @@ function present(paragraphs) {
   forget();
   emptyPanels();
   outdated(false);
+  state.steps = Math.max(1, ...paragraphs.map((paragraph) => paragraph.legs.length));
+  state.leg = Math.min(state.leg ?? state.steps - 1, state.steps - 1);
   show(paragraphs, guard((index) => (index === state.current ? null : open(index))));
   const route = paragraphs.map((paragraph) => paragraph.route).find((route) => route.length > 1);
   $("legs").hidden = !route;
@@ -76,7 +78,7 @@ function present(paragraphs) {
     document.querySelector("#legs [aria-checked=true]")?.focus();
     return open(0);
   });
-  $("route").replaceChildren(el("span", {}, `No model translates ${names[0]} to ${names[names.length - 1]} directly. Two models did it in two steps: ${names.join(" → ")}. Look inside the step`),
+  $("route").replaceChildren(el("span", {}, `No model here translates ${names[0]} to ${names[names.length - 1]} directly. This was translated in two steps: ${names.join(" → ")}. Look inside the step`),
     segmented("Step", route.map((leg, i) => [i, `${name(leg.source)} → ${name(leg.target)}`]), Math.min(state.leg, route.length - 1), choose));
   $("between-label").textContent = names[1];
 }

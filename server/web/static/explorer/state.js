@@ -4,10 +4,10 @@ import { start } from "./panel.js";
 
 export const $ = (id) => document.getElementById(id);
 export const TABS = ["attention", "decoding", "whynot", "heads", "works"];
-/** `items` are the sentences of the chosen leg; `done` holds text and languages of the translation that is shown;
- * `marked(side, word)` marks words in the panel below the text. */
+/** `items` are the sentences of the chosen leg (null: the last of `steps`); `done` holds text and languages of the translation that is shown;
+ * `link.point(query, key)` marks words in the panel below the text. */
 export const state = {
-  languages: [], paragraphs: [], items: [], current: 0, leg: 0, panel: start(), link: {}, tab: "attention", masked: new Set(), done: null, restoring: false,
+  languages: [], paragraphs: [], items: [], current: 0, leg: null, steps: 1, panel: start(), link: {}, tab: "attention", masked: new Set(), done: null, restoring: false,
 };
 /** Returns the name of a language. */
 export const name = (code) => state.languages.find((language) => language.code === code)?.name || englishName(code);
@@ -39,7 +39,7 @@ export const pair = (item, translation, extra = {}) => ({ q: item.read, translat
 export function permalink() {
   const { kind, layer, head, level, view, special } = state.panel;
   const { text, from, to, beam } = state.done;
-  return "#" + query({ q: text, source: from, target: to, beam, leg: state.leg || null, s: state.current || null, tab: state.tab, kind, layer, head, level, view, special: special ? 1 : null });
+  return "#" + query({ q: text, source: from, target: to, beam, leg: state.steps > 1 ? state.leg : null, s: state.current || null, tab: state.tab, kind, layer, head, level, view, special: special ? 1 : null });
 }
 /** Writes the view into the URL: as a new entry of the browser's history, or in place of the current one. */
 export function remember(replace = false) {
@@ -55,7 +55,7 @@ export function recalled() {
   const number = (value, fallback) => (/^\d{1,4}$/.test(value) ? Number(value) : fallback);
   const head = wanted.get("head");
   state.tab = among(wanted.get("tab"), TABS, "attention");
-  state.leg = number(wanted.get("leg"), 0);
+  state.leg = number(wanted.get("leg"), null);
   state.panel = {
     kind: among(wanted.get("kind"), ["cross", "encoder", "decoder", "alignment"], "cross"), level: among(wanted.get("level"), ["word", "piece"], "word"),
     view: among(wanted.get("view"), ["map", "model", "figures"], "map"), layer: number(wanted.get("layer"), null),

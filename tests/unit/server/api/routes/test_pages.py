@@ -7,7 +7,7 @@ from urllib.parse import urljoin
 
 import pytest
 
-from server.web.assets import assets
+from server.web.assets import assets, source_hash
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
@@ -41,6 +41,15 @@ def test_the_pages_are_small_and_load_only_files_of_this_server(client, path):
     for name, asset in assets().items():
         foreign = set(re.findall(r"https?://[^\s\"'`)]+", asset.text)) - {"http://www.w3.org/2000/svg"}
         assert not foreign, name
+
+
+@pytest.mark.parametrize("path", ["/", "/attention"])
+def test_a_page_is_painted_after_one_request(client, path):
+    answer = client.get(path, headers=BROWSER)
+    assert 'rel="stylesheet"' not in answer.text and "<script src" not in answer.text
+    for kind in ("style", "script"):
+        for text in re.findall(rf"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL):
+            assert source_hash(text) in answer.headers["content-security-policy"]
 
 
 def test_the_translator_preloads_every_module(client):
