@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -73,6 +74,9 @@ def test_why_not_compares_another_translation(explorer: Any) -> None:
     assert "likel" in explorer.inner_text("#panel-whynot .big")
     assert explorer.locator("#panel-whynot .chip.differs").count() >= 1
     assert explorer.locator("#panel-whynot canvas").count() == 2
+    explorer.reload()
+    explorer.wait_for_selector("#panel-whynot .split canvas")
+    assert explorer.input_value("#asked") == "green bread"
 
 
 def test_switching_heads_off_shows_the_difference(explorer: Any) -> None:
@@ -83,6 +87,13 @@ def test_switching_heads_off_shows_the_difference(explorer: Any) -> None:
     explorer.click("#again")
     explorer.wait_for_selector("#panel-heads .diff")
     assert "log-probability" in explorer.inner_text("#panel-heads .card")
+    pixels = "nodes => nodes.map((node) => node.toDataURL())"
+    with_all, without = explorer.locator("#panel-heads .heat canvas").evaluate_all(pixels)
+    assert with_all != without
+    off = explorer.locator("#panel-heads .thumb[aria-pressed=true]").count()
+    explorer.reload()
+    explorer.wait_for_selector("#panel-heads .thumb")
+    assert explorer.locator("#panel-heads .thumb[aria-pressed=true]").count() == off > 0
 
 
 def test_how_it_works_shows_the_numbers_of_this_model(explorer: Any) -> None:
@@ -90,8 +101,17 @@ def test_how_it_works_shows_the_numbers_of_this_model(explorer: Any) -> None:
     explorer.wait_for_selector("#panel-works table.numbers")
     text = explorer.text_content("#panel-works .drawing")
     assert "64 → 64 → 64" in text and "Cross-attention, 4 heads" in text
-    shares = explorer.locator("#panel-works table.numbers td:nth-child(4)").all_inner_texts()
+    rows = explorer.locator("#panel-works table.numbers tbody tr")
+    shares = explorer.locator("#panel-works table.numbers td:nth-child(6)").all_inner_texts()
     assert abs(sum(map(float, shares)) - 1) < 0.01
+    assert explorer.locator("#panel-works canvas.signed").count() == 1 + 2 * rows.count()
+    rows.first.locator("canvas").nth(1).hover()
+    found = re.search(
+        r"q (\S+) × k (\S+) = (\S+) of", explorer.inner_text("#panel-works .card > .readout").replace("−", "-")
+    )
+    assert found
+    query, key, product = map(float, found.groups())
+    assert abs(query * key - product) < 0.01
 
 
 def test_the_report_opens_from_disk_without_a_network(

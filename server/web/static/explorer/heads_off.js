@@ -1,9 +1,11 @@
 // "Switch heads off": translates the sentence again without some heads and shows the difference.
 import { el, segmented } from "../common/dom.js";
-import { ask } from "../common/server.js";
+import { ask, query } from "../common/server.js";
 import { commandDialog } from "./dialog.js";
 import { thumbnails } from "./heads.js";
-import { $, direction, guard, pair, showError, state } from "./state.js";
+import { heat } from "./heat.js";
+import { best, pick, unpack } from "./maps.js";
+import { $, address, direction, guard, pair, remember, showError, state } from "./state.js";
 import { total } from "./whynot.js";
 
 /** Draws the panel. `found` is the attention of the sentence `item` with all heads. */
@@ -11,7 +13,10 @@ export function headsOff(host, item, found) {
   const kind = state.maskKind || "cross", grid = el("div"), panel = el("div");
   const key = (layer, head) => `${kind}.${layer}.${head}`;
   const count = el("b");
-  const showCount = () => (count.textContent = `${state.masked.size} ${state.masked.size === 1 ? "head" : "heads"} off`);
+  const showCount = () => {
+    count.textContent = `${state.masked.size} ${state.masked.size === 1 ? "head" : "heads"} off`;
+    remember();
+  };
   const all = (off) => {
     const [layers, per] = found.maps[kind].shape;
     for (let layer = 0; layer < layers; layer++) for (let head = 0; head < per; head++) state.masked[off ? "add" : "delete"](key(layer, head));
@@ -20,14 +25,18 @@ export function headsOff(host, item, found) {
   const translateAgain = guard(async () => {
     showError(null);
     const masked_heads = [...state.masked].sort().join(",");
-    const [unmasked, other, score] = await Promise.all([
+    const [unmasked, other, score, without] = await Promise.all([
       ask("/translate", { body: { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value) } }),
       ask("/translate", { body: { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value), masked_heads } }),
-      ask("/score", { body: pair(item, found.target.text, { masked_heads }) })]);
+      ask("/score", { body: pair(item, found.target.text, { masked_heads }) }),
+      ask("/attention?" + query(address(item, { masked_heads, numbers: "uint16", format: "json" }))).then(unpack)]);
     const before = total(found), change = score.scores.score - before;
+    const maps = [el("div"), el("div")];
     panel.replaceChildren(el("div", { class: "card" }, el("h3", {}, "With ", count.textContent), el("p", { class: "big diff" }, ...diff(unmasked.translatedText, other.translatedText)),
       el("p", {}, "The translation from before now has log-probability ", el("b", {}, score.scores.score.toFixed(2)), ` instead of ${before.toFixed(2)}: `, el("b", { class: change < 0 ? "down" : "up" }, (change >= 0 ? "+" : "") + change.toFixed(2)), "."),
-      el("div", { class: "row" }, el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/translate", { q: item.sentence.source, ...direction(item), masked_heads }) }, "JSON & curl"))));
+      el("div", { class: "row" }, el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/translate", { q: item.sentence.source, ...direction(item), masked_heads }) }, "JSON & curl"))),
+      el("div", { class: "split even" }, ...["All heads", `With ${count.textContent}`].map((title, i) => el("div", { class: "card" }, el("h3", {}, title, el("span", { class: "note" }, "cross-attention, mean of heads")), maps[i]))));
+    [found, without].forEach((result, i) => heat(maps[i], pick(result, "cross", best(found).layer, "mean", "word", false), { label: "Cross-attention" }));
   });
   host.replaceChildren(el("p", {}, "Choose heads to switch off: their output becomes zero. Then translate again and compare the translations."),
     el("div", { class: "controls" }, segmented("Heads of", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]], kind, (value) => { state.maskKind = value; headsOff(host, item, found); }),

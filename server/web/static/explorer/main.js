@@ -13,7 +13,7 @@ let busy = null, timer = 0;
 
 // -- translating ------------------------------------------------------------------------------------------------------
 /** Translates the text of the field and opens a sentence. `typed`: the entry in the browser's history is replaced. */
-async function translate({ typed = false, sentence = 0 } = {}) {
+async function translate({ typed = false, sentence = 0, asked } = {}) {
   const text = $("text").value;
   clearTimeout(timer);
   busy?.abort();
@@ -36,6 +36,7 @@ async function translate({ typed = false, sentence = 0 } = {}) {
   if (!state.restoring) state.leg = null;
   present(paragraphs);
   state.current = Math.min(sentence, Math.max(0, state.items.length - 1));
+  if (asked && state.items.length) state.items[state.current].asked = asked;
   remember(typed && !first);
   await open(state.current);
 }
@@ -163,10 +164,11 @@ async function restore() {
     set("beam", wanted.beam || "1");
     setText(wanted.text);
     const { done } = state, same = done && done.text === wanted.text && done.from === $("from").value && done.to === $("to").value && done.beam === $("beam").value;
-    if (!same) return await translate({ sentence: wanted.sentence });
+    if (!same) return await translate(wanted);
     showError(null);
     present(state.paragraphs);
     state.current = Math.min(wanted.sentence, Math.max(0, state.items.length - 1));
+    if (state.items.length) state.items[state.current].asked = wanted.asked;
     await open(state.current);
   } finally {
     state.restoring = false;

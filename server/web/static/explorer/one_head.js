@@ -33,19 +33,40 @@ function numbers(host, c, { query, key, value }, state, queries, keys) {
   const powers = scaled.map((x) => Math.exp(x - top)), sum = powers.reduce((a, b) => a + b, 0), weights = powers.map((x) => x / sum);
   const output = q.map((_, i) => weights.reduce((s, w, k) => s + w * value[k][i], 0));
   const format = (x) => (x === -Infinity ? "−∞" : x.toFixed(3));
-  const order = [...keys.keys()];
+  const order = [...keys.keys()], products = key.map((row) => row.map((x, i) => x * q[i]));
+  const largest = Math.max(...[q, ...key].flat().map(Math.abs)), most = Math.max(...products.flat().map(Math.abs));
+  const readout = el("div", { class: "readout", "aria-live": "polite" }, "Point at a dimension to read its numbers. Blue is positive, orange negative.");
+  const point = (k, i) => (readout.textContent = `Dimension ${i} of ${keys[k]}: q ${format(q[i])} × k ${format(key[k][i])} = ${format(products[k][i])} of ${format(raw[k])}`);
   const plain = c.positions !== "alibi" && !(c.window && state.kind !== "cross");
   host.replaceChildren(el("div", { class: "card" }, el("p", {}, "1. The query of ", el("b", {}, queries[state.query]), ` (q, ${D} numbers) meets the key of every place (k). 2. Each product is divided by √${D} = ${Math.sqrt(D).toFixed(2)}. 3. The softmax turns them into weights. 4. The values (v), weighted, are the head's output.`),
-    el("div", { class: "strip" }, el("span", { class: "note" }, "q"), strip([q])),
-    el("div", { class: "wide" }, el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, ...["key", "q · k", `÷ √${D}`, "softmax", "", "v (first numbers)"].map((t) => el("th", { scope: "col" }, t)))),
+    el("div", { class: "strip" }, el("span", { class: "note" }, `q of ${queries[state.query]}, dimension by dimension`), signed(q, largest, (i) => (readout.textContent = `Dimension ${i}: q ${format(q[i])}`))), readout,
+    el("div", { class: "wide" }, el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, ...["key", "k, dimension by dimension", "q × k", "q · k", `÷ √${D}`, "softmax", ""].map((t) => el("th", { scope: "col" }, t)))),
       el("tbody", {}, ...order.map((k) => {
         const bar = el("i");
         bar.style.width = 100 * weights[k] + "%";
-        return el("tr", { class: weights[k] === Math.max(...weights) ? "on" : "" }, el("td", {}, keys[k]), el("td", { class: "n" }, format(raw[k])), el("td", { class: "n" }, format(scaled[k])), el("td", { class: "n" }, weights[k].toFixed(4)),
-          el("td", {}, percent(weights[k])), el("td", { class: "n note" }, value[k].slice(0, 4).map((x) => x.toFixed(2)).join("  ") + " …"));
+        return el("tr", { class: weights[k] === Math.max(...weights) ? "on" : "" }, el("td", {}, keys[k]), el("td", {}, signed(key[k], largest, (i) => point(k, i))), el("td", {}, signed(products[k], most, (i) => point(k, i))), el("td", { class: "n" }, format(raw[k])), el("td", { class: "n" }, format(scaled[k])), el("td", { class: "n" }, weights[k].toFixed(4)),
+          el("td", {}, percent(weights[k])));
       })))),
-    el("div", { class: "strip" }, el("span", { class: "note" }, "keys, one row per place"), strip(key), el("span", { class: "note" }, "values"), strip(value), el("span", { class: "note" }, `output = Σ weight · v: ${output.slice(0, 6).map((x) => x.toFixed(3)).join("  ")} …`), strip([output])),
+    el("div", { class: "strip" }, el("span", { class: "note" }, "values, one row per place"), strip(value), el("span", { class: "note" }, `output = Σ weight · v: ${output.slice(0, 6).map((x) => x.toFixed(3)).join("  ")} …`), strip([output])),
     plain ? "" : el("p", { class: "note" }, "This model also adds a bias by distance to the scores, which is not in this table.")));
+}
+/** Draws a vector as a strip: blue is positive, orange negative, and `top` the strongest colour. `read(dimension)` is
+ * called for the dimension under the pointer. */
+function signed(row, top, read) {
+  const canvas = el("canvas", { class: "signed", role: "img", "aria-label": `${row.length} numbers between ${Math.min(...row).toFixed(2)} and ${Math.max(...row).toFixed(2)}` });
+  canvas.width = row.length;
+  canvas.height = 1;
+  const context = canvas.getContext("2d");
+  row.forEach((x, i) => {
+    context.fillStyle = x < 0 ? "#e8710a" : "#3b5bdb";
+    context.globalAlpha = Math.sqrt(Math.abs(x) / (top || 1));
+    context.fillRect(i, 0, 1, 1);
+  });
+  canvas.addEventListener("pointermove", (event) => {
+    const box = canvas.getBoundingClientRect();
+    read(Math.min(row.length - 1, Math.max(0, Math.floor(((event.clientX - box.left) / box.width) * row.length))));
+  });
+  return canvas;
 }
 /** Draws vectors as rows of a strip, coloured from the lowest to the highest number. */
 function strip(rows) {

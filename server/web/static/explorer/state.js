@@ -39,7 +39,8 @@ export const pair = (item, translation, extra = {}) => ({ q: item.read, translat
 export function permalink() {
   const { kind, layer, head, level, view, special } = state.panel;
   const { text, from, to, beam } = state.done;
-  return "#" + query({ q: text, source: from, target: to, beam, leg: state.steps > 1 ? state.leg : null, s: state.current || null, tab: state.tab, kind, layer, head, level, view, special: special ? 1 : null });
+  return "#" + query({ q: text, source: from, target: to, beam, leg: state.steps > 1 ? state.leg : null, s: state.current || null, tab: state.tab, kind, layer, head, level, view, special: special ? 1 : null,
+    off: [...state.masked].sort().join(","), trace: state.beam, asked: state.items[state.current]?.asked });
 }
 /** Writes the view into the URL: as a new entry of the browser's history, or in place of the current one. */
 export function remember(replace = false) {
@@ -61,5 +62,7 @@ export function recalled() {
     view: among(wanted.get("view"), ["map", "model", "figures"], "map"), layer: number(wanted.get("layer"), null),
     head: number(head, among(head, ["mean", "max", "rollout"], "mean")), special: wanted.get("special") === "1",
   };
-  return { text: (wanted.get("q") || "").slice(0, 20000), from: wanted.get("source"), to: wanted.get("target"), beam: wanted.get("beam"), sentence: number(wanted.get("s"), 0) };
+  state.masked = new Set((wanted.get("off") || "").split(",").filter((head) => /^(cross|encoder|decoder)\.\d{1,3}\.\d{1,3}$/.test(head)));
+  state.beam = [1, 2, 3, 4, 6, 8].find((beam) => String(beam) === wanted.get("trace"));
+  return { asked: (wanted.get("asked") || "").slice(0, 2000), text: (wanted.get("q") || "").slice(0, 20000), from: wanted.get("source"), to: wanted.get("target"), beam: wanted.get("beam"), sentence: number(wanted.get("s"), 0) };
 }

@@ -89,6 +89,7 @@ function whynot(host, item, found) {
     item.asked = field.value.trim();
     if (!item.asked) return;
     showError(null);
+    remember();
     compare(view, found, unpack(await ask("/attention?" + query(pair(item, item.asked, { figures: true, numbers: "uint16", format: "json" })))));
   });
   const form = el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); show(); } }, el("button", { class: "primary" }, "Compare"),
