@@ -19,6 +19,8 @@ from server.text.segmentation import Span
 from server.text.span_projection import SYMBOL
 from server.text.stand_ins import stand_in_pattern
 
+WORDS = frozenset({"word", "number", "icu"})
+"""Roles of spans that stand for a word of the sentence."""
 CAPITALS = re.compile(r"\w*[^\W\d_]{2}\w*")
 _WORDS_AT_END = re.compile(r"[\w-]*$")
 _WORDS_AT_START = re.compile(r"[\w-]*")
@@ -42,6 +44,8 @@ class Masked:
     stand_ins: tuple[StandIn, ...] = ()
     runs: tuple[Run, ...] = ()
     """Parts that both texts share: from the text to `read`."""
+    taken_out: frozenset[str] = frozenset()
+    """Openings of the marks that stand for words."""
 
     def without_stand_ins(self, text: str) -> str:
         """Returns the masked text, or its translation, without the stand-ins: the words that are translated."""
@@ -86,7 +90,8 @@ class Masked:
 
         stand_ins = [replace(item, original=filled(item.original)) for item in self.stand_ins]
         marks = [replace(mark, opening=filled(mark.opening)) for mark in self.marks]
-        return replace(self, stand_ins=tuple(stand_ins), marks=tuple(marks))
+        taken_out = frozenset(map(filled, self.taken_out))
+        return replace(self, stand_ins=tuple(stand_ins), marks=tuple(marks), taken_out=taken_out)
 
     def _counts(self, target: str) -> Counter[str]:
         pattern = self.pattern()
@@ -114,6 +119,7 @@ class _Builder:
         self._marks: list[Mark] = []
         self._stand_ins: list[StandIn] = []
         self._open: dict[int, int] = {}
+        self._taken_out: set[str] = set()
 
     def add(self, number: int, span: ProtectedSpan, partner: int | None) -> None:
         """Masks one span; `partner` is the number of the span that closes or opens it."""
@@ -146,6 +152,8 @@ class _Builder:
         self._copy(self._done + len(kept))
         opening = before[len(kept) :] + self._text[span.start : span.end + spaces]
         self._marks.append(Mark(opening, "", (self._length, self._length), number, number))
+        if span.role in WORDS:
+            self._taken_out.add(opening)
         self._done = span.end + spaces
 
     def _copy(self, end: int) -> None:
@@ -160,7 +168,13 @@ class _Builder:
 
     def finish(self) -> Masked:
         self._copy(len(self._text))
-        return Masked("".join(self._parts), tuple(self._marks), tuple(self._stand_ins), tuple(self._runs))
+        return Masked(
+            "".join(self._parts),
+            tuple(self._marks),
+            tuple(self._stand_ins),
+            tuple(self._runs),
+            frozenset(self._taken_out),
+        )
 
 
 def widened(text: str, spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
@@ -169,7 +183,7 @@ def widened(text: str, spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
     result: list[ProtectedSpan] = []
     for i, span in enumerate(spans):
         start, end = span.start, span.end
-        if span.role in ("word", "number", "icu"):
+        if span.role in WORDS:
             low = spans[i - 1].end if i else 0
             high = spans[i + 1].start if i + 1 < len(spans) else len(text)
             found = _WORDS_AT_END.search(text, max(low, result[-1].end if result else 0), start)

@@ -34,7 +34,7 @@ def restore(masked: Masked, target: str, links: Sequence[Link], write: Callable[
     position = 0
     for part, is_mark in with_marks(project_marks(masked.marks, masked.read, target, links), target, str):
         if is_mark:
-            writer.put(part, inserted=True)
+            writer.put(part, inserted=True, word=part in masked.taken_out)
             continue
         end = position + len(part)
         for found in pattern.finditer(target, position, end) if pattern else ():
@@ -58,7 +58,7 @@ class _Writer:
         self._separate = separate
         self._length = 0
         self._tail = ""
-        self._after_inserted = False
+        self._after_inserted = self._after_word = False
 
     def share(self, position: int, part: str, write: Callable[[str], str]) -> None:
         """Adds a part of the translation, which is at `position` of it."""
@@ -67,16 +67,17 @@ class _Writer:
         if part:
             self.runs.append((position, self._length - len(written), min(len(part), len(written))))
 
-    def put(self, part: str, inserted: bool = False) -> None:
-        """Adds any part."""
+    def put(self, part: str, inserted: bool = False, word: bool = False) -> None:
+        """Adds any part. A letter after an inserted word is separated from it."""
         if not part:
             return
-        if self._separate and (inserted or self._after_inserted) and _MERGED_WORDS.search(f"{self._tail}\0{part[:2]}"):
+        merged = (inserted or self._after_inserted) and _MERGED_WORDS.search(f"{self._tail}\0{part[:2]}")
+        if self._separate and (merged or (self._after_word and part[0].isalnum() and not self._tail[-1:].isspace())):
             part = " " + part
         self.parts.append(part)
         self._length += len(part)
         self._tail = (self._tail + part)[-2:]
-        self._after_inserted = inserted
+        self._after_inserted, self._after_word = inserted, word
 
 
 def aligned_place(masked: Masked, target: str, links: Sequence[Link], item: StandIn) -> int:

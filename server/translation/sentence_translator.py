@@ -11,6 +11,7 @@ from itertools import islice
 from server.engine.client.engine_client import EngineClient
 from server.engine.client.single_flight import Waiter
 from server.engine.ipc.messages import TranslationResult
+from server.text.number_format import localize_numbers
 from server.translation.catalog import Leg
 from server.translation.markup_alignment import WordAligner
 from server.translation.segments import Segment, SegmentedText, masked_retry
@@ -58,9 +59,10 @@ class SentenceTranslator:
 
         try:
             found: list[Sentence] = []
-            for position in range(len(segments)):
+            for position, (_, leg) in enumerate(segments):
                 await send_up_to(position + IN_FLIGHT)
-                found.append(await pending[position])
+                sentence = await pending[position]
+                found.append(_with_local_numbers(sentence, leg) if request.localize_numbers else sentence)
                 if listener is not None:
                     listener.on_sentence(text_number, position, found[-1])
             sentences = iter(found)
@@ -165,6 +167,11 @@ class SentenceTranslator:
         for message, translation in (await self._messages(segment, request, priority)).items():
             text = text.replace(message, translation)
         return Sentence(segment.span, segment.text, (), (text,))
+
+
+def _with_local_numbers(sentence: Sentence, leg: Leg) -> Sentence:
+    targets = [localize_numbers(sentence.source, target, leg.source, leg.target) for target in sentence.targets]
+    return replace(sentence, targets=tuple(targets))
 
 
 def _token_progress(

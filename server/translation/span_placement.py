@@ -10,7 +10,7 @@ from model.symbols import PLACEHOLDERS
 from server.engine.ipc.messages import TranslationResult
 from server.text.markup_projection import Link
 from server.text.offsets import Run
-from server.text.placeholders import Masked, StandIn
+from server.text.placeholders import WORDS, Masked, StandIn
 from server.text.restoration import aligned_place, repaired, restore
 from server.text.stand_ins import stand_ins_of
 from server.translation.catalog import Leg
@@ -105,7 +105,7 @@ class SpanPlacer:
 
 def lacks_stand_ins(segment: Segment) -> bool:
     """Returns whether a span that stands for a word of the segment was taken out of the text that the model read."""
-    words = sum(span.role in ("word", "number", "icu") for span in segment.spans)
+    words = sum(span.role in WORDS for span in segment.spans)
     return words > len(segment.masked.stand_ins)
 
 

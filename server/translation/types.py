@@ -25,6 +25,7 @@ class TranslationRequest:
     `split` None stands for "all" in text and for "punctuation" in HTML. `options` applies to every sentence. `client`
     is an opaque key of the caller for fair queuing. `deadline` is in seconds on the monotonic clock. With `remember`
     False the translation is not added to the history. `do_not_translate` holds words that are kept.
+    With `localize_numbers` numbers get the separators of the target language.
     """
 
     texts: tuple[str, ...]
@@ -37,6 +38,7 @@ class TranslationRequest:
     deadline: float | None = None
     remember: bool = True
     do_not_translate: tuple[str, ...] = ()
+    localize_numbers: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
 LEXICON = {
     "en": "the station opens every morning before seven while nobody buys bread near our small house".split(),
@@ -40,6 +41,18 @@ _PAIRS = [
     ("[", "](../docs/x.md)"), ("![", "](logo.png)"), ("**", "**"), ('<bpt id="1">', "</bpt>"),
 ]  # fmt: skip
 KINDS = (*_TEMPLATES, "pair", "ICU")
+
+
+@dataclass(frozen=True, slots=True)
+class SpanText:
+    """A text, its translation with every span in place, the kinds of its spans, and their protected parts."""
+
+    text: str
+    expected: str
+    kinds: tuple[str, ...]
+    parts: tuple[str, ...]
+
+
 Part = tuple[str, str]
 """A part of a text and of its translation."""
 
@@ -51,15 +64,18 @@ class SpanTexts:
         self._random = random.Random(f"{seed} {language}")
         self._lexicon = LEXICON[language]
         self._translate = translate
+        self._protected: list[str] = []
 
-    def next(self) -> tuple[str, str, list[str]]:
-        """Returns a text, its translation with every span in place, and the kinds of its spans."""
+    def next(self) -> SpanText:
+        """Returns the next text."""
+        self._protected = []
         kinds = self._random.sample(KINDS, self._random.choice((1, 1, 1, 2, 2, 3)))
         parts = self._words(self._random.randint(4, 8))
         for kind in kinds:
             parts.insert(self._random.randint(0, len(parts)), self._span(kind))
         end = self._random.choice((".", "!", "", "?"))
-        return " ".join(part[0] for part in parts) + end, " ".join(part[1] for part in parts) + end, kinds
+        source, target = (" ".join(part[side] for part in parts) + end for side in (0, 1))
+        return SpanText(source, target, tuple(kinds), tuple(self._protected))
 
     def _words(self, number: int) -> list[Part]:
         return [(word, self._translate(word)) for word in self._random.choices(self._lexicon, k=number)]
@@ -67,11 +83,13 @@ class SpanTexts:
     def _span(self, kind: str) -> Part:
         if kind == "pair":
             opening, closing = self._random.choice(_PAIRS)
+            self._protected += [opening, closing]
             return _surrounded(opening, self._words(self._random.randint(1, 3)), closing)
         if kind == "ICU":
             return self._message()
         name = self._random.choice(IDENTIFIERS)
         span = self._random.choice(_TEMPLATES[kind]).format(name)
+        self._protected += [span] if kind != "number" else []
         opening, closing = self._random.choice((("", ""), ("", ""), ("", ""), ("(", ")"), ('"', '"'), ("", ",")))
         return opening + span + closing, opening + span + closing
 
@@ -81,6 +99,7 @@ class SpanTexts:
         )
         name = self._random.choice(IDENTIFIERS)
         head = f"{{{name}, {kind},"
+        self._protected += [head, *[f" {arm} {{#" for arm in arms]]
         bodies = [_surrounded(f" {arm} {{# ", self._words(2), "}") for arm in arms]
         return _surrounded(head, bodies, "}", "")
 

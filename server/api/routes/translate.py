@@ -74,6 +74,7 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         options=options,
         deadline=deadline(request, settings.timeout_seconds, asked.timeout),
         do_not_translate=tuple(asked.do_not_translate),
+        localize_numbers=asked.localize_numbers,
     )
 
 

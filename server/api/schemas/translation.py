@@ -47,6 +47,9 @@ class TranslateParameters(Parameters):
     do_not_translate: Annotated[
         list[Annotated[StrictStr, Field(min_length=1, max_length=200)]], BeforeValidator(list_of_one)
     ] = Field(default=[], max_length=100, description="Words and phrases that are kept as they are written.")
+    localize_numbers: bool = Field(
+        default=False, description="Write numbers with the decimal and thousands separators of the target language."
+    )
     details: bool = Field(default=False, description="Add sentences, scores, warnings and timings.")
     masked_heads: HeadMask = None
     stream: bool = Field(default=False, description="Answer with server-sent events, one per finished sentence.")

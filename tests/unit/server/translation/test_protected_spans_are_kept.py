@@ -31,12 +31,12 @@ async def losses(kind: str, direction: tuple[str, str], cases: int, seed: int) -
     for _ in range(0, cases, _BATCH):
         batch = [texts.next() for _ in range(min(_BATCH, cases))]
         request = TranslationRequest(
-            texts=tuple([text for text, _, _ in batch]), source=direction[0], target=direction[1], remember=False
+            texts=tuple([case.text for case in batch]), source=direction[0], target=direction[1], remember=False
         )
-        for (text, expected, kinds), found in zip(batch, await services.translator.translate(request), strict=True):
-            seen |= set(kinds)
-            if found.text != expected:
-                wrong.append((text, expected, found.text))
+        for case, found in zip(batch, await services.translator.translate(request), strict=True):
+            seen |= set(case.kinds)
+            if found.text != case.expected:
+                wrong.append((case.text, case.expected, found.text))
     await services.stop()
     assert cases < 1000 or seen == set(KINDS)
     return wrong

@@ -1,0 +1,50 @@
+"""The shipped model keeps placeholders and markup of interface strings, and generated spans of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.generated_spans import SpanTexts
+from tests.support.live import ROOT, LiveServer, live_server
+from tests.support.locale_strings import STRINGS
+
+pytestmark = pytest.mark.slow
+DIRECTIONS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"), ("en", "es"), ("es", "en")]
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    with live_server(ROOT / "weights", tmp_path_factory.mktemp("spans") / "log") as running:
+        yield running
+
+
+def translate(server: LiveServer, texts: list[str], source: str, target: str) -> list[str]:
+    answer = server.post("/translate", {"q": texts, "source": source, "target": target})
+    assert answer.status == 200, answer.body
+    return list(answer.json()["translatedText"])
+
+
+@pytest.mark.parametrize("target", ["de", "fr", "es"])
+def test_interface_strings_keep_their_placeholders(server: LiveServer, target: str) -> None:
+    texts = [text for _, text, _ in STRINGS]
+    answers = translate(server, texts, "en", target)
+    assert [
+        (text, answer)
+        for (_, text, parts), answer in zip(STRINGS, answers, strict=True)
+        if any(answer.count(part) != text.count(part) for part in parts) or answer == text
+    ] == []
+
+
+@pytest.mark.parametrize(("source", "target"), DIRECTIONS, ids=lambda language: language)
+def test_generated_spans_are_kept(server: LiveServer, source: str, target: str) -> None:
+    texts = SpanTexts(3, source, str)
+    cases = [texts.next() for _ in range(60)]
+    answers = translate(server, [case.text for case in cases], source, target)
+    assert [
+        (case.text, part, answer)
+        for case, answer in zip(cases, answers, strict=True)
+        for part in case.parts
+        if answer.count(part) != case.text.count(part)
+    ] == []
