@@ -81,7 +81,7 @@ class Paragraph:
             if child.tag != W + "pPr":
                 self.element.remove(child)
         self.element.extend(self._starts)
-        rebuild(self.element, translated, self.inline.elements, partial(add_text, base=self._base))
+        rebuild(self.element, translated, self.inline, partial(add_text, base=self._base))
         self.element.extend(self._ends)
 
     def _add(self, parent: Element, top: bool) -> None:

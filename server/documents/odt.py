@@ -42,7 +42,7 @@ def read(data: bytes) -> Document:
             for child in list(paragraph):
                 paragraph.remove(child)
             paragraph.text = None
-            rebuild(paragraph, translated, inline.elements, append_text)
+            rebuild(paragraph, translated, inline, append_text)
         return archive.replaced({name: write_xml(root) for name, root in {**roots, **properties.roots}.items()})
 
     return Document((*texts, *properties.texts), "html", write)

@@ -67,10 +67,10 @@ def fill(paragraph: Element, translated: str, names: Names) -> None:
             paragraph.remove(child)
     if single is not None:
         text = etree.SubElement(paragraph, names.text)
-        rebuild(text, translated, inline.elements, add_characters)
+        rebuild(text, translated, inline, add_characters)
         text.set(SPACE, "preserve")
     else:
-        rebuild(paragraph, translated, inline.elements, partial(add_text, base=base, names=names))
+        rebuild(paragraph, translated, inline, partial(add_text, base=base, names=names))
     paragraph.extend(last)
 
 

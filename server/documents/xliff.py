@@ -35,7 +35,7 @@ def read(data: bytes, target: str) -> Document:
     def write(translations: Sequence[str]) -> bytes:
         for (source, inline), translated in zip(units, translations, strict=True):
             made = new_target(source, namespace)
-            rebuild(made, translated, inline.elements, append_text)
+            rebuild(made, translated, inline, append_text)
         for element, name in languages(root, namespace):
             element.set(name, target)
         return write_xml(root)

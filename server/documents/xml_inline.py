@@ -6,6 +6,7 @@ Every element within the paragraph is represented by a numbered HTML tag: `<span
 
 from __future__ import annotations
 
+import copy
 import html
 import re
 from collections.abc import Callable, Sequence
@@ -30,6 +31,8 @@ class Inline:
 
     def __init__(self) -> None:
         self.elements: list[Sequence[Any]] = []
+        self.formulas: dict[str, Sequence[Element]] = {}
+        """Words with a formatted number, and the elements that write each."""
         self._words: list[str] = []
         self._parts: list[str] = []
 
@@ -63,20 +66,22 @@ class Inline:
         self._parts.append(f"<br k{self._number(elements)}>")
 
     def keep_formulas(self, add_text: Callable[[Element, str], None], holder: str = "") -> None:
-        """Turns words with a formatted number, such as the subscript of H2O, into atoms, because formatting follows
-        whole words. `holder` is the tag of an element around each, for formats whose text is not in runs."""
+        """Turns words with a formatted number, such as the subscript of H2O, into plain words, because formatting
+        follows whole words. `rebuild` formats the same words in the translation. `holder` is the tag of an element around
+        each, for formats whose text is not in runs."""
 
-        def atom(found: re.Match[str]) -> str:
+        def word(found: re.Match[str]) -> str:
             parent = etree.Element(holder or "formula")
-            shell = self.elements[int(found[2])][0]
+            shell = copy.deepcopy(self.elements[int(found[2])][0])
             add_text(parent, found[1])
             parent.append(shell)
             add_text(shell, found[3])
             if found[4]:
                 add_text(parent, found[4])
-            return f"<img k{self._number([parent] if holder else list(parent))}>"
+            self.formulas[found[1] + found[3] + found[4]] = [parent] if holder else list(parent)
+            return found[1] + found[3] + found[4]
 
-        self._parts = [FORMULA.sub(atom, self.html)]
+        self._parts = [FORMULA.sub(word, self.html)]
 
     def raw(self, markup: str) -> None:
         """Adds markup that is HTML."""
@@ -87,17 +92,21 @@ class Inline:
         return len(self.elements) - 1
 
 
-def rebuild(
-    parent: Element, translated: str, elements: Sequence[Sequence[Element]], add_text: Callable[[Element, str], None]
-) -> None:
+def rebuild(parent: Element, translated: str, inline: Inline, add_text: Callable[[Element, str], None]) -> None:
     """Fills an empty paragraph from translated HTML. `add_text(element, text)` adds text at the end of an element."""
     stack = [parent]
+    words = re.compile(rf"\b({'|'.join(map(re.escape, inline.formulas)) or '(?!)'})\b")
     for token in scan_markup(translated):
         if isinstance(token, str):
-            add_text(stack[-1], INVALID_CHARACTERS.sub("", html.unescape(token)))
+            for part in words.split(INVALID_CHARACTERS.sub("", html.unescape(token))):
+                formula = inline.formulas.get(part, ())
+                if formula and stack[-1].tag != formula[0].tag:
+                    stack[-1].extend([copy.deepcopy(element) for element in formula])
+                else:
+                    add_text(stack[-1], part)
         elif found := NUMBERED_TAG.fullmatch(token.raw):
             if not found[1]:
-                originals = elements[int(found[2])]
+                originals = inline.elements[int(found[2])]
                 for element in originals:
                     element.tail = None  # the text after the element is part of the translation
                 stack[-1].extend(originals)
