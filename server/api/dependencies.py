@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from server.api.parameters import Model, ParameterReader, header, merged, validated
 from server.services import Services
+from server.text.language_id import accepted_languages
 
 
 class CountedReader(ParameterReader[Model]):
@@ -58,6 +59,11 @@ async def count(request: Request, values: Mapping[str, Any]) -> None:
 def header_key(request: Request) -> str | None:
     """Returns the key in the header `Authorization`, or None."""
     return (header(request, b"authorization") or "").strip().partition(" ")[2].strip() or None
+
+
+def reader_languages(request: Request) -> tuple[str, ...]:
+    """Returns the codes of the header `Accept-Language`."""
+    return accepted_languages(header(request, b"accept-language"))
 
 
 def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -34,14 +34,17 @@ def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: Langua
     """Prepares the texts of a request. Raises UnsupportedLanguage, or InvalidRequest if a language is not detected."""
     target = catalog.target(request.target)
     source = None if request.source.strip().lower() == AUTO else catalog.source(request.source)
+    parsed = [parse_passages(text, request.format) for text in request.texts] if source is None else []
+    samples = [" ".join([passage.text for passage in passages]) for passages in parsed]
+    guesses = detector.detect_all(samples, target, request.accepted) if samples else []
     prepared = []
     for number, text in enumerate(request.texts):
         detected: DetectedLanguage | None = None
         passages: tuple[Passage, ...] = ()
         language = source
         if language is None:
-            passages = parse_passages(text, request.format)
-            detected, language = _detect(passages, catalog, detector, target)
+            passages = parsed[number]
+            detected, language = _source(guesses[number], catalog, target)
         route = catalog.route(language, target)
         if route:
             passages = passages or parse_passages(text, request.format)
@@ -61,13 +64,11 @@ def segment_passages(passages: Sequence[Passage], leg: Leg, request: Translation
     return tuple([segment_text(passage.text, leg, split, terms) for passage in passages])
 
 
-def _detect(
-    passages: Sequence[Passage], catalog: ModelCatalog, detector: LanguageDetector, target: str
-) -> tuple[DetectedLanguage, str]:
-    """Returns the detected language and the served source language for it."""
-    guesses = detector.detect(" ".join([passage.text for passage in passages]))
+def _source(guesses: Sequence[DetectedLanguage], catalog: ModelCatalog, target: str) -> tuple[DetectedLanguage, str]:
+    """Returns the detected language and the served source language for it. A text that is in no served language, or has
+    no letters, is copied: its source is the target."""
     if not guesses:
         raise InvalidRequest("The language cannot be detected here; name it in source.")
-    if guesses[0].confidence == 0:  # no word of any served language: the text is copied
+    if guesses[0].confidence == 0 or guesses[0].language not in catalog.sources:
         return guesses[0], target
     return guesses[0], catalog.source(guesses[0].language)

@@ -93,9 +93,9 @@ class Translator:
             finally:
                 self._release(catalog)
 
-    def detect(self, text: str) -> list[DetectedLanguage]:
-        """Returns the languages that a text may be in, best first."""
-        return self.detector.detect(text)
+    def detect(self, text: str, accepted: Sequence[str] = ()) -> list[DetectedLanguage]:
+        """Returns the languages that a text may be in, best first. `accepted` are the codes of Accept-Language."""
+        return self.detector.detect(text, accepted=accepted)
 
     async def released(self, catalog: ModelCatalog) -> None:
         """Waits until no request uses a replaced catalog."""

@@ -23,7 +23,8 @@ class TranslationRequest:
     "auto".
 
     `split` None stands for "all" in text and for "punctuation" in HTML. `options` applies to every sentence. `client`
-    is an opaque key of the caller for fair queuing. `deadline` is in seconds on the monotonic clock. With `remember`
+    is an opaque key of the caller for fair queuing. `accepted` are the codes of Accept-Language, which help to detect the
+    source. `deadline` is in seconds on the monotonic clock. With `remember`
     False the translation is not added to the history. `do_not_translate` holds words that are kept.
     With `localize_numbers` numbers get the separators of the target language.
     """
@@ -37,6 +38,7 @@ class TranslationRequest:
     client: str = ""
     deadline: float | None = None
     remember: bool = True
+    accepted: tuple[str, ...] = ()
     do_not_translate: tuple[str, ...] = ()
     localize_numbers: bool = False
 

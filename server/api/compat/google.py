@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.search.options import DecodingOptions
-from server.api.dependencies import enter, json_response, services_of
+from server.api.dependencies import enter, json_response, reader_languages, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader, deadline
 from server.api.routes.translate import check_texts
@@ -58,6 +58,7 @@ async def translate(
         options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
         client=await enter(request, sum(map(len, asked.q)), asked.key or key_header(request)),
         deadline=deadline(request, services.settings.timeout_seconds),
+        accepted=reader_languages(request),
     )
     translations = [
         {"translatedText": done.text} | ({"detectedSourceLanguage": done.detected.language} if done.detected else {})
@@ -74,7 +75,7 @@ async def detect(
     services = services_of(request)
     check_texts(tuple(asked.q), services.settings)
     await enter(request, sum(map(len, asked.q)), asked.key or key_header(request))
-    found = [await asyncio.to_thread(services.translator.detect, text) for text in asked.q]
+    found = [await asyncio.to_thread(services.translator.detect, text, reader_languages(request)) for text in asked.q]
     detections = [
         [
             {"language": guess.language, "confidence": guess.confidence / 100, "isReliable": False}

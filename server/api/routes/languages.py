@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import enter, json_response, services_of
+from server.api.dependencies import enter, json_response, reader_languages, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader
 from server.api.routes.translate import check_texts
@@ -44,8 +44,8 @@ async def detect(
     services = services_of(request)
     check_texts((asked.q,), services.settings)
     await enter(request, len(asked.q), asked.api_key)
-    guesses = await asyncio.to_thread(services.translator.detect, asked.q)
-    return json_response(guesses)
+    guesses = await asyncio.to_thread(services.translator.detect, asked.q, reader_languages(request))
+    return json_response([{"confidence": guess.confidence, "language": guess.language} for guess in guesses])
 
 
 @router.get("/frontend/settings", summary="Limits and languages for a user interface", response_model=FrontendSettings)

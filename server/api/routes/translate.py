@@ -10,13 +10,14 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.search.options import DecodingOptions
-from server.api.dependencies import enter, json_response, services_of
+from server.api.dependencies import enter, json_response, reader_languages, services_of
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterReader, deadline, head_mask
 from server.api.schemas.translation import TRANSLATE_EVENTS, TranslateAnswer, TranslateParameters
 from server.api.sse import stream
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
+from server.text.language_id import DetectedLanguage
 from server.translation.types import Flag, Sentence, TranslatedLeg, Translation, TranslationRequest
 
 router = APIRouter(tags=["translation"])
@@ -41,7 +42,7 @@ async def translate(
     services = services_of(request)
     wanted = translation_request(asked, request, services.settings)
     client = await enter(request, sum(map(len, wanted.texts)), asked.api_key)
-    wanted = dataclasses.replace(wanted, client=client)
+    wanted = dataclasses.replace(wanted, client=client, accepted=reader_languages(request))
     if asked.stream or asked.stream_tokens:
         return await stream(services.translator, wanted, asked.stream_tokens, lambda done: answer(asked, done))
     translations = await services.translator.translate(wanted)
@@ -102,12 +103,20 @@ def answer(asked: TranslateParameters, translations: list[Translation]) -> dict[
         "id": [translation.id for translation in translations],
     }
     if any(translation.detected for translation in translations):
-        columns["detectedLanguage"] = [translation.detected for translation in translations]
+        columns["detectedLanguage"] = [described(translation.detected) for translation in translations]
     if asked.alternatives > 0:
         columns["alternatives"] = [translation.alternatives for translation in translations]
     if asked.details:
         columns["details"] = [details(translation) for translation in translations]
     return columns if isinstance(asked.q, list) else {name: column[0] for name, column in columns.items()}
+
+
+def described(detected: DetectedLanguage | None) -> dict[str, Any] | None:
+    """Returns a detected language as in the schema, with alternatives only if it is unsure."""
+    if detected is None:
+        return None
+    plain = {"language": detected.language, "confidence": detected.confidence}
+    return plain | ({"alternatives": list(map(described, detected.alternatives))} if detected.alternatives else {})
 
 
 def details(translation: Translation) -> dict[str, Any]:

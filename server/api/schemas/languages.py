@@ -14,7 +14,13 @@ class DetectParameters(Parameters):
 
 class DetectedLanguage(Answer):
     confidence: int = Field(ge=0, le=100, description="Percent.", examples=[90])
-    language: str = Field(examples=["fr"])
+    language: str = Field(description="May be one that is not served.", examples=["fr"])
+
+
+class SourceLanguage(DetectedLanguage):
+    alternatives: list[DetectedLanguage] | None = Field(
+        default=None, description="Other languages that it may be; only if the confidence is low."
+    )
 
 
 class NamedLanguage(Answer):

@@ -19,7 +19,7 @@ from server.api.schemas.base import (
     list_of_one,
     lower_case,
 )
-from server.api.schemas.languages import DetectedLanguage
+from server.api.schemas.languages import SourceLanguage
 
 SCORES = [-0.143, -0.221, -0.098]
 
@@ -108,7 +108,7 @@ class TranslateAnswer(Answer):
 
     translatedText: str | list[str] = Field(examples=["Die Katze schläft."])
     id: str | list[str] = Field(description="For GET /attention?id=...", examples=["01JDX3T0W5C7Q8Z1V2B3N4M5K6"])
-    detectedLanguage: DetectedLanguage | list[DetectedLanguage | None] | None = Field(
+    detectedLanguage: SourceLanguage | list[SourceLanguage | None] | None = Field(
         default=None, description="Only with `source` `auto`."
     )
     alternatives: list[str] | list[list[str]] | None = Field(

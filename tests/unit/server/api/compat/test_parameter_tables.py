@@ -15,14 +15,14 @@ from server.access.api_keys import KeyFile
 PAGE = Path(__file__).parents[5] / "docs" / "clients.md"
 ROWS = re.compile(r"^### `(\w+) (\S+)`$|^\| `(\w+)` \| `(.+?)` \| (\w+) \|", re.MULTILINE)
 BASES: dict[str, dict[str, Any]] = {
-    "/translate": {"q": "<b>One two.</b> Three!", "source": "en", "target": "de"},
+    "/translate": {"q": "One & two", "source": "en", "target": "de"},
     "/detect": {"q": "Hello"},
     "/translate_file": {"source": "en", "target": "de"},
     "/suggest": {"q": "Hello", "s": "Hallo", "source": "en", "target": "de"},
     "/v2/translate": {"text": ["one\ntwo. <t>Three!</t>"], "source_lang": "EN", "target_lang": "DE"},
     "/v2/document": {"source_lang": "EN", "target_lang": "DE"},
     "/v2/languages": {},
-    "/language/translate/v2": {"q": "<b>One two.</b> Three!", "source": "en", "target": "de"},
+    "/language/translate/v2": {"q": "One & two", "source": "en", "target": "de"},
     "/language/translate/v2/detect": {"q": "Hello"},
     "/language/translate/v2/languages": {},
 }

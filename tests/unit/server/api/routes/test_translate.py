@@ -69,10 +69,21 @@ def test_auto_reports_the_detected_language(client):
 
 
 def test_auto_copies_text_of_no_served_language(client):
-    for text in ("12345", "你好，世界", "😀"):
+    for text in ("12345", "😀"):
         answer = ask(client, q=text, source="auto", target="fr").json()
         assert answer["translatedText"] == text
-        assert answer["detectedLanguage"]["confidence"] == 0
+        assert answer["detectedLanguage"] == {"language": "en", "confidence": 0}
+    for text, language in (("你好，世界", "zh"), ("Dove posso trovare la stazione più vicina?", "it")):
+        answer = ask(client, q=text, source="auto", target="fr").json()
+        assert answer["translatedText"] == text
+        assert answer["detectedLanguage"]["language"] == language
+        assert answer["detectedLanguage"]["confidence"] >= 99
+
+
+def test_an_unsure_language_has_alternatives(client):
+    detected = ask(client, q="No", source="auto", target="fr").json()["detectedLanguage"]
+    assert set(detected) == {"language", "confidence"} or detected["alternatives"]
+    assert ask(client, q="Hello", source="auto", target="fr").json()["detectedLanguage"]["language"] == "en"
 
 
 def test_the_same_language_is_copied(client, engine):

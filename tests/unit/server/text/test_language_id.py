@@ -1,0 +1,76 @@
+"""Language detection: short texts with what the request says about them, unsure texts, and languages that are not served."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.text.language_id import LanguageDetector, accepted_languages, posterior
+
+pytestmark = pytest.mark.slow  # loads the statistics of 28 languages
+
+
+@pytest.fixture(scope="module")
+def detector() -> LanguageDetector:
+    return LanguageDetector(("de", "en", "es", "fr"))
+
+
+ENGLISH = ["Save changes", "Delete file", "The file could not be opened."]
+
+
+@pytest.mark.parametrize("text", ["Hello", "No", "Cancel"])
+def test_a_short_english_word_is_not_spanish_where_the_request_says_otherwise(detector, text):
+    assert detector.detect(text, target="de")[0].language == "en"
+    assert detector.detect(text, target="es")[0].language == "en"
+    assert detector.detect(text, accepted=("en-GB", "en"))[0].language == "en"
+    assert [guesses[0].language for guesses in detector.detect_all([text, *ENGLISH])] == ["en"] * 4
+
+
+def test_the_other_texts_decide_for_every_language(detector):
+    spanish = ["No", "Guardar cambios", "Eliminar archivo", "No se pudo abrir el archivo."]
+    assert [guesses[0].language for guesses in detector.detect_all(spanish)] == ["es"] * 4
+    german = ["Start", "Abbrechen", "Datei speichern", "Die Datei fehlt."]
+    assert [guesses[0].language for guesses in detector.detect_all(german, "en")] == ["de"] * 4
+
+
+def test_a_clear_text_overrides_what_the_request_says(detector):
+    found = detector.detect_all([*ENGLISH, "Die Datei konnte nicht geöffnet werden."], "en", ("es",))
+    assert [guesses[0].language for guesses in found] == ["en", "en", "en", "de"]
+    found = detector.detect_all(["Where is the dog?", "Wo ist der Hund?"], "fr")
+    assert [guesses[0].language for guesses in found] == ["en", "de"]
+
+
+def test_an_unsure_language_has_a_low_confidence_and_alternatives(detector):
+    best = detector.detect("No")[0]
+    assert best.confidence < 60 and len(best.alternatives) >= 2
+    assert not detector.detect("The station is behind the old church.")[0].alternatives
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [
+        ("Dove posso trovare la stazione più vicina?", "it"),
+        ("Onde fica a estação de trem mais próxima?", "pt"),
+        ("こんにちは世界", "ja"),
+        ("Где находится вокзал?", "ru"),
+    ],
+)
+def test_a_language_that_is_not_served_is_named(detector, text, language):
+    best = detector.detect(text)[0]
+    assert (best.language, best.confidence >= 99) == (language, True)
+    assert LanguageDetector(("en",)).detect(text)[0].language == language
+
+
+def test_a_text_without_letters_has_no_confidence(detector):
+    guesses = detector.detect("1234 !?")
+    assert guesses[0].language == "en" and {guess.confidence for guess in guesses} == {0}
+
+
+def test_the_header_accept_language():
+    assert accepted_languages("de-AT, de;q=0.9, en;q=0.5, *;q=0.1") == ("de-AT", "de", "en")
+    assert accepted_languages(None) == accepted_languages("") == ()
+    assert len(accepted_languages(",".join(["en"] * 100))) == 5
+
+
+def test_the_posterior_is_normalized():
+    assert posterior({"de": 0.2, "en": 0.2}, {"de": 1.0, "en": 3.0}) == pytest.approx({"de": 0.25, "en": 0.75})
+    assert posterior({"de": 0.0}, {"de": 1.0}) == {"de": 0.0}
