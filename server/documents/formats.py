@@ -13,6 +13,7 @@ from server.documents import (
     markdown,
     odt,
     office_open,
+    pdf,
     plain,
     subtitles,
     xliff,
@@ -30,6 +31,8 @@ class FileFormat:
     suffix: str
     media_type: str
     read: Reader
+    written_as: str = ""
+    """The suffix of translated files, if it is another one."""
 
 
 FORMATS = (
@@ -66,6 +69,7 @@ FORMATS = (
     FileFormat(".odt", "application/vnd.oasis.opendocument.text", lambda data, _: odt.read(data)),
     FileFormat(".odp", "application/vnd.oasis.opendocument.presentation", lambda data, _: odt.read(data)),
     FileFormat(".ods", "application/vnd.oasis.opendocument.spreadsheet", lambda data, _: odt.read(data)),
+    FileFormat(".pdf", "text/html", pdf.read, ".html"),
     FileFormat(".epub", "application/epub+zip", epub.read),
 )
 SUFFIXES = tuple(format.suffix for format in FORMATS)

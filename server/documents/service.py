@@ -88,7 +88,7 @@ class DocumentTranslator:
                 workspace.remove()
             raise
         return ReceivedDocument(
-            workspace, place, order, translated_name(name, language), language, format, found["format"],
+            workspace, place, order, translated_name(name, language, format.written_as), language, format, found["format"],
             found["characters"], found["sample"],
         )  # fmt: skip
 
@@ -172,9 +172,10 @@ def batches(texts: Iterable[str]) -> Iterator[tuple[str, ...]]:
         yield tuple(batch)
 
 
-def translated_name(name: str, target: str) -> str:
+def translated_name(name: str, target: str, written_as: str = "") -> str:
     """Returns the name of the translated file: book.epub -> book.de.epub. Folders in the name are dropped."""
     plain = PurePosixPath(PureWindowsPath(name).name).name
     plain = "".join(character for character in plain if character.isprintable() and character not in '"/\\:<>|?*')
     stem, dot, suffix = plain.rpartition(".")
+    suffix = written_as.removeprefix(".") or suffix
     return f"{stem[:NAME_CHARACTERS]}.{target}{dot}{suffix}" if stem else f"translated.{target}{dot}{suffix}"

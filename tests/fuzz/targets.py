@@ -118,6 +118,19 @@ def check_file(name: str, data: bytes, exact: bool = False, repeatable: bool = T
     return True
 
 
+def check_pdf(data: bytes) -> bool:
+    """Checks that a PDF file is refused with a sentence, or becomes a page with its words."""
+    try:
+        document = format_of("a.pdf").read(data, "de")
+    except AttentiveError as error:
+        assert error.message.endswith(".")
+        return False
+    assert words(format_of("a.html").read(document.write(document.texts), "de"))[: len(words(document))] == words(
+        document
+    )
+    return True
+
+
 def words(document: Document) -> list[str]:
     """Returns the words to translate, without markup."""
     texts = (passage.text for text in document.texts for passage in parse_passages(text, document.format))
@@ -154,6 +167,7 @@ TARGETS = {
     "docx": part_target("a.docx", make.word_file()),
     "pptx": part_target("a.pptx", make.slides(SLIDE)),
     "xlsx": part_target("a.xlsx", make.workbook(STRINGS, "Total")),
+    "pdf": Target(check_pdf, (make.pdf("Hello world.", "Second line"),)),
     "odt": part_target("a.odt", make.open_document(OPEN_BODY)),
     "epub": part_target("a.epub", make.book()),
     "archive": Target(lambda data: check_file("a.docx", data), (make.word_body("<w:p/>"), make.archive({"a": "b"}))),

@@ -120,3 +120,24 @@ def workbook(strings: str, header: str = "") -> bytes:
             "xl/tables/table1.xml": f'<table xmlns="{SHEET}"><tableColumn name="{header}"/></table>',
         }
     )
+
+
+def pdf(*lines: str, leading: int = 14) -> bytes:
+    """Returns a .pdf with one page of these lines in ASCII; an empty line is a gap."""
+    shown = "".join(f"({line}) Tj 0 -{leading} Td " for line in lines)
+    content = f"BT /F1 12 Tf 72 720 Td {shown}ET"
+    objects = (
+        "<</Type/Catalog/Pages 2 0 R>>",
+        "<</Type/Pages/Kids[3 0 R]/Count 1>>",
+        "<</Type/Page/Parent 2 0 R/MediaBox[0 0 612 792]/Contents 4 0 R/Resources<</Font<</F1 5 0 R>>>>>>",
+        f"<</Length {len(content)}>>\nstream\n{content}\nendstream",
+        "<</Type/Font/Subtype/Type1/BaseFont/Helvetica>>",
+    )
+    body, places = "%PDF-1.4\n", []
+    for number, text in enumerate(objects, 1):
+        places.append(len(body))
+        body += f"{number} 0 obj\n{text}\nendobj\n"
+    table = "".join(f"{place:010} 00000 n \n" for place in places)
+    size = len(objects) + 1
+    end = f"trailer<</Size {size}/Root 1 0 R>>\nstartxref\n{len(body)}\n%%EOF"
+    return f"{body}xref\n0 {size}\n0000000000 65535 f \n{table}{end}".encode()

@@ -10,7 +10,7 @@ from server.documents import reader
 from server.documents.reader import DocumentReader
 from server.documents.workspace import Workspace
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
-from tests.support.document_files import word_file
+from tests.support.document_files import pdf, word_file
 
 pytestmark = pytest.mark.slow
 
@@ -49,6 +49,13 @@ def test_a_document_is_read_and_written(workspace):
     workspace.add_translations(texts[1:])
     run(task(workspace, "write"))
     assert b"word/document.xml" in workspace.result.read_bytes()
+
+
+@pytest.mark.parametrize("name", ["a.pdf", "a.md", "a.yml"])
+def test_native_libraries_work_within_the_limits(workspace, name):
+    workspace.upload.write_bytes(pdf("Hello world.") if name == "a.pdf" else b"Hello world.")
+    [found] = run(task(workspace, name=name))
+    assert found["characters"] == len("Hello world.")
 
 
 def test_errors_of_a_document_are_raised_and_the_process_goes_on(workspace):
