@@ -1,4 +1,4 @@
-// What this device keeps: the chosen languages and the latest translations. Nothing of it is sent to the server.
+// The browser's storage: the chosen languages and the latest translations. They are not sent to the server.
 import { el } from "../common/dom.js";
 import { languageName, say } from "./messages.js";
 
