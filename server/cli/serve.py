@@ -93,7 +93,7 @@ async def announce(services: Services, url: str) -> None:
     elif not services.draining:
         fields = {"models": ", ".join(sorted(model.name for model in services.translator.catalog.models))}
         fields |= {"device": status.device, "dtype": status.dtype}
-        log.info("ready: open %s/attention in a browser", url, extra=fields)
+        log.info("ready: open %s in a browser", url, extra=fields)
 
 
 async def reload(services: Services) -> None:

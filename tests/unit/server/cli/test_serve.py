@@ -41,7 +41,7 @@ def started(engine: FakeEngine, caplog: pytest.LogCaptureFixture) -> list[loggin
 
 def test_the_log_says_when_translations_are_served_and_where(caplog):
     [record] = started(FakeEngine(), caplog)
-    assert record.getMessage() == "ready: open http://localhost:8000/attention in a browser"
+    assert record.getMessage() == "ready: open http://localhost:8000 in a browser"
     assert vars(record)["models"] == "toy"
 
 
