@@ -16,6 +16,8 @@ LINE = re.compile(r"[^\n]*\n|[^\n]+")
 MOMENT = re.compile(r"<\d[\d:.,]*>")
 HEAD = re.compile(r"(?:\{\\[^}]{0,100}\}|[-–—]\s)*")
 WORDS = re.compile(r"(?:<[^<>]*>|[^\s<]|<)+")
+OPEN_END = re.compile(r"[\w,’']$")
+JOINED_CUES = 4
 DASHES = frozenset("-–—")
 SPEAKER = re.compile(r"\s*[-–—]\s")
 
@@ -35,13 +37,53 @@ def read(data: bytes, web: bool) -> Document:
     InvalidRequest."""
     text, encode = decode(data)
     parts = list(split_cues(text, web))
-    cues = [part for part in parts if isinstance(part, Cue) and has_words(part.text)]
+    groups = joined_cues([part for part in parts if isinstance(part, Cue) and has_words(part.text)])
+    texts = tuple(" ".join(cue.text for cue in group) for group in groups)
 
     def write(translations: Sequence[str]) -> bytes:
-        made = dict(zip(map(id, cues), translations, strict=True))
+        made: dict[int, str] = {}
+        for group, text, translated in zip(groups, texts, translations, strict=True):
+            if len(group) == 1:
+                made[id(group[0])] = translated
+            elif translated != text:
+                made |= zip(map(id, group), cut(translated, [len(cue.text) for cue in group]), strict=True)
         return encode("".join(lay_out(part, made.get(id(part)), web) for part in parts))
 
-    return Document(tuple(cue.text for cue in cues), "html", write)
+    return Document(texts, "html", write)
+
+
+def joined_cues(cues: Sequence[Cue]) -> list[list[Cue]]:
+    """Groups the cues of one sentence: a cue that does not end one, followed by a cue that begins with a small letter.
+    Cues with formatting or a speaker are not joined."""
+    groups: list[list[Cue]] = []
+    for cue in cues:
+        last = groups[-1][-1] if groups else None
+        continues = last is not None and OPEN_END.search(last.text) and cue.text[:1].islower() and not cue.head
+        if continues and "<" not in groups[-1][-1].text + cue.text and len(groups[-1]) < JOINED_CUES:
+            groups[-1].append(cue)
+        else:
+            groups.append([cue])
+    return groups
+
+
+def cut(translated: str, lengths: Sequence[int]) -> list[str]:
+    """Cuts a translation into parts for cues whose texts had these lengths. Every part has a word."""
+    words = translated.split()
+    total, done, position = sum(lengths), 0, 0
+    parts: list[str] = []
+    for i, length in enumerate(lengths):
+        done += length
+        end, left = position + 1, len(lengths) - i - 1
+        while end < len(words) - left and len(" ".join(words[: end + 1])) - len(words[end]) / 2 <= (
+            len(translated) * done / total
+        ):
+            end += 1
+        while left > 0 and end < len(words) - left and words[end] in DASHES:
+            end += 1  # a dash at the beginning of a cue marks another speaker
+        end = end if left else max(end, len(words))
+        parts.append(" ".join(words[position:end]) or "…")
+        position = end
+    return parts
 
 
 def split_cues(text: str, web: bool) -> Iterator[str | Cue]:

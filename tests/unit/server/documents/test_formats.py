@@ -276,3 +276,16 @@ def test_attributes_that_people_read_are_translated():
         expected.replace("'your \"name\"'", '"YOUR &quot;NAME&quot;"').replace("tip", "TIP").replace("link", "LINK")
     )
     assert made == expected.replace("&lt;b&gt;", "&lt;B&gt;")
+
+
+def test_cues_of_one_sentence_are_translated_together():
+    cues = ["I think that the old house", "near the river is", "very beautiful.", "Yes."]
+    data = "".join(f"{i}\n00:00:0{i},000 --> 00:00:0{i},900\n{cue}\n\n" for i, cue in enumerate(cues)).encode()
+    document = format_of("a.srt").read(data, "de")
+    assert document.texts == (" ".join(cues[:3]), "Yes.")
+    assert document.write(document.texts) == data
+    made = document.write(["Ich denke, dass das alte Haus am Fluss sehr schön ist.", "Ja."]).decode()
+    lines = [line for line in made.split("\n") if line and not line[0].isdigit()]
+    assert (len(lines), lines[3]) == (4, "Ja.")
+    assert " ".join(lines[:3]) == "Ich denke, dass das alte Haus am Fluss sehr schön ist."
+    assert "…" in document.write(["Kurz", "Ja."]).decode()
