@@ -155,16 +155,15 @@ class _Cutter:
         """Returns a sentence, which is at `start` of its text, as one segment, or as several of at most `limit` tokens
         if the model cannot read it."""
         leg, tokenizer = self.leg, self.leg.model.tokenizer
-        segment = Segment((start, start + len(content)), content)
+        span = (start, start + len(content))
         if spans:
-            segment = self._with_spans(segment, spans)
+            segment = self._with_spans(Segment(span, content), spans)
         elif is_translatable(content, leg.source):
             capitals = is_all_caps(content)
             read = LINE_ENDS.sub(" ", to_sentence_case(content) if capitals else content)
-            ids = tokenizer.encode_ids(read, leg.target, leg.source)
-            segment = Segment(segment.span, content, ids, Masked(read), capitals)
+            segment = Segment(span, content, tokenizer.encode_ids(read, leg.target, leg.source), Masked(read), capitals)
         else:
-            return [segment]
+            return [Segment(span, content)]
         if len(segment.ids) <= leg.model.max_length:
             return [_mask_byte_fallback(segment, leg) if tokenizer.may_spell(segment.ids) else segment]
         encoding = tokenizer.encode(segment.read if not spans else content, leg.target, leg.source)
@@ -173,7 +172,7 @@ class _Cutter:
         starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
         room = limit - (len(encoding.ids) - len(starts))
         if room < 1 or len(content) == 1:
-            return [Segment(segment.span, content)]
+            return [Segment(span, content)]
         parts = _outside_spans(split_long_sentence(content, starts, room), spans)
         # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
         finer = limit if len(parts) > 1 else limit // 2
