@@ -96,7 +96,8 @@ def repaired(masked: Masked, target: str, links: Sequence[Link]) -> tuple[str, l
         edits.append((place, place, _spaced(masked.read, item, target, place)))
     text, runs = edited(target, _in_order(edits))
     moved = OffsetMap(runs)
-    return text, [(source, moved.span(goal)) for source, goal in known]
+    following = [(source, moved.span(goal)) for source, goal in known]
+    return text, [*following, *[(span, place) for span, place, _ in _occurrences(masked, text, following)]]
 
 
 def _place(masked: Masked, target: str, links: Sequence[Link], item: StandIn) -> int:

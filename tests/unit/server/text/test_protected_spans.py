@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import timeit
 from itertools import pairwise
 
 import pytest
@@ -31,6 +30,7 @@ from server.text.span_patterns import KIND, MAY_HOLD, PATH
         ("/etc/hosts ./run.sh ~/x src/a.py C:\\Temp\\a.txt", ["/etc/hosts", "./run.sh", "~/x", "src/a.py", "C:\\Temp\\a.txt"]),
         ("&amp; &#8594; &nbsp;", ["&amp;", "&#8594;", "&nbsp;"]),
         ("#news at https://a.org/b?c=d. (www.a.org)", ["#news", "https://a.org/b?c=d", "www.a.org"]),
+        ("${a:-x y} and #{b} (%1$@)", ["${a:-x y}", "#{b}", "%1$@"]),
         ("costs $5 and $6, or 5$ and 6$", []),
         ("50% of it, 100%, 20 % des Umsatzes", []),
         ("if a < b and c > d, and/or e", []),
@@ -82,14 +82,3 @@ def test_spans_are_in_order_and_the_fast_test_misses_none(text: str) -> None:
     assert all(left.end <= right.start for left, right in pairwise(spans))
     assert all(0 <= span.start < span.end <= len(text) for span in spans)
     assert MAY_HOLD.search(text) or (KIND.search(text) is None and PATH.search(text) is None)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "part", ["{", "{a", "<a ", "<a b=", "[x", "`x", "$", "$a", "%", "\\begin{a}", "**", "<!--", "{a, plural, one {"]
-)
-def test_broken_syntax_takes_linear_time(part: str) -> None:
-    def work(count: int) -> float:
-        return min(timeit.repeat(lambda: find_protected_spans(part * count), number=1, repeat=3))
-
-    assert work(8_000) < 40 * work(1_000) + 0.5
