@@ -100,7 +100,7 @@ class FairSlots:
 
     @asynccontextmanager
     async def hold(self, caller: str, order: int) -> AsyncIterator[None]:
-        """Waits for a slot and holds it while the block runs. Of one caller's waiters the lowest `order` is first."""
+        """Waits for a slot and holds it while the block runs. The waiter with the lowest `order` of its caller is first."""
         granted = asyncio.get_running_loop().create_future()
         self._waiting[granted] = (caller, order)
         self._grant()
