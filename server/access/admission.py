@@ -33,12 +33,22 @@ class RequestClass:
     """Units of work accepted and not yet finished."""
     callers: Counter[str | None] = field(default_factory=Counter)
     """The same by caller; a caller without work is left out."""
+    weights: dict[str | None, float] = field(default_factory=dict)
+    """The weights of the same callers."""
+    total_weight: float = 0.0
+    """Their sum."""
     speed: MeasuredSpeed = field(default_factory=MeasuredSpeed)
     reservations: RetryReservations = field(default_factory=RetryReservations)
     busy_since: float = 0.0
     """When the time with work was last counted."""
     busy: float = 0.0
     """Seconds with work since the last sample of the speed."""
+
+    def add(self, caller: str | None, weight: float, cost: int, now: float) -> None:
+        """Adds an accepted request of a caller."""
+        self.total_weight += weight - self.weights.get(caller, 0.0)
+        self.weights[caller] = weight
+        self.change(caller, cost, now)
 
     def change(self, caller: str | None, cost: int, now: float) -> None:
         """Adds to the units of a caller and counts the time with work."""
@@ -49,12 +59,15 @@ class RequestClass:
         self.callers[caller] += cost
         if self.callers[caller] <= 0:
             del self.callers[caller]
+            self.total_weight -= self.weights.pop(caller, 0.0)
 
-    def ahead(self, caller: str | None) -> int:
-        """Returns the units that are served before the next request of a caller, where all callers get equal shares."""
+    def ahead(self, caller: str | None) -> float:
+        """Returns the units that are served before the next request of a caller, where callers get shares by weight."""
         if caller is None:
             return self.units
-        return min(self.units, self.callers[caller] * len(self.callers))
+        if caller not in self.callers:
+            return 0
+        return min(self.units, self.callers[caller] * self.total_weight / self.weights[caller])
 
 
 class Place:
@@ -158,7 +171,7 @@ class Admission:
                 "The queue is longer than the time this request allows.", max(1, math.ceil(wait / 2)), "deadline"
             )
         requests.reservations.release(key)
-        requests.change(caller, cost, now)
+        requests.add(caller, weight, cost, now)
         self.requests += 1
         return Place(self, requests, caller, cost, now)
 

@@ -25,12 +25,14 @@ from server.errors import SettingsError
 log = logging.getLogger(__name__)
 FILE_NAME = "keys.json"
 PREFIX = "atk_"
+MIN_WEIGHT, MAX_WEIGHT = 0.1, 100.0
 
 
 @dataclass(frozen=True, slots=True)
 class Key:
     """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. A limit is per minute; None
-    selects the server's limit and 0 no limit. Times are in seconds since the epoch."""
+    selects the server's limit and 0 no limit. Times are in seconds since the epoch. `weight` multiplies the caller's
+    share of the server; a caller without a key has weight 1. Raises SettingsError for a weight out of range."""
 
     id: str
     name: str
@@ -39,6 +41,13 @@ class Key:
     requests_per_minute: int | None = None
     characters_per_minute: int | None = None
     revoked: float | None = None
+    weight: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not MIN_WEIGHT <= self.weight <= MAX_WEIGHT:
+            raise SettingsError(
+                f"The weight of a key must be from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, not {self.weight:g}."
+            )
 
 
 class KeyFile:
@@ -65,11 +74,19 @@ class KeyFile:
         return read(self.path)
 
     def create(
-        self, name: str, requests_per_minute: int | None = None, characters_per_minute: int | None = None
+        self,
+        name: str,
+        requests_per_minute: int | None = None,
+        characters_per_minute: int | None = None,
+        weight: float = 1.0,
     ) -> tuple[str, Key]:
-        """Creates a key and returns its secret, which is not stored, and the key."""
+        """Creates a key and returns its secret, which is not stored, and the key. Raises SettingsError for a weight
+        out of range."""
         secret = PREFIX + secrets.token_urlsafe(32)
-        key = Key(secrets.token_hex(4), name, digest(secret), time.time(), requests_per_minute, characters_per_minute)
+        key = Key(
+            secrets.token_hex(4), name, digest(secret), time.time(), requests_per_minute, characters_per_minute,
+            weight=weight,
+        )  # fmt: skip
         with self._locked():
             self._write([*read(self.path), key])
         return secret, key
@@ -135,5 +152,7 @@ def read(path: Path) -> list[Key]:
         return []
     except OSError as error:
         raise SettingsError(f"The key file {path} cannot be read: {error.strerror}.") from error
+    except SettingsError as error:
+        raise SettingsError(f"{path}: {error}") from error
     except (ValueError, TypeError, KeyError) as error:
         raise SettingsError(f"The key file {path} is damaged: it was not written by `attentive keys`.") from error

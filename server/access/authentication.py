@@ -18,6 +18,11 @@ class Caller:
     name: str
     key: Key | None = None
 
+    @property
+    def weight(self) -> float:
+        """The factor of the caller's share: the weight of its key, else 1."""
+        return self.key.weight if self.key else 1.0
+
 
 class Authenticator:
     """Checks API keys. Raises SettingsError where keys are required and there is no data folder to keep them in."""

@@ -9,6 +9,7 @@ import orjson
 from starlette.requests import Request
 from starlette.responses import Response
 
+from server.access.authentication import Caller
 from server.api.parameters import Model, ParameterReader, header, merged, validated
 from server.services import Services
 from server.text.language_id import accepted_languages
@@ -38,8 +39,8 @@ def caller(request: Request) -> str:
     return request.client.host if request.client else ""
 
 
-async def enter(request: Request, characters: int = 0, api_key: str | None = None, requests: int = 1) -> str:
-    """Checks the caller's key, counts the request and its characters, and returns an opaque name of the caller.
+async def enter(request: Request, characters: int = 0, api_key: str | None = None, requests: int = 1) -> Caller:
+    """Checks the caller's key, counts the request and its characters, and returns the caller.
 
     The key may also stand in the header `Authorization` after any scheme (Bearer, DeepL-Auth-Key). Raises Forbidden,
     Overloaded or TextTooLong.
@@ -47,7 +48,7 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     services = services_of(request)
     identified = services.authenticator.identify(api_key or header_key(request), caller(request))
     await services.rate_limiter.count(identified, requests, characters)
-    return identified.name
+    return identified
 
 
 async def count(request: Request, values: Mapping[str, Any]) -> None:

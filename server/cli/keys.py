@@ -8,7 +8,7 @@ import json
 import sys
 import time
 
-from server.access.api_keys import Key, KeyFile
+from server.access.api_keys import MAX_WEIGHT, MIN_WEIGHT, Key, KeyFile
 from server.config import Settings, add_flags
 from server.errors import SettingsError
 
@@ -27,6 +27,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
             metavar="N",
             help=f"Maximum {unit} per minute. 0 is no limit. [default: the limit of the server]",
         )
+    create.add_argument(
+        "--weight",
+        type=float,
+        default=1.0,
+        metavar="N",
+        help="Share of the server while callers wait for each other: a key of weight 2 gets twice that of a key of weight "
+        f"1. {MIN_WEIGHT:g} to {MAX_WEIGHT:g}. [default: 1]",
+    )
     listing = actions.add_parser("list", help="List the keys without their secrets.")
     listing.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
     revoke = actions.add_parser("revoke", help="Revoke a key.")
@@ -49,7 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     keys = KeyFile(folder)
     match arguments.action:
         case "create":
-            secret, key = keys.create(arguments.name, arguments.requests_per_minute, arguments.characters_per_minute)
+            secret, key = keys.create(
+                arguments.name, arguments.requests_per_minute, arguments.characters_per_minute, arguments.weight
+            )
             print(secret)
             print(f"Key {key.id} for {key.name}; the secret above is shown this once.", file=sys.stderr)
         case "list" if arguments.json:
@@ -70,7 +80,7 @@ def described(key: Key) -> dict[str, object]:
 
 def table(keys: list[Key]) -> str:
     """Returns the keys as a table."""
-    heads = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "NAME")
+    heads = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "WEIGHT", "NAME")
     rows = [heads, *(row(key) for key in keys)]
     widths = [max(len(line[column]) for line in rows) for column in range(len(heads) - 1)]
     return "\n".join(
@@ -86,4 +96,4 @@ def row(key: Key) -> tuple[str, ...]:
     ]
     created = time.strftime("%Y-%m-%d %H:%M", time.localtime(key.created))
     name = "".join(character for character in key.name if character.isprintable())
-    return key.id, created, "good" if key.revoked is None else "revoked", *limits, name
+    return key.id, created, "good" if key.revoked is None else "revoked", *limits, f"{key.weight:g}", name

@@ -91,6 +91,7 @@ class SentenceTranslator:
             leg.decoding_options(request.options),
             priority=priority,
             client=request.client,
+            weight=request.weight,
             on_progress=on_progress,
         )
 

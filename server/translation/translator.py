@@ -78,7 +78,9 @@ class Translator:
         beam = request.options.beam_size or catalog.stated_beam(request.source, request.target)
         cost = beam * estimated_tokens(request)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
-        with self.admission.admit(cost, request.deadline, caller=request.client, document=document, key=key):
+        with self.admission.admit(
+            cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key
+        ):
             self._users[catalog] += 1
             try:
                 async with time_limit(request.deadline):

@@ -23,8 +23,8 @@ class TranslationRequest:
     "auto".
 
     `split` None stands for "all" in text and for "punctuation" in HTML. `options` applies to every sentence. `client`
-    is an opaque key of the caller for fair queuing. `accepted` are the codes of Accept-Language, which help to detect the
-    source. `deadline` is in seconds on the monotonic clock. With `remember`
+    is an opaque key of the caller for fair queuing and `weight` the factor of its share. `accepted` are the codes of
+    Accept-Language, which help to detect the source. `deadline` is in seconds on the monotonic clock. With `remember`
     False the translation is not added to the history. `do_not_translate` holds words that are kept.
     With `localize_numbers` numbers get the separators of the target language.
     """
@@ -36,6 +36,7 @@ class TranslationRequest:
     split: Split | None = None
     options: DecodingOptions = DecodingOptions()
     client: str = ""
+    weight: float = 1.0
     deadline: float | None = None
     remember: bool = True
     accepted: tuple[str, ...] = ()

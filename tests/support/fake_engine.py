@@ -77,6 +77,7 @@ class FakeEngine:
         """Where it is set, nothing is answered before its flag is."""
         self.ready = True
         self.submitted: list[tuple[str, tuple[int, ...], DecodingOptions, int, str]] = []
+        self.weights: list[float] = []
         self.cancelled = 0
         self.failures: dict[str, WorkerFailure] = {}
         self.load_error: str | None = None
@@ -107,10 +108,12 @@ class FakeEngine:
         *,
         priority: int = 0,
         client: str = "",
+        weight: float = 1.0,
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
     ) -> asyncio.Future[TranslationResult]:
         ids = tuple(source)
         self.submitted.append((model, ids, options, priority, client))
+        self.weights.append(weight)
         return self._future(self._translate(ids, options, on_progress))
 
     def attend(

@@ -74,7 +74,7 @@ async def translate(
     texts = tuple(asked.text)
     if any(texts):
         check_texts(texts, services.settings)
-    client = await enter(request, sum(map(len, texts)), asked.auth_key)
+    caller = await enter(request, sum(map(len, texts)), asked.auth_key)
     rules = tag_rules(asked)
     masks = [mask(text, rules) for text in texts] if asked.tag_handling else []
     wanted = TranslationRequest(
@@ -84,7 +84,8 @@ async def translate(
         format="html" if asked.tag_handling else "text",
         split=SPLITS[asked.split_sentences or ("nonewlines" if asked.tag_handling else "1")],
         options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
-        client=client,
+        client=caller.name,
+        weight=caller.weight,
         deadline=deadline(request, services.settings.timeout_seconds),
         accepted=reader_languages(request),
     )

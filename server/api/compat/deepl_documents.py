@@ -52,7 +52,7 @@ async def send(
     if asked.output_format and not upload.name.lower().endswith(f".{asked.output_format.lower()}"):
         raise InvalidRequest("'output_format' is not supported: a translated file has the format of the original.")
     caller = await enter(request, 0, asked.auth_key)  # counted before the file is read, because reading takes time
-    document = await services.documents.receive(upload.content, upload.name, asked.target_lang, caller)
+    document = await services.documents.receive(upload.content, upload.name, asked.target_lang, caller.name)
     with ExitStack() as stack:
         stack.callback(services.documents.close, document)
         await enter(request, document.characters, asked.auth_key, requests=0)
@@ -61,7 +61,8 @@ async def send(
             source=asked.source_lang or AUTO,
             target=asked.target_lang,
             options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
-            client=caller,
+            client=caller.name,
+            weight=caller.weight,
             deadline=deadline(request, services.settings.file_timeout_seconds),
         )
         if asked.source_lang:  # rejects an unsupported pair now instead of in the status

@@ -50,13 +50,15 @@ async def translate(
 ) -> Response:
     services = services_of(request)
     check_texts(tuple(asked.q), services.settings)
+    caller = await enter(request, sum(map(len, asked.q)), asked.key or key_header(request))
     wanted = TranslationRequest(
         texts=tuple(asked.q),
         source=asked.source or AUTO,
         target=asked.target,
         format=asked.format,
         options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
-        client=await enter(request, sum(map(len, asked.q)), asked.key or key_header(request)),
+        client=caller.name,
+        weight=caller.weight,
         deadline=deadline(request, services.settings.timeout_seconds),
         accepted=reader_languages(request),
     )

@@ -36,7 +36,7 @@ async def translate_file(
     services = services_of(request)
     asked, documents = upload.parameters, services.documents
     caller = await enter(request, 0, asked.api_key)  # counted before the file is read, because reading takes time
-    document = await documents.receive(upload.content, upload.name, asked.target, caller)
+    document = await documents.receive(upload.content, upload.name, asked.target, caller.name)
     try:
         await enter(request, document.characters, asked.api_key, requests=0)
         wanted = TranslationRequest(
@@ -44,7 +44,8 @@ async def translate_file(
             source=asked.source,
             target=asked.target,
             options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
-            client=caller,
+            client=caller.name,
+            weight=caller.weight,
             deadline=deadline(request, services.settings.file_timeout_seconds),
         )
         token = await documents.translate(document, wanted)

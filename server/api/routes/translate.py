@@ -41,8 +41,9 @@ async def translate(
     """
     services = services_of(request)
     wanted = translation_request(asked, request, services.settings)
-    client = await enter(request, sum(map(len, wanted.texts)), asked.api_key)
-    wanted = dataclasses.replace(wanted, client=client, accepted=reader_languages(request))
+    caller = await enter(request, sum(map(len, wanted.texts)), asked.api_key)
+    accepted = reader_languages(request)
+    wanted = dataclasses.replace(wanted, client=caller.name, weight=caller.weight, accepted=accepted)
     if asked.stream or asked.stream_tokens:
         return await stream(services.translator, wanted, asked.stream_tokens, lambda done: answer(asked, done))
     translations = await services.translator.translate(wanted)

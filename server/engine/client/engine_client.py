@@ -91,16 +91,18 @@ class EngineClient:
         *,
         priority: int = 0,
         client: str = "",
+        weight: float = 1.0,
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
     ) -> Waiter[TranslationResult]:
         """Sends one sentence of token ids to a worker at once; an identical one that is in flight is shared. The caller
         holds the model, awaits the waiter's result and in any case leaves it. `priority` is 0 for interactive requests
-        and 1 for documents; `on_progress` receives the tokens so far, and such a sentence is not shared."""
+        and 1 for documents. `weight` is the factor of the client's share. `on_progress` receives the tokens so far, and
+        such a sentence is not shared."""
 
         def start() -> asyncio.Future[TranslationResult]:
             started = time.monotonic()
             future = self._supervisor.submit(
-                model.key, source, options, priority=priority, client=client, on_progress=on_progress
+                model.key, source, options, priority=priority, client=client, weight=weight, on_progress=on_progress
             )
             future.add_done_callback(lambda done: self._report(done, len(source), time.monotonic() - started))
             return future

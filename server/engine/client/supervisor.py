@@ -148,12 +148,14 @@ class Supervisor:
         *,
         priority: int = 0,
         client: str = "",
+        weight: float = 1.0,
         on_progress: Callable[[tuple[int, ...]], None] | None = None,
     ) -> asyncio.Future[TranslationResult]:
         """Translates one sentence of token ids. `priority` is 0 for interactive requests and 1 for documents; `client`
-        is the caller's key for fairness; `on_progress` receives the tokens so far."""
+        is the caller's key for fairness and `weight` the factor of its share; `on_progress` receives the tokens so
+        far."""
         job = TranslateJob(
-            next(self._ids), model, tuple(source), options, priority, client, stream=on_progress is not None
+            next(self._ids), model, tuple(source), options, priority, client, weight, stream=on_progress is not None
         )
         return self._jobs.accept(job, on_progress)
 

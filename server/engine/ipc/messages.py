@@ -50,6 +50,8 @@ class TranslateJob:
     """0 interactive, 1 document: documents run when no interactive job waits."""
     client: str = ""
     """Opaque key of the client, for fairness between clients."""
+    weight: float = 1.0
+    """Factor of the client's share; positive."""
     stream: bool = False
     """Send Progress messages as tokens are generated."""
     alone: bool = False

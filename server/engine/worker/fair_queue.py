@@ -21,7 +21,8 @@ _MAX_CLIENTS = 4096
 
 
 class _ClientQueues:
-    """Start-time fair queueing between clients: the one with the fewest tokens served is next (Goyal et al. 1996)."""
+    """Start-time fair queueing between clients: the one with the fewest tokens served, divided by its weight, is next
+    (Goyal et al. 1996)."""
 
     def __init__(self) -> None:
         self._waiting: dict[str, deque[Sequence]] = {}
@@ -140,4 +141,5 @@ def _priority(sequence: Sequence) -> int:
 
 
 def _cost(sequence: Sequence) -> float:
-    return float(sequence.length * sequence.width)
+    """Returns what a client is charged: tokens divided by its weight."""
+    return sequence.length * sequence.width / sequence.job.weight

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 import pytest
 
-from server.access.admission import Admission, Place
+from server.access.admission import Admission, Place, RequestClass
 from server.errors import Overloaded, Unavailable
 
 
@@ -248,6 +248,33 @@ def test_callers_get_equal_shares_in_the_end():
     assert len(held["a"]) == len(held["b"]) == 300
 
 
+def test_shares_are_in_the_ratio_of_the_weights():
+    admission = Admission(700)
+    weights = {"light": 1.0, "heavy": 2.0}
+    held: dict[str, deque[Place]] = {"light": deque(), "heavy": deque()}
+
+    def fill(caller: str) -> None:
+        with suppress(Overloaded):
+            while True:
+                held[caller].append(admission.enter(1, caller=caller, weight=weights[caller]))
+
+    fill("light")
+    for _ in range(1_000):
+        fill("heavy")
+        held["light"].popleft().leave(succeeded=True)
+        fill("light")
+    assert (len(held["light"]), len(held["heavy"])) == (210, 420)
+
+
+def test_the_work_ahead_of_a_caller_is_less_with_more_weight():
+    requests = RequestClass()
+    requests.add("light", 1.0, 100, 0.0)
+    requests.add("heavy", 4.0, 100, 0.0)
+    assert (requests.ahead("light"), requests.ahead("heavy"), requests.ahead("new")) == (200, 125, 0)
+    requests.change("light", -100, 1.0)
+    assert (requests.ahead("heavy"), requests.total_weight) == (100, 4.0)
+
+
 def test_requests_of_the_callers_of_a_flood_do_not_refuse_another_caller():
     clock = Clock()
     admission = Admission(200_000, 5.0, clock)
@@ -259,6 +286,13 @@ def test_requests_of_the_callers_of_a_flood_do_not_refuse_another_caller():
                 stack.enter_context(admission.admit(10, caller="flood", key=number))
         for _ in range(32):
             stack.enter_context(admission.admit(10, clock.now + 1, caller="other"))
+
+
+def test_a_request_without_cost_leaves_nothing_behind():
+    requests = RequestClass()
+    requests.add("a", 2.0, 0, 0.0)
+    requests.change("a", 0, 1.0)
+    assert (requests.units, requests.total_weight, requests.weights) == (0, 0.0, {})
 
 
 def test_a_place_is_left_once():

@@ -58,3 +58,34 @@ def test_keys_are_created_listed_and_revoked_by_the_command(tmp_path, capsys):
     assert main(["keys", "revoke", entry["id"], *data]) == 1
     assert KeyFile(tmp_path).find(secret) is None
     assert main(["keys", "list"]) == 2
+
+
+def test_the_weight_of_a_key_is_listed(tmp_path, capsys):
+    data = ("--data", str(tmp_path))
+    assert main(["keys", "create", "Ann", "--weight", "2.5", *data]) == main(["keys", "create", "Bob", *data]) == 0
+    capsys.readouterr()
+    assert main(["keys", "list", "--json", *data]) == 0
+    assert [entry["weight"] for entry in json.loads(capsys.readouterr().out)] == [2.5, 1.0]
+    assert main(["keys", "list", *data]) == 0
+    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert [row[-2] for row in (head, *rows)] == ["WEIGHT", "2.5", "1"]
+
+
+@pytest.mark.parametrize("weight", ["0", "0.05", "100.5", "-1", "nan"])
+def test_a_weight_out_of_range_is_one_sentence(tmp_path, capsys, weight):
+    assert main(["keys", "create", "Ann", "--weight", weight, "--data", str(tmp_path)]) == 2
+    assert capsys.readouterr().err == f"attentive: The weight of a key must be from 0.1 to 100, not {weight}.\n"
+    assert KeyFile(tmp_path).all() == []
+
+
+def test_a_key_file_without_weights_loads_and_one_with_a_bad_weight_does_not(keys, tmp_path):
+    secret, _ = keys.create("someone", weight=3.0)
+    stored = json.loads(keys.path.read_text())
+    del stored["keys"][0]["weight"]
+    keys.path.write_text(json.dumps(stored))
+    old = KeyFile(tmp_path).find(secret)
+    assert old is not None and old.weight == 1.0
+    stored["keys"][0]["weight"] = 1000
+    keys.path.write_text(json.dumps(stored))
+    with pytest.raises(SettingsError, match=r"keys\.json: The weight of a key must be from 0\.1 to 100, not 1000\."):
+        KeyFile(tmp_path)

@@ -6,10 +6,12 @@ import json
 
 import pytest
 
+from server.access.admission import Admission
 from server.access.api_keys import KeyFile
 from server.access.authentication import Authenticator, network
 from server.config import Settings
 from server.errors import SettingsError
+from tests.support.in_process import wait_for
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 
@@ -53,6 +55,38 @@ def test_a_request_without_a_required_key_is_rejected_before_any_work(serve, eng
     assert client.request(method, path, **parts).status_code == 403
     assert not engine.submitted and not engine.attended
     assert client.get("/frontend/settings").json()["keyRequired"] is True
+
+
+@pytest.mark.parametrize("fast_path", [True, False])
+@pytest.mark.parametrize(
+    ("path", "parts"),
+    [
+        ("/translate", {"json": HELLO}),
+        ("/v2/translate", {"json": {"text": ["Hello"], "target_lang": "DE", "source_lang": "EN"}}),
+        ("/language/translate/v2", {"json": HELLO}),
+        ("/translate_file", {"files": {"file": ("a.txt", b"Hello")}, "data": {"source": "en", "target": "de"}}),
+        ("/v2/document", {"files": {"file": ("a.txt", b"Hello")}, "data": {"source_lang": "EN", "target_lang": "DE"}}),
+    ],
+)
+def test_the_weight_of_a_key_reaches_admission_and_worker(serve, engine, keys, monkeypatch, path, parts, fast_path):
+    if not fast_path:
+        monkeypatch.setattr("server.api.middleware.fast_path.direct_routes", lambda routes: {})
+    admitted: list[tuple[str, float]] = []
+    enter = Admission.enter
+
+    def spied(self, *parts, caller, weight, **options):
+        admitted.append((caller, weight))
+        return enter(self, *parts, caller=caller, weight=weight, **options)
+
+    monkeypatch.setattr(Admission, "enter", spied)
+    secret, key = keys.create("someone", weight=2.0)
+    client = serve(data=keys.path.parent)
+    assert client.post(path, **parts).status_code == 200
+    assert client.post(path, **parts, headers={"Authorization": f"Bearer {secret}"}).status_code == 200
+    if path == "/v2/document":
+        wait_for(lambda: len(engine.weights) == 2)
+    assert [weight for _, weight in admitted] == engine.weights == [1.0, 2.0]
+    assert admitted[1][0] == f"key {key.id}"
 
 
 def test_keys_in_requests_are_ignored_while_none_exists(client):

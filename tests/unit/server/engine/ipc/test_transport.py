@@ -33,7 +33,7 @@ BEST = Hypothesis((4, 5), (-0.25, -0.5, -1.0), -1.75, "stop")
 STEP = TraceStep((((4, -0.5), (5, -1.0)),), ((0, 4, -0.5),), ())
 MESSAGES = [
     LoadModel("m", "folder"),
-    TranslateJob(1, "m", (1, 2, 3), OPTIONS, 1, "somebody", True, True),
+    TranslateJob(1, "m", (1, 2, 3), OPTIONS, 1, "somebody", 2.0, True, True),
     TranslateJob(2, "m", (1,), DecodingOptions()),
     AttentionJob(3, "m", (1, 2), (3,), (("encoder", 0, 0),)),
     Cancel(1),
