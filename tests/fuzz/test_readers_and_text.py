@@ -21,6 +21,9 @@ from tests.support.fake_engine import FakeEngine, fake_catalog
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 """Mutants per target; 0 means 1,000 texts and 60 files of each format."""
 
+LEAST_ACCEPTED = {"archive": 0, "json": 1, "yaml": 1}
+"""Mutants that must still be readable, so that the check is not empty. Most mutants of strict formats are not."""
+
 
 @pytest.mark.parametrize("name", TARGETS)
 def test_seeds_and_mutants_keep_the_invariants(name: str) -> None:
@@ -29,7 +32,7 @@ def test_seeds_and_mutants_keep_the_invariants(name: str) -> None:
         target.check(seed)
     count = EXAMPLES or (1_000 if name == "texts" else 60)
     accepted = sum(found for _, found in mutants(target.seeds, count, target.check, random.Random(name)))
-    assert accepted > 5 or name == "archive"
+    assert accepted >= LEAST_ACCEPTED.get(name, 6)
 
 
 def test_a_loss_is_detected(monkeypatch: pytest.MonkeyPatch) -> None:
