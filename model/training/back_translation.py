@@ -38,7 +38,7 @@ class BackTranslator:
     """Translates text and keeps the pairs that `folder`'s model finds likely in both directions.
 
     A pair's score is the mean log-probability per token of the translation, plus that of the given text forced from the
-    translation. Of every chunk the share `keep` with the best scores is kept.
+    translation. The share `keep` of every chunk is kept: the pairs with the best scores.
     """
 
     def __init__(self, folder: ModelFolder, *, threads: int, keep: float, max_tokens: int) -> None:

@@ -205,7 +205,7 @@ class LimitedProtocol(HttpToolsProtocol):
             self._unfinished.add(self, count)
 
     def _check_reset(self) -> None:
-        """Ends a half-closed connection if the client has closed it entirely: nobody waits for the answer."""
+        """Ends a half-closed connection if the client has closed it entirely: no client waits for the answer."""
         if self.transport.is_closing() or self.cycle.response_complete:
             return
         if self.transport.get_extra_info("socket").getsockopt(socket.SOL_SOCKET, socket.SO_ERROR):

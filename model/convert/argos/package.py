@@ -78,7 +78,7 @@ def _unpack(file: Path, folder: Path) -> None:
 
 
 def _copy(archive: zipfile.ZipFile, info: zipfile.ZipInfo, path: Path, most: int) -> int:
-    """Unpacks one file and returns how many more bytes are allowed. What the archive states of its size is not used."""
+    """Unpacks one file and returns how many more bytes are allowed. The size that the archive states is not used."""
     with archive.open(info) as packed, path.open("wb") as out:
         while block := packed.read(_BLOCK):
             most -= len(block)

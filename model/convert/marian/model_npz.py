@@ -40,7 +40,7 @@ _NORMS = {
 def read_npz(path: Path) -> Imported:
     """Reads a model in Marian's layout. Raises ImportRefused with all reasons.
 
-    The decoder starts from the zero embedding, so no padding token is needed. Nothing in the archive is unpickled.
+    The decoder starts from the zero embedding, so no padding token is needed. The archive is read without pickle.
     """
     decoder = read_object(path / "decoder.yml", yaml.safe_load)
     models, vocabularies = decoder.get("models"), decoder.get("vocabs")

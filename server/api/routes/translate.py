@@ -24,7 +24,7 @@ router = APIRouter(tags=["translation"])
 WARNINGS: dict[Flag, str] = {
     "placeholder_restored": "a placeholder was put at the aligned place, because the model dropped it.",
 }
-"""What the flags of a sentence mean."""
+"""Meanings of the flags of a sentence."""
 
 
 @router.post(

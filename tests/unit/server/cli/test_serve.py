@@ -1,4 +1,4 @@
-"""What `attentive serve` reports about its start."""
+"""`attentive serve` reports the steps of its start."""
 
 from __future__ import annotations
 
