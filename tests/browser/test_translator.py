@@ -106,7 +106,10 @@ def test_the_history_is_kept_on_the_device(page: Any) -> None:
     translate(page, "a dog walks")
     page.click("#copy")
     page.reload()
-    page.click("#memory summary")
+    page.wait_for_selector("#memory:not([hidden])")
+    page.focus("#memory summary")
+    page.keyboard.press("Enter")  # a click could miss: the page moves while the text is translated again
+    page.wait_for_selector("#memory[open]")
     assert page.locator("#entries li").count() == 2
     page.click("#entries li >> nth=1 >> .entry")
     assert page.input_value("#text") == SENTENCE

@@ -75,7 +75,9 @@ def test_comments_are_sent_while_no_event_comes(client, engine, monkeypatch):
 
 
 def test_a_disconnect_cancels_the_work(serve, engine):
-    services = serve().app.state.services
+    client = serve()
+    services = client.app.state.services
+    client.post("/translate", json=FIELDS | {"stream": False})  # the model is loaded in the loop of the client
     engine.delay = 30.0
 
     async def go() -> None:
