@@ -62,5 +62,5 @@ async def metrics(request: Request) -> Response:
 
 
 def without_folders(sentences: dict[str, str]) -> dict[str, str]:
-    """Returns the sentences with the names of files only: everybody may request GET /ready."""
+    """Returns the sentences with the names of files only, because GET /ready needs no key."""
     return {name: FOLDERS.sub("", sentence) for name, sentence in sentences.items()}
