@@ -281,11 +281,20 @@ def test_an_unload_ends_a_waiting_load() -> None:
             assert (await waiting).hypotheses[0].tokens == (2,)
             await unloading
             assert not made.supervisor.status().ready
-            absent = asyncio.ensure_future(made.supervisor.load("n", SLOW))
+
+    run(body)
+
+
+def test_a_model_that_was_unloaded_during_its_load_does_not_stay_in_the_worker() -> None:
+    async def body() -> None:
+        async with crew() as made:
+            absent = asyncio.ensure_future(made.supervisor.load("n", FAST))
             await asyncio.sleep(0)
             await made.supervisor.unload("n")
-            await absent
-            assert made.supervisor.status().models == ()
+            assert (await absent).error == "The model was unloaded."
+            # The worker loads one model after the other, so it has answered for "n" before it loads "o".
+            assert (await made.supervisor.load("o", FAST)).error is None
+            assert made.supervisor.status().models == ("m", "o")
 
     run(body)
 

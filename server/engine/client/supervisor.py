@@ -223,7 +223,10 @@ class Supervisor:
         self._jobs.on_progress(progress)
 
     def on_loaded(self, worker: WorkerHandle, version: int, loaded: ModelLoaded) -> None:
-        """Records a load, sends the jobs that waited for it, and loads the next model."""
+        """Records a load, sends the jobs that waited for it, and loads the next model. A model that was unloaded in the
+        meantime is unloaded from this worker too."""
+        if self._registry.get(loaded.model) is None and loaded.model in worker.loaded:
+            worker.unload(loaded.model)
         others = [other for other in self._workers if other.ready is not None]
         self._registry.record_load(loaded, version, others)
         self._jobs.dispatch_backlog()
