@@ -140,7 +140,7 @@ def broken_rules(case: Case, answer: str) -> list[str]:
         found.append("lost a number")
     if len(answer) > 3 * len(text) + 30:
         found.append(f"{len(answer)} characters from {len(text)}")
-    if longest_loop([ord(c) for c in answer.lower()]) > max(20, 2 * longest_loop([ord(c) for c in text.lower()])):
+    if longest_loop([ord(c) for c in answer.lower()]) > max(20, 3 * longest_loop([ord(c) for c in text.lower()])):
         found.append("a loop")
     if is_all_caps(text) and any(word != word.upper() for word in re.findall(r"\w+", answer) if word not in text):
         found.append("not in capitals")

@@ -33,8 +33,10 @@ def test_interface_strings_keep_their_placeholders(server: LiveServer, target: s
     assert [
         (text, answer)
         for (_, text, parts), answer in zip(STRINGS, answers, strict=True)
-        if any(answer.count(part) != text.count(part) for part in parts) or answer == text
+        if any(answer.count(part) != text.count(part) for part in parts)
     ] == []
+    # Some words are the same in both languages, as in "Version %s".
+    assert sum(answer == text for text, answer in zip(texts, answers, strict=True)) <= len(texts) // 20
 
 
 @pytest.mark.parametrize(("source", "target"), DIRECTIONS, ids=lambda language: language)
