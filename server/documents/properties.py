@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from server.documents.document import has_words
-from server.documents.xml_inline import Element, parse_xml, plain
+from server.documents.xml_files import Element, parse_xml
+from server.documents.xml_inline import plain
 from server.documents.zip_archive import Archive
 from server.text.html_passages import escape
 

@@ -13,7 +13,8 @@ from functools import partial
 
 from lxml import etree
 
-from server.documents.xml_inline import Element, Inline, rebuild
+from server.documents.xml_files import Element
+from server.documents.xml_inline import Inline, rebuild
 
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
