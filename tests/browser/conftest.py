@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -24,15 +23,6 @@ class PageLog:
 
     messages: list[str] = field(default_factory=list)
     foreign_requests: list[str] = field(default_factory=list)
-
-
-@pytest.fixture(scope="module")
-def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """A server with a model of random weights that produces words."""
-    folder = tmp_path_factory.mktemp("speaking")
-    speaking_model(folder / "tiny")
-    with live_server(folder, folder / "server.log", ("--dtype", "float32")) as server:
-        yield server
 
 
 def speaking_model(path: Path, pairs: tuple[tuple[str, str], ...] = (("en", "de"), ("en", "fr"))) -> None:
@@ -64,10 +54,11 @@ def browser() -> Iterator[Any]:
         chromium.close()
 
 
-@contextmanager
-def two_models(factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    """A server with two models, which translate English to German and French, and German to English."""
-    folder = factory.mktemp("two-models")
+@pytest.fixture(scope="module")
+def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
+    """A server with two models of random weights that produce words. They translate English to German and French, and
+    German to English."""
+    folder = tmp_path_factory.mktemp("models")
     speaking_model(folder / "tiny")
     speaking_model(folder / "back", pairs=(("de", "en"),))
     with live_server(folder, folder / "server.log", ("--dtype", "float32")) as server:
@@ -119,6 +110,7 @@ def explorer(open_page: Callable[..., Any], live: LiveServer) -> Any:
 
 
 def translate(page: Any, text: str) -> None:
+    """Types a text, translates it and waits for its words and its map."""
     page.fill("#text", text)
     page.click("#go")
     page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SENTENCE, PageLog, translate, two_models
+from tests.browser.conftest import SENTENCE, PageLog, translate
 from tests.support.live import LiveServer
 
 MASKED = "the cat 😀 sleeps, write to anna@example.com in a house 🚆 on https://example.org/a?b=1"
-
-
-@pytest.fixture(scope="module")
-def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with two_models(tmp_path_factory) as server:
-        yield server
 
 
 @pytest.fixture
@@ -83,6 +77,36 @@ def test_an_old_translation_cannot_be_used_under_a_new_text(page: Any, page_log:
     assert page.locator("#output").text_content() == ""
     assert not page.locator("#inside").is_visible() and not page.locator("#copy").is_visible()
     assert all("429" in message for message in page_log.messages)
+    page_log.messages.clear()
+
+
+def test_a_text_typed_before_the_page_is_ready_is_translated(open_page: Callable[..., Any], live: LiveServer) -> None:
+    page = open_page()
+    waiting: list[Any] = []
+    page.route("**/languages", lambda route: waiting.append(route))  # noqa: PLW0108  Playwright needs a function
+    with page.expect_request("**/languages"):
+        page.goto(live.url + "/attention")
+    page.fill("#text", SENTENCE)
+    page.press("#text", "Control+Enter")
+    while not waiting:
+        page.wait_for_timeout(10)
+    waiting[0].continue_()
+    page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
+    assert page.input_value("#text") == SENTENCE
+    assert page.locator("#mirror .w").all_text_contents() == SENTENCE.split()
+
+
+def test_the_languages_are_loaded_again_after_an_error(
+    open_page: Callable[..., Any], live: LiveServer, page_log: PageLog
+) -> None:
+    page = open_page()
+    page.route("**/languages", lambda route: route.fulfill(status=503, json={"error": "The models are loading."}))
+    page.goto(live.url + "/attention")
+    page.wait_for_selector("#error >> text=loading")
+    page.unroute("**/languages")
+    translate(page, SENTENCE)
+    assert not page.locator("#error").is_visible()
+    assert all("503" in message for message in page_log.messages)
     page_log.messages.clear()
 
 

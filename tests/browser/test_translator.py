@@ -2,23 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SENTENCE, PageLog, two_models
+from tests.browser.conftest import SENTENCE, PageLog
 from tests.support.live import LiveServer
 
 TRANSLATED = "#output:not(.busy) .w"
 INTERFACES = ("en", "de", "fr", "es")
-
-
-@pytest.fixture(scope="module")
-def live(browser: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
-    with two_models(tmp_path_factory) as server:
-        yield server
 
 
 @pytest.fixture

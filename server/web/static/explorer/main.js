@@ -9,7 +9,7 @@ import { total } from "./whynot.js";
 
 const EXAMPLES = ["The cat sleeps on the table because it is tired.", "I never said that she stole my money.", "Could you show me where the station is, please?"];
 const PART = 4, LONG = 1500;
-let busy = null, timer = 0;
+let busy = null, timer = 0, starting = null;
 
 // -- translating ------------------------------------------------------------------------------------------------------
 /** Translates the text of the field and opens a sentence. `typed`: the entry in the browser's history is replaced. */
@@ -18,6 +18,7 @@ async function translate({ typed = false, sentence = 0, asked } = {}) {
   clearTimeout(timer);
   busy?.abort();
   showError(null);
+  if (!state.languages.length) return load();
   if (!text.trim()) return clear();
   const controller = (busy = new AbortController());
   outdated();
@@ -64,7 +65,7 @@ async function translated(text, signal) {
 function present(paragraphs) {
   forget();
   emptyPanels();
-  outdated(false);
+  outdated($("text").value !== state.done.text);
   state.steps = Math.max(1, ...paragraphs.map((paragraph) => paragraph.legs.length));
   state.leg = Math.min(state.leg ?? state.steps - 1, state.steps - 1);
   show(paragraphs, guard((index) => (index === state.current ? null : open(index))));
@@ -152,11 +153,12 @@ function resize() {
   $("text").style.height = "auto";
   $("text").style.height = $("text").scrollHeight + 2 + "px";
 }
-/** Shows the view of the URL. Translates only if the text or the languages are others than those shown. */
-async function restore() {
+/** Shows the view of the URL, with `typed` instead of its text. Translates only if the text or the languages are others
+ * than those shown. */
+async function restore(typed = "") {
   state.restoring = true;
   try {
-    const wanted = recalled(), set = (id, value) => value && [...$(id).options].some((option) => option.value === value) && ($(id).value = value);
+    const wanted = { ...recalled(), ...(typed && { text: typed, sentence: 0, asked: "" }) }, set = (id, value) => value && [...$(id).options].some((option) => option.value === value) && ($(id).value = value);
     set("from", wanted.from);
     targets();
     set("to", wanted.to);
@@ -221,15 +223,20 @@ function buttons() {
   TABS.forEach((each) => ($("tab-" + each).onclick = guard(() => tab(each))));
   $("examples").append(el("span", { class: "note" }, "Try"), ...EXAMPLES.map((text) => el("button", { type: "button", onclick: guard(() => example(text)) }, text)));
 }
-async function begin() {
-  textEvents();
-  buttons();
+/** Loads the languages, then shows the view of the URL. A text that was typed before this is translated. A failed load is
+ * repeated with the next translation. */
+function load() {
+  return (starting ??= languages().finally(() => (starting = null)));
+}
+async function languages() {
   state.languages = await ask("/languages");
   const sources = state.languages.filter((language) => language.targets.some((target) => target !== language.code));
   $("from").append(el("option", { value: "auto" }, "Detect language"), ...sources.map((language) => el("option", { value: language.code }, language.name)));
   if (state.languages.some((language) => language.code === "en")) $("from").value = "en";
   targets();
-  addEventListener("popstate", guard(restore));
-  await restore();
+  await restore($("text").value);
 }
-guard(begin)();
+textEvents();
+buttons();
+addEventListener("popstate", guard(() => (state.languages.length ? restore() : load())));
+guard(load)();
