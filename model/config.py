@@ -8,6 +8,7 @@ from typing import Any, Literal, Self, get_args
 
 Norm = Literal["post", "pre"]
 Activation = Literal["relu", "swish", "gelu"]
+Recurrence = Literal["none", "ssru"]
 Positions = Literal["sinusoidal", "sinusoidal_half", "learned", "rotary", "alibi"]
 
 
@@ -63,18 +64,23 @@ class ModelConfig:
     decoder_start_id: int = 2
     zero_start_embedding: bool = False
     """The decoder's first input is a zero vector instead of the embedding of `decoder_start_id` (Marian)."""
+    recurrence: Recurrence = "none"
+    """`ssru`: decoder layers have a recurrent unit (model/ssru.py) in place of self-attention (Firefox, Bergamot)."""
 
     def __post_init__(self) -> None:
         self._check_types()
         if self.d_model % self.heads:
             raise ConfigError(f"d_model {self.d_model} must be divisible by heads {self.heads}.")
-        for name, kind in (("norm", Norm), ("activation", Activation), ("positions", Positions)):
+        kinds = {"norm": Norm, "activation": Activation, "positions": Positions, "recurrence": Recurrence}
+        for name, kind in kinds.items():
             if getattr(self, name) not in get_args(kind):
                 raise ConfigError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}.")
         if self.positions == "rotary" and self.head_dim % 2:
             raise ConfigError(f"rotary positions need an even head width, not {self.head_dim}.")
         if self.positions.startswith("sinusoidal") and self.d_model % 2:
             raise ConfigError(f"sinusoidal positions need an even d_model, not {self.d_model}.")
+        if self.recurrence != "none" and (self.positions in ("rotary", "alibi") or self.window is not None):
+            raise ConfigError("recurrence needs sinusoidal or learned positions and no window.")
         if self.source_vocab_size is not None and self.tied_embeddings:
             raise ConfigError("tied_embeddings needs one shared vocabulary: leave source_vocab_size null.")
         for name in ("pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"):
@@ -106,6 +112,11 @@ class ModelConfig:
     def head_dim(self) -> int:
         """Width D of a head: d_model / heads."""
         return self.d_model // self.heads
+
+    @property
+    def decoder_heads(self) -> int:
+        """Number of heads of the decoder's self-attention: 0 with a recurrence."""
+        return self.heads if self.recurrence == "none" else 0
 
     def replace(self, **changes: Any) -> Self:
         """Returns a validated copy with some fields changed."""

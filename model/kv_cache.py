@@ -15,9 +15,11 @@ class KVCache:
     """Storage for `slots` sequences.
 
     Self-attention keys and values (L, slots, H, T, D) grow by one position per step; cross-attention keys and values
-    (L, slots, H, S, D) are written once per source. T and S grow to the longest sequence so far.
+    (L, slots, H, S, D) are written once per source. T and S grow to the longest sequence so far. A decoder with a
+    recurrence has a state (L, slots, d_model) instead of self-attention keys and values.
 
-    A step is `open_step(rows)`, then `write_self` and `read_cross` for each layer, then `close_step()`.
+    A step is `open_step(rows)`, then `write_self` (or `read_state` and `write_state`) and `read_cross` for each layer,
+    then `close_step()`.
     """
 
     def __init__(self, config: ModelConfig, slots: int, dtype: torch.dtype, device: torch.device) -> None:
@@ -28,6 +30,9 @@ class KVCache:
         self._dtype, self._device = dtype, device
         self.self_keys, self.self_values = self._allocate(0), self._allocate(0)
         self.cross_keys, self.cross_values = self._allocate(0), self._allocate(0)
+        self._recurrent = config.recurrence != "none"
+        width = config.d_model if self._recurrent else 0
+        self.states = torch.zeros(config.decoder_layers, slots, width, dtype=dtype, device=device)
         self.lengths = [0] * slots
         self.source_lengths = [0] * slots
         self._rows: list[int] = []
@@ -38,13 +43,15 @@ class KVCache:
     @property
     def bytes(self) -> int:
         """Bytes of storage."""
-        tensors = (self.self_keys, self.self_values, self.cross_keys, self.cross_values)
+        tensors = (self.self_keys, self.self_values, self.cross_keys, self.cross_values, self.states)
         return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
     def begin(self, slots: list[int], source_lengths: list[int]) -> None:
         """Starts new sequences in `slots` with `source_lengths` source tokens each."""
         for slot, length in zip(slots, source_lengths, strict=True):
             self.lengths[slot], self.source_lengths[slot] = 0, length
+        if self._recurrent:
+            self.states[:, torch.tensor(slots, device=self._device)] = 0
 
     def write_cross(self, layer: int, slots: list[int], keys: Tensor, values: Tensor) -> None:
         """Writes the cross-attention keys and values (B, H, S, D) of new sources."""
@@ -66,7 +73,7 @@ class KVCache:
         lengths = [self.lengths[row] for row in rows]
         self._positions = torch.tensor(lengths, device=self._device)
         self._live = max(lengths, default=-1) + 1
-        if self._live > self.self_keys.shape[3]:
+        if self._live > self.self_keys.shape[3] and not self._recurrent:
             self.self_keys = self._grow(self.self_keys, self._live)
             self.self_values = self._grow(self.self_values, self._live)
 
@@ -90,6 +97,14 @@ class KVCache:
         live = slice(0, self._live)
         return self.self_keys[layer][self._index][:, :, live], self.self_values[layer][self._index][:, :, live]
 
+    def read_state(self, layer: int) -> Tensor:
+        """Returns the recurrent states (B, d_model) of the step's rows, 0 at their first position."""
+        return self.states[layer][self._index]
+
+    def write_state(self, layer: int, state: Tensor) -> None:
+        """Replaces the recurrent states (B, d_model) of the step's rows."""
+        self.states[layer][self._index] = state.to(self._dtype)
+
     def read_cross(self, layer: int) -> tuple[Tensor, Tensor]:
         """Returns the cross-attention keys and values (B, H, S, D) of the step's rows, S their longest source."""
         live = slice(0, max((self.source_lengths[row] for row in self._rows), default=0))
@@ -109,8 +124,11 @@ class KVCache:
         source = max(self.source_lengths[origin] for _, origin in moves)
         to = torch.tensor([target for target, _ in moves], device=self._device)
         of = torch.tensor([origin for _, origin in moves], device=self._device)
-        for tensor, length in ((self.self_keys, live), (self.self_values, live)):
-            tensor[:, to, :, :length] = tensor[:, of, :, :length]
+        if self._recurrent:
+            self.states[:, to] = self.states[:, of]
+        else:
+            for tensor in (self.self_keys, self.self_values):
+                tensor[:, to, :, :live] = tensor[:, of, :, :live]
         changed = [(t, o) for t, o in moves if self.source_lengths[t] != self.source_lengths[o] or self.lengths[t] == 0]
         if changed:
             to = torch.tensor([target for target, _ in changed], device=self._device)

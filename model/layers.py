@@ -15,6 +15,7 @@ from model.attention import MultiHeadAttention
 from model.config import ModelConfig
 from model.kv_cache import KVCache
 from model.positions import rotate
+from model.ssru import SSRU
 
 _ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
@@ -86,11 +87,20 @@ class EncoderLayer(nn.Module):
 
 
 class DecoderLayer(nn.Module):
-    """Masked self-attention, encoder-decoder attention, feed-forward (section 3.1, decoder)."""
+    """Masked self-attention, encoder-decoder attention, feed-forward (section 3.1, decoder).
+
+    Models with a recurrence have `recurrence` in place of `self_attention`.
+    """
+
+    self_attention: MultiHeadAttention
+    recurrence: SSRU | None
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
-        self.self_attention = MultiHeadAttention(config.d_model, config.heads)
+        if config.recurrence == "none":
+            self.self_attention, self.recurrence = MultiHeadAttention(config.d_model, config.heads), None
+        else:
+            self.recurrence = SSRU(config.d_model)
         self.cross_attention = MultiHeadAttention(config.d_model, config.heads)
         self.feed_forward = FeedForward(config)
         self.self_residual = Sublayer(config)
@@ -110,10 +120,17 @@ class DecoderLayer(nn.Module):
     ) -> tuple[Tensor, Tensor | None, Tensor | None]:
         """All T positions at once: x (B, T, d_model), memory (B, S, d_model) -> (B, T, d_model).
 
-        The other two values are the weights (B, H, T, T) and (B, H, T, S) if `weights`, else None.
+        The other two values are the weights (B, H, T, T) and (B, H, T, S) if `weights`, else None. A recurrence has
+        no heads: its weights are (B, 0, T, T).
         """
-        query, key, value = _project(self.self_attention, self.self_residual.enter(x), self.rotary)
-        attended, self_weights = _attend(self.self_attention, query, key, value, self_bias, gates[0], weights)
+        entered = self.self_residual.enter(x)
+        self_weights = None
+        if self.recurrence is None:
+            query, key, value = _project(self.self_attention, entered, self.rotary)
+            attended, self_weights = _attend(self.self_attention, query, key, value, self_bias, gates[0], weights)
+        else:
+            attended = self.recurrence(entered)
+            self_weights = x.new_zeros(x.shape[0], 0, x.shape[1], x.shape[1]) if weights else None
         x = self.self_residual.leave(x, attended)
         query = self.cross_attention.queries(self.cross_residual.enter(x))  # (B, H, T, D)
         key, value = self.cross_attention.keys_values(memory)  # (B, H, S, D) each
@@ -133,17 +150,27 @@ class DecoderLayer(nn.Module):
     ) -> Tensor:
         """One position per row with cached keys and values: x (B, 1, d_model) -> (B, 1, d_model)."""
         entered = self.self_residual.enter(x)
+        if self.recurrence is None:
+            attended = self._attend_step(entered, cache, layer, self_bias, gates[0])
+        else:
+            attended = self.recurrence.step(entered, cache, layer)
+        x = self.self_residual.leave(x, attended)
+        query = self.cross_attention.queries(self.cross_residual.enter(x))  # (B, H, 1, D)
+        keys, values = cache.read_cross(layer)  # (B, H, S, D) each
+        x = self.cross_residual.leave(x, self.cross_attention.attend(query, keys, values, cross_bias, gates[1]))
+        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
+
+    def _attend_step(
+        self, entered: Tensor, cache: KVCache, layer: int, bias: Tensor | None, gate: Tensor | None
+    ) -> Tensor:
+        """Self-attention of one position per row: entered (B, 1, d_model) -> (B, 1, d_model)."""
         query = self.self_attention.queries(entered)  # (B, H, 1, D)
         key, value = self.self_attention.keys_values(entered)  # (B, H, 1, D) each
         if self.rotary:
             positions = cache.step_positions().unsqueeze(1)  # (B, 1)
             query, key = rotate(query, positions), rotate(key, positions)
         keys, values = cache.write_self(layer, key.squeeze(2), value.squeeze(2))  # (B, H, T, D) each
-        x = self.self_residual.leave(x, self.self_attention.attend(query, keys, values, self_bias, gates[0]))
-        query = self.cross_attention.queries(self.cross_residual.enter(x))  # (B, H, 1, D)
-        keys, values = cache.read_cross(layer)  # (B, H, S, D) each
-        x = self.cross_residual.leave(x, self.cross_attention.attend(query, keys, values, cross_bias, gates[1]))
-        return self.feed_forward_residual.leave(x, self.feed_forward(self.feed_forward_residual.enter(x)))
+        return self.self_attention.attend(query, keys, values, bias, gate)
 
 
 def _project(attention: MultiHeadAttention, x: Tensor, rotary: bool) -> tuple[Tensor, Tensor, Tensor]:

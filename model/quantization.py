@@ -126,7 +126,8 @@ def quantize(transformer: Transformer) -> QuantizedTransformer:
     tensors = _calibrated(transformer)
     for name, module in transformer.named_modules():
         if isinstance(module, nn.Linear) and name != "projection":
-            copy.set_submodule(name, QuantizedLinear.of(module.weight, torch.tensor(tensors[f"{name}.bias"])))
+            corrected = None if module.bias is None else torch.tensor(tensors[f"{name}.bias"])
+            copy.set_submodule(name, QuantizedLinear.of(module.weight, corrected))
         elif isinstance(module, nn.LayerNorm):
             copy.set_submodule(name, _layer_norm(module, torch.tensor(tensors[f"{name}.bias"])))
         elif isinstance(module, nn.Embedding) and "embedding" not in name:

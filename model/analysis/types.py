@@ -78,7 +78,8 @@ def check_head(config: ModelConfig, head: Head) -> None:
     """Raises ValueError for a head that does not exist."""
     kind, layer, number = head
     layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers, "cross": config.decoder_layers}
-    if not (0 <= layer < layers.get(kind, 0) and 0 <= number < config.heads):
+    heads = config.decoder_heads if kind == "decoder" else config.heads
+    if not (0 <= layer < layers.get(kind, 0) and 0 <= number < heads):
         raise ValueError(f"There is no {kind} head {number} in layer {layer}.")
 
 

@@ -1,4 +1,4 @@
-"""Import of a Marian or Hugging Face model as a model folder. The folder is written to a temporary place and then
+"""Import of a model of another program as a model folder. The folder is written to a temporary place and then
 moved."""
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ from model.convert.ctranslate2.reader import read_ctranslate2
 from model.convert.extra_files import CARD
 from model.convert.huggingface.reader import read_huggingface
 from model.convert.languages import find_pairs, language_tags
+from model.convert.marian.firefox import is_firefox, read_firefox
 from model.convert.marian.model_npz import read_npz
 from model.convert.source_files import Imported, ImportRefused
 from model.convert.unknown_formats import unknown_format
@@ -51,7 +52,7 @@ class ImportOptions:
 
 
 def import_model(path: Path, weights: Path, options: ImportOptions | None = None) -> ModelFolder:
-    """Imports the model in `path` (Hugging Face or Marian layout) as a new folder under `weights`.
+    """Imports the model in `path` as a new folder under `weights`.
 
     Raises FolderError, or ImportRefused with the reasons if the model is not supported. An error leaves no files
     behind.
@@ -80,6 +81,8 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
 
 
 def _read(path: Path) -> Imported:
+    if is_firefox(path):
+        return read_firefox(path)
     if path.suffix == PACKAGE_SUFFIX or (path / METADATA).is_file():
         return read_argos(path)
     if (path / BINARY).is_file():

@@ -10,12 +10,13 @@ from model.config import ModelConfig
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """A linear layer or a LayerNorm. `.weight` and `.bias` are appended to `ours` and `huggingface`."""
+    """A linear layer or a LayerNorm. `.weight` and `.bias` are appended to `ours` and `huggingface`, which is empty for
+    layers that Hugging Face does not have. A linear layer without a bias has `marian_bias` None."""
 
     ours: str
     huggingface: str
     marian_weight: str
-    marian_bias: str
+    marian_bias: str | None
     linear: bool
 
 
@@ -35,8 +36,13 @@ def parts(config: ModelConfig) -> Iterator[Part]:
         yield from _feed_forward(ours, theirs, marian, pre)
     for i in range(config.decoder_layers):
         ours, theirs, marian = f"decoder.{i}", f"model.decoder.layers.{i}", f"decoder_l{i + 1}"
-        yield from _attention(f"{ours}.self_attention", f"{theirs}.self_attn", f"{marian}_self")
-        yield _norm(f"{ours}.self_residual.norm", f"{theirs}.self_attn_layer_norm", f"{marian}_self_Wo_ln", pre)
+        if config.recurrence == "none":
+            yield from _attention(f"{ours}.self_attention", f"{theirs}.self_attn", f"{marian}_self")
+            yield _norm(f"{ours}.self_residual.norm", f"{theirs}.self_attn_layer_norm", f"{marian}_self_Wo_ln", pre)
+        else:
+            yield Part(f"{ours}.recurrence.input", "", f"{marian}_rnn_W", None, True)
+            yield Part(f"{ours}.recurrence.forget", "", f"{marian}_rnn_Wf", f"{marian}_rnn_bf", True)
+            yield _norm(f"{ours}.self_residual.norm", "", f"{marian}_rnn_ln" if pre else f"{marian}_rnn_ffn_ln", pre)
         yield from _attention(f"{ours}.cross_attention", f"{theirs}.encoder_attn", f"{marian}_context")
         yield _norm(f"{ours}.cross_residual.norm", f"{theirs}.encoder_attn_layer_norm", f"{marian}_context_Wo_ln", pre)
         yield from _feed_forward(ours, theirs, marian, pre)

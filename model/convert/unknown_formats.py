@@ -6,8 +6,8 @@ from pathlib import Path
 
 _OTHER_WAY = "import the model from its original format"
 _KNOWN = (
-    ("*.intgemm*.bin*", "a model of Firefox (Bergamot), whose SSRU decoder is not supported"),
-    ("lex.*.bin*", "a model of Firefox (Bergamot), whose SSRU decoder is not supported"),
+    ("*.intgemm*.bin.*", "a compressed model of Firefox (Bergamot): unpack its files with gunzip or unzstd"),
+    ("lex.*.bin*", "a model of Firefox (Bergamot) without model.*.intgemm*.bin"),
     ("*.argosmodel", "a folder of Argos packages: import one .argosmodel file"),
     ("*.zip", "a zip archive: unpack it and import the folder"),
     ("*.tar*", "an archive: unpack it and import the folder"),

@@ -19,6 +19,7 @@ from server.api.schemas.attention import Numbers
 from server.errors import InvalidRequest
 from server.inspection.attention_view import (
     MapView,
+    absent_kinds,
     head_statistics,
     select_maps,
 )
@@ -88,6 +89,8 @@ def attention_body(query: AttentionQuery, found: InspectionResult) -> dict[str, 
         "shapes": {view.kind: view.weights.shape for view in maps},
         **{view.kind: encoded(view.weights, asked.numbers) for view in maps},
     }
+    if absent := absent_kinds(found):
+        body["absent"] = absent
     if asked.figures:
         body["figures"] = head_statistics(found, [view.kind for view in maps])
     if (vectors := found.attention.maps.vectors) is not None:

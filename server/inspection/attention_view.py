@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from model.analysis.attention_alignment import to_words
 from model.analysis.head_statistics import HeadFigures, Rollout, head_figures, rollout
-from server.errors import InvalidRequest
+from server.errors import InvalidRequest, NotFound
 from server.inspection.types import InspectionResult
 from server.inspection.word_alignment import SentenceWords
 
@@ -20,6 +20,10 @@ Kind = Literal["cross", "encoder", "decoder"]
 Level = Literal["piece", "word"]
 Scale = Literal["none", "row", "max"]
 KINDS: tuple[Kind, ...] = ("cross", "encoder", "decoder")
+RECURRENT = (
+    "This model has no decoder maps: its decoder has a recurrence (SSRU) in place of self-attention, which keeps one state "
+    "instead of attending to earlier words."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -49,11 +53,22 @@ class MapView:
 
 
 def select_maps(result: InspectionResult, options: ViewOptions, words: SentenceWords) -> list[MapView]:
-    """Returns the selected maps. `words` are those of the result. Raises InvalidRequest for a layer or head that the
-    model does not have."""
+    """Returns the selected maps, without those in `absent_kinds`. `words` are those of the result. Raises InvalidRequest
+    for a layer or head that the model does not have, and NotFound if none of the kinds exists."""
+    absent = absent_kinds(result)
+    kinds = [kind for kind in options.kinds if kind not in absent]
+    if not kinds:
+        raise NotFound(RECURRENT)
+    if options.rollout and absent:
+        raise InvalidRequest(f"{RECURRENT} Attention rollout needs them.")
     raw = {kind: maps_of(result, kind) for kind in KINDS}
     rolled = rollout(raw["encoder"], raw["decoder"], raw["cross"]) if options.rollout else None
-    return [_view(result, kind, raw[kind], rolled, words, options) for kind in options.kinds]
+    return [_view(result, kind, raw[kind], rolled, words, options) for kind in kinds]
+
+
+def absent_kinds(result: InspectionResult) -> dict[Kind, str]:
+    """Returns the kinds of maps that the model does not have, each with the reason in one sentence."""
+    return {"decoder": RECURRENT} if maps_of(result, "decoder").shape[1] == 0 else {}
 
 
 def maps_of(result: InspectionResult, kind: Kind) -> Weights:

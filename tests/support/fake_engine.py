@@ -85,6 +85,8 @@ class FakeEngine:
         self.loaded: dict[str, Path] = {}
         self.attended: list[tuple[tuple[int, ...], tuple[int, ...], tuple[tuple[str, int, int], ...]]] = []
         self.stopped = False
+        self.decoder_heads: int | None = None
+        """Number of heads of the decoder's maps; None means all."""
 
     async def start(self) -> None:
         self.stopped = False
@@ -183,6 +185,7 @@ class FakeEngine:
             maps["cross"][:, :, t, max(0, columns - 2 - t) if t < rows - 1 else columns - 1] = 1.0
         maps["decoder"] = np.tril(maps["decoder"])
         maps["decoder"] /= maps["decoder"].sum(axis=-1, keepdims=True)
+        maps["decoder"] = maps["decoder"][:, : self.decoder_heads]
         likeliest = np.array([[token] for token in (*target, FIRST)])
         return AttentionResult(
             0,

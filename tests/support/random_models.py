@@ -30,6 +30,14 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "window, rotary, pre-norm": {"window": 3, "positions": "rotary", "norm": "pre"},
     "untied": {"tied_embeddings": False},
     "two vocabularies": {"tied_embeddings": False, "source_vocab_size": 61},
+    "recurrence": {"recurrence": "ssru", "zero_start_embedding": True},
+    "recurrence, pre-norm, two vocabularies": {
+        "recurrence": "ssru",
+        "norm": "pre",
+        "tied_embeddings": False,
+        "source_vocab_size": 61,
+        "positions": "learned",
+    },
     "deep encoder, odd ids": {
         "encoder_layers": 4,
         "decoder_layers": 1,

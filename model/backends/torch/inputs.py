@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor
 
+from model.analysis.types import check_head
 from model.search.base import MaskedHeads
 from model.transformer import HeadGates, Transformer
 
@@ -36,7 +37,6 @@ def head_gates(transformer: Transformer, masked: Sequence[MaskedHeads]) -> HeadG
     gates = {kind: torch.ones(shape, dtype=parameter.dtype, device=parameter.device) for kind, shape in shapes.items()}
     for row, heads in enumerate(masked):
         for kind, layer, head in heads:
-            if kind not in gates or not (0 <= layer < shapes[kind][1] and 0 <= head < shapes[kind][2]):
-                raise ValueError(f"There is no {kind} head {head} in layer {layer}.")
+            check_head(config, (kind, layer, head))
             gates[kind][row, layer, head] = 0.0
     return HeadGates(gates["encoder"], gates["decoder"], gates["cross"])

@@ -68,6 +68,8 @@ def _refuse(config: ModelConfig) -> None:
     reasons = []
     if config.positions in ("rotary", "alibi"):
         reasons.append(f"{config.positions} positions in the encoder")
+    if config.recurrence != "none":
+        reasons.append("a recurrence in place of the decoder's self-attention")
     if config.window is not None:
         reasons.append("an attention window")
     if reasons:

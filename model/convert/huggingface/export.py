@@ -69,6 +69,8 @@ def _refuse(folder: ModelFolder) -> None:
         reasons.append("pre-norm layers")
     if config.positions in ("rotary", "alibi"):
         reasons.append(f"{config.positions} positions")
+    if config.recurrence != "none":
+        reasons.append("a recurrence in place of the decoder's self-attention")
     if config.window is not None:
         reasons.append("an attention window")
     if config.norm_epsilon != _EPSILON:

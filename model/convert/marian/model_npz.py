@@ -1,4 +1,4 @@
-"""Import from Marian's layout: decoder.yml, model .npz, vocab.yml, source.spm and target.spm."""
+"""Import from Marian's layout: decoder.yml, model .npz or .bin, vocab.yml, source.spm and target.spm."""
 
 from __future__ import annotations
 
@@ -7,10 +7,12 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
+import torch
 import yaml
 from torch import Tensor
 
 from model.config import ConfigError, ModelConfig
+from model.convert.marian.binary_archive import SCALE_OF_INPUTS, BinaryArchive
 from model.convert.marian.npz_archive import Archive
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
@@ -28,8 +30,11 @@ from model.convert.tensor_names import Part, parts
 from model.convert.vocabulary import parse_vocab_yml
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish"}
+Arrays = Archive | BinaryArchive
 _MAX_LENGTH = 512
 """Marian states no maximum length; OPUS-MT models were trained on sentences of at most 500 pieces."""
+_RECURRENT: dict[str, Any] = {"recurrence": "ssru", "positions": "learned", "norm_epsilon": 1e-6}
+"""Models with a recurrence follow Marian, the only other program that runs them, in its sinusoids and its epsilon too."""
 _NORMS = {
     ("", "dan", ""): "post",
     ("n", "da", "n"): "pre",
@@ -51,7 +56,7 @@ def read_npz(path: Path) -> Imported:
     file = path / plain_name(path / "decoder.yml", models[0])
     names = [plain_name(path / "decoder.yml", name) for name in vocabularies]
     source, target = (_vocabulary(path / name) for name in names)
-    with contextlib.closing(Archive(file)) as arrays:
+    with contextlib.closing(open_archive(file)) as arrays:
         config = read_options(file, arrays.options(), len(source), len(target), source == target)
         source = check_vocabulary(path / names[0], source, config.source_vocab_size or config.vocab_size)
         target = check_vocabulary(path / names[1], target, config.vocab_size)
@@ -60,7 +65,7 @@ def read_npz(path: Path) -> Imported:
             end, (config.source_vocab_size or config.vocab_size) - 1
         )  # not used, but must be a valid id on both sides
         config = config.replace(eos_id=end, unk_id=target["<unk>"], pad_id=pad, bos_id=end, decoder_start_id=end)
-        config, tensors = _convert(file, config, arrays)
+        config, tensors = convert(file, config, arrays)
     license_, listed = read_card(path)
     return Imported(
         config=config,
@@ -72,6 +77,11 @@ def read_npz(path: Path) -> Imported:
         languages=Languages(listed=listed),
         license=license_ or _license(path),
     )
+
+
+def open_archive(file: Path) -> Arrays:
+    """Opens a model file in one of Marian's two formats."""
+    return BinaryArchive(file) if file.suffix == ".bin" else Archive(file)
 
 
 def read_options(
@@ -114,7 +124,7 @@ def read_options(
             output_bias=not options.get("output-omit-bias", False),
             max_length=_MAX_LENGTH,
             zero_start_embedding=True,
-        )
+        ).replace(**_RECURRENT if options.get("transformer-decoder-autoreg") == "rnn" else {})
     except KeyError as error:
         raise ImportRefused(file, [f"its options lack {error.args[0]}"]) from None
     except (ConfigError, TypeError, ValueError) as error:
@@ -125,7 +135,7 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
     """Returns the options that change the computation and have no field in ModelConfig."""
     expected = {
         "type": "transformer",
-        "transformer-decoder-autoreg": "self-attention",
+        "transformer-decoder-autoreg": ("self-attention", "rnn"),
         "transformer-no-projection": False,
         "transformer-postprocess-emb": ("d", ""),
         "transformer-aan-depth": None,
@@ -136,6 +146,9 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
         "input-types": [],
         "ulr": False,
         "transformer-ffn-depth": 2,
+        "transformer-decoder-ffn-depth": (0, 2),
+        "transformer-rnn-projection": False,
+        "transformer-pool": False,
         "transformer-no-bias": False,
         "transformer-rms": False,
         "transformer-no-affine": False,
@@ -151,6 +164,8 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
         if name in ignored or value is None or value == right or (isinstance(right, tuple) and value in right):
             continue
         reasons.append(f"option {name} is {value!r}")
+    if options.get("transformer-decoder-autoreg") == "rnn" and options.get("dec-cell") != "ssru":
+        reasons.append(f"option dec-cell is {options.get('dec-cell')!r}")
     if options.get("transformer-ffn-activation") not in _ACTIVATIONS:
         reasons.append(f"option transformer-ffn-activation is {options.get('transformer-ffn-activation')!r}")
     dims = {"dec": options.get("transformer-decoder-dim-ffn"), "ffn": options.get("transformer-dim-ffn")}
@@ -159,14 +174,16 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
     return reasons
 
 
-def _convert(file: Path, config: ModelConfig, arrays: Archive) -> tuple[ModelConfig, dict[str, Tensor]]:
+def convert(file: Path, config: ModelConfig, arrays: Arrays) -> tuple[ModelConfig, dict[str, Tensor]]:
     """Converts Marian's tensors. Returns the config with learned positions if there are any, and our tensors."""
     expected_shapes = _expected(config, arrays)
     present = set(arrays.members)
     reasons = [f"{name} is missing" for name in expected_shapes if name not in present]
     extra = present - set(expected_shapes) - {"Wpos"}
     reasons += [
-        f"{name} is not a tensor of this architecture" for name in sorted(extra) if not name.startswith("special:")
+        f"{name} is not a tensor of this architecture"
+        for name in sorted(extra)
+        if not name.startswith("special:") and not name.endswith(SCALE_OF_INPUTS)
     ]
     if reasons:
         raise ImportRefused(
@@ -175,10 +192,13 @@ def _convert(file: Path, config: ModelConfig, arrays: Archive) -> tuple[ModelCon
     raw = {name: arrays.tensor(name, shape) for name, shape in expected_shapes.items()}
     tensors: dict[str, Tensor] = {}
     for part in parts(config):
-        weight, bias = raw[part.marian_weight], raw[part.marian_bias]
+        weight = raw[part.marian_weight]
         tensors[f"{part.ours}.weight"] = weight.T.contiguous() if part.linear else weight.reshape(-1).clone()
-        tensors[f"{part.ours}.bias"] = bias.reshape(-1).clone()
+        if part.marian_bias is not None:
+            tensors[f"{part.ours}.bias"] = raw[part.marian_bias].reshape(-1).clone()
     tensors.update(_embeddings(config, raw))
+    if config.positions == "learned":
+        tensors["positions.weight"] = marian_sinusoids(config.max_length, config.d_model)
     if "Wpos" in present:
         table = arrays.tensor("Wpos", (None, config.d_model))
         tensors["positions.weight"] = table
@@ -186,7 +206,15 @@ def _convert(file: Path, config: ModelConfig, arrays: Archive) -> tuple[ModelCon
     return config, tensors
 
 
-def _expected(config: ModelConfig, arrays: Archive) -> dict[str, tuple[int, ...]]:
+def marian_sinusoids(length: int, width: int) -> Tensor:
+    """Returns Marian's own sinusoids (length, width): sines, then cosines, of pos / 10000^(i / (width / 2 - 1))."""
+    half = width // 2
+    rates = torch.pow(10000.0, -torch.arange(half, dtype=torch.float64) / max(1, half - 1))
+    angles = torch.arange(length, dtype=torch.float64)[:, None] * rates.float().double()
+    return torch.cat([angles.sin(), angles.cos()], dim=1).float()
+
+
+def _expected(config: ModelConfig, arrays: Arrays) -> dict[str, tuple[int, ...]]:
     """Returns name -> shape of all arrays of this model. The names depend on the tied embeddings."""
     width, target = config.d_model, config.vocab_size
     shapes: dict[str, tuple[int, ...]] = {}
@@ -202,7 +230,8 @@ def _expected(config: ModelConfig, arrays: Archive) -> dict[str, tuple[int, ...]
     for part in parts(config):
         inputs, outputs = _sizes(part, config)
         shapes[part.marian_weight] = (inputs, outputs) if part.linear else (1, width)
-        shapes[part.marian_bias] = (1, outputs)
+        if part.marian_bias is not None:
+            shapes[part.marian_bias] = (1, outputs)
     return shapes
 
 

@@ -183,6 +183,11 @@ class AttentionAnswer(Answer):
     decoder: Weights | None = Field(
         default=None, description="Self-attention of the decoder; the keys are `decoder_input`."
     )
+    absent: dict[str, str] | None = Field(
+        default=None,
+        description="Kinds of maps that the model does not have, each with the reason: a decoder with a recurrence (Firefox) "
+        "has no self-attention.",
+    )
     figures: dict[str, list[list[HeadFiguresAnswer]]] | None = Field(
         default=None, description="Only with `figures`: by kind, layer and head."
     )

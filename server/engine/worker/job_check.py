@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from model.analysis.types import check_head
 from model.config import ModelConfig
 from model.model_folder import ModelFolder
 from model.search.base import Search
@@ -48,8 +49,9 @@ def search_for(folder: ModelFolder, job: TranslateJob) -> Search:
 
 
 def _unknown_head(config: ModelConfig, heads: tuple[tuple[str, int, int], ...]) -> str | None:
-    layers = {"encoder": config.encoder_layers, "decoder": config.decoder_layers, "cross": config.decoder_layers}
-    for kind, layer, head in heads:
-        if not (0 <= layer < layers.get(kind, 0) and 0 <= head < config.heads):
-            return f"There is no {kind} head {head} in layer {layer}."
+    for head in heads:
+        try:
+            check_head(config, head)
+        except ValueError as error:
+            return str(error)
     return None

@@ -40,6 +40,8 @@ def open_on_gpu(folder: ModelFolder, device: DeviceConfig, options: WorkerOption
 def gpu_backend(transformer: Transformer, slots: int) -> OpenedBackend:
     """Returns a backend with CUDA graphs if they can be captured and compute the same as eager steps; else eager
     steps."""
+    if transformer.config.recurrence != "none":
+        return TorchBackend(transformer, slots), "eager", "Models with a recurrence decode without CUDA graphs."
     torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a new plan for every shape, and batches have many shapes
     reason: str | None = None
     for kernels in _kernels():

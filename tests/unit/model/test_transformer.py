@@ -58,7 +58,7 @@ def test_fused_equals_weights_path(variant: str) -> None:
         assert torch.allclose(logits, transformer(source, mask, target), atol=TOLERANCE)
     size, length = source.shape
     assert weights.encoder.shape == (config.encoder_layers, size, config.heads, length, length)
-    assert weights.decoder.shape == (config.decoder_layers, size, config.heads, T, T)
+    assert weights.decoder.shape == (config.decoder_layers, size, config.decoder_heads, T, T)
     assert weights.cross.shape == (config.decoder_layers, size, config.heads, T, length)
     for maps in (weights.decoder, weights.cross):
         assert torch.allclose(maps.sum(-1), torch.ones(maps.shape[:-1]), atol=1e-5)

@@ -10,7 +10,7 @@ import { total } from "./whynot.js";
 
 /** Draws the panel. `found` is the attention of the sentence `item` with all heads. */
 export function headsOff(host, item, found) {
-  const kind = state.maskKind || "cross", grid = el("div"), panel = el("div");
+  const kind = found.maps[state.maskKind] ? state.maskKind : "cross", grid = el("div"), panel = el("div");
   const key = (layer, head) => `${kind}.${layer}.${head}`;
   const count = el("b");
   const showCount = () => {
@@ -39,7 +39,7 @@ export function headsOff(host, item, found) {
     [found, without].forEach((result, i) => heat(maps[i], pick(result, "cross", best(found).layer, "mean", "word", false), { label: "Cross-attention" }));
   });
   host.replaceChildren(el("p", {}, "Choose heads to switch off: their output becomes zero. Then translate again and compare the translations."),
-    el("div", { class: "controls" }, segmented("Heads of", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]], kind, (value) => { state.maskKind = value; headsOff(host, item, found); }),
+    el("div", { class: "controls" }, segmented("Heads of", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]].filter(([name]) => found.maps[name]), kind, (value) => { state.maskKind = value; headsOff(host, item, found); }),
       el("button", { type: "button", onclick: () => all(true) }, "All of these off"), el("button", { type: "button", onclick: () => { state.masked.clear(); headsOff(host, item, found); } }, "All on"), count, el("span", { class: "grow" }),
       el("button", { type: "button", class: "primary", id: "again", onclick: translateAgain }, "Translate again")), panel, grid);
   thumbnails(grid, found, kind, { state: (layer, head) => ({ pressed: state.masked.has(key(layer, head)) }), choose: (layer, head, button) => {

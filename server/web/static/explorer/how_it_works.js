@@ -12,7 +12,7 @@ export function howItWorks(host, model, result, vectors) {
   host.replaceChildren(
     el("h2", {}, "The model"), el("p", { class: "note" }, `Drawn from its own configuration, with the shapes of this sentence: ${S} source pieces, ${T} target pieces, end of sentence included.`), drawing,
     el("h2", {}, "Positions"), el("p", {}, POSITIONS[c.positions]), el("div", { class: "split even" }, el("div", { class: "card" }, wave), el("div", { class: "card" }, curve)),
-    el("h2", {}, "The mask"), el("p", {}, `While it writes, the decoder may look at what is already there, never ahead: the softmax gets −∞ above the diagonal${c.window ? `, and beyond ${c.window} places` : ""}.`), el("div", { class: "card narrow" }, mask),
+    ...(c.recurrence === "ssru" ? [el("h2", {}, "The recurrence"), el("p", {}, result.absent.decoder)] : [el("h2", {}, "The mask"), el("p", {}, `While it writes, the decoder may look at what is already there, never ahead: the softmax gets −∞ above the diagonal${c.window ? `, and beyond ${c.window} places` : ""}.`), el("div", { class: "card narrow" }, mask)]),
     el("h2", {}, "One head, step by step"), el("p", {}, "Attention(Q, K, V) = softmax(QKᵀ / √dₖ) V, with the numbers of this sentence."), head);
   drawing.append(architecture(c, S, T));
   positions(wave, curve, c, Math.max(S, T, 24));

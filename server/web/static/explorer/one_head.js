@@ -14,7 +14,7 @@ export function oneHead(host, c, result, vectors) {
     state.query = Math.min(state.query, queries.length - 1);
     const change = (name) => (value) => { state[name] = value; return draw(); };
     const range = (n, word) => Array.from({ length: n }, (_, i) => [i, `${word} ${i}`]);
-    host.replaceChildren(el("div", { class: "controls" }, segmented("Attention of the head", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]], state.kind, change("kind")),
+    host.replaceChildren(el("div", { class: "controls" }, segmented("Attention of the head", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]].filter(([kind]) => result.maps[kind]), state.kind, change("kind")),
       select("Layer of the head", range(layers, "layer"), state.layer, change("layer")), select("Head", range(heads, "head"), state.head, change("head")),
       el("label", { class: "note" }, "query ", select("Query", queries.map((q, i) => [i, `${i} ${q}`]), state.query, change("query")))), panel);
     try {

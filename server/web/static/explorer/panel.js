@@ -21,10 +21,11 @@ export const start = () => ({ kind: "cross", layer: null, head: "mean", level: "
 /** Draws the panel into `host` and updates `state` (see `start`). `onPoint(state, query, key)` is called with the words
  * or pieces under the pointer. Returns {point(query, key)}, which marks words in the map and the lines. */
 export function panel(host, result, state, { onPoint = () => {}, changed = () => {}, tools = () => [], link = {} } = {}) {
+  if (result.absent?.[state.kind]) return absent(host, result, state, { onPoint, changed, tools, link });
   const aligning = state.kind === "alignment";
   const [layers, heads] = result.maps[aligning ? "cross" : state.kind].shape;
   if (state.layer === null || state.layer >= layers) state.layer = state.kind === "cross" ? Math.min(best(result).layer, layers - 1) : layers - 1;
-  if (typeof state.head === "number" && state.head >= heads) state.head = "mean";
+  if ((typeof state.head === "number" && state.head >= heads) || (state.head === "rollout" && result.absent)) state.head = "mean";
   const set = (change) => {
     Object.assign(state, change);
     changed(state);
@@ -35,7 +36,7 @@ export function panel(host, result, state, { onPoint = () => {}, changed = () =>
     host.querySelector(`[aria-label="${{ kind: "Attention", view: "View", level: "Level", layer: "Layer", head: "Head" }[name]}"]`)?.querySelector('[aria-checked="true"]')?.focus();
   };
   const range = (n) => [...Array(n).keys()];
-  const headOptions = [["mean", "mean of heads"], ["max", "max of heads"], ...range(heads).map((h) => [h, `head ${h}`]), ["rollout", "rollout"]];
+  const headOptions = [["mean", "mean of heads"], ["max", "max of heads"], ...range(heads).map((h) => [h, `head ${h}`]), ...(result.absent ? [] : [["rollout", "rollout"]])];
   const controls = el("div", { class: "controls" }, segmented("Attention", KINDS, state.kind, keep("kind")));
   const body = el("div");
   link.point = () => {};
@@ -56,6 +57,18 @@ export function panel(host, result, state, { onPoint = () => {}, changed = () =>
     thumbnails(grid, result, state.kind, { level: state.level, special: state.special, choose: (layer, head) => set({ layer, head, view: "map" }),
       state: (layer, head) => ({ current: layer === state.layer && head === state.head }) });
   } else figures(body, result, state.kind, (layer, head) => set({ layer, head, view: "map" }));
+}
+
+/** Says why the model does not have maps of this kind. */
+function absent(host, result, state, options) {
+  const keep = (kind) => {
+    Object.assign(state, { kind, layer: null });
+    options.changed?.(state);
+    panel(host, result, state, options);
+    host.querySelector('[aria-label="Attention"] [aria-checked="true"]')?.focus();
+  };
+  options.link.point = () => {};
+  host.replaceChildren(el("div", { class: "controls" }, segmented("Attention", KINDS, state.kind, keep)), el("p", { class: "note", id: "absent" }, result.absent[state.kind]));
 }
 
 function mapAndLines(body, result, state, onPoint, tools, link) {

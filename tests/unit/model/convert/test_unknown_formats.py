@@ -13,7 +13,8 @@ from model.convert.source_files import ImportRefused
 @pytest.mark.parametrize(
     ("files", "reason"),
     [
-        (("model.ende.intgemm.alphas.bin", "vocab.deen.spm", "lex.50.50.ende.s2t.bin"), "Firefox"),
+        (("model.ende.intgemm.alphas.bin.gz", "vocab.deen.spm.gz", "lex.50.50.ende.s2t.bin.gz"), "gunzip"),
+        (("vocab.deen.spm", "lex.50.50.ende.s2t.bin"), "without model"),
         (("model.onnx", "tokenizer.json"), "ONNX"),
         (("model.gguf",), "GGUF"),
         (("tf_model.h5",), "TensorFlow"),

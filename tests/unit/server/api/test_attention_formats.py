@@ -103,6 +103,18 @@ def test_a_report_is_one_file_and_escapes_its_data(client):
     assert "'sha256-" in answer.headers["content-security-policy"]
 
 
+def test_a_decoder_with_a_recurrence_has_no_maps_and_says_why(client, engine):
+    engine.decoder_heads = 0
+    found = client.get("/attention", params=ASK | {"figures": "true"}).json()
+    assert set(found["shapes"]) == set(found["figures"]) == {"cross", "encoder"}
+    assert "recurrence" in found["absent"]["decoder"]
+    for format in ("json", "npz", "png"):
+        answer = client.get("/attention", params=ASK | {"kind": "decoder", "format": format})
+        assert (answer.status_code, answer.json()["error"]) == (404, found["absent"]["decoder"])
+    assert client.get("/attention", params=ASK | {"format": "svg", "head": "mean"}).status_code == 200
+    assert client.get("/attention", params=ASK | {"rollout": "true"}).status_code == 400
+
+
 def test_limits_of_pictures_and_of_weights(client, engine, monkeypatch):
     monkeypatch.setattr("server.inspection.heatmap.MAPS_LIMIT", 3)
     answer = client.get("/attention", params=ASK | {"format": "png"})

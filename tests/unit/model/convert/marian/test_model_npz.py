@@ -135,7 +135,8 @@ def test_vocab_yml_is_parsed() -> None:
     ("options", "reason"),
     [
         ({"type": "s2s"}, "type"),
-        ({"transformer-decoder-autoreg": "rnn"}, "autoreg"),
+        ({"transformer-decoder-autoreg": "average-attention"}, "autoreg"),
+        ({"transformer-decoder-autoreg": "rnn", "dec-cell": "gru"}, "dec-cell"),
         ({"transformer-ffn-activation": "gelu"}, "activation"),
         ({"transformer-preprocess": "dn"}, "residual layout"),
         ({"transformer-postprocess-emb": "nd"}, "postprocess-emb"),

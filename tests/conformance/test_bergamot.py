@@ -1,0 +1,117 @@
+"""Imported models translate like Bergamot, the engine of Firefox: the same greedy targets and scores in float32.
+
+`make conformance` runs these tests if node and npm are installed; the package comes from npm. The models are trained for a
+few seconds on made-up text, because targets of random weights hardly depend on their sources.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from model.backends.torch.backend import TorchBackend
+from model.checkpoint import load_model
+from model.convert.importer import import_model
+from model.model_folder import ModelFolder
+from model.search.base import Backend
+from model.search.driver import translate
+from model.search.options import DecodingOptions, Hypothesis
+from tests.support.firefox_models import trained_firefox
+from tests.support.marian_models import made_up_text
+
+pytestmark = pytest.mark.programs
+PACKAGE = "@browsermt/bergamot-translator@0.4.9"
+SCRIPT = Path(__file__).parents[1] / "support" / "bergamot.mjs"
+SHAPES = {
+    "one vocabulary, 2 decoder layers": {},
+    "two vocabularies, 4 decoder layers": {"vocabularies": 2, "decoder_layers": 4},
+}
+_WORD = re.compile(r'x-bergamot-word-score="([^"]+)"')
+
+
+@dataclass(frozen=True, slots=True)
+class Sample:
+    """A model in both formats, and the texts to translate."""
+
+    path: Path
+    folder: ModelFolder
+    texts: list[str]
+
+
+@pytest.fixture(scope="module")
+def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of Bergamot's package."""
+    if missing := [name for name in ("node", "npm") if shutil.which(name) is None]:
+        pytest.skip(f"{missing[0]} is not installed")
+    folder = tmp_path_factory.mktemp("npm")
+    packed = subprocess.run(["npm", "pack", PACKAGE], cwd=folder, capture_output=True, timeout=120, check=False)
+    archive = next(folder.glob("*.tgz"), None)
+    if packed.returncode or archive is None:
+        pytest.skip("the package cannot be downloaded from npm")
+    shutil.unpack_archive(archive, folder, filter="data")
+    return folder / "package"
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def sample(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sample:
+    path = tmp_path_factory.mktemp("models")
+    trained_firefox(path / "ende", precision="float32", steps=200, **SHAPES[request.param])
+    folder = import_model(path / "ende", path / "weights")
+    # Bergamot splits texts at sentence ends; these have none.
+    return Sample(path / "ende", folder, [re.sub(r"\W+", " ", text).strip() for text in made_up_text(4, 1100)[1000:]])
+
+
+def bergamot(package: Path, sample: Sample, *, html: bool = False, **config: str) -> list[str]:
+    """Returns the targets of Bergamot."""
+    request = {
+        "package": str(package), "model": str(next(sample.path.glob("model.*.bin"))), "texts": sample.texts, "html": html,
+        "vocabs": [str(file) for file in sorted(sample.path.glob("*.spm"))],
+        "config": {"gemm-precision": "float32", "skip-cost": "false", **config},
+    }  # fmt: skip
+    done = subprocess.run(
+        ["node", SCRIPT], input=json.dumps(request), stdout=subprocess.PIPE, text=True, timeout=300, check=True
+    )
+    targets: list[str] = json.loads(done.stdout)["targets"]
+    return targets
+
+
+def ours(sample: Sample, backend: Backend, **options: Any) -> list[Hypothesis]:
+    config, tokenizer = sample.folder.model, sample.folder.load_tokenizer()
+    sources = [tokenizer.encode_ids(text) for text in sample.texts]
+    each = [DecodingOptions(max_length=3 * len(source), **options) for source in sources]
+    found = translate(
+        backend, sources, each, start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
+        generation=sample.folder.generation,
+    )  # fmt: skip
+    return [best[0] for best in found]
+
+
+def test_greedy_targets_and_scores_equal_those_of_bergamot(package: Path, sample: Sample) -> None:
+    tokenizer = sample.folder.load_tokenizer()
+    found = ours(sample, TorchBackend(load_model(sample.folder), 32))
+    ended = [number for number, best in enumerate(found) if best.finish_reason == "stop"]
+    assert len(ended) > 50  # the longest target of Bergamot depends on the whole batch
+    theirs = bergamot(package, sample)
+    assert [tokenizer.decode(found[i].tokens) for i in ended] == [theirs[i] for i in ended]
+    scored = bergamot(package, sample, html=True)
+    for i in ended:
+        scores = [float(score) for score in _WORD.findall(scored[i])]
+        np.testing.assert_allclose(word_scores(tokenizer.piece, found[i]), scores, atol=1e-3)
+
+
+def word_scores(piece: Any, best: Hypothesis) -> list[float]:
+    """Returns the mean log-probability of the tokens of each word, as Bergamot does."""
+    words: list[list[float]] = []
+    for token, score in zip(best.tokens, best.token_scores, strict=False):
+        if not words or piece(token).startswith("\u2581"):
+            words.append([])
+        words[-1].append(score)
+    return [sum(scores) / len(scores) for scores in words]

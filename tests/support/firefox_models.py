@@ -1,0 +1,182 @@
+"""Random models in the layout of Firefox (Bergamot): Marian's binary format with int8 or float32 tensors, and a
+SentencePiece model of random text."""
+
+from __future__ import annotations
+
+import struct
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import sentencepiece
+import torch
+import yaml
+from numpy.typing import NDArray
+from torch.nn import functional
+
+from model.config import ModelConfig
+from model.convert.marian.model_npz import marian_sinusoids
+from model.convert.tensor_names import parts
+from model.transformer import Transformer
+from tests.support.marian_models import made_up_text, train_sentencepiece
+
+Precision = Literal["float32", "int8"]
+_TYPES = {"float32": 0x404, "int8": 0x4101, "bytes": 0x101}
+_ALIGNMENT = 256
+TINY = {"d_model": 256, "encoder_layers": 6, "decoder_layers": 2}
+BASE_MEMORY = {"d_model": 384, "encoder_layers": 6, "decoder_layers": 4}
+"""Shapes of Mozilla's models; both have 8 heads, d_ff 1536 and 32,000 tokens."""
+
+
+def random_firefox(
+    folder: Path,
+    seed: int = 0,
+    *,
+    precision: Precision = "int8",
+    vocabularies: int = 1,
+    size: int = 200,
+    **changes: Any,
+) -> Transformer:
+    """Returns a random Transformer with SSRU decoder layers and saves it as Firefox's files of English and German."""
+    folder.mkdir(parents=True, exist_ok=True)
+    special = {"eos_id": 0, "unk_id": 1, "bos_id": -1, "pad_id": -1}
+    names = ["vocab.ende.spm"] if vocabularies == 1 else ["srcvocab.ende.spm", "trgvocab.ende.spm"]
+    sizes = [
+        len(train_sentencepiece(folder / name, seed + i, size - 7 * i, **special)) + 2 for i, name in enumerate(names)
+    ]
+    torch.manual_seed(seed)
+    shape = {"d_model": 32, "heads": 4, "d_ff": 64, "encoder_layers": 2, "decoder_layers": 2, "max_length": 512}
+    config = ModelConfig(
+        **{**shape, **changes}, vocab_size=sizes[-1], source_vocab_size=None if vocabularies == 1 else sizes[0],
+        tied_embeddings=vocabularies == 1, recurrence="ssru", positions="learned", norm_epsilon=1e-6, output_bias=True,
+        zero_start_embedding=True, pad_id=0, eos_id=0, bos_id=0, unk_id=1, decoder_start_id=0,
+    )  # fmt: skip
+    transformer = sharpened(Transformer(config).eval())
+    if vocabularies == 2:
+        transformer.projection.weight = transformer.embedding.weight
+    write_firefox(folder / "model.ende.intgemm.alphas.bin", transformer, precision)
+    return transformer
+
+
+def sharpened(transformer: Transformer) -> Transformer:
+    """Scales the weights so that targets depend on the sources and some end before the maximum length."""
+    config = transformer.config
+    with torch.no_grad():
+        for name, parameter in transformer.named_parameters():
+            if parameter.dim() == 1 and "norm.weight" not in name:
+                parameter.normal_(std=0.2)
+            elif "attention" in name:
+                parameter.mul_(2.0)
+            elif "recurrence" in name or "embedding" in name:
+                parameter.mul_(1.5)
+        transformer.output_bias[config.eos_id] = 2.5
+    return transformer
+
+
+def write_firefox(file: Path, transformer: Transformer, precision: Precision, **options: Any) -> None:
+    """Writes the weights to a model file of Marian's binary format, with the training options of Mozilla's models."""
+    config, tensors = transformer.config, {name: tensor.numpy() for name, tensor in transformer.state_dict().items()}
+    training = {
+        "type": "transformer", "dim-emb": config.d_model, "transformer-heads": config.heads,
+        "transformer-dim-ffn": config.d_ff, "enc-depth": config.encoder_layers, "dec-depth": config.decoder_layers,
+        "transformer-ffn-activation": config.activation, "transformer-preprocess": "",
+        "transformer-postprocess": "dan", "transformer-postprocess-top": "", "transformer-postprocess-emb": "d",
+        "transformer-decoder-autoreg": "rnn", "dec-cell": "ssru", "dec-cell-base-depth": 2, "dec-cell-high-depth": 1,
+        "transformer-rnn-projection": False, "transformer-tied-layers": [], "transformer-ffn-depth": 2,
+        "transformer-decoder-ffn-depth": 0, "transformer-decoder-dim-ffn": 0, "transformer-no-projection": False,
+        "transformer-train-position-embeddings": False, "transformer-guided-alignment-layer": "last",
+        "transformer-aan-depth": 2, "transformer-pool": False, "layer-normalization": False, "skip": False,
+        "right-left": False, "input-types": [], "tied-embeddings": not config.tied_embeddings,
+        "tied-embeddings-src": False, "tied-embeddings-all": config.tied_embeddings, "ulr": False,
+        "output-omit-bias": False, "lemma-dim-emb": 0, "factors-combine": "sum", "enc-cell": "gru",
+        "dim-vocabs": [config.source_vocab_size or config.vocab_size, config.vocab_size], "version": "v1.12.14", **options,
+    }  # fmt: skip
+    items: list[tuple[str, str, tuple[int, ...], bytes]] = []
+
+    def add(name: str, values: NDArray[np.float32], *, matrix: bool) -> None:
+        array = np.ascontiguousarray(values, dtype=np.float32)
+        if matrix and precision == "int8":
+            items.append((name, "int8", array.shape, _quantized(array, transposed="Wemb" not in name)))
+            alpha = np.float32(127 / 6)  # of activations: Marian measures it on text
+            items.append((f"{name}_QuantMultA", "float32", (1, 1), alpha.tobytes()))
+        else:
+            items.append((name, "float32", array.shape, array.tobytes()))
+
+    for part in parts(config):
+        weight = tensors[f"{part.ours}.weight"]
+        add(part.marian_weight, weight.T if part.linear else weight[None], matrix=part.linear)
+        if part.marian_bias is not None:
+            add(part.marian_bias, tensors[f"{part.ours}.bias"][None], matrix=False)
+    if config.tied_embeddings:
+        add("Wemb", tensors["embedding.weight"], matrix=True)
+    else:
+        add("encoder_Wemb", tensors["source_embedding.weight"], matrix=True)
+        add("decoder_Wemb", tensors["embedding.weight"], matrix=True)
+    add("decoder_ff_logit_out_b", tensors["output_bias"][None], matrix=False)
+    text = yaml.safe_dump(training).encode() + b"\0"
+    items.append(("special:model.yml", "bytes", (len(text),), text))
+    file.write_bytes(binary_file(items))
+
+
+def _quantized(matrix: NDArray[np.float32], *, transposed: bool) -> bytes:
+    multiplier = np.float32(127) / np.abs(matrix).max()
+    integers = np.rint((matrix.T if transposed else matrix) * multiplier).clip(-127, 127).astype(np.int8)
+    return integers.tobytes() + np.float32(multiplier).tobytes()
+
+
+def binary_file(items: list[tuple[str, str, tuple[int, ...], bytes]]) -> bytes:
+    """Returns a file of Marian's binary format with items (name, type, shape, data), padded to 256 bytes each."""
+    padded = [data + bytes(-len(data) % _ALIGNMENT) for *_, data in items]
+    head = struct.pack("<QQ", 1, len(items))
+    for (name, kind, shape, _), data in zip(items, padded, strict=True):
+        head += struct.pack("<QQQQ", len(name) + 1, _TYPES[kind], len(shape), len(data))
+    head += b"".join(name.encode() + b"\0" for name, *_ in items)
+    head += b"".join(struct.pack(f"<{len(shape)}i", *shape) for _, _, shape, _ in items)
+    offset = -(len(head) + 8) % _ALIGNMENT
+    return head + struct.pack("<Q", offset) + bytes(offset) + b"".join(padded)
+
+
+def trained_firefox(
+    folder: Path, *, precision: Precision = "int8", vocabularies: int = 1, steps: int = 120, **changes: Any
+) -> Transformer:
+    """Saves a model that was trained for some steps on made-up text (`made_up_text(4, 1000)`), in both precisions: the
+    model file of the other one is `other.bin`."""
+    shape = {"d_model": 64, "dropout": 0.0, **changes}
+    made = random_firefox(folder, 4, vocabularies=vocabularies, size=400, **shape)
+    torch.manual_seed(1)
+    transformer = Transformer(made.config)
+    with torch.no_grad():
+        transformer.positions.weight.copy_(marian_sinusoids(made.config.max_length, made.config.d_model))
+    if vocabularies == 2:
+        transformer.projection.weight = transformer.embedding.weight
+    processor = sentencepiece.SentencePieceProcessor(model_file=str(min(folder.glob("*.spm"))))
+    train(transformer, [[*processor.encode(text)[:40], 0] for text in made_up_text(4, 1000)], steps)
+    write_firefox(folder / "model.ende.intgemm.alphas.bin", transformer, precision)
+    write_firefox(folder / "other.bin", transformer, "float32" if precision == "int8" else "int8")
+    return transformer
+
+
+def train(transformer: Transformer, sources: list[list[int]], steps: int, seed: int = 0) -> Transformer:
+    """Trains a model to write a fixed substitute for each source token, so that its targets end and depend on the
+    sources. The substitutes are other tokens of the target vocabulary."""
+    config = transformer.config
+    chance = np.random.default_rng(seed)
+    substitutes = torch.from_numpy(chance.integers(2, config.vocab_size, config.source_vocab_size or config.vocab_size))
+    substitutes[config.eos_id] = config.eos_id
+    optimizer = torch.optim.Adam([p for n, p in transformer.named_parameters() if n != "positions.weight"], lr=3e-3)
+    transformer.train()
+    for step in range(steps):
+        for group in optimizer.param_groups:
+            group["lr"] = 3e-3 * min(1.0, (step + 1) / 30) * (1 - step / (steps + 1))
+        rows = [sources[i] for i in chance.integers(0, len(sources), 32)]
+        width = max(map(len, rows))
+        ids = torch.tensor([[*row, *[config.pad_id] * (width - len(row))] for row in rows])
+        mask = torch.arange(width) < torch.tensor([len(row) for row in rows])[:, None]
+        labels = substitutes[ids]
+        inputs = torch.cat([torch.full((32, 1), config.decoder_start_id), labels[:, :-1]], dim=1)
+        logits = transformer(ids, mask, inputs)
+        loss = functional.cross_entropy(logits[mask], labels[mask], label_smoothing=0.1)
+        optimizer.zero_grad()
+        loss.backward()  # type: ignore[no-untyped-call]
+        optimizer.step()
+    return transformer.eval()

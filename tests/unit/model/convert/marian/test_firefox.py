@@ -1,0 +1,151 @@
+"""Tests of the import of Firefox's models, on random ones. tests/conformance/test_bergamot.py compares with Firefox's own
+engine."""
+
+from __future__ import annotations
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import yaml
+
+from model.checkpoint import load_model
+from model.convert.huggingface.export import export_huggingface
+from model.convert.importer import ImportOptions, import_model
+from model.convert.marian.binary_archive import BinaryArchive
+from model.convert.source_files import ImportRefused
+from model.model_folder import FolderError
+from tests.support.firefox_models import binary_file, random_firefox, write_firefox
+from tests.support.marian_models import train_sentencepiece
+
+MODEL = "model.ende.intgemm.alphas.bin"
+
+
+@pytest.mark.parametrize("vocabularies", [1, 2])
+def test_float32_weights_equal_the_original(vocabularies: int, tmp_path: Path) -> None:
+    original = random_firefox(tmp_path / "ende", precision="float32", vocabularies=vocabularies)
+    folder = import_model(tmp_path / "ende", tmp_path / "weights")
+    imported = load_model(folder)
+    for name, tensor in original.state_dict().items():
+        if name != "positions.weight":
+            assert torch.equal(imported.state_dict()[name], tensor), name
+    assert (folder.name, list(folder.pairs), folder.license) == ("ende", [("en", "de")], "unknown")
+    assert folder.model == original.config
+    assert folder.generation.forbidden == (1,)
+    assert folder.tokenizer.target == ("source.spm" if vocabularies == 1 else "target.spm")
+
+
+def test_int8_weights_are_within_half_a_step(tmp_path: Path) -> None:
+    original = random_firefox(tmp_path / "ende", precision="int8")
+    imported = load_model(import_model(tmp_path / "ende", tmp_path / "weights"))
+    for name, tensor in original.state_dict().items():
+        if name != "positions.weight":
+            step = tensor.abs().max() / 127 if tensor.dim() == 2 else 0
+            assert (imported.state_dict()[name] - tensor).abs().max() <= step / 2 + 1e-6, name
+
+
+def test_positions_are_those_of_marian(tmp_path: Path) -> None:
+    random_firefox(tmp_path / "ende")
+    table = load_model(import_model(tmp_path / "ende", tmp_path / "weights")).positions.weight
+    assert table.shape == (512, 32)
+    assert torch.allclose(table[3, [0, 15, 16, 31]], torch.tensor([3.0, 3e-4, 3.0, 3e-4]).sin_().index_fill_(
+        0, torch.tensor([2, 3]), 0) + torch.tensor([0, 0, torch.tensor(3.0).cos(), torch.tensor(3e-4).cos()]))  # fmt: skip
+
+
+def test_a_configuration_names_the_files(tmp_path: Path) -> None:
+    folder = tmp_path / "student"
+    random_firefox(folder)
+    train_sentencepiece(folder / "other.spm", 9)
+    named = {"models": ["models/model.bin"], "vocabs": ["models/vocab.spm"] * 2, "shortlist": ["lex.bin", False]}
+    (folder / MODEL).rename(folder / "model.bin")
+    (folder / "vocab.ende.spm").rename(folder / "vocab.spm")
+    (folder / "config.intgemm8bitalpha.yml").write_text(yaml.safe_dump(named))
+    options = ImportOptions(sources=["en"], targets=["de"])
+    assert import_model(folder, tmp_path / "weights", options).model.recurrence == "ssru"
+
+
+def test_metadata_name_languages_and_licence(tmp_path: Path) -> None:
+    random_firefox(tmp_path / "model")
+    published = {"sourceLanguage": "zh_hant", "targetLanguage": "en", "architecture": "tiny"}
+    (tmp_path / "model" / "metadata.json").write_text(json.dumps(published))
+    folder = import_model(tmp_path / "model", tmp_path / "weights")
+    assert (list(folder.pairs), folder.license) == ([("zh-Hant", "en")], "MPL-2.0")
+
+
+def test_the_model_file_can_be_given(tmp_path: Path) -> None:
+    random_firefox(tmp_path / "two")
+    (tmp_path / "two" / "model.fien.intgemm.alphas.bin").write_bytes((tmp_path / "two" / MODEL).read_bytes())
+    with pytest.raises(ImportRefused, match="2 models"):
+        import_model(tmp_path / "two", tmp_path / "weights")
+    options = ImportOptions(name="finnish")
+    folder = import_model(tmp_path / "two" / "model.fien.intgemm.alphas.bin", tmp_path / "weights", options)
+    assert list(folder.pairs) == [("fi", "en")]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        ({"dec-cell": "gru"}, "dec-cell is 'gru'"),
+        ({"transformer-decoder-autoreg": "average-attention"}, "autoreg"),
+        ({"transformer-rnn-projection": True}, "rnn-projection"),
+        ({"layer-normalization": True}, "layer-normalization"),
+        ({"dec-depth": 3}, "decoder_l3_rnn_W is missing"),
+        ({"dim-emb": 64}, "shape"),
+    ],
+)
+def test_unsupported_options_are_refused_with_the_reason(options: dict[str, Any], reason: str, tmp_path: Path) -> None:
+    transformer = random_firefox(tmp_path / "ende")
+    write_firefox(tmp_path / "ende" / MODEL, transformer, "int8", **options)
+    refused(tmp_path, reason)
+
+
+def test_damaged_files_are_refused(tmp_path: Path) -> None:
+    random_firefox(tmp_path / "ende")
+    file = tmp_path / "ende" / MODEL
+    whole = file.read_bytes()
+    for length in (0, 15, 16, 500, len(whole) // 2, len(whole) - 300):
+        file.write_bytes(whole[:length])
+        refused(tmp_path, "truncated|cannot be read")
+    for at in (0, 8, 16, 32, 40):  # version, count, and a header's lengths
+        for value in (2**64 - 1, 2**40, 0):
+            file.write_bytes(whole[:at] + struct.pack("<Q", value) + whole[at + 8 :])
+            refused(tmp_path, "binary format|shape|missing|type|not a tensor|YAML|lacks")
+
+
+@pytest.mark.parametrize(
+    ("kind", "data", "reason"),
+    [
+        ("int8", bytes(7), "truncated"),
+        ("int8", bytes(32 * 32 + 4), "multiplier 0.0"),
+        ("float32", b"\0\0\xc0\x7f" * 32 * 32, "not finite"),
+        ("bytes", bytes(32 * 32), "type 0x101"),
+    ],
+)
+def test_invalid_tensors_are_refused(kind: str, data: bytes, reason: str, tmp_path: Path) -> None:
+    file = tmp_path / "model.bin"
+    file.write_bytes(binary_file([("encoder_l1_self_Wq", kind, (32, 32), data)]))
+    with pytest.raises(ImportRefused, match=reason):
+        BinaryArchive(file).tensor("encoder_l1_self_Wq", (32, 32))
+
+
+def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
+    random_firefox(tmp_path / "ende")
+    (tmp_path / "ende" / "vocab.ende.spm").unlink()
+    refused(tmp_path, "0 vocabularies")
+
+
+def test_export_says_that_the_recurrence_cannot_be_represented(tmp_path: Path) -> None:
+    random_firefox(tmp_path / "ende")
+    folder = import_model(tmp_path / "ende", tmp_path / "weights")
+    with pytest.raises(FolderError, match="recurrence"):
+        export_huggingface(folder, tmp_path / "out")
+
+
+def refused(tmp_path: Path, reason: str) -> None:
+    with pytest.raises(ImportRefused, match=reason) as refusal:
+        import_model(tmp_path / "ende", tmp_path / "weights")
+    assert "\n" not in str(refusal.value)
+    assert not list((tmp_path / "weights").glob("*")) if (tmp_path / "weights").exists() else True
