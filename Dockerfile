@@ -33,8 +33,9 @@ COPY weights /attentive/weights
 RUN chmod -R a+rX /attentive/weights
 
 FROM python:${PYTHON}-slim-bookworm
+# The fonts are for pictures with Chinese, Japanese and Korean (wqy), and with scripts of India and others (freefont).
 RUN apt-get update \
-    && apt-get install -y --no-install-recommends tini \
+    && apt-get install -y --no-install-recommends tini fonts-wqy-microhei fonts-freefont-ttf \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 attentive \
     && useradd --uid 10001 --gid attentive --no-create-home --home-dir /data --shell /usr/sbin/nologin attentive \
@@ -45,7 +46,6 @@ COPY --from=builder /attentive/weights /attentive/weights
 ENV PATH=/attentive/venv/bin:$PATH \
     PYTHONDONTWRITEBYTECODE=1 \
     HOME=/tmp \
-    MPLCONFIGDIR=/tmp/matplotlib \
     ATTENTIVE_HOST=0.0.0.0 \
     ATTENTIVE_PORT=8000 \
     ATTENTIVE_WEIGHTS=/attentive/weights \

@@ -12,6 +12,7 @@ import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
@@ -24,7 +25,16 @@ TEXT = (
     "because they have never seen a ship."
 )
 """A sentence of about thirty pieces."""
-_PICTURES = 10
+_PICTURES = 20
+PICTURES = {
+    "one head": {"kind": "cross", "layer": "0", "head": "0"},
+    "a layer": {"kind": "cross", "layer": "0"},
+    "all heads": {"kind": "cross"},
+    "lines": {"kind": "cross", "layer": "0", "view": "lines"},
+    "the alignment": {"view": "alignment"},
+    "the card": {"view": "card"},
+}
+"""Kinds of pictures and their parameters."""
 
 
 class Client:
@@ -87,14 +97,15 @@ async def _measure(client: Client, text: str, rounds: int) -> tuple[list[dict[st
         "translation, greedy": lambda: client.translate(text),
         "attention, JSON": lambda: client.attention(id, format="json"),
         "attention, JSON of uint16": lambda: client.attention(id, format="json", numbers="uint16"),
-        "attention, PNG of a layer": lambda: client.attention(id, format="png", kind="cross", layer="0"),
-        "attention, PNG of one head": lambda: client.attention(id, format="png", kind="cross", layer="0", head="0"),
     }
+    for name, fields in PICTURES.items():
+        for format in ("svg", "pdf", "png"):
+            requests[f"picture, {format.upper()} of {name}"] = partial(client.attention, id, format=format, **fields)
     times: dict[str, list[float]] = {name: [] for name in requests}
     sizes: dict[str, int] = {}
     for turn in range(rounds + 1):
         for name, send in requests.items():
-            if "PNG" in name and turn > _PICTURES:
+            if name.startswith("picture") and turn > _PICTURES:
                 continue
             began = time.perf_counter()
             sizes[name] = len(await send())

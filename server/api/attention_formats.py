@@ -13,7 +13,7 @@ import orjson
 from numpy.typing import NDArray
 from starlette.responses import Response
 
-from server.api.attention_query import MEDIA, AttentionQuery
+from server.api.attention_query import MEDIA, PICTURES, AttentionQuery
 from server.api.dependencies import json_response
 from server.api.schemas.attention import Numbers
 from server.errors import InvalidRequest
@@ -23,14 +23,17 @@ from server.inspection.attention_view import (
     head_statistics,
     select_maps,
 )
-from server.inspection.heatmap import render_heatmap
 from server.inspection.json_weights import in_unit_interval, nested_lists
+from server.inspection.pictures.picture import picture
 from server.inspection.types import InspectionResult, Token
 from server.inspection.word_alignment import SentenceWords, align_words, split_words
 from server.web import html_report
 
 WEIGHTS_LIMIT = 8_000_000
 """Largest number of weights in one answer: about 100 MB of JSON."""
+
+PICTURE_POLICY = "default-src 'none'; img-src data:; frame-ancestors 'none'"
+"""An SVG contains a large map as an image."""
 
 
 async def formatted(query: AttentionQuery, found: InspectionResult, headers: dict[str, str]) -> Response:
@@ -47,10 +50,10 @@ async def formatted(query: AttentionQuery, found: InspectionResult, headers: dic
             body = await asyncio.to_thread(html_report.report, attention_body(query, found))
             headers |= {"Content-Security-Policy": html_report.policy()}
         case format:
-            title = f"{found.source_text}  \u2192  {found.target_text}"
-            maps = chosen_maps(query, found, split_words(found))
-            body = await asyncio.to_thread(render_heatmap, maps, format, title)
-    disposition = "inline" if query.format in ("svg", "png") else "attachment"
+            masked = query.options.masked_heads
+            body = await asyncio.to_thread(picture, found, query.view, query.picture, PICTURES[format], masked)
+            headers |= {"Content-Security-Policy": PICTURE_POLICY}
+    disposition = "inline" if query.format in PICTURES else "attachment"
     headers |= {"Content-Disposition": f'{disposition}; filename="attention.{query.format}"'}
     return Response(body, 200, headers, MEDIA[query.format])
 

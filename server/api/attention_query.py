@@ -11,7 +11,9 @@ from server.api.dependencies import count, services_of
 from server.api.negotiation import preferred
 from server.api.parameters import ParameterReader, deadline, head_mask, merged, validated
 from server.api.schemas.attention import AttentionParameters, Format
+from server.errors import InvalidRequest
 from server.inspection.attention_view import KINDS, ViewOptions
+from server.inspection.pictures.render import PictureFormat, PictureOptions
 from server.inspection.types import InspectionOptions
 from server.services import Services
 from server.version import server_version
@@ -21,14 +23,18 @@ MEDIA: dict[Format, str] = {
     "npz": "application/x-npz",
     "svg": "image/svg+xml",
     "png": "image/png",
+    "pdf": "application/pdf",
     "html": "text/html; charset=utf-8",
 }
-NEGOTIATED = ("application/json", "image/svg+xml", "image/png", "application/x-npz")
+NEGOTIATED = ("application/json", "image/svg+xml", "image/png", "application/pdf", "application/x-npz")
 """Media types that the header `Accept` chooses from, for requests without `format`."""
 REPORT_FIELDS = {
     "id", "q", "source", "target", "translation", "sentence", "leg", "masked_heads", "beam_size", "alignment",
 }  # fmt: skip
 """Parameters that a report depends on. It contains all maps, so the parameters of a view have no effect."""
+PICTURES: dict[Format, PictureFormat] = {"svg": "svg", "png": "png", "pdf": "pdf"}
+PICTURE_FIELDS = ("view", "width", "theme", "title", "special", "query", "dpi")
+"""Parameters that only pictures have; `dpi` only a PNG."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +59,20 @@ class AttentionQuery:
             normalize=asked.normalize,
         )
 
+    @property
+    def picture(self) -> PictureOptions:
+        """The options of a picture."""
+        asked = self.parameters
+        return PictureOptions(
+            view=asked.view,
+            width=asked.width,
+            dpi=asked.dpi,
+            theme=asked.theme or "light",
+            title=asked.title,
+            special=asked.special is not False,
+            query=asked.query,
+        )
+
 
 class AttentionQueryReader(ParameterReader[AttentionParameters]):
     """Reads and counts the query like CountedReader. Returns None if a browser requests the explorer, which is free."""
@@ -72,17 +92,28 @@ class AttentionQueryReader(ParameterReader[AttentionParameters]):
 def attention_query(asked: AttentionParameters, accept: str, deadline: float) -> AttentionQuery:
     """Returns the query; `accept` is the header that decides without `format`. Raises InvalidRequest."""
     format = asked.format or negotiated_format(accept)
+    _check_picture_fields(asked, format)
     masked = head_mask(asked.masked_heads)
-    method = asked.alignment or ("combined" if format == "html" and not masked else "attention")
+    shows_alignment = format == "html" or (format in PICTURES and asked.view in ("alignment", "card"))
+    method = asked.alignment or ("combined" if shows_alignment and not masked else "attention")
     options = InspectionOptions(
         masked_heads=masked,
         vectors_of=next(iter(head_mask(asked.vectors)), None),
-        align=method == "combined" and format in ("json", "html"),
+        align=method == "combined" and (shows_alignment or format == "json"),
     )
     if format == "html":
         kept = asked.model_dump(include=REPORT_FIELDS)
         asked = AttentionParameters(**kept, format=format, figures=True, numbers="uint16")
     return AttentionQuery(asked, format, options, deadline)
+
+
+def _check_picture_fields(asked: AttentionParameters, format: Format) -> None:
+    """Raises InvalidRequest for a parameter that this format does not have."""
+    fields = PICTURE_FIELDS if format not in PICTURES else () if format == "png" else ("dpi",)
+    given = next((name for name in fields if getattr(asked, name) is not None), None)
+    if given is not None:
+        formats = "png" if given == "dpi" else "svg, png or pdf"
+        raise InvalidRequest(f"{given} is for pictures; give format={formats} with it.")
 
 
 def negotiated_format(accept: str) -> Format:

@@ -28,12 +28,13 @@ RECURRENT = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ViewOptions:
-    """Selection of maps. `head` is a number, "mean", "max" or "all". `rollout` selects attention rollout instead of
-    heads, one map per layer. `normalize` "row" makes every row sum to 1, "max" divides a map by its largest weight."""
+    """Selection of maps. `head` is a number, several such as "0,3", "mean", "max" or "all". `rollout` selects attention
+    rollout instead of heads, one map per layer. `normalize` "row" makes every row sum to 1, "max" divides a map by its
+    largest weight."""
 
     kinds: tuple[Kind, ...] = KINDS
     layer: int | Literal["all"] = "all"
-    head: int | Literal["all", "mean", "max"] = "all"
+    head: int | str = "all"
     level: Level = "piece"
     rollout: bool = False
     normalize: Scale = "none"
@@ -121,11 +122,12 @@ def _select_heads(
 
 
 def _indices(name: str, choice: int | str, count: int) -> tuple[int, ...]:
-    if not isinstance(choice, int):
+    if choice == "all":
         return tuple(range(count))
-    if not 0 <= choice < count:
+    chosen = (choice,) if isinstance(choice, int) else tuple(dict.fromkeys(map(int, choice.split(","))))
+    if not all(0 <= number < count for number in chosen):
         raise InvalidRequest(f"{name} must be between 0 and {count - 1} for this model.")
-    return (choice,)
+    return chosen
 
 
 def _normalize(maps: Weights, scale: Scale) -> Weights:

@@ -26,6 +26,7 @@ EXAMPLES = {
     MEDIA["npz"]: "(binary NumPy archive)",
     MEDIA["svg"]: '<svg xmlns="http://www.w3.org/2000/svg">...</svg>',
     MEDIA["png"]: "(binary picture)",
+    MEDIA["pdf"]: "(binary document)",
     "text/html": HTML_EXAMPLE,
 }
 

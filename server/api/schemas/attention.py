@@ -2,17 +2,32 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StrictStr
+from pydantic import AfterValidator, BeforeValidator, Field, StrictStr
 
 from server.api.schemas.base import Answer, BeamSize, HeadMask, Parameters, number_or_word
+from server.inspection.pictures.render import DPIS, TITLE_LIMIT, WIDTHS, View
+from server.inspection.pictures.themes import ThemeName
 
-Format = Literal["json", "npz", "svg", "png", "html"]
+Format = Literal["json", "npz", "svg", "png", "pdf", "html"]
 Numbers = Literal["lists", "float32", "uint16"]
 Candidate = tuple[str, float]
 Weights = list[list[list[list[float | None]]]] | str
 OptionalCode = Annotated[StrictStr | None, Field(max_length=32)]
+
+HEADS = re.compile(r"all|mean|max|[0-9]{1,3}(,[0-9]{1,3}){1,63}", re.ASCII)
+
+
+def heads(value: int | str) -> int | str:
+    """Returns the choice of heads. Raises ValueError for other text."""
+    if isinstance(value, str) and not HEADS.fullmatch(value):
+        raise ValueError("must be a number, several such as 0,3, or one of all, mean, max")
+    return value
+
+
+PICTURES = ("svg", "png", "pdf")
 
 OFFSETS = "Start and end of each piece in `text`, in characters."
 CANDIDATES = "The most probable pieces at each position with their natural log-probabilities, best first."
@@ -34,8 +49,9 @@ class AttentionParameters(Parameters):
     layer: Annotated[int | Literal["all"], BeforeValidator(number_or_word)] = Field(
         default="all", description="One layer, counted from 0, or `all`."
     )
-    head: Annotated[int | Literal["all", "mean", "max"], BeforeValidator(number_or_word)] = Field(
-        default="all", description="One head, counted from 0, the `mean` or `max` over the heads, or `all`."
+    head: Annotated[int | StrictStr, BeforeValidator(number_or_word), AfterValidator(heads)] = Field(
+        default="all",
+        description="One head, counted from 0, several (`0,3`), the `mean` or `max` over the heads, or `all`.",
     )
     level: Literal["piece", "word"] = Field(
         default="piece", description="`word` sums weights over a key's pieces and averages them over a query's."
@@ -66,8 +82,35 @@ class AttentionParameters(Parameters):
     beam_size: BeamSize = None
     format: Format | None = Field(
         default=None,
-        description="`json`, `npz`, a picture (`svg`, `png`), or `html`, a report in one file. Without it, the `Accept` "
-        "header decides; a browser gets the explorer.",
+        description="`json`, `npz`, a picture (`svg`, `png`, `pdf`), or `html`, a report in one file. Without it, the "
+        "`Accept` header decides; a browser gets the explorer.",
+    )
+    view: View | None = Field(
+        default=None,
+        description="Pictures: `map` is one map, `grid` several, `lines` the heads of one layer in colours, `alignment` "
+        "the words with ribbons, `card` the same in 1200 x 630 pixels for sharing. By default `map` or `grid`.",
+    )
+    width: Annotated[int, Field(ge=WIDTHS[0], le=WIDTHS[1])] | None = Field(
+        default=None, description="Pictures: width in pixels of 1/96 inch. The default depends on the sentence."
+    )
+    dpi: Annotated[int, Field(ge=DPIS[0], le=DPIS[1])] | None = Field(
+        default=None,
+        description="PNG: pixels per inch. The default is 144, less for large pictures, and 96 for a card.",
+    )
+    theme: ThemeName | None = Field(
+        default=None, description="Pictures: colours; `print` is for black-and-white printing. The default is `light`."
+    )
+    title: Annotated[StrictStr, Field(max_length=TITLE_LIMIT)] | None = Field(
+        default=None, description="Pictures: title; empty for none. The default is the sentence and its translation."
+    )
+    special: bool | None = Field(
+        default=None, description="Pictures: `0` leaves out the language tag and the start and end of sentence."
+    )
+    query: Annotated[int, Field(ge=0)] | Annotated[StrictStr, Field(max_length=100)] | None = Field(
+        default=None,
+        union_mode="left_to_right",
+        description="Pictures of lines, alignment or card: the row, by number or text, whose lines are shown or stand "
+        "out, such as `making`.",
     )
 
 

@@ -15,7 +15,7 @@ PNG, SVG = b"\x89PNG\r\n", b"<?xml"
 
 
 def test_formats_and_their_etags(client):
-    starts = {"json": b"{", "npz": b"PK", "svg": SVG, "png": PNG, "html": b"<!doctype html>"}
+    starts = {"json": b"{", "npz": b"PK", "svg": SVG, "png": PNG, "pdf": b"%PDF", "html": b"<!doctype html>"}
     tags = set()
     for format, start in starts.items():
         answer = client.get("/attention", params=ASK | {"format": format, "kind": "cross", "translation": "Hallo"})
@@ -116,7 +116,7 @@ def test_a_decoder_with_a_recurrence_has_no_maps_and_says_why(client, engine):
 
 
 def test_limits_of_pictures_and_of_weights(client, engine, monkeypatch):
-    monkeypatch.setattr("server.inspection.heatmap.MAPS_LIMIT", 3)
+    monkeypatch.setattr("server.inspection.pictures.render.MAPS_LIMIT", 3)
     answer = client.get("/attention", params=ASK | {"format": "png"})
     assert answer.status_code == 400 and "choose" in answer.json()["error"]
     monkeypatch.setattr("server.api.attention_formats.WEIGHTS_LIMIT", 10)
@@ -152,3 +152,53 @@ def test_the_etag_depends_on_the_parameters_and_the_models(client):
     client.app.state.services.translator.history._records.clear()
     gone = client.get("/attention", params={"id": id}, headers={"If-None-Match": by_id})
     assert gone.status_code in (404, 410)
+
+
+def test_pictures_have_views_themes_and_sizes(client):
+    asked = {"q": "one two", "source": "en", "target": "de"}
+
+    def svg(**fields) -> str:
+        answer = client.get("/attention", params=asked | {"format": "svg"} | fields)
+        assert answer.status_code == 200, answer.text
+        assert answer.headers["content-security-policy"].startswith("default-src 'none'")
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert answer.headers["content-disposition"] == 'inline; filename="attention.svg"'
+        return answer.text
+
+    one = {"kind": "cross", "layer": "0", "head": "0"}
+    assert ">owt<" in svg(**one, level="word") and ">&lt;/s&gt;<" in svg(**one)
+    assert "&lt;/s&gt;" not in svg(**one, special="0") and "de&lt;&lt;" not in svg(**one, special="0")
+    assert 'width="333"' in svg(**one, width="333") and "#191b23" in svg(**one, theme="dark")
+    assert ">A &lt;b&gt; title<" in svg(**one, title="A <b> title") and ">one two<" not in svg(**one, title="")
+    assert ">encoder, layer 0, head 1<" in svg(kind="encoder", layer="0", head="1,0", view="lines", query="o")
+    assert svg(view="alignment") != svg(view="alignment", query="owt")
+    assert ">cross, layer 0, head 1<" in svg(view="alignment", layer="0", head="1")
+    card = svg(view="card", masked_heads="cross.0.1,encoder.0.0")
+    assert 'width="1200" height="630"' in card and ">English \u2192 German<" in card
+    assert ">without cross.0.1, encoder.0.0<" in card
+
+
+@pytest.mark.parametrize(
+    ("fields", "said"),
+    [
+        ({"format": "svg", "width": "99"}, "width"),
+        ({"format": "svg", "width": "4001"}, "width"),
+        ({"format": "png", "dpi": "601"}, "dpi"),
+        ({"format": "pdf", "dpi": "100"}, "dpi is for pictures; give format=png with it."),
+        ({"format": "json", "theme": "dark"}, "theme is for pictures; give format=svg, png or pdf with it."),
+        ({"format": "html", "title": ""}, "title is for pictures"),
+        ({"format": "svg", "title": "x" * 301}, "title"),
+        ({"format": "svg", "theme": "pink"}, "theme"),
+        ({"format": "svg", "view": "pie"}, "view"),
+        ({"format": "svg", "view": "map"}, "view=map shows one map: give kind"),
+        ({"format": "svg", "view": "card", "layer": "0"}, "give layer and head"),
+        ({"format": "svg", "view": "card", "query": "Hund"}, "query names no row"),
+        ({"format": "svg", "view": "lines", "kind": "cross", "layer": "0", "query": "-1"}, "query names no row"),
+        ({"format": "svg", "head": "0,9", "kind": "cross"}, "head must be between 0 and 1"),
+        ({"format": "svg", "head": "0;1"}, "must be a number, several such as 0,3, or one of all, mean, max"),
+        ({"format": "png", "width": "4000", "dpi": "600"}, "lower width or dpi"),
+    ],
+)
+def test_what_no_picture_has_is_refused(client, fields, said):
+    answer = client.get("/attention", params=ASK | fields)
+    assert answer.status_code == 400 and said in answer.json()["error"], answer.text

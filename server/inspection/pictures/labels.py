@@ -1,0 +1,145 @@
+"""Titles, names of tokens, and the scale, which all layouts share."""
+
+from __future__ import annotations
+
+import math
+import unicodedata
+from collections.abc import Sequence
+
+import numpy as np
+
+from server.inspection.attention_view import MapView
+from server.inspection.pictures.drawing import Anchor, Box, Cells, Drawing, Text
+from server.inspection.pictures.fonts import right_to_left, width
+from server.inspection.pictures.themes import levels
+
+MARGIN = 14.0
+TITLE = 15.0
+SMALL = 10.0
+"""Font sizes of titles and of the scale."""
+LABEL_LIMIT = 32
+_TITLE_LINES = 4
+_SMALLEST = 6.5
+"""Least distance of two labels. Labels between are left out."""
+
+
+def printable(text: str, limit: int = LABEL_LIMIT) -> str:
+    """Returns a text without control characters, shortened in the middle to about `limit` characters."""
+    shown = "".join(c if unicodedata.category(c)[0] != "C" else "\u00b7" for c in text)
+    return shown if len(shown) <= limit else shown[: limit * 2 // 3] + "\u2026" + shown[1 - limit // 3 :]
+
+
+def add_title(drawing: Drawing, lines: Sequence[str]) -> float:
+    """Writes a title at the top, broken into lines of the drawing's width, and returns its lower edge."""
+    y = MARGIN
+    room = drawing.width - 2 * MARGIN
+    for number, line in enumerate(lines):
+        for part in wrapped(printable(line, 1000), TITLE, room)[:_TITLE_LINES]:
+            y += TITLE * 1.35
+            color = drawing.theme.ink if number == 0 else drawing.theme.soft
+            at = y - TITLE * 0.3
+            if right_to_left(line):
+                drawing.add(Text(drawing.width - MARGIN, at, part, TITLE, color, "end"))
+            else:
+                drawing.add(Text(MARGIN, at, part, TITLE, color))
+    return y
+
+
+def title_height(lines: Sequence[str], room: float) -> float:
+    """Returns the lower edge of a title in a drawing of this width."""
+    count = sum(min(_TITLE_LINES, len(wrapped(printable(line, 1000), TITLE, room - 2 * MARGIN))) for line in lines)
+    return MARGIN + count * TITLE * 1.35
+
+
+def wrapped(text: str, size: float, room: float) -> list[str]:
+    """Breaks a text into lines, at spaces where there are any. The last line that fits ends with an ellipsis if the
+    text is longer than the lines of a title."""
+    lines = [""]
+    for word in text.replace("\n", " ").split(" "):
+        longer = f"{lines[-1]} {word}".strip()
+        if width(longer, size) <= room:
+            lines[-1] = longer
+            continue
+        if lines[-1]:
+            lines.append("")
+        at = 0
+        while at < len(word):
+            lines += [""] if at else []
+            fits = _fitting(word[at:], size, room)
+            lines[-1] = word[at : at + fits]
+            at += fits
+    if len(lines) > _TITLE_LINES:
+        last = lines[_TITLE_LINES - 1]
+        while last and width(last + "\u2026", size) > room:
+            last = last[:-1]
+        lines[_TITLE_LINES - 1 :] = [last + "\u2026"]
+    return [line for line in lines if line]
+
+
+def _fitting(word: str, size: float, room: float) -> int:
+    """Returns how many characters of a word fit, at least one."""
+    low, high = 1, len(word)
+    while low < high:
+        middle = (low + high + 1) // 2
+        low, high = (middle, high) if width(word[:middle], size) <= room else (low, middle - 1)
+    return low
+
+
+def shown_labels(labels: Sequence[str], pitch: float, limit: int = LABEL_LIMIT) -> dict[int, str]:
+    """Returns the labels that have room at this distance from each other, by their number."""
+    step = max(1, math.ceil(_SMALLEST / pitch))
+    return {number: printable(labels[number], limit) for number in range(0, len(labels), step)}
+
+
+def label_size(pitch: float, largest: float = 12.0) -> float:
+    """Returns the font size of labels at this distance from each other."""
+    return max(_SMALLEST - 0.5, min(largest, pitch * 0.72))
+
+
+def add_labels(
+    drawing: Drawing,
+    labels: dict[int, str],
+    x: float,
+    y: float,
+    pitch: float,
+    size: float,
+    *,
+    above: bool,
+    anchor: Anchor = "end",
+) -> None:
+    """Names the rows of a map whose first row begins at (x, y), or (`above`) its columns, as rotated text."""
+    for number, label in labels.items():
+        place = (number + 0.5) * pitch + 0.35 * size
+        where = (x + place, y) if above else (x, y + place)
+        drawing.add(Text(*where, label, size, drawing.theme.ink, "start" if above else anchor, rotated=above))
+
+
+def widest(labels: dict[int, str], size: float) -> float:
+    """Returns the width of the widest label."""
+    return max((width(label, size) for label in labels.values()), default=0.0)
+
+
+def add_scale(drawing: Drawing, x: float, y: float, caption: str, length: float = 180.0) -> None:
+    """Draws the scale of the weights, linear in the weight, with its numbers. It takes SCALE_HEIGHT."""
+    theme = drawing.theme
+    drawing.add(Cells(x, y, length, 9, levels(np.linspace(0, 1, 60, dtype=np.float32))[None]))
+    drawing.add(Box(x, y, length, 9, stroke=theme.line))
+    for part in range(5):
+        drawing.add(
+            Text(x + part * length / 4, y + 20, f"{part / 4:.2f}", SMALL, theme.soft, "middle" if part else "start")
+        )
+    drawing.add(Text(x + length + 18, y + 9, caption, SMALL, theme.soft))
+
+
+SCALE_HEIGHT = 24.0
+
+
+def map_name(view: MapView, layer: int, head: int) -> str:
+    """Returns the name of a map, such as "cross, layer 0, head 2"."""
+    return f"{view.kind}, layer {view.layers[layer]}, {head_name(view.heads[head])}"
+
+
+def head_name(head: int | str) -> str:
+    """Returns "head 2", "mean of heads", "largest of heads" or "rollout"."""
+    names = {"mean": "mean of heads", "max": "largest of heads"}
+    return f"head {head}" if isinstance(head, int) else names.get(head, head)

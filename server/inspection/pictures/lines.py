@@ -1,0 +1,127 @@
+"""Lines from queries to keys: the attention of several heads in one picture, or a word alignment in columns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from server.inspection.attention_view import MapView
+from server.inspection.pictures.drawing import Curve, Drawing, Text
+from server.inspection.pictures.fonts import width
+from server.inspection.pictures.labels import (
+    MARGIN,
+    SMALL,
+    add_labels,
+    add_title,
+    head_name,
+    label_size,
+    printable,
+    shown_labels,
+    title_height,
+    widest,
+)
+from server.inspection.pictures.maps import KEYS, QUERIES
+from server.inspection.pictures.themes import Theme
+
+HEADS_LIMIT = 8
+"""Number of heads that colours tell apart."""
+LINES_LIMIT = 2_000
+"""The faintest lines beyond this number are left out."""
+_LARGEST_ROW, _SMALLEST_ROW, _SIDE = 22.0, 6.0, 1600.0
+_FAINT = 0.015
+_THICKEST = 9.0
+_GAP = 260.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stripes:
+    """Weights between two lists of words in several colours: `weights` (colours, left, right), with a name each."""
+
+    weights: NDArray[np.float32]
+    names: tuple[str, ...]
+    left: tuple[str, ...]
+    right: tuple[str, ...]
+    captions: tuple[str, str]
+
+
+def head_stripes(view: MapView, query: int | None) -> Stripes:
+    """Returns the heads of one layer. `query` selects the lines of one query."""
+    weights = view.weights[0]
+    if query is not None:
+        alone = np.zeros_like(weights)
+        alone[:, query] = weights[:, query]
+        weights = alone
+    names = tuple(f"{view.kind}, layer {view.layers[0]}, {head_name(head)}" for head in view.heads)
+    return Stripes(weights, names, view.queries, view.keys, (QUERIES[view.kind], KEYS[view.kind]))
+
+
+def draw_lines(stripes: Stripes, theme: Theme, title: Sequence[str]) -> Drawing:
+    """Returns a picture with the queries on the left, the keys on the right, and a line for each weight. Thickness and
+    opacity show the weight; the lines of several heads lie side by side."""
+    rows = max(len(stripes.left), len(stripes.right))
+    row = max(_SMALLEST_ROW, min(_LARGEST_ROW, _SIDE / rows))
+    left, right = shown_labels(stripes.left, row), shown_labels(stripes.right, row)
+    size = label_size(row)
+    start = MARGIN + widest(left, size) + 8
+    legend = max(width(name, SMALL) for name in stripes.names) + 40
+    total = max(start + _GAP + 8 + widest(right, size) + MARGIN, MARGIN * 2 + legend)
+    colors = theme.hues if len(stripes.names) > 1 else (theme.accent,)
+    top = title_height(title, total) + 18 * (len(stripes.names) + 1) + 10
+    drawing = Drawing(total, top + rows * row + MARGIN, theme)
+    y = add_title(drawing, title)
+    for number, name in enumerate(stripes.names):
+        y += 18
+        color = colors[number % len(colors)]
+        drawing.add(
+            Curve(_straight(MARGIN, y - 3, MARGIN + 24), 5, color), Text(MARGIN + 32, y, name, SMALL, theme.soft)
+        )
+    drawing.add(
+        Text(start - 8, y + 18, printable(stripes.captions[0]), SMALL, theme.soft, "end"),
+        Text(start + _GAP + 8, y + 18, printable(stripes.captions[1]), SMALL, theme.soft),
+    )
+    _add_curves(drawing, stripes.weights, (start, top), row, colors)
+    add_labels(drawing, left, start - 8, top, row, size, above=False)
+    add_labels(drawing, right, start + _GAP + 8, top, row, size, above=False, anchor="start")
+    return drawing
+
+
+def _add_curves(
+    drawing: Drawing, weights: NDArray[np.float32], origin: tuple[float, float], row: float, colors: Sequence[str]
+) -> None:
+    colored = weights.shape[0]
+    thickest = min(_THICKEST, row * 0.55) * (1 if colored == 1 else 1 / min(colored, 4) + 0.25)
+    least = max(_FAINT, _nth_largest(weights, LINES_LIMIT))
+    shown = np.argwhere((weights >= least).any(axis=0))
+    for query, key in shown.tolist():
+        present = [
+            (head, float(weights[head, query, key])) for head in range(colored) if weights[head, query, key] >= least
+        ]
+        offset = -thickest * sum(weight for _, weight in present) / 2
+        for head, weight in present:
+            thick = thickest * weight
+            place = offset + thick / 2
+            points = _curve(origin, row, query, key, place)
+            drawing.add(Curve(points, max(0.6, thick), colors[head % len(colors)], min(1.0, 0.15 + weight)))
+            offset += thick
+
+
+def _nth_largest(weights: NDArray[np.float32], count: int) -> float:
+    """Returns the weight of which `count` are at least as large, or 0 if there are fewer weights."""
+    return 0.0 if weights.size <= count else float(np.partition(weights, -count, axis=None)[-count])
+
+
+def _curve(
+    origin: tuple[float, float], row: float, query: int, key: int, offset: float
+) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float], tuple[float, float]]:
+    x, y = origin
+    start, end = y + (query + 0.5) * row + offset, y + (key + 0.5) * row + offset
+    return (x, start), (x + 0.45 * _GAP, start), (x + 0.55 * _GAP, end), (x + _GAP, end)
+
+
+def _straight(
+    start: float, y: float, end: float
+) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float], tuple[float, float]]:
+    return (start, y), (start, y), (end, y), (end, y)

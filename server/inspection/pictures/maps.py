@@ -1,0 +1,111 @@
+"""Heat maps: one map, or a grid of layers and heads. Rows are queries, columns are keys, colour is the weight."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from server.inspection.attention_view import MapView
+from server.inspection.pictures.drawing import Box, Cells, Drawing, Text
+from server.inspection.pictures.fonts import width
+from server.inspection.pictures.labels import (
+    MARGIN,
+    SCALE_HEIGHT,
+    SMALL,
+    add_labels,
+    add_scale,
+    add_title,
+    head_name,
+    label_size,
+    map_name,
+    shown_labels,
+    title_height,
+    widest,
+)
+from server.inspection.pictures.themes import Theme, levels
+
+KEYS = {"cross": "source", "encoder": "source", "decoder": "read so far"}
+QUERIES = {"cross": "translation", "encoder": "source", "decoder": "translation"}
+"""What the columns and rows of each kind of map are."""
+_LARGEST_CELL, _SMALLEST_CELL, _SIDE = 22.0, 3.5, 1400.0
+_GRID_MAP, _GRID_GAP, _GRID_NAME = 132.0, 14.0, 18.0
+_GRID_LABEL = 9.0
+_LEAST_WIDTH = 320.0
+
+
+def draw_map(view: MapView, theme: Theme, title: Sequence[str], caption: str) -> Drawing:
+    """Returns a picture of one map with all its labels."""
+    queries, keys = view.weights.shape[-2:]
+    cell = max(_SMALLEST_CELL, min(_LARGEST_CELL, _SIDE / max(queries, keys)))
+    rows, columns = shown_labels(view.queries, cell), shown_labels(view.keys, cell)
+    size = label_size(cell)
+    left = MARGIN + SMALL + 10 + widest(rows, size) + 6
+    body = keys * cell
+    # Room for the scale with its caption too.
+    total = max(_LEAST_WIDTH, left + max(body, 215 + width(caption, SMALL)) + MARGIN)
+    name = map_name(view, 0, 0)
+    top = title_height(title, total) + SMALL * 2 + 14 + widest(columns, size) + 6
+    height = top + queries * cell + 14 + SCALE_HEIGHT + MARGIN
+    drawing = Drawing(total, height, theme)
+    y = add_title(drawing, title)
+    drawing.add(Text(MARGIN, y + 14, name, SMALL, theme.soft))
+    drawing.add(Text(left + body / 2, y + 30, KEYS[view.kind], SMALL, theme.soft, "middle"))
+    drawing.add(
+        Text(MARGIN + SMALL, top + queries * cell / 2, QUERIES[view.kind], SMALL, theme.soft, "middle", rotated=True)
+    )
+    add_labels(drawing, rows, left - 6, top, cell, size, above=False)
+    add_labels(drawing, columns, left, top - 6, cell, size, above=True)
+    drawing.add(Cells(left, top, body, queries * cell, levels(view.weights[0, 0])))
+    drawing.add(Box(left, top, body, queries * cell, stroke=theme.line))
+    add_scale(drawing, left, top + queries * cell + 14, caption)
+    return drawing
+
+
+def draw_grid(views: Sequence[MapView], theme: Theme, title: Sequence[str], caption: str) -> Drawing:
+    """Returns a picture of several maps: layers downwards and heads to the right, one block for each kind. Queries are
+    named at the left of each row of maps, keys above each block, because all maps of a block have the same."""
+    columns = max(len(view.heads) for view in views)
+    names = [_grid_labels(view) for view in views]
+    sizes = [tuple(label_size(_GRID_MAP / count, _GRID_LABEL) for count in view.weights.shape[-2:]) for view in views]
+    left = MARGIN + 6 + max(widest(rows, size) for (rows, _), (size, _) in zip(names, sizes, strict=True))
+    tops = [26 + widest(keys, size) for (_, keys), (_, size) in zip(names, sizes, strict=True)]
+    row = _GRID_MAP + _GRID_NAME
+    total = max(_LEAST_WIDTH, left + columns * (_GRID_MAP + _GRID_GAP) + MARGIN, left + 230 + width(caption, SMALL))
+    height = title_height(title, total) + sum(
+        top + len(view.layers) * row for view, top in zip(views, tops, strict=True)
+    )
+    drawing = Drawing(total, height + 16 + SCALE_HEIGHT + MARGIN, theme)
+    y = add_title(drawing, title)
+    for view, top, (rows, keys), (row_size, key_size) in zip(views, tops, names, sizes, strict=True):
+        about = f"{view.kind}: rows {QUERIES[view.kind]}, columns {KEYS[view.kind]}"
+        drawing.add(Text(MARGIN, y + 16, about, SMALL, theme.soft))
+        y += top
+        for head in range(len(view.heads)):
+            x = left + head * (_GRID_MAP + _GRID_GAP)
+            add_labels(drawing, keys, x, y - 4, _GRID_MAP / len(view.keys), key_size, above=True)
+        for layer in range(len(view.layers)):
+            _add_row(drawing, view, layer, rows, row_size, left, y)
+            y += row
+    add_scale(drawing, left, y + 16, caption)
+    return drawing
+
+
+def _add_row(
+    drawing: Drawing, view: MapView, layer: int, rows: dict[int, str], size: float, left: float, y: float
+) -> None:
+    """Adds the maps of one layer."""
+    theme, top = drawing.theme, y + _GRID_NAME
+    add_labels(drawing, rows, left - 4, top, _GRID_MAP / len(view.queries), size, above=False)
+    for number, head in enumerate(view.heads):
+        x = left + number * (_GRID_MAP + _GRID_GAP)
+        name = f"layer {view.layers[layer]}, {head_name(head)}"
+        drawing.add(Text(x, top - 4, name, SMALL - 1, theme.soft))
+        drawing.add(Cells(x, top, _GRID_MAP, _GRID_MAP, levels(view.weights[layer, number])))
+        drawing.add(Box(x, top, _GRID_MAP, _GRID_MAP, stroke=theme.line))
+
+
+def _grid_labels(view: MapView) -> tuple[dict[int, str], dict[int, str]]:
+    """Returns the labels of rows and columns that have room beside a map of a grid."""
+    return (
+        shown_labels(view.queries, _GRID_MAP / len(view.queries), 14),
+        shown_labels(view.keys, _GRID_MAP / len(view.keys), 14),
+    )

@@ -1,0 +1,144 @@
+"""Pictures of an inspected sentence: its maps, lines of heads, the word alignment, or the card for sharing."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterable
+
+import numpy as np
+
+from model.analysis.attention_alignment import Word
+from server.engine.client.engine_client import Head
+from server.errors import InvalidRequest
+from server.inspection.attention_view import MapView, ViewOptions, select_maps
+from server.inspection.pictures.drawing import Drawing
+from server.inspection.pictures.labels import head_name
+from server.inspection.pictures.lines import Stripes, draw_lines
+from server.inspection.pictures.render import PictureFormat, PictureOptions, check, draw, query_number, write
+from server.inspection.pictures.sentences import Line, LinkedSentences, draw_alignment, draw_card, fits_on_lines
+from server.inspection.pictures.themes import THEMES
+from server.inspection.types import InspectionResult
+from server.inspection.word_alignment import SentenceWords, align_words, split_words
+from server.text.language_names import language_name
+
+_LEAST_LINK = 0.05
+"""Weight of a head below which an alignment shows no ribbon."""
+_HEADS_NAMED = 3
+
+
+def picture(
+    found: InspectionResult,
+    selection: ViewOptions,
+    options: PictureOptions,
+    format: PictureFormat,
+    masked_heads: tuple[Head, ...] = (),
+) -> bytes:
+    """Returns a picture of the selected maps. Raises InvalidRequest for maps or options that no picture shows. Takes up
+    to some hundred milliseconds: call it in a thread."""
+    words = split_words(found)
+    if options.view in ("alignment", "card"):
+        return write(_linked(found, words, selection, options, masked_heads), format, options)
+    maps = select_maps(found, selection, words)
+    check(maps)
+    if not options.special:
+        maps = [without_special(view, words, selection.level) for view in maps]
+    caption = {"max": "share of the largest weight of the map"}.get(selection.normalize, "attention weight")
+    return write(draw(maps, options, title_lines(found, options), caption), format, options)
+
+
+def title_lines(found: InspectionResult, options: PictureOptions) -> tuple[str, ...]:
+    """Returns the lines of the title."""
+    if options.title is None:
+        return tuple(line for line in (found.source_text, found.target_text) if line)
+    return (options.title,) if options.title.strip() else ()
+
+
+def without_special(view: MapView, words: SentenceWords, level: str) -> MapView:
+    """Returns the maps without the rows and columns of special tokens. Raises InvalidRequest if nothing is left."""
+    queries, keys = {
+        "cross": (words.target, words.source),
+        "encoder": (words.source, words.source),
+        "decoder": (words.target, words.decoder_input),
+    }[view.kind]
+    kept = []
+    for side in (queries, keys):
+        places = [(number,) if level == "word" else word.pieces for number, word in enumerate(side) if not word.special]
+        kept.append([place for group in places for place in group])
+    rows, columns = kept
+    if not rows or not columns:
+        raise InvalidRequest("special=0 leaves nothing to show, because the sentence has only special tokens.")
+    return dataclasses.replace(
+        view,
+        weights=np.ascontiguousarray(view.weights[..., rows, :][..., columns]),
+        queries=tuple(view.queries[row] for row in rows),
+        keys=tuple(view.keys[column] for column in columns),
+    )
+
+
+def _linked(
+    found: InspectionResult,
+    words: SentenceWords,
+    selection: ViewOptions,
+    options: PictureOptions,
+    masked_heads: tuple[Head, ...],
+) -> Drawing:
+    """Returns the alignment or the card. The links are the word alignment, or the weights of one map of
+    cross-attention if layer and head are given."""
+    theme = THEMES[options.theme]
+    pair, about = _pair(found, words, selection, options)
+    if options.view == "card":
+        leg = found.subject.leg
+        languages = f"{language_name(leg.source)} \u2192 {language_name(leg.target)}"
+        notes = [about, *([f"without {_named(masked_heads)}"] if masked_heads else []), leg.model.name]
+        return draw_card(pair, theme, languages, notes, options.title)
+    title = title_lines(found, options) if options.title is not None else ()  # the sentences are in the picture
+    caption = about + (f"; without {_named(masked_heads)}" if masked_heads else "")
+    if fits_on_lines(pair):
+        return draw_alignment(pair, theme, title, caption)
+    weights = np.zeros((1, len(pair.source.words), len(pair.target.words)), dtype=np.float32)
+    for source, target, weight in pair.links:
+        if pair.chosen is None or target == pair.chosen:
+            weights[0, source, target] = weight
+    stripes = Stripes(weights, (caption,), pair.source.words, pair.target.words, ("source", "translation"))
+    return draw_lines(stripes, theme, title)
+
+
+def _pair(
+    found: InspectionResult, words: SentenceWords, selection: ViewOptions, options: PictureOptions
+) -> tuple[LinkedSentences, str]:
+    """Returns the words without special tokens, their links, and what the links are."""
+    if selection.layer == "all" and selection.head == "all":
+        aligned = align_words(found, words)
+        links, about = aligned.links, f"word alignment ({aligned.method})"
+    else:
+        chosen = dataclasses.replace(selection, kinds=("cross",), level="word")
+        [view] = select_maps(found, chosen, words)
+        if view.weights.shape[:2] != (1, 1):
+            raise InvalidRequest(
+                "The views alignment and card show the word alignment, or one map: give layer and head."
+            )
+        weights = view.weights[0, 0]
+        links = tuple((int(k), int(q), float(weights[q, k])) for q, k in np.argwhere(weights >= _LEAST_LINK))
+        about = f"cross, layer {view.layers[0]}, {head_name(view.heads[0])}"
+    sources = {number: place for place, number in enumerate(_plain(words.source))}
+    targets = {number: place for place, number in enumerate(_plain(words.target))}
+    source, target = _line(words.source, sources), _line(words.target, targets)
+    kept = tuple((sources[i], targets[j], weight) for i, j, weight in links if i in sources and j in targets)
+    return LinkedSentences(source, target, kept, query_number(options.query, target.words)), about
+
+
+def _plain(words: tuple[Word, ...]) -> list[int]:
+    return [number for number, word in enumerate(words) if not word.special]
+
+
+def _line(words: tuple[Word, ...], numbers: Iterable[int]) -> Line:
+    chosen = [words[number] for number in numbers]
+    joined = (place for place in range(1, len(chosen)) if chosen[place].start == chosen[place - 1].end)
+    return Line(tuple(word.text for word in chosen), frozenset(joined))
+
+
+def _named(heads: tuple[Head, ...]) -> str:
+    """Returns the names of some heads, such as "cross.0.1, encoder.2.3"."""
+    names = [f"{kind}.{layer}.{number}" for kind, layer, number in heads[:_HEADS_NAMED]]
+    more = len(heads) - _HEADS_NAMED
+    return ", ".join(names) + (f" and {more} more heads" if more > 0 else "")

@@ -1,0 +1,127 @@
+"""Chooses the layout of a picture, checks its bounds, and writes it as SVG, PNG or PDF."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+from server.errors import InvalidRequest
+from server.inspection.attention_view import MapView
+from server.inspection.pictures.drawing import Drawing
+from server.inspection.pictures.themes import THEMES, ThemeName
+
+PictureFormat = Literal["svg", "png", "pdf"]
+View = Literal["map", "grid", "lines", "alignment", "card"]
+
+MAPS_LIMIT = 144
+CELLS_LIMIT = 2_000_000
+PIXELS_LIMIT = 24_000_000
+"""Bounds of one picture: number of maps, of weights in all maps together, and of pixels of a PNG."""
+WIDTHS = (100, 4_000)
+DPIS = (36, 600)
+TITLE_LIMIT = 300
+DPI, CARD_DPI = 144, 96
+_USUAL_PIXELS = 3_000_000
+"""Pixels of a PNG beyond which the resolution is lowered if the request does not set it."""
+_LEAST_DPI = 72
+_CSS_DPI = 96
+_draw_lock = threading.Lock()  # PDFium is not thread-safe
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PictureOptions:
+    """Options of a picture. `width` in pixels of 1/96 inch; by default the layout's own. `dpi` sets the pixels of a PNG.
+    `title` None is the sentence and its translation, and "" is no title. `query` is the number or the text of the row
+    whose lines are shown or stand out."""
+
+    view: View | None = None
+    width: int | None = None
+    dpi: int | None = None
+    theme: ThemeName = "light"
+    title: str | None = None
+    special: bool = True
+    query: int | str | None = None
+
+
+def write(drawing: Drawing, format: PictureFormat, options: PictureOptions) -> bytes:
+    """Returns the file. Raises InvalidRequest for a PNG of too many pixels. Takes up to some hundred milliseconds: call
+    it in a thread."""
+    width = float(options.width or drawing.width)
+    if format == "svg":
+        from server.inspection.pictures.svg import write_svg
+
+        return write_svg(drawing, width)
+    from server.inspection.pictures.pdf import PdfWriter
+
+    if format == "pdf":
+        return PdfWriter(drawing).write(width)
+    from server.inspection.pictures import png
+
+    dpi = options.dpi or _usual_dpi(drawing, width, CARD_DPI if options.view == "card" else DPI)
+    pixels = max(1, round(width * dpi / _CSS_DPI))
+    if (area := pixels * pixels * drawing.height / drawing.width) > PIXELS_LIMIT:
+        raise InvalidRequest(
+            f"The picture would have {area / 1e6:.0f} million pixels, over the limit of {PIXELS_LIMIT // 1_000_000} "
+            "million; lower width or dpi, or choose svg or pdf."
+        )
+    with _draw_lock:
+        return png.encode(png.paint(PdfWriter(drawing, compression=1).write(drawing.width), pixels), dpi)
+
+
+def draw(maps: Sequence[MapView], options: PictureOptions, title: Sequence[str], caption: str) -> Drawing:
+    """Returns a picture of maps: heat maps or lines. `caption` stands beside the scale. Raises InvalidRequest for maps
+    that the view cannot show."""
+    from server.inspection.pictures.lines import HEADS_LIMIT, draw_lines, head_stripes
+    from server.inspection.pictures.maps import draw_grid, draw_map
+
+    check(maps)
+    theme = THEMES[options.theme]
+    single = len(maps) == 1 and maps[0].weights.shape[:2] == (1, 1)
+    if options.view == "lines":
+        if len(maps) != 1 or len(maps[0].layers) != 1:
+            raise InvalidRequest(
+                "view=lines shows one layer of one kind: give kind (cross, encoder or decoder) and layer."
+            )
+        if len(maps[0].heads) > HEADS_LIMIT:
+            raise InvalidRequest(f"view=lines shows at most {HEADS_LIMIT} heads; choose some, such as head=0,3.")
+        stripes = head_stripes(maps[0], query_number(options.query, maps[0].queries))
+        return draw_lines(stripes, theme, title)
+    if options.query is not None:
+        raise InvalidRequest("query is for the views lines, alignment and card.")
+    if options.view == "map" and not single:
+        raise InvalidRequest("view=map shows one map: give kind (cross, encoder or decoder), layer and head.")
+    if single and options.view != "grid":
+        return draw_map(maps[0], theme, title, caption)
+    return draw_grid(maps, theme, title, caption)
+
+
+def check(maps: Sequence[MapView]) -> None:
+    """Raises InvalidRequest for more maps or weights than the bounds allow."""
+    count = sum(len(view.layers) * len(view.heads) for view in maps)
+    if count > MAPS_LIMIT:
+        raise InvalidRequest(f"A picture shows at most {MAPS_LIMIT} maps, not {count}; choose a kind, layer or head.")
+    if (cells := sum(view.weights.size for view in maps)) > CELLS_LIMIT:
+        raise InvalidRequest(f"A picture shows at most {CELLS_LIMIT:,} weights, not {cells:,}; choose a layer or head.")
+
+
+def query_number(query: int | str | None, labels: Sequence[str]) -> int | None:
+    """Returns the number of the row that `query` names by number or text. Raises InvalidRequest if there is none."""
+    if query is None:
+        return None
+    if isinstance(query, int):
+        if query < len(labels):
+            return query
+        raise InvalidRequest(f"query must be between 0 and {len(labels) - 1} for this picture.")
+    wanted = query.strip().casefold()
+    plain = [label.strip("\u2581 ").casefold() for label in labels]
+    if wanted not in plain:
+        raise InvalidRequest("query names no row of this picture; give one of its words, or a number from 0.")
+    return plain.index(wanted)
+
+
+def _usual_dpi(drawing: Drawing, width: float, wanted: int) -> int:
+    """Returns the resolution, lowered for large drawings."""
+    area = width * width * drawing.height / drawing.width
+    return max(_LEAST_DPI, min(wanted, int(_CSS_DPI * (_USUAL_PIXELS / area) ** 0.5)))

@@ -1,0 +1,146 @@
+"""Two sentences as lines of words with ribbons between them: a word alignment, and the card for sharing."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from server.inspection.pictures.drawing import Box, Curve, Drawing, Text
+from server.inspection.pictures.fonts import right_to_left, width
+from server.inspection.pictures.labels import MARGIN, SMALL, add_title, printable, title_height
+from server.inspection.pictures.themes import Theme
+
+CARD = (1200.0, 630.0)
+"""Size of the picture that social networks show beside a link."""
+_SIZE, _LONGEST = 18.0, 1000.0
+_SPACE, _JOINED = 0.5, 0.14
+"""Distance of words, and of words without a space between them, in font sizes."""
+_THICKEST = 0.42
+"""Width of a ribbon of weight 1, in font sizes."""
+
+
+@dataclass(frozen=True, slots=True)
+class Line:
+    """The words of a sentence. `joined` are the numbers of words without a space before them."""
+
+    words: tuple[str, ...]
+    joined: frozenset[int] = frozenset()
+
+    def length(self, size: float) -> float:
+        """Returns the width of the line."""
+        return sum(width(printable(word), size) + self.gap(number, size) for number, word in enumerate(self.words))
+
+    def gap(self, number: int, size: float) -> float:
+        """Returns the space before a word."""
+        return 0.0 if number == 0 else size * (_JOINED if number in self.joined else _SPACE)
+
+    def first(self, count: int) -> Line:
+        """Returns the first words and an ellipsis."""
+        return Line((*self.words[:count], "\u2026"), self.joined)
+
+
+@dataclass(frozen=True, slots=True)
+class LinkedSentences:
+    """A sentence and its translation with links (source word, target word, weight 0 to 1). `chosen` is the target word
+    whose links stand out."""
+
+    source: Line
+    target: Line
+    links: tuple[tuple[int, int, float], ...]
+    chosen: int | None = None
+
+
+def fits_on_lines(pair: LinkedSentences) -> bool:
+    """Returns whether each sentence fits on one line of an alignment."""
+    return max(pair.source.length(_SIZE), pair.target.length(_SIZE)) <= _LONGEST
+
+
+def draw_alignment(pair: LinkedSentences, theme: Theme, title: Sequence[str], caption: str) -> Drawing:
+    """Returns a picture of the source above its translation, linked by ribbons. The sentences must fit on a line."""
+    length = max(pair.source.length(_SIZE), pair.target.length(_SIZE))
+    total = max(320.0, length + 2 * MARGIN, width(caption, SMALL) + 2 * MARGIN)
+    top = title_height(title, total) + 30
+    drawing = Drawing(total, top + 210 + MARGIN, theme)
+    add_title(drawing, title)
+    _add_pair(drawing, pair, _SIZE, total / 2, (top + 8, top + 160))
+    drawing.add(Text(MARGIN, top + 205, caption, SMALL, theme.soft))
+    return drawing
+
+
+def draw_card(pair: LinkedSentences, theme: Theme, languages: str, notes: Sequence[str], title: str | None) -> Drawing:
+    """Returns the card: the two sentences with ribbons, the languages or a title, and notes at the bottom. Words at the
+    end of a long sentence are left out."""
+    drawing = Drawing(*CARD, theme)
+    room = CARD[0] - 120
+    size = max(20.0, min(46.0, *(46.0 * room / max(1.0, line.length(46.0)) for line in (pair.source, pair.target))))
+    shown = _shortened(pair, size, room)
+    drawing.add(Box(0, 0, CARD[0], 10, theme.accent))
+    heading = printable(languages if title is None else title, 90)
+    drawing.add(Text(60, 82, heading, 26 if width(heading, 26) <= room else 26 * room / width(heading, 26), theme.soft))
+    _add_pair(drawing, shown, size, CARD[0] / 2, (215, 455))
+    drawing.add(Text(60, 585, "Attentive", 26, theme.accent))
+    at = CARD[0] - 60
+    for note in [printable(note, 60) for note in reversed(notes)]:
+        drawing.add(Text(at, 585, note, 20, theme.soft, "end"))
+        at -= width(note, 20) + 30
+    return drawing
+
+
+def _add_pair(drawing: Drawing, pair: LinkedSentences, size: float, middle: float, lines: tuple[float, float]) -> None:
+    """Adds both sentences with their baselines at `lines`, and the ribbons between them."""
+    theme = drawing.theme
+    upper, lower = lines
+    source, target = _centres(pair.source, size, middle), _centres(pair.target, size, middle)
+    start, end = upper + 0.45 * size, lower - 1.05 * size
+    third = (end - start) / 2
+    for i, j, weight in sorted(pair.links, key=lambda link: link[1] == pair.chosen):
+        stands_out = pair.chosen is None or pair.chosen == j
+        a, b = source[i], target[j]
+        drawing.add(
+            Curve(
+                ((a, start), (a, start + third), (b, end - third), (b, end)),
+                max(1.0, size * _THICKEST * weight),
+                theme.accent if stands_out else theme.soft,
+                (0.25 + 0.6 * weight) if stands_out else 0.2,
+            )
+        )
+    linked = {i for i, j, _ in pair.links if j == pair.chosen}
+    for line, places, y, marked in (
+        (pair.source, source, upper, linked),
+        (pair.target, target, lower, {pair.chosen}),
+    ):
+        for number, (word, x) in enumerate(zip(line.words, places, strict=True)):
+            strong = pair.chosen is None or number in marked
+            drawing.add(Text(x, y, printable(word), size, theme.ink if strong else theme.soft, "middle"))
+
+
+def _shortened(pair: LinkedSentences, size: float, room: float) -> LinkedSentences:
+    """Returns the words that fit, with an ellipsis for the rest."""
+
+    def fitting(line: Line) -> int:
+        count = len(line.words)
+        while count > 1 and (line if count == len(line.words) else line.first(count)).length(size) > room:
+            count -= 1
+        return count
+
+    kept = fitting(pair.source), fitting(pair.target)
+    lines = [
+        line if count == len(line.words) else line.first(count)
+        for line, count in zip((pair.source, pair.target), kept, strict=True)
+    ]
+    links = tuple(link for link in pair.links if link[0] < kept[0] and link[1] < kept[1])
+    return LinkedSentences(lines[0], lines[1], links, pair.chosen)
+
+
+def _centres(line: Line, size: float, middle: float) -> list[float]:
+    """Returns the centre of each word on a centred line. A sentence of a script that is written from right to left begins
+    at the right."""
+    at = -line.length(size) / 2
+    places = []
+    for number, word in enumerate(line.words):
+        at += line.gap(number, size)
+        length = width(printable(word), size)
+        places.append(at + length / 2)
+        at += length
+    sign = -1 if right_to_left(" ".join(line.words)) else 1
+    return [middle + sign * place for place in places]

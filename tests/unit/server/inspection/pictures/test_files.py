@@ -1,0 +1,116 @@
+"""The same drawing as SVG, PDF and PNG."""
+
+from __future__ import annotations
+
+import struct
+import zlib
+
+import numpy as np
+import pypdfium2
+import pytest
+from lxml import etree
+
+from server.errors import InvalidRequest
+from server.inspection.pictures import png
+from server.inspection.pictures.drawing import Box, Cells, Curve, Drawing, Text
+from server.inspection.pictures.render import PictureOptions, write
+from server.inspection.pictures.themes import THEMES, levels, ramp
+
+ATTACK = "</text><script>alert('x')</script> & \" \x00 \ud800"
+SVG = "{http://www.w3.org/2000/svg}"
+
+
+def drawing(*shapes) -> Drawing:
+    return Drawing(120, 80, THEMES["light"], list(shapes))
+
+
+def pixels(data: bytes) -> np.ndarray:
+    """Returns a PNG of this project as (height, width, 3)."""
+    at, packed, size = 8, b"", (0, 0)
+    while at < len(data):
+        [length], kind = struct.unpack(">I", data[at : at + 4]), data[at + 4 : at + 8]
+        body = data[at + 8 : at + 8 + length]
+        if kind == b"IHDR":
+            size = struct.unpack(">II", body[:8])
+        packed += body if kind == b"IDAT" else b""
+        assert zlib.crc32(kind + body) == struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0]
+        at += 12 + length
+    rows = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(size[1], 1 + 3 * size[0])
+    return np.cumsum(rows[:, 1:], axis=0, dtype=np.uint8).reshape(size[1], size[0], 3)
+
+
+def test_the_colours_of_a_png_are_those_of_the_scale():
+    weights = np.array([[0, 0.25], [0.5, 1]], dtype=np.float32)
+    found = pixels(write(drawing(Cells(0, 0, 120, 80, levels(weights))), "png", PictureOptions(dpi=96)))
+    assert found.shape == (80, 120, 3)
+    wanted = ramp(THEMES["light"])[levels(weights)]
+    for row, column in np.ndindex(2, 2):
+        np.testing.assert_array_equal(found[20 + 40 * row, 30 + 60 * column], wanted[row, column])
+
+
+def test_width_and_dpi_set_the_size_of_every_format():
+    empty = drawing(Box(10, 10, 20, 20, "#000000"))
+    image = write(empty, "png", PictureOptions(width=240, dpi=192))
+    assert pixels(image).shape == (320, 480, 3)
+    assert struct.unpack(">II", image[image.index(b"pHYs") + 4 :][:8]) == (7559, 7559)  # pixels per metre
+    assert b'width="240" height="160" viewBox="0 0 120 80"' in write(empty, "svg", PictureOptions(width=240))
+    page = pypdfium2.PdfDocument(write(empty, "pdf", PictureOptions(width=240)))[0]
+    assert page.get_size() == (180, 120)  # points
+
+
+def test_a_png_has_a_largest_size():
+    with pytest.raises(InvalidRequest, match="lower width or dpi"):
+        write(drawing(), "png", PictureOptions(width=4_000, dpi=600))
+    assert len(write(drawing(), "svg", PictureOptions(width=4_000))) < 1_000
+
+
+def test_texts_cannot_add_markup():
+    svg = write(drawing(Text(5, 20, ATTACK.replace("\x00", ""), 10, "#000000")), "svg", PictureOptions())
+    root = etree.fromstring(svg)
+    assert {element.tag for element in root.iter()} == {SVG + "svg", SVG + "rect", SVG + "text"}
+    assert "<script>alert('x')</script>" in root.find(SVG + "text").text
+    for format in ("pdf", "png"):
+        assert write(drawing(Text(5, 20, ATTACK, 10, "#000000")), format, PictureOptions())
+
+
+def test_the_text_of_a_pdf_can_be_copied_and_its_fonts_are_embedded():
+    words = ["Straße ▁the", "Привет", "fine"]
+    shapes = [Text(5, 15 + 20 * i, word, 10, "#000000", rotated=False) for i, word in enumerate(words)]
+    data = write(drawing(*shapes), "pdf", PictureOptions())
+    assert data.startswith(b"%PDF-1.6") and b"/FontFile2" in data and data.count(b"/Subtype/Type0") == 1
+    found = pypdfium2.PdfDocument(data)[0].get_textpage().get_text_range()
+    assert found.splitlines() == words
+    assert len(data) < 30_000  # a subset: the whole font has 757 kB
+
+
+def test_equal_drawings_give_equal_bytes():
+    def shapes():
+        curve = Curve(((0, 0), (40, 0), (80, 80), (120, 80)), 4, "#4e79a7", 0.5)
+        return (
+            Cells(10, 10, 50, 50, levels(np.eye(5, dtype=np.float32))),
+            curve,
+            Text(60, 70, "מה שלומך?", 9, "#000000", "end"),
+        )
+
+    for format in ("svg", "pdf", "png"):
+        assert write(drawing(*shapes()), format, PictureOptions()) == write(
+            drawing(*shapes()), format, PictureOptions()
+        )
+
+
+def test_a_large_map_is_an_image_in_an_svg():
+    many = levels(np.full((200, 200), 0.5, dtype=np.float32) + np.eye(200, dtype=np.float32) / 4)
+    svg = write(drawing(Cells(0, 0, 100, 80, many)), "svg", PictureOptions()).decode()
+    assert 'href="data:image/png;base64,' in svg and len(svg) < 50_000
+    few = write(drawing(Cells(0, 0, 100, 80, many[:20, :20])), "svg", PictureOptions()).decode()
+    assert "<image" not in few and few.count("<path") == 3  # the paper, the diagonal and the rest
+
+
+def test_weights_that_are_not_finite_are_shown_as_zero():
+    found = levels(np.array([np.nan, -np.inf, np.inf, -1, 2], dtype=np.float32))
+    np.testing.assert_array_equal(found, [0, 0, 255, 0, 255])
+
+
+def test_png_encoding_keeps_every_pixel():
+    image = np.random.default_rng(0).integers(0, 256, (7, 5, 3), dtype=np.uint8)
+    np.testing.assert_array_equal(pixels(png.encode(image)), image)

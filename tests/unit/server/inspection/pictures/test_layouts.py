@@ -1,0 +1,156 @@
+"""Layouts: what a picture of maps, lines, an alignment or a card shows."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from server.errors import InvalidRequest
+from server.inspection.attention_view import MapView
+from server.inspection.pictures import lines, render
+from server.inspection.pictures.drawing import Cells, Curve, Drawing, Text
+from server.inspection.pictures.labels import printable, wrapped
+from server.inspection.pictures.render import PictureOptions, draw, query_number, write
+from server.inspection.pictures.sentences import CARD, Line, LinkedSentences, draw_alignment, draw_card
+from server.inspection.pictures.themes import THEMES
+
+LIGHT = THEMES["light"]
+PAIR = LinkedSentences(
+    Line(("The", "cat", "."), frozenset({2})), Line(("Die", "Katze", ".")), ((0, 0, 0.9), (1, 1, 0.5))
+)
+
+
+def maps(layers=1, heads=1, queries=("Katze", "schläft"), keys=("cat", "sleeps"), kind="cross") -> MapView:
+    weights = np.full((layers, heads, len(queries), len(keys)), 1 / len(keys), dtype=np.float32)
+    return MapView(kind, weights, tuple(range(layers)), tuple(range(heads)), tuple(queries), tuple(keys))
+
+
+def texts(drawing: Drawing) -> list[str]:
+    return [shape.text for shape in drawing.shapes if isinstance(shape, Text)]
+
+
+def inside(drawing: Drawing) -> bool:
+    """Returns whether all texts begin and all curves lie inside the drawing."""
+    points = [(shape.x, shape.y) for shape in drawing.shapes if isinstance(shape, Text)]
+    points += [point for shape in drawing.shapes if isinstance(shape, Curve) for point in shape.points]
+    return all(0 <= x <= drawing.width and 0 <= y <= drawing.height for x, y in points)
+
+
+def test_a_map_names_all_tokens_and_has_a_scale():
+    drawing = draw([maps()], PictureOptions(), ["A title"], "attention weight")
+    assert {"A title", "Katze", "schläft", "cat", "sleeps", "source", "translation"} <= set(texts(drawing))
+    assert {"0.00", "0.50", "1.00", "attention weight", "cross, layer 0, head 0"} <= set(texts(drawing))
+    assert inside(drawing)
+
+
+def test_a_grid_names_its_tokens_and_has_one_scale():
+    drawing = draw([maps(2, 3), maps(2, 3, kind="encoder")], PictureOptions(), [], "attention weight")
+    found = texts(drawing)
+    assert [found.count(label) for label in ("Katze", "schläft", "cat", "sleeps")] == [4, 4, 6, 6]
+    assert found.count("layer 1, head 2") == 2 and found.count("0.50") == 1
+    assert sum(isinstance(shape, Cells) for shape in drawing.shapes) == 12 + 1
+
+
+def test_equal_weights_have_equal_colours_in_all_pictures():
+    def level(largest: float) -> int:
+        weights = np.array([[[[0.3, largest]]]], dtype=np.float32)
+        drawing = draw([MapView("cross", weights, (0,), (0,), ("a",), ("b", "c"))], PictureOptions(), [], "")
+        return next(shape for shape in drawing.shapes if isinstance(shape, Cells)).levels[0, 0]
+
+    assert level(0.4) == level(0.9)
+
+
+def test_many_tokens_leave_out_labels_and_stay_small():
+    many = [f"token{i}" for i in range(400)]
+    drawing = draw([maps(queries=many, keys=many)], PictureOptions(), [], "")
+    assert drawing.width < 1_600 and "token0" in texts(drawing) and "token1" not in texts(drawing)
+    assert inside(drawing)
+
+
+def test_lines_of_several_heads_lie_side_by_side():
+    drawing = draw([maps(1, 2, kind="encoder")], PictureOptions(view="lines"), [], "")
+    curves = [shape for shape in drawing.shapes if isinstance(shape, Curve) and shape.opacity < 1]
+    assert len(curves) == 2 * 2 * 2 and len({curve.color for curve in curves}) == 2
+    assert len({curve.points[0] for curve in curves[:2]}) == 2
+    assert {"encoder, layer 0, head 0", "encoder, layer 0, head 1"} <= set(texts(drawing))
+
+
+def test_lines_of_one_query():
+    options = PictureOptions(view="lines", query="SCHLÄFT")
+    drawing = draw([maps(1, 1, ("▁Katze", "▁schläft"))], options, [], "")
+    assert sum(isinstance(shape, Curve) and shape.opacity < 1 for shape in drawing.shapes) == 2
+
+
+def test_the_faintest_lines_are_left_out(monkeypatch):
+    monkeypatch.setattr(lines, "LINES_LIMIT", 3)
+    weights = np.array([[[[0.1, 0.2, 0.7], [0.3, 0.3, 0.4]]]], dtype=np.float32)
+    view = MapView("cross", weights, (0,), (0,), ("a", "b"), ("c", "d", "e"))
+    drawing = draw([view], PictureOptions(view="lines"), [], "")
+    assert sum(isinstance(shape, Curve) and shape.opacity < 1 for shape in drawing.shapes) in (
+        3,
+        4,
+    )  # 0.3 is there twice
+
+
+@pytest.mark.parametrize(
+    ("views", "options", "said"),
+    [
+        ([maps(2, 1)], {"view": "lines"}, "one layer of one kind"),
+        ([maps(), maps(kind="encoder")], {"view": "lines"}, "one layer of one kind"),
+        ([maps(1, 9)], {"view": "lines"}, "at most 8 heads"),
+        ([maps(1, 2)], {"view": "map"}, "view=map shows one map"),
+        ([maps()], {"query": 0}, "query is for"),
+        ([maps()], {"view": "lines", "query": 2}, "between 0 and 1"),
+        ([maps()], {"view": "lines", "query": "Hund"}, "names no row"),
+    ],
+)
+def test_what_a_view_cannot_show_is_refused(views, options, said):
+    with pytest.raises(InvalidRequest, match=said):
+        draw(views, PictureOptions(**options), [], "")
+
+
+def test_the_number_of_maps_and_weights_is_bounded(monkeypatch):
+    monkeypatch.setattr(render, "MAPS_LIMIT", 3)
+    with pytest.raises(InvalidRequest, match="at most 3 maps"):
+        draw([maps(2, 2)], PictureOptions(), [], "")
+    monkeypatch.setattr(render, "CELLS_LIMIT", 3)
+    with pytest.raises(InvalidRequest, match="at most 3 weights"):
+        draw([maps()], PictureOptions(), [], "")
+
+
+def test_an_alignment_links_words():
+    drawing = draw_alignment(PAIR, LIGHT, [], "word alignment")
+    ribbons = [shape for shape in drawing.shapes if isinstance(shape, Curve)]
+    assert [ribbon.width for ribbon in ribbons] == sorted((ribbon.width for ribbon in ribbons), reverse=True)
+    gaps = {shape.text: shape for shape in drawing.shapes if isinstance(shape, Text)}
+    assert {"The", "Katze", "word alignment"} <= set(gaps) and inside(drawing)
+
+
+def test_a_sentence_from_right_to_left_begins_at_the_right():
+    pair = LinkedSentences(Line(("one", "two")), Line(("\u05d0\u05d1", "\u05d2\u05d3")), ())
+    places = {shape.text: shape.x for shape in draw_alignment(pair, LIGHT, [], "").shapes if isinstance(shape, Text)}
+    assert places["one"] < places["two"] and places["\u05d0\u05d1"] > places["\u05d2\u05d3"]
+
+
+def test_a_card_has_the_size_of_a_preview_and_drops_words_that_do_not_fit():
+    long = tuple(f"word{i}" for i in range(60))
+    pair = LinkedSentences(Line(long), Line(long), tuple((i, i, 1.0) for i in range(60)), chosen=1)
+    drawing = draw_card(pair, LIGHT, "English → German", ["model"], None)
+    assert (drawing.width, drawing.height) == CARD and inside(drawing)
+    assert texts(drawing).count("\u2026") == 2 and "word59" not in texts(drawing)
+    strong = [shape for shape in drawing.shapes if isinstance(shape, Curve) and shape.color == LIGHT.accent]
+    assert len(strong) == 1
+    assert write(drawing, "png", PictureOptions(view="card"))[16:24] == (1200).to_bytes(4) + (630).to_bytes(4)
+
+
+def test_long_titles_are_broken_and_shortened():
+    lines = wrapped("word " * 200, 15, 300)
+    assert len(lines) == 4 and lines[-1].endswith("\u2026")
+    assert len(wrapped("猫" * 100, 15, 300)) == 4
+    assert wrapped("", 15, 300) == [] and wrapped("W", 15, 1) == ["W"]
+    assert printable("a\x00b\u202e") == "a·b·" and len(printable("x" * 100)) <= 32
+
+
+def test_a_query_is_a_number_or_a_word():
+    labels = ("▁The", "▁cat", "The")
+    assert [query_number(given, labels) for given in (None, 1, "the", "CAT")] == [None, 1, 0, 1]
