@@ -5,9 +5,9 @@ import { start } from "./panel.js";
 export const $ = (id) => document.getElementById(id);
 export const TABS = ["attention", "decoding", "whynot", "heads", "works"];
 /** `items` are the sentences of the chosen leg (null: the last of `steps`); `done` holds text and languages of the translation that is shown;
- * `link.point(query, key)` marks words in the panel below the text. */
+ * `word` is the target word that the URL marks; `link.point(query, key)` marks words in the panel below the text. */
 export const state = {
-  languages: [], paragraphs: [], items: [], current: 0, leg: null, steps: 1, panel: start(), link: {}, tab: "attention", masked: new Set(), done: null, restoring: false,
+  languages: [], paragraphs: [], items: [], current: 0, leg: null, steps: 1, panel: start(), link: {}, word: null, tab: "attention", masked: new Set(), done: null, restoring: false,
 };
 /** Returns the name of a language. */
 export const name = (code) => state.languages.find((language) => language.code === code)?.name || englishName(code);
@@ -39,7 +39,7 @@ export const pair = (item, translation, extra = {}) => ({ q: item.read, translat
 export function permalink() {
   const { kind, layer, head, level, view, special } = state.panel;
   const { text, from, to, beam } = state.done;
-  return "#" + query({ q: text, source: from, target: to, beam, leg: state.steps > 1 ? state.leg : null, s: state.current || null, tab: state.tab, kind, layer, head, level, view, special: special ? 1 : null,
+  return "#" + query({ q: text, source: from, target: to, beam, leg: state.steps > 1 ? state.leg : null, s: state.current || null, tab: state.tab, kind, layer, head, level, view, special: special ? 1 : null, word: state.items[state.current]?.word ?? state.word,
     off: [...state.masked].sort().join(","), trace: state.beam, asked: state.items[state.current]?.asked });
 }
 /** Writes the view into the URL: as a new entry of the browser's history, or in place of the current one. */
@@ -57,6 +57,7 @@ export function recalled() {
   const head = wanted.get("head");
   state.tab = among(wanted.get("tab"), TABS, "attention");
   state.leg = number(wanted.get("leg"), null);
+  state.word = number(wanted.get("word"), null);
   state.panel = {
     kind: among(wanted.get("kind"), ["cross", "encoder", "decoder", "alignment"], "cross"), level: among(wanted.get("level"), ["word", "piece"], "word"),
     view: among(wanted.get("view"), ["map", "model", "figures"], "map"), layer: number(wanted.get("layer"), null),

@@ -7,6 +7,7 @@ import { headsOff } from "./heads_off.js";
 import { howItWorks } from "./how_it_works.js";
 import { unpack } from "./maps.js";
 import { panel } from "./panel.js";
+import { shareLink } from "./share.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
 import { compare } from "./whynot.js";
@@ -58,16 +59,19 @@ function attention(host, item, found) {
   };
   const json = (asked) => el("button", { type: "button", class: "quiet", onclick: () => commandDialog("GET", "/attention?" + query(address(item, asked))) }, "JSON & curl");
   const tools = (view) => {
-    if (view.kind === "alignment") return [json({ alignment: found.alignment.method, kind: "cross", level: "word", head: "mean" })];
+    if (view.kind === "alignment") return [shareLink(item, found, view), json({ alignment: found.alignment.method, kind: "cross", level: "word", head: "mean" })];
     const asked = { kind: view.kind, level: view.level, ...(view.view === "map" ? { layer: view.layer } : {}), ...(view.head === "rollout" ? { rollout: true } : view.view === "map" ? { head: view.head } : {}) };
     const picture = (format) => {
       const path = "/attention?" + query(address(item, { ...asked, format })), file = `attention.${format}`;
       const fetched = (event) => { event.preventDefault(); guard(download)(path, file); };
       return el("a", { href: path, class: "note", onclick: fetched }, format.toUpperCase());
     };
-    return [picture("svg"), picture("png"), json(asked)];
+    return [picture("svg"), picture("png"), picture("pdf"), shareLink(item, found, view), json(asked)];
   };
+  item.word ??= state.word;
+  state.word = null;
   panel(host, found, state.panel, { onPoint, changed: () => remember(), tools, link: state.link });
+  if (item.word !== null && found.target.words[item.word]) highlight(item, "target", item.word);
 }
 async function search(host, item) {
   const beam = state.beam || Math.max(2, Number($("beam").value));

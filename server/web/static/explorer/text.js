@@ -88,6 +88,7 @@ function targetWord(item, node, word, i) {
 
 /** Marks the words that belong to word `i` of a side, in the texts, and with `linked` also in the panel. */
 export function highlight(item, side, i, linked = true) {
+  if (side === "target") item.word = i;
   const { rows, columns, data } = item.soft, links = item.find.alignment.links;
   const mark = (nodes, weight, chosen, belongs) => nodes.forEach((node, j) => {
     const share = side ? weight(j) : 0;

@@ -1,0 +1,32 @@
+"""Sharing a view of the explorer: the card, and the word in the URL."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+from urllib.parse import parse_qs, urlsplit
+
+
+def test_the_card_shows_the_word_and_head_of_the_view(explorer: Any) -> None:
+    explorer.hover("#output .w >> nth=1")
+    with explorer.expect_request("**/attention?*view=card*") as asked, explorer.expect_download() as file:
+        explorer.click("text=Share card")
+    fields = parse_qs(urlsplit(asked.value.url).query)
+    assert fields["format"] == ["png"] and fields["query"] == ["1"] and "head" not in fields
+    size = struct.unpack(">II", Path(file.value.path()).read_bytes()[16:24])
+    assert size == (1200, 630)
+
+
+def test_a_link_marks_its_word(explorer: Any, open_page: Callable[..., Any]) -> None:
+    explorer.hover("#output .w >> nth=1")
+    marked = explorer.inner_text("#panel-attention .heat .queries .on")
+    explorer.click("role=radio[name='Alignment']")
+    explorer.wait_for_function("() => location.hash.includes('word=1')")
+    link = explorer.url
+    page = open_page()
+    page.goto(link)
+    page.wait_for_selector("#panel-attention .heat .queries .on")
+    assert page.inner_text("#panel-attention .heat .queries .on") == marked
+    assert "word=1" in page.url
