@@ -18,6 +18,7 @@ COMMANDS = {
     "import": "import_model",
     "export": "export",
     "keys": "keys",
+    "glossary": "glossary",
 }
 """Command -> its module in server.cli. Only the module of the given command is imported."""
 INTERRUPTED = 130

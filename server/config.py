@@ -50,7 +50,9 @@ class Settings:
     port: int = setting(8000, "TCP port to listen on. 0 selects a free port.", 0, 65535)
     weights: Path = setting(default_weights(), "Folder with one sub-folder per model, or a single model folder.")
     data: Path | None = setting(
-        None, "Folder that keeps the history and the API keys over a restart. Without it the history is in memory."
+        None,
+        "Folder that keeps the history, the API keys and the glossaries over a restart. Without it they are in memory, and "
+        "there are no keys.",
     )
 
     model_bytes: int = setting(

@@ -16,6 +16,8 @@ from server.documents.service import DocumentTranslator
 from server.documents.store import FileStore
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
 from server.engine.client.supervisor import Supervisor, WorkerOptions
+from server.glossaries.glossaries import Glossaries
+from server.glossaries.sqlite import SQLiteGlossaries
 from server.history.open_history import open_history
 from server.inspection.inspector import Inspector
 from server.observability.metrics import Metrics, StateCollector
@@ -58,6 +60,7 @@ class Services:
         self.metrics = Metrics(server_version())
         self.authenticator = Authenticator(settings)
         self.rate_limiter = RateLimiter(settings)
+        self.glossaries = Glossaries(SQLiteGlossaries(settings.data))
 
         errors: dict[str, str] = {}
         if catalog is None:
@@ -108,6 +111,7 @@ class Services:
         await self.documents.reader.close()
         self.documents.store.close()
         self.rate_limiter.close()
+        self.glossaries.store.close()
         if self.history is not None:
             await self.history.close()
 

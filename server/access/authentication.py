@@ -19,6 +19,11 @@ class Caller:
     key: Key | None = None
 
     @property
+    def owner(self) -> str:
+        """The id of the caller's key, which owns its glossaries; empty without a key."""
+        return self.key.id if self.key else ""
+
+    @property
     def weight(self) -> float:
         """The factor of the caller's share: the weight of its key, else 1."""
         return self.key.weight if self.key else 1.0

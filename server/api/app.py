@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.compat import deepl, deepl_documents, google
+from server.api.compat import deepl, deepl_documents, deepl_glossaries, google
 from server.api.errors import ErrorBody, ErrorResponses
 from server.api.middleware.cors import Cors
 from server.api.middleware.fast_path import FastPath
@@ -41,10 +41,15 @@ ROUTERS = (
     admin.router,
     deepl.router,
     deepl_documents.router,
+    deepl_glossaries.router,
     google.router,
 )
 ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-ERROR_BODIES: tuple[tuple[str, ErrorBody], ...] = (("/v2/", deepl.error_body), (google.PREFIX, google.error_body))
+ERROR_BODIES: tuple[tuple[str, ErrorBody], ...] = (
+    ("/v2/", deepl.error_body),
+    ("/v3/", deepl.error_body),
+    (google.PREFIX, google.error_body),
+)
 """Path prefixes whose errors do not have LibreTranslate's form."""
 HANDLED = (AttentiveError, HTTPException, RequestValidationError)
 DESCRIPTION = (

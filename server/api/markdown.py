@@ -48,12 +48,19 @@ def described(method: str, path: str, operation: Json, schemas: Json) -> Iterato
     bodies = operation.get("requestBody", {}).get("content", {})
     if "example" in bodies.get("application/json", {}):
         yield f"Request:\n\n{block(bodies['application/json']['example'])}"
-    for media, content in operation["responses"].get("200", {}).get("content", {}).items():
+    for media, content in answered(operation).get("content", {}).items():
         kind = "" if media == "application/json" else f" (`{media}`)"
         yield f"Answer{kind}:\n\n{block(content['example'])}"
-    statuses = sorted(status for status in operation["responses"] if status != "200")
+    statuses = sorted(status for status in operation["responses"] if status not in ("200", "201"))
     if statuses:
         yield f"Other statuses: {', '.join(statuses)}."
+
+
+def answered(operation: Json) -> Json:
+    """Returns the response of an operation that succeeds."""
+    responses = operation["responses"]
+    found: Json = responses.get("200") or responses.get("201") or {}
+    return found
 
 
 def parameter_rows(operation: Json, schemas: Json) -> Iterator[str]:

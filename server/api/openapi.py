@@ -99,10 +99,10 @@ def operations(described: Json) -> Iterator[Json]:
 
 
 def add_parameters(operation: Json, method: str, reader: ParameterReader[Any], schemas: Json) -> None:
-    """Describes the parameters of a reader: in the query string of a GET, else in the body."""
+    """Describes the parameters of a reader: in the query string of a GET or DELETE, else in the body."""
     name = reader.model.__name__
     schema = schemas[name]
-    if method == "GET":
+    if method in ("GET", "DELETE"):
         operation.setdefault("parameters", []).extend(query_parameters(schema))
         return
     reference: Json = {"$ref": REFERENCE + name}

@@ -7,6 +7,7 @@ import dataclasses
 import json
 import sys
 import time
+from collections.abc import Sequence
 
 from server.access.api_keys import MAX_WEIGHT, MIN_WEIGHT, Key, KeyFile
 from server.config import Settings, add_flags
@@ -82,7 +83,12 @@ def table(keys: list[Key]) -> str:
     """Returns the keys as a table."""
     heads = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "WEIGHT", "NAME")
     rows = [heads, *(row(key) for key in keys)]
-    widths = [max(len(line[column]) for line in rows) for column in range(len(heads) - 1)]
+    return aligned(rows)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> str:
+    """Returns rows as a table with a row of headings; all columns but the last have the same width in each row."""
+    widths = [max(len(line[column]) for line in rows) for column in range(len(rows[0]) - 1)]
     return "\n".join(
         "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]) for line in rows
     )

@@ -137,7 +137,8 @@ class _Builder:
             self._done = span.end
         elif word := self._words.get(original):
             self._copy(span.start)
-            self._stand_ins.append(StandIn(word, original, (self._length, self._length + len(word))))
+            place = (self._length, self._length + len(word))
+            self._stand_ins.append(StandIn(word, span.written or original, place))
             self._write(word)
             self._done = span.end
         else:
@@ -150,7 +151,8 @@ class _Builder:
         after = self._text[span.end :]
         spaces = len(after) - len(after.lstrip()) if not self._length and not kept else 0
         self._copy(self._done + len(kept))
-        opening = before[len(kept) :] + self._text[span.start : span.end + spaces]
+        written = span.written or self._text[span.start : span.end]
+        opening = before[len(kept) :] + written + self._text[span.end : span.end + spaces]
         self._marks.append(Mark(opening, "", (self._length, self._length), number, number))
         if span.role in WORDS:
             self._taken_out.add(opening)
@@ -183,7 +185,7 @@ def widened(text: str, spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
     result: list[ProtectedSpan] = []
     for i, span in enumerate(spans):
         start, end = span.start, span.end
-        if span.role in WORDS:
+        if span.role in WORDS and not span.written:
             low = spans[i - 1].end if i else 0
             high = spans[i + 1].start if i + 1 < len(spans) else len(text)
             found = _WORDS_AT_END.search(text, max(low, result[-1].end if result else 0), start)

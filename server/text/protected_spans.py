@@ -25,13 +25,14 @@ class ProtectedSpan:
 
     Roles: "word" and "number" stand for a word of the sentence. A "point" stands between words. "open" and "close"
     surround words that are translated. A "break" separates sentences. The arms of an "icu" message are translated on
-    their own.
+    their own. `written` is what the translation contains instead of the span, if it is not the span itself.
     """
 
     start: int
     end: int
     role: Role
     name: str = ""
+    written: str = ""
 
 
 def find_protected_spans(text: str, terms: re.Pattern[str] | None = None) -> list[ProtectedSpan]:

@@ -75,9 +75,9 @@ class WordAligner:
     async def _segment_links(self, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
         """Returns links between the texts of a segment and of its translation."""
         target = sentence.targets[0]
-        if sentence.copied:
+        if sentence.copied and target == segment.text:
             return [(found.span(), found.span()) for found in WORD.finditer(target)]
-        if bool(sentence.to_read) != bool(sentence.to_target):  # the model's text was repaired
+        if sentence.copied or bool(sentence.to_read) != bool(sentence.to_target):  # the model's text was repaired
             return links_by_position(segment.text, target)
         links = await self.sentence_links(leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)
         if not sentence.to_read:

@@ -57,11 +57,15 @@ def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: Langua
     return prepared
 
 
-def segment_passages(passages: Sequence[Passage], leg: Leg, request: TranslationRequest) -> tuple[SegmentedText, ...]:
-    """Cuts the passages of a text into the segments that the leg's model translates."""
+def segment_passages(
+    passages: Sequence[Passage], leg: Leg, request: TranslationRequest, first: bool = True
+) -> tuple[SegmentedText, ...]:
+    """Cuts the passages of a text into the segments that the leg's model translates. If the leg is not the `first`, the
+    terms of the glossary are already translated, and are kept."""
     split = request.split or ("punctuation" if request.format == "html" else "all")
-    terms = term_pattern(request.do_not_translate)
-    return tuple([segment_text(passage.text, leg, split, terms) for passage in passages])
+    kept = term_pattern(request.do_not_translate)
+    glossary = request.glossary if first or request.glossary is None else request.glossary.translations
+    return tuple([segment_text(passage.text, leg, split, kept, glossary) for passage in passages])
 
 
 def _source(guesses: Sequence[DetectedLanguage], catalog: ModelCatalog, target: str) -> tuple[DetectedLanguage, str]:

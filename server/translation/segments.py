@@ -6,13 +6,17 @@ import re
 from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from server.text.copied_spans import byte_fallback_spans, copied_spans, lost_spans, number_spans, without_overlaps
+from server.text.glossary import TermIndex, TermMatch
 from server.text.icu_messages import message_arms
+from server.text.offsets import OffsetMap, edited
 from server.text.placeholders import Masked, is_all_caps, mask, to_sentence_case, widened
 from server.text.protected_spans import ProtectedSpan, find_protected_spans, spans_within
 from server.text.segmentation import Span, Split, split_long_sentence, split_sentences
 from server.text.stand_ins import stand_ins_of
+from server.text.term_spans import find_terms, terms_within, without_terms
 from server.text.unicode_scripts import is_translatable
 from server.translation.catalog import Leg
 
@@ -26,7 +30,7 @@ class Segment:
     """One sentence, or a part of one that is longer than the model reads. A segment without ids is copied.
 
     `masked` is what the model reads, encoded as `ids`: the segment's text in sentence case if `capitals`, without its
-    protected `spans`. `messages` are the ICU messages among them.
+    protected `spans`. `messages` are the ICU messages among them. `terms` are those of the glossary.
     """
 
     span: Span
@@ -36,6 +40,7 @@ class Segment:
     capitals: bool = False
     spans: tuple[ProtectedSpan, ...] = ()
     messages: tuple[SegmentedText, ...] = ()
+    terms: tuple[TermMatch, ...] = ()
 
     @property
     def read(self) -> str:
@@ -62,18 +67,28 @@ class SegmentedText:
         return "".join(parts)
 
 
-def segment_text(text: str, leg: Leg, split: Split = "all", terms: re.Pattern[str] | None = None) -> SegmentedText:
-    """Cuts a text into segments that the leg's model can read, and encodes them. `terms` finds spans that are not
+def segment_text(
+    text: str,
+    leg: Leg,
+    split: Split = "all",
+    kept: re.Pattern[str] | None = None,
+    glossary: TermIndex | None = None,
+) -> SegmentedText:
+    """Cuts a text into segments that the leg's model can read, and encodes them. `kept` finds spans that are not
     translated, in addition to those that are always protected."""
-    spans = find_protected_spans(text, terms)
-    cutter = _Cutter(leg, split, terms)
+    spans = find_protected_spans(text, kept)
+    terms: Sequence[TermMatch] = ()
+    if glossary is not None:
+        spans, terms = find_terms(text, glossary, spans, split == "all", partial(_is_writable, leg))
+    cutter = _Cutter(leg, split, kept, glossary)
     segments: list[Segment] = []
-    for start, end in _sentences(text, spans, leg.source, split):
+    for start, end in _sentences(text, spans, leg.source, split, terms):
         inside = spans_within(spans, start, end) if spans else []
         if inside and inside[0].role == "icu" and (inside[0].start, inside[0].end) == (0, end - start):
-            segments += _message(text[start:end], leg, split, terms, start).segments
+            segments += cutter.message(text[start:end], start).segments
         else:
-            segments += cutter.segments(text[start:end], start, inside, leg.model.max_length)
+            inner = terms_within(terms, start, end) if terms else ()
+            segments += cutter.segments(text[start:end], start, inside, inner, leg.model.max_length)
     return SegmentedText(text, leg, tuple(segments))
 
 
@@ -89,7 +104,7 @@ def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
         masked.without_stand_ins(masked.read), masked.without_stand_ins(target)
     ):
         return None
-    spans = without_overlaps([*segment.spans, *copied_spans(segment.text), *number_spans(segment.text)])
+    spans = _with_further(segment, [*copied_spans(segment.text), *number_spans(segment.text)])
     return _masked(segment, spans, leg) if len(spans) > len(segment.spans) else None
 
 
@@ -99,9 +114,18 @@ def without_stand_ins(segment: Segment, leg: Leg) -> Segment:
     return replace(segment, masked=masked, ids=leg.model.tokenizer.encode_ids(masked.read, leg.target, leg.source))
 
 
-def _sentences(text: str, spans: Sequence[ProtectedSpan], language: str, split: Split) -> list[Span]:
-    """Returns the sentences of a text. A sentence does not begin or end within a protected span, or contain a break."""
-    if not spans:
+def _is_writable(leg: Leg, text: str) -> bool:
+    """Returns whether the leg's model can write a text character by character."""
+    tokenizer = leg.model.tokenizer
+    return tokenizer.decode(tokenizer.encode_target(text)) == text
+
+
+def _sentences(
+    text: str, spans: Sequence[ProtectedSpan], language: str, split: Split, terms: Sequence[TermMatch] = ()
+) -> list[Span]:
+    """Returns the sentences of a text. A sentence does not begin or end within a protected span or a term, or contain a
+    break."""
+    if not spans and not terms:
         return split_sentences(text, language, split)
     breaks = [(span.start, span.end) for span in spans if span.role == "break"]
     sentences: list[Span] = []
@@ -110,6 +134,7 @@ def _sentences(text: str, spans: Sequence[ProtectedSpan], language: str, split: 
         sentences += [(first + done, last + done) for first, last in split_sentences(text[done:start], language, split)]
         done = end
     whole = [(span.start, span.end) for span in spans if span.role != "break"]
+    whole = sorted([*whole, *[(term.start, term.end) for term in terms]]) if terms else whole
     return _joined_within(sentences, whole)
 
 
@@ -132,38 +157,36 @@ def _joined_within(sentences: Sequence[Span], spans: Sequence[Span]) -> list[Spa
     return joined
 
 
-def _message(text: str, leg: Leg, split: Split, terms: re.Pattern[str] | None, offset: int = 0) -> SegmentedText:
-    """Returns an ICU message with its arms as segments, `offset` characters after their place in the message."""
-    arm_terms = re.compile(f"{terms.pattern}|{_NUMBER_SIGN.pattern}") if terms else _NUMBER_SIGN
-    segments = [
-        replace(segment, span=(segment.span[0] + start + offset, segment.span[1] + start + offset))
-        for start, end in message_arms(text, 0)
-        for segment in segment_text(text[start:end], leg, split, arm_terms).segments
-    ]
-    return SegmentedText(text, leg, tuple(segments))
-
-
 @dataclass(frozen=True, slots=True)
 class _Cutter:
     """Makes segments of sentences for one leg."""
 
     leg: Leg
     split: Split
-    terms: re.Pattern[str] | None
+    kept: re.Pattern[str] | None
+    glossary: TermIndex | None
 
-    def segments(self, content: str, start: int, spans: Sequence[ProtectedSpan], limit: int) -> list[Segment]:
+    def segments(
+        self,
+        content: str,
+        start: int,
+        spans: Sequence[ProtectedSpan],
+        terms: tuple[TermMatch, ...],
+        limit: int,
+    ) -> list[Segment]:
         """Returns a sentence, which is at `start` of its text, as one segment, or as several of at most `limit` tokens
         if the model cannot read it."""
         leg, tokenizer = self.leg, self.leg.model.tokenizer
         span = (start, start + len(content))
         if spans:
-            segment = self._with_spans(Segment(span, content), spans)
-        elif is_translatable(content, leg.source):
+            segment = self._with_spans(Segment(span, content, terms=terms), spans)
+        elif is_translatable(without_terms(content, terms) if terms else content, leg.source):
             capitals = is_all_caps(content)
             read = LINE_ENDS.sub(" ", to_sentence_case(content) if capitals else content)
-            segment = Segment(span, content, tokenizer.encode_ids(read, leg.target, leg.source), Masked(read), capitals)
+            ids = tokenizer.encode_ids(read, leg.target, leg.source)
+            segment = Segment(span, content, ids, Masked(read), capitals, terms=terms)
         else:
-            return [Segment(span, content)]
+            return [Segment(span, content, terms=terms)]
         if len(segment.ids) <= leg.model.max_length:
             return [_mask_byte_fallback(segment, leg) if tokenizer.may_spell(segment.ids) else segment]
         encoding = tokenizer.encode(segment.read if not spans else content, leg.target, leg.source)
@@ -172,31 +195,44 @@ class _Cutter:
         starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
         room = limit - (len(encoding.ids) - len(starts))
         if room < 1 or len(content) == 1:
-            return [Segment(span, content)]
-        parts = _outside_spans(split_long_sentence(content, starts, room), spans)
+            return [Segment(span, content, terms=terms)]
+        whole = [*[(one.start, one.end) for one in spans], *[(one.start, one.end) for one in terms]]
+        parts = _outside_spans(split_long_sentence(content, starts, room), whole)
         # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
         finer = limit if len(parts) > 1 else limit // 2
         return [
             segment
             for first, last in parts
-            for segment in self.segments(content[first:last], start + first, spans_within(spans, first, last), finer)
+            for segment in self.segments(
+                content[first:last],
+                start + first,
+                spans_within(spans, first, last),
+                terms_within(terms, first, last),
+                finer,
+            )
         ]
+
+    def message(self, text: str, offset: int = 0) -> SegmentedText:
+        """Returns an ICU message with its arms as segments, `offset` characters after their place in the message."""
+        arm_kept = re.compile(f"{self.kept.pattern}|{_NUMBER_SIGN.pattern}") if self.kept else _NUMBER_SIGN
+        segments = [
+            replace(segment, span=(segment.span[0] + start + offset, segment.span[1] + start + offset))
+            for start, end in message_arms(text, 0)
+            for segment in segment_text(text[start:end], self.leg, self.split, arm_kept, self.glossary).segments
+        ]
+        return SegmentedText(text, self.leg, tuple(segments))
 
     def _with_spans(self, segment: Segment, spans: Sequence[ProtectedSpan]) -> Segment:
         """Returns the segment with its spans masked and its ICU messages cut into segments."""
-        messages = [
-            _message(segment.text[span.start : span.end], self.leg, self.split, self.terms)
-            for span in spans
-            if span.role == "icu"
-        ]
+        messages = [self.message(segment.text[span.start : span.end]) for span in spans if span.role == "icu"]
         return _masked(replace(segment, messages=tuple(messages)), spans, self.leg)
 
 
-def _outside_spans(parts: Sequence[Span], spans: Sequence[ProtectedSpan]) -> list[Span]:
-    """Returns the parts of a sentence, joined where a protected span lies in both."""
+def _outside_spans(parts: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
+    """Returns the parts of a sentence, joined where a span that is kept whole lies in both."""
     result: list[Span] = []
     for first, last in parts:
-        if result and any(span.start < result[-1][1] and first < span.end for span in spans):
+        if result and any(start < result[-1][1] and first < end for start, end in spans):
             result[-1] = (result[-1][0], last)
         else:
             result.append((first, last))
@@ -208,8 +244,16 @@ def _mask_byte_fallback(segment: Segment, leg: Leg) -> Segment:
     spelled = byte_fallback_spans(
         segment.text, leg.source, leg.model.tokenizer.encode(segment.text, leg.target, leg.source)
     )
-    spans = without_overlaps([*segment.spans, *spelled])
+    spans = _with_further(segment, spelled)
     return _masked(segment, spans, leg) if len(spans) > len(segment.spans) else segment
+
+
+def _with_further(segment: Segment, found: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
+    """Returns the spans of a segment and those found in it that do not overlap its spans and terms."""
+    free = [
+        span for span in found if not any(term.start < span.end and span.start < term.end for term in segment.terms)
+    ]
+    return without_overlaps([*segment.spans, *free])
 
 
 def _masked(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segment:
@@ -217,14 +261,24 @@ def _masked(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segme
     text, tokenizer = segment.text, leg.model.tokenizer
     stand_ins = stand_ins_of(tokenizer)
     spans = spans if stand_ins.symbols else widened(text, spans)
-    plain = mask(text, spans).read
-    if not is_translatable(plain, leg.source):
-        return Segment(segment.span, text, messages=segment.messages)
+    masked = mask(text, spans)
+    plain = masked.read
+    if not is_translatable(_without_terms(masked, segment.terms), leg.source):
+        return Segment(segment.span, text, spans=tuple(spans), messages=segment.messages, terms=segment.terms)
     capitals = is_all_caps(plain)
     read = _readable(text, spans, capitals)
     masked = mask(read, spans, stand_ins.choose(text, spans))
     ids = tokenizer.encode_ids(masked.read, leg.target, leg.source)
-    return Segment(segment.span, text, ids, masked, capitals, tuple(spans), segment.messages)
+    return Segment(segment.span, text, ids, masked, capitals, tuple(spans), segment.messages, segment.terms)
+
+
+def _without_terms(masked: Masked, terms: Sequence[TermMatch]) -> str:
+    """Returns the text that the model reads, without the terms."""
+    if not terms:
+        return masked.read
+    places = OffsetMap(masked.runs)
+    moved = [places.span((term.start, term.end)) for term in terms]
+    return edited(masked.read, [(start, end, " ") for start, end in moved])[0]
 
 
 def _readable(text: str, spans: Sequence[ProtectedSpan], capitals: bool) -> str:

@@ -12,10 +12,12 @@ from server.engine.client.engine_client import EngineClient
 from server.engine.client.single_flight import Waiter
 from server.engine.ipc.messages import TranslationResult
 from server.text.number_format import localize_numbers
+from server.text.term_spans import with_translated_terms
 from server.translation.catalog import Leg
 from server.translation.markup_alignment import WordAligner
 from server.translation.segments import Segment, SegmentedText, masked_retry
 from server.translation.span_placement import SpanPlacer
+from server.translation.term_enforcement import TermEnforcer, Translate
 from server.translation.types import ProgressListener, Sentence, TranslationRequest
 
 IN_FLIGHT = 512
@@ -30,6 +32,7 @@ class SentenceTranslator:
     def __init__(self, engine: EngineClient, aligner: WordAligner) -> None:
         self._engine = engine
         self._placer = SpanPlacer(aligner)
+        self._enforcer = TermEnforcer(aligner)
 
     async def translate(
         self,
@@ -109,7 +112,7 @@ class SentenceTranslator:
             return await self._copied(segment, request, priority)
         decode = leg.model.tokenizer.decode
         answer = await waiter.result()
-        again = partial(self._again, request=request, priority=priority)
+        again: Translate = partial(self._again, request=request, priority=priority)
         best = decode(answer.hypotheses[0].tokens)
         if retry := masked_retry(segment, best, leg):
             segment = retry
@@ -117,6 +120,10 @@ class SentenceTranslator:
                 return await self._copied(segment, request, priority)
             answer = await again(segment, leg)
             best = decode(answer.hypotheses[0].tokens)
+        if segment.terms:
+            answer = await self._enforcer.enforce(segment, leg, answer, again)
+            best = decode(answer.hypotheses[0].tokens)
+            again = self._with_terms(again)
         if not best.strip():  # the source is more useful than an empty translation
             return await self._copied(segment, request, priority)
         if not segment.spans and segment.masked.is_complete(best):
@@ -142,15 +149,31 @@ class SentenceTranslator:
         request: TranslationRequest,
         priority: int,
         prefix: tuple[int, ...] = (),
+        target: tuple[int, ...] | None = None,
     ) -> TranslationResult:
-        """Translates another form of a segment, or the same with the first tokens of the translation given."""
+        """Translates another form of a segment, or the same with the first tokens of the translation given. With
+        `target` the whole translation is given, and only scored."""
         if prefix:
             request = replace(request, options=replace(request.options, prefix=prefix))
+        if target is not None:
+            request = replace(request, options=replace(request.options, target=target, hypotheses=1))
         waiter = self._send(segment, leg, request, priority)
         try:
             return await waiter.result()
         finally:
             waiter.leave()
+
+    def _with_terms(self, translate: Translate) -> Translate:
+        """Returns a function that translates a segment and puts the terms of the glossary into the translation, without
+        further forced decoding."""
+
+        async def again(
+            segment: Segment, leg: Leg, *, prefix: tuple[int, ...] = (), target: tuple[int, ...] | None = None
+        ) -> TranslationResult:
+            answer = await translate(segment, leg, prefix=prefix, target=target)
+            return await self._enforcer.enforce(segment, leg, answer, translate, forced=0)
+
+        return again
 
     async def _messages(self, segment: Segment, request: TranslationRequest, priority: int) -> dict[str, str]:
         """Returns the ICU messages of a segment with their arms translated, by the messages."""
@@ -164,7 +187,7 @@ class SentenceTranslator:
 
     async def _copied(self, segment: Segment, request: TranslationRequest, priority: int) -> Sentence:
         """Returns the sentence of a segment of which at most the arms of ICU messages are translated."""
-        text = segment.text
+        text = with_translated_terms(segment.text, segment.terms, segment.spans)
         for message, translation in (await self._messages(segment, request, priority)).items():
             text = text.replace(message, translation)
         return Sentence(segment.span, segment.text, (), (text,))

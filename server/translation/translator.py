@@ -121,7 +121,7 @@ class Translator:
         legs: list[TranslatedLeg] = []
         for number, leg in enumerate(prepared.route):
             if number > 0:
-                segmented = segment_passages(passages, leg, request)
+                segmented = segment_passages(passages, leg, request, first=False)
             # Alternatives are those of the last leg: every alternative of an earlier leg would need its own second leg.
             last = number == len(prepared.route) - 1
             leg_request = request if last else _without_alternatives(request)

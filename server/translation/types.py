@@ -8,6 +8,7 @@ from typing import Literal
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import Timings
+from server.text.glossary import TermIndex
 from server.text.language_id import DetectedLanguage
 from server.text.offsets import Run
 from server.text.segmentation import Span, Split
@@ -26,7 +27,8 @@ class TranslationRequest:
     is an opaque key of the caller for fair queuing and `weight` the factor of its share. `accepted` are the codes of
     Accept-Language, which help to detect the source. `deadline` is in seconds on the monotonic clock. With `remember`
     False the translation is not added to the history. `do_not_translate` holds words that are kept.
-    With `localize_numbers` numbers get the separators of the target language.
+    With `localize_numbers` numbers get the separators of the target language. The terms of `glossary` are translated
+    as it says.
     """
 
     texts: tuple[str, ...]
@@ -42,6 +44,7 @@ class TranslationRequest:
     accepted: tuple[str, ...] = ()
     do_not_translate: tuple[str, ...] = ()
     localize_numbers: bool = False
+    glossary: TermIndex | None = None
 
 
 @dataclass(frozen=True, slots=True)

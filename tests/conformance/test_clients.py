@@ -145,3 +145,51 @@ def test_key_and_limit_errors_reach_every_client(tiny_weights, tmp_path):
         keys.revoke(next(key.id for key in keys.all() if key.name == "good"))
         with pytest.raises(deepl.AuthorizationException):
             deepl.Translator(good, server_url=server.url).get_usage()
+
+
+def test_the_deepl_library_with_glossaries(server, translator):
+    text = "The dog sleeps in the old house."
+    pairs = translator.get_glossary_languages()
+    assert ("en", "de") in {(pair.source_lang, pair.target_lang) for pair in pairs}
+    one = translator.create_glossary("Dogs", "EN", "DE", {"dog": "Wauwau"})
+    assert (one.name, one.ready, one.entry_count, one.source_lang, one.target_lang) == ("Dogs", True, 1, "EN", "DE")
+    assert translator.get_glossary_entries(one) == {"dog": "Wauwau"}
+    assert translator.get_glossary(one.glossary_id).creation_time == one.creation_time
+    assert one.glossary_id in {found.glossary_id for found in translator.list_glossaries()}
+    found = translator.translate_text(text, source_lang="EN", target_lang="DE", glossary=one)
+    assert "Wauwau" in found.text
+    plain = translator.translate_text("It is green.", source_lang="EN", target_lang="DE")
+    assert translator.translate_text_with_glossary("It is green.", one).text == plain.text
+    csv = translator.create_glossary_from_csv("Houses", "EN", "DE", "house,Bude\n")
+    both = translator.translate_text(
+        text, source_lang="EN", target_lang="DE", glossary_ids=[one.glossary_id, csv.glossary_id]
+    )
+    assert "Wauwau" in both.text and "Bude" in both.text
+    for glossary in (one, csv):
+        translator.delete_glossary(glossary)
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        translator.get_glossary(one.glossary_id)
+
+
+def test_the_deepl_library_with_multilingual_glossaries(server):
+    client = deepl.DeepLClient("any key", server_url=server.url)
+    entries = deepl.MultilingualGlossaryDictionaryEntries
+    made = client.create_multilingual_glossary(
+        "Dogs", [entries("EN", "DE", {"dog": "Wauwau"}), entries("DE", "EN", {"Hund": "doggy"})]
+    )
+    assert [(one.source_lang, one.target_lang) for one in made.dictionaries] == [("DE", "EN"), ("EN", "DE")]
+    changed = client.update_multilingual_glossary_dictionary(made, entries("EN", "DE", {"house": "Bude"}))
+    assert [one.entry_count for one in changed.dictionaries] == [1, 2]
+    [found] = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
+    assert (found.source_lang, found.target_lang) == ("en", "de")
+    replaced = client.replace_multilingual_glossary_dictionary(made, entries("EN", "DE", {"dog": "Wuffi"}))
+    assert replaced.entry_count == 1
+    assert client.update_multilingual_glossary_name(made, "Animals").name == "Animals"
+    assert made.glossary_id in {one.glossary_id for one in client.list_multilingual_glossaries()}
+    made = client.get_multilingual_glossary(made.glossary_id)
+    text = client.translate_text("The dog is here.", source_lang="EN", target_lang="DE", glossary=made.glossary_id).text
+    assert "Wuffi" in text
+    client.delete_multilingual_glossary_dictionary(made, source_lang="DE", target_lang="EN")
+    client.delete_multilingual_glossary(made)
+    with pytest.raises(deepl.GlossaryNotFoundException):
+        client.get_multilingual_glossary(made.glossary_id)

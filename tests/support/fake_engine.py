@@ -148,6 +148,7 @@ class FakeEngine:
         if failure := self.failures.get(FakeTokenizer().decode(characters)):
             raise failure
         tokens = tuple(reversed(characters))[: options.max_length]
+        tokens = (*options.prefix, *tokens[len(options.prefix) :]) if options.target is None else options.target
         if on_progress:
             for count in range(1, len(tokens) + 1):
                 on_progress(tokens[:count])

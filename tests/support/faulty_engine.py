@@ -145,7 +145,7 @@ class FaultyEngine(FakeEngine):
 
     async def _translate(self, ids, options, on_progress) -> TranslationResult:
         self.repairs += bool(options.prefix)
-        tokens = tuple(token for token, _ in self.plan(ids, options.prefix))
+        tokens = options.target or tuple(token for token, _ in self.plan(ids, options.prefix))
         hypothesis = Hypothesis(tokens, (-0.1,) * (len(tokens) + 1), -0.1, "stop")
         return TranslationResult(0, (hypothesis,) * options.hypotheses, Timings(0, 0, 0, 0), len(tokens) + 1)
 

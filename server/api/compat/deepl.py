@@ -14,14 +14,13 @@ from starlette.responses import Response
 from model.search.options import DecodingOptions
 from server.api.compat.xml_tags import TagRules, mask
 from server.api.dependencies import enter, header_key, json_response, reader_languages, services_of
+from server.api.glossaries import terms_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader, deadline
 from server.api.routes.translate import check_texts
 from server.api.schemas.deepl import (
     DeeplAnswer,
     DeeplError,
-    DeeplGlossaries,
-    DeeplGlossaryPairs,
     DeeplLanguage,
     DeeplLanguagesParameters,
     DeeplParameters,
@@ -41,7 +40,7 @@ VARIANTS = {"en": ("EN-GB", "EN-US"), "pt": ("PT-PT", "PT-BR")}
 """Target languages that DeepL's clients accept only with a region."""
 UNLIMITED = 10**12
 """Character limit that DeepL reports for accounts without a limit."""
-UNSUPPORTED = ("glossary_id", "glossary_ids", "style_id", "custom_instructions", "translation_memory_id")
+UNSUPPORTED = ("style_id", "custom_instructions", "translation_memory_id")
 NO_FORMALITY = (
     "'formality' is not supported for given 'target_lang'; prefer_more and prefer_less pass without an effect."
 )
@@ -58,7 +57,7 @@ def error_body(status: int, message: str) -> dict[str, object]:
     "/translate",
     summary="Translate texts",
     response_model=DeeplAnswer,
-    responses=errors(*WORK, model=DeeplError, body=error_body),
+    responses=errors(404, *WORK, model=DeeplError, body=error_body),
 )
 async def translate(
     request: Request, asked: Annotated[DeeplParameters, Depends(ParameterReader(DeeplParameters))]
@@ -75,6 +74,7 @@ async def translate(
     if any(texts):
         check_texts(texts, services.settings)
     caller = await enter(request, sum(map(len, texts)), asked.auth_key)
+    glossary = await terms_of(request, caller, glossary_ids(asked), asked.source_lang, asked.target_lang)
     rules = tag_rules(asked)
     masks = [mask(text, rules) for text in texts] if asked.tag_handling else []
     wanted = TranslationRequest(
@@ -88,6 +88,7 @@ async def translate(
         weight=caller.weight,
         deadline=deadline(request, services.settings.timeout_seconds),
         accepted=reader_languages(request),
+        glossary=glossary,
     )
     done = await services.translator.translate(wanted)
     results = [translation.text for translation in done]
@@ -140,18 +141,6 @@ async def usage(
     return json_response({"character_count": used, "character_limit": UNLIMITED})
 
 
-@router.get(
-    "/glossary-language-pairs", summary="List language pairs of glossaries: none", response_model=DeeplGlossaryPairs
-)
-async def glossary_language_pairs() -> Response:
-    return json_response({"supported_languages": []})
-
-
-@router.get("/glossaries", summary="List glossaries: none", response_model=DeeplGlossaries)
-async def glossaries() -> Response:
-    return json_response({"glossaries": []})
-
-
 def reject_unsupported(asked: DeeplParameters | DocumentParameters) -> None:
     """Raises InvalidRequest for a parameter that would change the translation and is not supported."""
     for name in UNSUPPORTED:
@@ -159,6 +148,13 @@ def reject_unsupported(asked: DeeplParameters | DocumentParameters) -> None:
             raise InvalidRequest(f"'{name}' is not supported by this server; leave it out.")
     if asked.formality in ("more", "less"):
         raise InvalidRequest(NO_FORMALITY)
+
+
+def glossary_ids(asked: DeeplParameters | DocumentParameters) -> list[str]:
+    """Returns the glossaries of a request. Raises InvalidRequest where both parameters are given."""
+    if asked.glossary_id and asked.glossary_ids:
+        raise InvalidRequest("'glossary_id' and 'glossary_ids' cannot be used together.")
+    return [asked.glossary_id] if asked.glossary_id else list(asked.glossary_ids or ())
 
 
 def tag_rules(asked: DeeplParameters) -> TagRules:

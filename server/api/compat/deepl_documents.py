@@ -12,8 +12,9 @@ from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from model.search.options import DecodingOptions
-from server.api.compat.deepl import error_body, reject_unsupported
+from server.api.compat.deepl import error_body, glossary_ids, reject_unsupported
 from server.api.dependencies import enter, json_response, services_of
+from server.api.glossaries import terms_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader, Upload, UploadReader, deadline
 from server.api.routes.files import DOWNLOADED, download_headers
@@ -41,7 +42,7 @@ class FetchedOnce(FileResponse):
     "",
     summary="Upload a file for translation",
     response_model=DocumentAnswer,
-    responses=errors(*WORK, model=DeeplError, body=error_body),
+    responses=errors(404, *WORK, model=DeeplError, body=error_body),
 )
 async def send(
     request: Request, upload: Annotated[Upload[DocumentParameters], Depends(UploadReader(DocumentParameters))]
@@ -52,6 +53,7 @@ async def send(
     if asked.output_format and not upload.name.lower().endswith(f".{asked.output_format.lower()}"):
         raise InvalidRequest("'output_format' is not supported: a translated file has the format of the original.")
     caller = await enter(request, 0, asked.auth_key)  # counted before the file is read, because reading takes time
+    glossary = await terms_of(request, caller, glossary_ids(asked), asked.source_lang, asked.target_lang)
     document = await services.documents.receive(upload.content, upload.name, asked.target_lang, caller.name)
     with ExitStack() as stack:
         stack.callback(services.documents.close, document)
@@ -64,6 +66,7 @@ async def send(
             client=caller.name,
             weight=caller.weight,
             deadline=deadline(request, services.settings.file_timeout_seconds),
+            glossary=glossary,
         )
         if asked.source_lang:  # rejects an unsupported pair now instead of in the status
             catalog = services.translator.catalog

@@ -11,6 +11,7 @@ from starlette.responses import FileResponse, Response
 
 from model.search.options import DecodingOptions
 from server.api.dependencies import enter, json_response, services_of
+from server.api.glossaries import inline_or_stored
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import Upload, UploadReader, deadline
 from server.api.schemas.files import FileAnswer, FileParameters
@@ -28,7 +29,7 @@ DOWNLOADED = content({"application/octet-stream": "Die Katze schläft.\n"})
     summary="Translate a file",
     description=f"The file is one of {', '.join(SUFFIXES)}.",
     response_model=FileAnswer,
-    responses=errors(*WORK),
+    responses=errors(404, *WORK),
 )
 async def translate_file(
     request: Request, upload: Annotated[Upload[FileParameters], Depends(UploadReader(FileParameters))]
@@ -36,6 +37,7 @@ async def translate_file(
     services = services_of(request)
     asked, documents = upload.parameters, services.documents
     caller = await enter(request, 0, asked.api_key)  # counted before the file is read, because reading takes time
+    glossary = await inline_or_stored(request, caller, asked.glossary, asked.source, asked.target)
     document = await documents.receive(upload.content, upload.name, asked.target, caller.name)
     try:
         await enter(request, document.characters, asked.api_key, requests=0)
@@ -47,6 +49,7 @@ async def translate_file(
             client=caller.name,
             weight=caller.weight,
             deadline=deadline(request, services.settings.file_timeout_seconds),
+            glossary=glossary,
         )
         token = await documents.translate(document, wanted)
     finally:

@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from model.search.options import DecodingOptions
 from server.api.dependencies import enter, json_response, reader_languages, services_of
+from server.api.glossaries import inline_or_stored
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterReader, deadline, head_mask
 from server.api.schemas.translation import TRANSLATE_EVENTS, TranslateAnswer, TranslateParameters
@@ -31,7 +32,7 @@ WARNINGS: dict[Flag, str] = {
     "/translate",
     summary="Translate a text or a list of texts",
     response_model=TranslateAnswer,
-    responses=errors(*WORK) | {200: content({"text/event-stream": TRANSLATE_EVENTS})},
+    responses=errors(404, *WORK) | {200: content({"text/event-stream": TRANSLATE_EVENTS})},
 )
 async def translate(
     request: Request, asked: Annotated[TranslateParameters, Depends(ParameterReader(TranslateParameters))]
@@ -44,6 +45,9 @@ async def translate(
     caller = await enter(request, sum(map(len, wanted.texts)), asked.api_key)
     accepted = reader_languages(request)
     wanted = dataclasses.replace(wanted, client=caller.name, weight=caller.weight, accepted=accepted)
+    if asked.glossary:
+        terms = await inline_or_stored(request, caller, asked.glossary, asked.source, asked.target)
+        wanted = dataclasses.replace(wanted, glossary=terms)
     if asked.stream or asked.stream_tokens:
         return await stream(services.translator, wanted, asked.stream_tokens, lambda done: answer(asked, done))
     translations = await services.translator.translate(wanted)

@@ -33,6 +33,11 @@ Formality = Annotated[
 FORMALITY = (
     "Form of address. `more` and `less` are rejected: no model here has one; `prefer_more` and `prefer_less` pass."
 )
+GLOSSARY = "Id of a glossary with a dictionary for the two languages; needs `source_lang`."
+GlossaryIds = Annotated[
+    Annotated[list[Annotated[StrictStr, Field(max_length=256)]], Field(max_length=5)] | None,
+    BeforeValidator(_comma_separated),
+]
 Unsupported = Annotated[Any, Field(default=None, description="Rejected: not supported.")]
 Tags = Annotated[list[Annotated[StrictStr, Field(max_length=256)]] | None, BeforeValidator(_comma_separated)]
 DeeplKey = Annotated[
@@ -68,8 +73,8 @@ class DeeplParameters(Parameters):
         default=None, description="No effect: sentences are translated one by one. Rejected with `strict`."
     )
     strict: bool = Field(default=False, description="Reject `context` and `prefer_...` instead of passing them.")
-    glossary_id: Unsupported = None
-    glossary_ids: Unsupported = None
+    glossary_id: OptionalText = Field(default=None, description=GLOSSARY)
+    glossary_ids: GlossaryIds = Field(default=None, description="Up to 5 glossaries; the first that has a term counts.")
     style_id: Unsupported = None
     custom_instructions: Unsupported = None
     translation_memory_id: Unsupported = None
@@ -107,14 +112,6 @@ class DeeplUsage(Answer):
     character_limit: int = Field(examples=[10**12])
 
 
-class DeeplGlossaryPairs(Answer):
-    supported_languages: list[str] = Field(description="Always empty.", examples=[[]])
-
-
-class DeeplGlossaries(Answer):
-    glossaries: list[str] = Field(description="Always empty.", examples=[[]])
-
-
 class DocumentParameters(Parameters):
     target_lang: Code = Field(description="Language to translate into.", examples=["DE"])
     source_lang: OptionalCode = Field(
@@ -122,8 +119,8 @@ class DocumentParameters(Parameters):
     )
     formality: Formality = Field(default=None, description=FORMALITY)
     output_format: OptionalText = Field(default=None, description="Rejected, unless it is the format of the file.")
-    glossary_id: Unsupported = None
-    glossary_ids: Unsupported = None
+    glossary_id: OptionalText = Field(default=None, description=GLOSSARY)
+    glossary_ids: GlossaryIds = Field(default=None, description="Up to 5 glossaries; the first that has a term counts.")
     style_id: Unsupported = None
     translation_memory_id: Unsupported = None
     auth_key: DeeplKey = None

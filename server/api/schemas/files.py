@@ -5,12 +5,16 @@ from __future__ import annotations
 from pydantic import Field
 
 from server.api.schemas.base import Answer, Code, Key, Parameters
+from server.api.schemas.glossaries import InlineGlossary
 
 
 class FileParameters(Parameters):
     source: Code = Field(description="Language of the file, or `auto`.", examples=["en"])
     target: Code = Field(description="Language to translate into.", examples=["de"])
     api_key: Key = None
+    glossary: InlineGlossary = Field(
+        default=None, description="Terms with their translations: the id of a glossary, or pairs as JSON."
+    )
 
 
 class FileAnswer(Answer):

@@ -19,6 +19,7 @@ from server.api.schemas.base import (
     list_of_one,
     lower_case,
 )
+from server.api.schemas.glossaries import InlineGlossary
 from server.api.schemas.languages import SourceLanguage
 
 SCORES = [-0.143, -0.221, -0.098]
@@ -47,6 +48,11 @@ class TranslateParameters(Parameters):
     do_not_translate: Annotated[
         list[Annotated[StrictStr, Field(min_length=1, max_length=200)]], BeforeValidator(list_of_one)
     ] = Field(default=[], max_length=100, description="Words and phrases that are kept as they are written.")
+    glossary: InlineGlossary = Field(
+        default=None,
+        description="Terms with their translations: the id of a glossary, or pairs, as an object or a list.",
+        examples=[{"battery": "Akku"}],
+    )
     localize_numbers: bool = Field(
         default=False, description="Write numbers with the decimal and thousands separators of the target language."
     )

@@ -66,7 +66,7 @@ def test_the_status_reports_a_failure(client, engine):
 
 
 @pytest.mark.parametrize(
-    "fields", [{"target_lang": "XX"}, {"source_lang": "XX"}, {"glossary_id": "x"}, {"target_lang": ""}]
+    "fields", [{"target_lang": "XX"}, {"source_lang": "XX"}, {"style_id": "x"}, {"target_lang": ""}]
 )
 def test_an_upload_that_cannot_be_translated_is_rejected(client, fields):
     answer = send(client, **fields)

@@ -36,6 +36,9 @@ WITH: dict[str, dict[str, Any]] = {
     "strict": {"context": "A letter."},
 }
 """Further parameters that a row's parameter needs."""
+GLOSSARY = {"name": "One", "source_lang": "EN", "target_lang": "DE", "entries": "one\teins"}
+GLOSSARIES = ("glossary_id", "glossary_ids")
+"""Parameters whose example stands for the id of GLOSSARY."""
 KEYS = ("api_key", "auth_key", "key")
 
 
@@ -91,6 +94,9 @@ def test_a_parameter_is_treated_as_its_row_says(serve, tmp_path, method, path, p
         example, _ = KeyFile(tmp_path).create("caller")
         settings = {"data": tmp_path, "key_required": True}
     client = serve(**settings)
+    if parameter in GLOSSARIES:
+        id = client.post("/v2/glossaries", json=GLOSSARY).json()["glossary_id"]
+        example = [id] if isinstance(example, list) else id
     base = BASES[path] | WITH.get(parameter, {})
     without = {name: value for name, value in base.items() if name != parameter}
     before, after = ask(client, method, path, without), ask(client, method, path, without | {parameter: example})

@@ -1,0 +1,135 @@
+"""Parameters and answers of glossaries: DeepL's routes under /v2 and /v3, and the parameter of translations."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import orjson
+from pydantic import BeforeValidator, Field, StrictStr
+
+from server.api.schemas.base import Answer, Code, OptionalText, Parameters, lower_case
+from server.glossaries.types import TERM_CHARACTERS
+
+INLINE_PAIRS = 1_000
+"""Most pairs of a glossary that is part of a request."""
+ENTRIES_EXAMPLE = "battery\tAkku\ndevice\tGerät"
+CREATED = "2026-11-22T10:00:00+00:00"
+ID = "5f0c2a9d3b7e4f1c8a6d0e2b4c6f8a1d"
+
+Format = Annotated[Literal["tsv", "csv"], BeforeValidator(lower_case)]
+Exact = Annotated[bool, Field(description="With `false`, translations of the terms may be inflected.")]
+Term = Annotated[StrictStr, Field(min_length=1, max_length=TERM_CHARACTERS)]
+
+
+class GlossaryPair(Parameters):
+    """A term and its translation in a request."""
+
+    source: Term = Field(examples=["battery"])
+    target: Term = Field(examples=["Akku"])
+    exact: Exact = True
+
+
+def _glossary(value: Any) -> Any:
+    """Returns pairs written as an object, or as lists of two, as GlossaryPair; JSON in a form is read."""
+    if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
+        try:
+            value = orjson.loads(value)
+        except orjson.JSONDecodeError:
+            raise ValueError("must be an id or JSON.") from None
+    if isinstance(value, dict):
+        value = list(value.items())
+    if isinstance(value, list):
+        return [
+            {"source": one[0], "target": one[1]} if isinstance(one, list | tuple) and len(one) == 2 else one
+            for one in value
+        ]
+    return None if value == "" else value
+
+
+InlineGlossary = Annotated[
+    StrictStr | Annotated[list[GlossaryPair], Field(max_length=INLINE_PAIRS)] | None, BeforeValidator(_glossary)
+]
+
+
+class GlossaryKey(Parameters):
+    auth_key: OptionalText = Field(default=None, description="API key, for clients without the header.")
+
+
+class DictionaryPair(GlossaryKey):
+    source_lang: Code = Field(description="Language of the terms.", examples=["EN"])
+    target_lang: Code = Field(description="Language of the translations.", examples=["DE"])
+
+
+class DictionaryParameters(DictionaryPair):
+    entries: StrictStr = Field(description="One entry a line.", examples=[ENTRIES_EXAMPLE])
+    entries_format: Format = Field(default="tsv", description="`tsv` or `csv`.")
+    exact: Exact = True
+
+
+class GlossaryParameters(DictionaryParameters):
+    name: StrictStr = Field(description="Name of the glossary.", examples=["Devices"])
+
+
+class MultilingualParameters(GlossaryKey):
+    name: StrictStr = Field(description="Name of the glossary.", examples=["Devices"])
+    dictionaries: list[DictionaryParameters] = Field(
+        default=[], max_length=100, description="Entries of each language pair."
+    )
+
+
+class MultilingualChanges(GlossaryKey):
+    name: StrictStr | None = Field(default=None, description="New name.")
+    dictionaries: list[DictionaryParameters] = Field(
+        default=[], max_length=100, description="Entries that are added, or replace those with the same term."
+    )
+
+
+class GlossaryAnswer(Answer):
+    glossary_id: str = Field(examples=[ID])
+    name: str = Field(examples=["Devices"])
+    ready: bool = Field(examples=[True])
+    source_lang: str = Field(examples=["en"])
+    target_lang: str = Field(examples=["de"])
+    creation_time: str = Field(examples=[CREATED])
+    entry_count: int = Field(examples=[2])
+
+
+class GlossariesAnswer(Answer):
+    glossaries: list[GlossaryAnswer] = Field(description="Those with a single dictionary.")
+
+
+class DictionaryAnswer(Answer):
+    source_lang: str = Field(examples=["en"])
+    target_lang: str = Field(examples=["de"])
+    entry_count: int = Field(examples=[2])
+
+
+class MultilingualAnswer(Answer):
+    glossary_id: str = Field(examples=[ID])
+    name: str = Field(examples=["Devices"])
+    creation_time: str = Field(examples=[CREATED])
+    dictionaries: list[DictionaryAnswer]
+
+
+class MultilingualListAnswer(Answer):
+    glossaries: list[MultilingualAnswer]
+
+
+class DictionaryEntries(Answer):
+    source_lang: str = Field(examples=["en"])
+    target_lang: str = Field(examples=["de"])
+    entries: str = Field(examples=[ENTRIES_EXAMPLE])
+    entries_format: str = Field(examples=["tsv"])
+
+
+class EntriesAnswer(Answer):
+    dictionaries: list[DictionaryEntries]
+
+
+class GlossaryLanguagePair(Answer):
+    source_lang: str = Field(examples=["en"])
+    target_lang: str = Field(examples=["de"])
+
+
+class GlossaryPairsAnswer(Answer):
+    supported_languages: list[GlossaryLanguagePair]

@@ -1,0 +1,142 @@
+"""Glossaries in SQLite, in a file of the data folder beside the API keys, or in memory without a data folder."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from server.errors import SettingsError
+from server.glossaries.types import Dictionary, DictionaryInfo, Glossary
+
+FILE_NAME = "glossaries.sqlite3"
+LOCK_SECONDS = 5.0
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS glossaries (
+    id TEXT PRIMARY KEY, owner TEXT NOT NULL, name TEXT NOT NULL, created REAL NOT NULL
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS dictionaries (
+    glossary TEXT NOT NULL REFERENCES glossaries (id) ON DELETE CASCADE,
+    source TEXT NOT NULL, target TEXT NOT NULL, exact INTEGER NOT NULL, revision INTEGER NOT NULL,
+    count INTEGER NOT NULL, characters INTEGER NOT NULL, entries TEXT NOT NULL,
+    PRIMARY KEY (glossary, source, target)
+);
+CREATE INDEX IF NOT EXISTS by_owner ON glossaries (owner);
+"""
+
+
+class SQLiteGlossaries:
+    """A GlossaryStore of one file; several processes may use it. Raises SettingsError where it cannot be opened."""
+
+    def __init__(self, folder: Path | None) -> None:
+        self._lock = threading.RLock()
+        path = ":memory:"
+        try:
+            if folder is not None:
+                folder.mkdir(parents=True, exist_ok=True)
+                file = folder / FILE_NAME
+                file.touch(mode=0o600)
+                path = str(file)
+            # One thread at a time uses the connection, and not always the same.
+            self._database = sqlite3.connect(path, timeout=LOCK_SECONDS, check_same_thread=False, isolation_level=None)
+            self._database.execute("PRAGMA journal_mode=WAL")
+            self._database.execute("PRAGMA foreign_keys=ON")
+            self._database.executescript(SCHEMA)
+        except (OSError, sqlite3.Error) as error:
+            raise SettingsError(f"The glossaries in {str(folder)!r} cannot be opened: {error}.") from None
+
+    @contextlib.contextmanager
+    def transaction(self) -> Iterator[None]:
+        """`with`: all changes of the block are stored, or none; no other process writes meanwhile."""
+        with self._lock:
+            self._database.execute("BEGIN IMMEDIATE")
+            try:
+                yield
+            except BaseException:
+                self._database.execute("ROLLBACK")
+                raise
+            self._database.execute("COMMIT")
+
+    def add(self, glossary: Glossary) -> None:
+        """Stores a new glossary without dictionaries."""
+        row = (glossary.id, glossary.owner, glossary.name, glossary.created)
+        with self._lock:
+            self._database.execute("INSERT INTO glossaries VALUES (?, ?, ?, ?)", row)
+
+    def find(self, id: str) -> Glossary | None:
+        """Returns a glossary, or None."""
+        return next(iter(self._select("SELECT * FROM glossaries WHERE id = ?", id)), None)
+
+    def of(self, owners: Sequence[str] | None = None) -> list[Glossary]:
+        """Returns the glossaries of some owners, or of all of them, oldest first."""
+        if owners is None:
+            return self._select("SELECT * FROM glossaries ORDER BY created, id")
+        found = [one for owner in owners for one in self._select("SELECT * FROM glossaries WHERE owner = ?", owner)]
+        return sorted(found, key=lambda one: (one.created, one.id))
+
+    def rename(self, id: str, name: str) -> None:
+        """Changes the name of a glossary."""
+        with self._lock:
+            self._database.execute("UPDATE glossaries SET name = ? WHERE id = ?", (name, id))
+
+    def delete(self, id: str) -> None:
+        """Deletes a glossary with its dictionaries."""
+        with self._lock:
+            self._database.execute("DELETE FROM glossaries WHERE id = ?", (id,))
+
+    def put(self, id: str, dictionary: Dictionary) -> None:
+        """Stores a dictionary of a glossary in place of the one of the same pair."""
+        entries = json.dumps(list(dictionary.entries.items()), ensure_ascii=False)
+        row = (
+            id, dictionary.source, dictionary.target, dictionary.exact, time.time_ns(), len(dictionary.entries),
+            dictionary.characters, entries,
+        )  # fmt: skip
+        with self._lock:
+            self._database.execute(
+                "INSERT OR REPLACE INTO dictionaries (glossary, source, target, exact, revision, count, characters, "
+                "entries) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                row,
+            )
+
+    def remove(self, id: str, source: str, target: str) -> None:
+        """Deletes a dictionary of a glossary."""
+        with self._lock:
+            self._database.execute(
+                "DELETE FROM dictionaries WHERE glossary = ? AND source = ? AND target = ?", (id, source, target)
+            )
+
+    def dictionary(self, id: str, source: str, target: str) -> Dictionary | None:
+        """Returns a dictionary with its entries, or None."""
+        with self._lock:
+            row = self._database.execute(
+                "SELECT entries, exact FROM dictionaries WHERE glossary = ? AND source = ? AND target = ?",
+                (id, source, target),
+            ).fetchone()
+        return Dictionary(source, target, dict(json.loads(row[0])), bool(row[1])) if row else None
+
+    def close(self) -> None:
+        """Closes the database."""
+        with self._lock:
+            self._database.close()
+
+    def _select(self, query: str, *values: str) -> list[Glossary]:
+        with self._lock:
+            rows = self._database.execute(query, values).fetchall()
+            return [Glossary(id, owner, name, created, self._dictionaries(id)) for id, owner, name, created in rows]
+
+    def _dictionaries(self, id: str) -> tuple[DictionaryInfo, ...]:
+        rows = self._database.execute(
+            "SELECT source, target, count, characters, exact, revision FROM dictionaries WHERE glossary = ? "
+            "ORDER BY source, target",
+            (id,),
+        )
+        return tuple(
+            [
+                DictionaryInfo(source, target, count, characters, bool(exact), revision)
+                for source, target, count, characters, exact, revision in rows
+            ]
+        )

@@ -1,0 +1,88 @@
+"""Glossaries as plain data, and their bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from server.errors import InvalidRequest, PayloadTooLarge
+
+NAME_CHARACTERS = 200
+TERM_CHARACTERS = 300
+ENTRIES = 10_000
+"""Most entries of a glossary, over all its dictionaries."""
+DICTIONARIES = 100
+"""Most dictionaries of a glossary."""
+GLOSSARIES = 100
+"""Most glossaries of an owner."""
+CHARACTERS = 10_000_000
+"""Most characters of all terms of an owner."""
+
+
+@dataclass(frozen=True, slots=True)
+class DictionaryInfo:
+    """A dictionary without its entries. The languages are codes without region. With `exact` the translations are kept
+    as they are written; otherwise they may be inflected. `characters` is the length of all terms."""
+
+    source: str
+    target: str
+    count: int
+    characters: int
+    exact: bool = True
+    revision: int = 0
+    """Changes with the entries."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dictionary:
+    """The terms of one language pair, and their translations."""
+
+    source: str
+    target: str
+    entries: Mapping[str, str]
+    exact: bool = True
+
+    @property
+    def characters(self) -> int:
+        """Length of all terms and translations."""
+        return sum([len(term) + len(translation) for term, translation in self.entries.items()])
+
+
+@dataclass(frozen=True, slots=True)
+class Glossary:
+    """A glossary without its entries. `owner` is the id of a key, or empty where the glossary belongs to everyone.
+    `created` is in seconds since the epoch."""
+
+    id: str
+    owner: str
+    name: str
+    created: float
+    dictionaries: tuple[DictionaryInfo, ...] = ()
+
+
+def base_language(code: str) -> str:
+    """Returns a language code without region or script: a dictionary for `en` also serves `en-GB`."""
+    return code.strip().lower().replace("_", "-").split("-")[0]
+
+
+def check_name(name: str) -> str:
+    """Returns the name without white space around it. Raises InvalidRequest if it is empty or too long."""
+    if not (name := name.strip()):
+        raise InvalidRequest("The name of a glossary must not be empty.")
+    if len(name) > NAME_CHARACTERS:
+        raise InvalidRequest(f"The name of a glossary must have at most {NAME_CHARACTERS} characters.")
+    return name
+
+
+def check_entries(entries: Mapping[str, str]) -> None:
+    """Checks the bounds of the entries of one dictionary. Raises InvalidRequest or PayloadTooLarge."""
+    if not entries:
+        raise InvalidRequest("A dictionary of a glossary must have at least one entry.")
+    if len(entries) > ENTRIES:
+        raise PayloadTooLarge(f"{len(entries):,} entries are over the limit of {ENTRIES:,} for a glossary.")
+    for number, pair in enumerate(entries.items(), start=1):
+        for term in pair:
+            if not term.strip() or len(term) > TERM_CHARACTERS:
+                raise InvalidRequest(f"Entry {number}: a term must have 1 to {TERM_CHARACTERS} characters.")
+            if any(character < " " for character in term):
+                raise InvalidRequest(f"Entry {number}: a term must not contain control characters.")
