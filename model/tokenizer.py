@@ -11,6 +11,7 @@ from typing import Any
 import sentencepiece
 
 _SPACE = "\u2581"
+_CONTROL = frozenset(("<pad>", "<s>", "</s>"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,6 +152,13 @@ class Tokenizer:
     def piece(self, id: int) -> str:
         """Returns the piece of a target id."""
         return self._target_ids.piece(id)
+
+    def piece_ids(self, pieces: Sequence[str]) -> tuple[int, ...]:
+        """Returns the ids of target pieces. Raises ValueError for a piece that no target contains."""
+        for piece in pieces:
+            if not self._target_ids.has(piece) or piece in _CONTROL:
+                raise ValueError(f"The model writes no piece \u201c{piece}\u201d.")
+        return tuple(self._target_ids.id(piece) for piece in pieces)
 
     def decode_pieces(self, ids: Sequence[int]) -> Decoding:
         """Returns the text of target ids, and the piece and characters of each id."""

@@ -30,6 +30,7 @@ NEGOTIATED = ("application/json", "image/svg+xml", "image/png", "application/pdf
 """Media types that the header `Accept` chooses from, for requests without `format`."""
 REPORT_FIELDS = {
     "id", "q", "source", "target", "translation", "sentence", "leg", "masked_heads", "beam_size", "alignment",
+    "hypothesis", "prefix",
 }  # fmt: skip
 """Parameters that a report depends on. It contains all maps, so the parameters of a view have no effect."""
 PICTURES: dict[Format, PictureFormat] = {"svg": "svg", "png": "png", "pdf": "pdf"}

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 
+from model.search.options import DecodingOptions
 from server.access.admission import Admission
 from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
@@ -56,6 +58,41 @@ class Inspector:
         text, translation = text.strip(), translation.strip()
         ids = tokenizer.encode(text, route[0].target, route[0].source).ids
         return InspectedSentence(route[0], SentenceRecord(text, ids, tokenizer.encode_target(translation)))
+
+    async def decoded(
+        self,
+        subject: InspectedSentence,
+        options: DecodingOptions,
+        hypothesis: int,
+        prefix: Sequence[str],
+        *,
+        client: str = "",
+        deadline: float | None = None,
+    ) -> InspectedSentence:
+        """Decodes the source of a sentence again. Returns it with a hypothesis, counted from 0, which begins with the
+        pieces of `prefix`.
+
+        Counts as an attention request. Raises InvalidRequest where the search finds no such hypothesis or the model has
+        no such piece, TextTooLong, Overloaded, DeadlineExceeded, and the errors of a failed job.
+        """
+        leg, pair = subject.leg, subject.pair
+        options = leg.decoding_options(options)
+        if hypothesis >= options.beam_size:
+            raise InvalidRequest(missing_hypothesis(options.beam_size, options.beam_size))
+        try:
+            forced = leg.model.tokenizer.piece_ids(prefix)
+        except ValueError as error:
+            raise InvalidRequest(str(error)) from None
+        if len(forced) >= min(self.token_limit, leg.model.max_length):
+            raise InvalidRequest("prefix has more pieces than a translation of this model.")
+        options = dataclasses.replace(options, hypotheses=hypothesis + 1, prefix=forced)
+        async with time_limit(deadline):
+            with self.admission.admit(1, deadline):
+                answer = await self.translator.engine.trace(leg.model, pair.source, options, client=client)
+        if hypothesis >= len(answer.hypotheses):
+            raise InvalidRequest(missing_hypothesis(len(answer.hypotheses), options.beam_size))
+        target = answer.hypotheses[hypothesis].tokens[: leg.model.max_length - 1]
+        return dataclasses.replace(subject, id=None, pair=dataclasses.replace(pair, target=target))
 
     async def attend(
         self,
@@ -119,6 +156,11 @@ class Inspector:
             leg,
             len(record.legs),
         )
+
+
+def missing_hypothesis(count: int, beam: int) -> str:
+    """Returns the error for a hypothesis beyond the last of a search."""
+    return f"hypothesis must be between 0 and {count - 1} for a beam of {beam}."
 
 
 def with_pieces(subject: InspectedSentence, attention: AttentionResult, words: SentencePair | None) -> InspectionResult:

@@ -53,6 +53,11 @@ class FakeTokenizer:
     def encode_target(self, text: str) -> tuple[int, ...]:
         return tuple(FIRST + ord(character) for character in text)
 
+    def piece_ids(self, pieces: Sequence[str]) -> tuple[int, ...]:
+        if wrong := [piece for piece in pieces if len(piece) != 1]:
+            raise ValueError(f"The model writes no piece \u201c{wrong[0]}\u201d.")
+        return self.encode_target("".join(pieces))
+
     def decode(self, ids: Sequence[int]) -> str:
         return "".join(chr(i - FIRST) for i in ids)
 

@@ -63,24 +63,43 @@ async def attention(
 async def inspected_sentence(query: AttentionQuery, services: Services, client: str) -> InspectedSentence:
     """Returns the sentence pair of the query. Raises InvalidRequest if it does not exist."""
     asked, inspector = query.parameters, services.inspector
+    chosen = bool(asked.hypothesis or asked.prefix)
+    if asked.translation is not None and asked.id is None:
+        if chosen:
+            raise InvalidRequest("hypothesis and prefix choose a translation of the model; leave out translation.")
+        return given_pair(asked, services)
+    options = DecodingOptions(
+        beam_size=asked.beam_size or services.settings.beam_size,
+        masked_heads=query.options.masked_heads,
+        loop_guard=True,
+    )
     if asked.id is not None:
-        return await inspector.find(asked.id, sentence=asked.sentence, leg=asked.leg)
+        subject = await inspector.find(asked.id, sentence=asked.sentence, leg=asked.leg)
+    else:
+        q, source, target = named_text(asked)
+        check_texts((q,), services.settings, asked.beam_size or 1)
+        wanted = TranslationRequest(
+            texts=(q,), source=source, target=target, options=options, client=client, deadline=query.deadline
+        )
+        subject = await inspector.translate(wanted, sentence=asked.sentence, leg=asked.leg)
+    if not chosen:
+        return subject
+    return await inspector.decoded(
+        subject, options, asked.hypothesis, asked.prefix, client=client, deadline=query.deadline
+    )
+
+
+def given_pair(asked: AttentionParameters, services: Services) -> InspectedSentence:
+    """Returns the pair of `q` and `translation`. Raises InvalidRequest."""
+    q, source, target = named_text(asked)
+    translation = asked.translation or ""
+    check_texts((q,), services.settings, asked.beam_size or 1)
+    check_texts((translation,), services.settings)
+    return services.inspector.given(q, translation, source, target)
+
+
+def named_text(asked: AttentionParameters) -> tuple[str, str, str]:
+    """Returns text, source and target language. Raises InvalidRequest if one is missing."""
     if asked.q is None or asked.source is None or asked.target is None:
         raise InvalidRequest("Give either id, or q with source and target.")
-    check_texts((asked.q,), services.settings, asked.beam_size or 1)
-    if asked.translation is not None:
-        check_texts((asked.translation,), services.settings)
-        return inspector.given(asked.q, asked.translation, asked.source, asked.target)
-    wanted = TranslationRequest(
-        texts=(asked.q,),
-        source=asked.source,
-        target=asked.target,
-        options=DecodingOptions(
-            beam_size=asked.beam_size or services.settings.beam_size,
-            masked_heads=query.options.masked_heads,
-            loop_guard=True,
-        ),
-        client=client,
-        deadline=query.deadline,
-    )
-    return await inspector.translate(wanted, sentence=asked.sentence, leg=asked.leg)
+    return asked.q, asked.source, asked.target

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictStr
 
-from server.api.schemas.base import Answer, BeamSize, HeadMask, Parameters, number_or_word
+from server.api.schemas.base import Answer, BeamSize, HeadMask, Parameters, list_of_one, number_or_word
 from server.inspection.pictures.render import DPIS, TITLE_LIMIT, WIDTHS, View
 from server.inspection.pictures.themes import ThemeName
 
@@ -80,6 +80,18 @@ class AttentionParameters(Parameters):
         "is `combined` for a report without masked heads, otherwise `attention`.",
     )
     beam_size: BeamSize = None
+    hypothesis: int = Field(
+        default=0,
+        ge=0,
+        description="A hypothesis of the beam search, counted from 0, best first. The sentence is decoded again with "
+        "`beam_size`.",
+    )
+    prefix: Annotated[list[StrictStr], BeforeValidator(list_of_one)] = Field(
+        default=[],
+        max_length=1024,
+        description="Pieces that the translation begins with; the sentence is decoded again from there. Repeat the "
+        "parameter for several pieces.",
+    )
     format: Format | None = Field(
         default=None,
         description="`json`, `npz`, a picture (`svg`, `png`, `pdf`), or `html`, a report in one file. Without it, the "

@@ -101,6 +101,14 @@ def test_encode_ids_equals_the_ids_of_encode(text: str, language: str, tokenizer
         assert one.may_spell(encoding.ids) or not any(piece.startswith("<0x") for piece in encoding.pieces)
 
 
+def test_pieces_of_a_target_have_their_ids(tokenizer: Tokenizer) -> None:
+    ids = tokenizer.encode_target("the cat sleeps")
+    assert tokenizer.piece_ids([tokenizer.piece(i) for i in ids]) == ids
+    for piece in ("</s>", "<s>", "no such piece"):
+        with pytest.raises(ValueError, match="The model writes no piece"):
+            tokenizer.piece_ids([piece])
+
+
 def test_a_tag_is_first_and_covers_no_characters(tokenizer: Tokenizer) -> None:
     plain, tagged = tokenizer.encode("wörld"), tokenizer.encode("wörld", "fr")
     assert tagged.pieces == (">>fr<<", *plain.pieces)

@@ -59,6 +59,34 @@ def test_a_given_translation(client, engine):
     assert engine.submitted == []
 
 
+def test_another_hypothesis_of_the_beam(client, engine, served):
+    asked = {"id": served, "sentence": 2, "beam_size": 3}
+    texts = [client.get("/attention", params=asked | {"hypothesis": n}).json()["target"]["text"] for n in range(3)]
+    assert texts == [".yad dooG", ".yad dooG!", ".yad dooG!!"]
+    assert [options.hypotheses for _, _, options, _, _ in engine.submitted[-3:]] == [1, 2, 3]
+    found = client.get(
+        "/attention", params={"q": "Hello", "source": "en", "target": "de", "beam_size": 2, "hypothesis": 1}
+    )
+    assert (found.json()["target"]["text"], found.json()["id"]) == ("olleH!", None)
+    beyond = client.get("/attention", params=asked | {"hypothesis": 3})
+    assert (beyond.status_code, beyond.json()["error"]) == (400, "hypothesis must be between 0 and 2 for a beam of 3.")
+    assert client.get("/attention", params={"id": served, "hypothesis": 1}).status_code == 400  # greedy
+
+
+def test_a_translation_that_begins_with_given_pieces(client, engine, served):
+    found = client.get("/attention", params={"id": served, "sentence": 2, "prefix": [".", "y"]})
+    assert found.status_code == 200 and found.json()["id"] is None
+    assert engine.submitted[-1][2].prefix == tuple(100 + ord(character) for character in ".y")
+    assert client.get("/attention", params={"id": served, "prefix": "H"}).status_code == 200
+    unknown = client.get("/attention", params={"id": served, "prefix": "</s>"})
+    assert (unknown.status_code, unknown.json()["error"]) == (400, "The model writes no piece “</s>”.")
+    given = {"q": "Hello", "source": "en", "target": "de", "translation": "Hallo"}
+    for choice in ({"prefix": "H"}, {"hypothesis": 1, "beam_size": 2}):
+        refused = client.get("/attention", params=given | choice)
+        assert refused.status_code == 400 and "translation" in refused.json()["error"]
+    assert client.get("/attention", params={"id": served, "prefix": ["x"] * 2000}).status_code == 400
+
+
 def test_one_id_for_every_text_of_a_list(client):
     ids = client.post("/translate", json={"q": ["One", "Two"], "source": "en", "target": "de"}).json()["id"]
     texts = [client.get("/attention", params={"id": id}).json()["source"]["text"] for id in ids]
