@@ -72,12 +72,12 @@ def page_log() -> PageLog:
 
 @pytest.fixture
 def open_page(browser: Any, live: LiveServer, page_log: PageLog) -> Iterator[Callable[..., Any]]:
-    """Opens a page without stored data. After the test, the pages must have logged nothing and sent no foreign
-    request."""
+    """Opens a page without stored data, which prefers reduced motion. After the test, the pages must have logged nothing
+    and sent no foreign request."""
     contexts = []
 
     def start(**options: Any) -> Any:
-        context = browser.new_context(accept_downloads=True, **options)
+        context = browser.new_context(**{"accept_downloads": True, "reduced_motion": "reduce"} | options)
         contexts.append(context)
         page = context.new_page()
         page.set_default_timeout(60_000)

@@ -52,7 +52,7 @@ def test_aligned_words_are_framed_and_drawn(explorer: Any) -> None:
     canvas = explorer.locator("#panel-attention canvas").first
     canvas.focus()
     canvas.press("ArrowRight")
-    assert "belongs to" in explorer.locator(".readout").first.inner_text()
+    assert "belongs to" in explorer.inner_text("#panel-attention .readout")
     assert explorer.locator("#output .w.on").count() == 1
 
 

@@ -10,8 +10,11 @@ const key = () => {
   }
 };
 export const withKey = (headers) => (key() ? { ...headers, Authorization: `Bearer ${key()}` } : headers);
-export const query = (values) =>
-  new URLSearchParams(Object.entries(values).filter(([, value]) => value !== null && value !== undefined && value !== "")).toString();
+/** Returns a query string without empty values. A list is a repeated parameter. */
+export const query = (values) => {
+  const given = Object.entries(values).flatMap(([name, value]) => [].concat(value).map((each) => [name, each]));
+  return new URLSearchParams(given.filter(([, value]) => value !== null && value !== undefined && value !== "")).toString();
+};
 export const aborted = (error) => error?.name === "AbortError";
 
 /** Returns the JSON answer. Sends POST if there is a body. Throws an Error with one sentence, or an AbortError. */

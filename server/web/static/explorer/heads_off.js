@@ -2,6 +2,7 @@
 import { el, segmented } from "../common/dom.js";
 import { ask, query } from "../common/server.js";
 import { commandDialog } from "./dialog.js";
+import { diff } from "./diff.js";
 import { thumbnails } from "./heads.js";
 import { heat } from "./heat.js";
 import { best, pick, unpack } from "./maps.js";
@@ -16,6 +17,7 @@ export function headsOff(host, item, found) {
   const showCount = () => {
     count.textContent = `${state.masked.size} ${state.masked.size === 1 ? "head" : "heads"} off`;
     remember();
+    dispatchEvent(new Event("maskedchange"));
   };
   const all = (off) => {
     const [layers, per] = found.maps[kind].shape;
@@ -49,19 +51,4 @@ export function headsOff(host, item, found) {
     showCount();
   } });
   showCount();
-}
-
-/** Returns the words of both texts, with removed and added ones marked, by longest common subsequence. */
-function diff(before, after) {
-  const a = before.match(/\S+\s*/g) || [], b = after.match(/\S+\s*/g) || [];
-  const best = Array.from({ length: a.length + 1 }, () => new Uint16Array(b.length + 1));
-  for (let i = a.length - 1; i >= 0; i--) for (let j = b.length - 1; j >= 0; j--) best[i][j] = a[i] === b[j] ? best[i + 1][j + 1] + 1 : Math.max(best[i + 1][j], best[i][j + 1]);
-  const parts = [];
-  let i = 0, j = 0;
-  while (i < a.length || j < b.length) {
-    if (i < a.length && j < b.length && a[i] === b[j]) parts.push(a[i++]), j++;
-    else if (j < b.length && (i >= a.length || best[i][j + 1] > best[i + 1][j])) parts.push(el("ins", {}, b[j++]));
-    else parts.push(el("del", {}, a[i++]));
-  }
-  return parts;
 }

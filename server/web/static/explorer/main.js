@@ -3,7 +3,11 @@ import { chance, el, percent, segmented } from "../common/dom.js";
 import { ask, download, query } from "../common/server.js";
 import { commandDialog, copyFrom, dialogButtons } from "./dialog.js";
 import { $, address, direction, guard, name, permalink, recalled, remember, showError, state, TABS } from "./state.js";
-import { attentionOf, emptyPanels, forget, tab } from "./tabs.js";
+import { chapters } from "./film/chapters.js";
+import { stop } from "./film/film.js";
+import { change, showFilm } from "./film/versions.js";
+import { attentionOf, forget } from "./results.js";
+import { emptyPanels, tab } from "./tabs.js";
 import { clear, highlight, outdated, pointAtSource, show, words } from "./text.js";
 import { total } from "./whynot.js";
 
@@ -19,6 +23,7 @@ async function translate({ typed = false, sentence = 0, asked } = {}) {
   busy?.abort();
   showError(null);
   if (!state.languages.length) return load();
+  stop();
   if (!text.trim()) return clear();
   const controller = (busy = new AbortController());
   outdated();
@@ -34,7 +39,8 @@ async function translate({ typed = false, sentence = 0, asked } = {}) {
   }
   const first = state.done === null;
   state.done = { text, from: $("from").value, to: $("to").value, beam: $("beam").value, seconds: (performance.now() - began) / 1000 };
-  if (!state.restoring) state.leg = null;
+  if (!state.restoring) Object.assign(state, { leg: null, version: null, film: null });
+  state.fresh = true;
   present(paragraphs);
   state.current = Math.min(sentence, Math.max(0, state.items.length - 1));
   if (asked && state.items.length) state.items[state.current].asked = asked;
@@ -68,7 +74,7 @@ function present(paragraphs) {
   outdated($("text").value !== state.done.text);
   state.steps = Math.max(1, ...paragraphs.map((paragraph) => paragraph.legs.length));
   state.leg = Math.min(state.leg ?? state.steps - 1, state.steps - 1);
-  show(paragraphs, guard((index) => (index === state.current ? null : open(index))));
+  show(paragraphs, guard((index) => (index === state.current ? null : choose(index))));
   const route = paragraphs.map((paragraph) => paragraph.route).find((route) => route.length > 1);
   $("legs").hidden = !route;
   if (!route) return;
@@ -85,6 +91,12 @@ function present(paragraphs) {
   $("between-label").textContent = names[1];
 }
 
+/** Opens another sentence; its film begins. */
+function choose(index) {
+  Object.assign(state, { version: null, film: null, fresh: true });
+  return open(index);
+}
+
 // -- one sentence -----------------------------------------------------------------------------------------------------
 async function open(index) {
   const item = state.items[index];
@@ -92,7 +104,7 @@ async function open(index) {
   state.current = index;
   markCurrent(item);
   sentences();
-  $("inside").inert = true;
+  for (const id of ["inside", "show"]) $(id).inert = true;
   let found;
   try {
     found = await attentionOf(item);
@@ -100,12 +112,14 @@ async function open(index) {
     if (state.items[state.current] === item) emptyPanels(); // no map of another sentence stays under this one
     throw error;
   } finally {
-    if (state.items[state.current] === item) $("inside").inert = $("output").inert;
+    if (state.items[state.current] === item) for (const id of ["inside", "show"]) $(id).inert = $("output").inert;
   }
   if (state.items[state.current] !== item) return;
   words(item, found);
   facts(found);
-  await tab(state.tab);
+  const lab = guard((wanted) => tab(wanted, true)), compare = (text) => { item.asked = text; return lab("whynot"); };
+  chapters(item, found, { choose: guard((fork) => change({ fork })), without: guard((off) => change(off ? { off } : null)), open: lab });
+  await Promise.all([showFilm(item, found, compare), tab(state.tab)]);
 }
 function markCurrent(item) {
   document.querySelectorAll(".s.current").forEach((node) => node.classList.remove("current"));
@@ -119,7 +133,7 @@ function sentences() {
   $("sentences").hidden = state.items.length < 2;
   const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / (numbers.length || 1);
   $("sentences").replaceChildren(...state.items.slice(0, 400).map(({ sentence }, i) => el("button", {
-    type: "button", "aria-pressed": String(i === state.current), title: `${sentence.source}\n${chance(mean(sentence.hypotheses[0]?.token_scores || []))} per piece`, onclick: guard(() => open(i)),
+    type: "button", "aria-pressed": String(i === state.current), title: `${sentence.source}\n${chance(mean(sentence.hypotheses[0]?.token_scores || []))} per piece`, onclick: guard(() => choose(i)),
   }, `${i + 1} ${sentence.source}`)));
 }
 function facts(found) {

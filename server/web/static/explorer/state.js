@@ -5,9 +5,12 @@ import { start } from "./panel.js";
 export const $ = (id) => document.getElementById(id);
 export const TABS = ["attention", "decoding", "whynot", "heads", "works"];
 /** `items` are the sentences of the chosen leg (null: the last of `steps`); `done` holds text and languages of the translation that is shown;
- * `word` is the target word that the URL marks; `link.point(query, key)` marks words in the panel below the text. */
+ * `word` is the target word that the URL marks; `link.point(query, key)` marks words in the panel below the text. `version` is
+ * the version of the sentence in the film (see film/versions.js), `film` the word at which the film stands (null: at its end),
+ * `fresh` whether it has not been played, `who` the head of the first chapter. */
 export const state = {
   languages: [], paragraphs: [], items: [], current: 0, leg: null, steps: 1, panel: start(), link: {}, word: null, tab: "attention", masked: new Set(), done: null, restoring: false,
+  version: null, film: null, fresh: false, who: null,
 };
 /** Returns the name of a language. */
 export const name = (code) => state.languages.find((language) => language.code === code)?.name || englishName(code);
@@ -40,7 +43,8 @@ export function permalink() {
   const { kind, layer, head, level, view, special } = state.panel;
   const { text, from, to, beam } = state.done;
   return "#" + query({ q: text, source: from, target: to, beam, leg: state.steps > 1 ? state.leg : null, s: state.current || null, tab: state.tab, kind, layer, head, level, view, special: special ? 1 : null, word: state.items[state.current]?.word ?? state.word,
-    off: [...state.masked].sort().join(","), trace: state.beam, asked: state.items[state.current]?.asked });
+    off: [...state.masked].sort().join(","), trace: state.beam, asked: state.items[state.current]?.asked,
+    film: state.film, who: state.who?.join("."), fork: state.version?.fork?.join(" "), hyp: state.version?.hypothesis && `${state.version.hypothesis}.${state.version.beam}`, broken: state.version?.off && 1 });
 }
 /** Writes the view into the URL: as a new entry of the browser's history, or in place of the current one. */
 export function remember(replace = false) {
@@ -65,5 +69,15 @@ export function recalled() {
   };
   state.masked = new Set((wanted.get("off") || "").split(",").filter((head) => /^(cross|encoder|decoder)\.\d{1,3}\.\d{1,3}$/.test(head)));
   state.beam = [1, 2, 3, 4, 6, 8].find((beam) => String(beam) === wanted.get("trace"));
+  state.film = number(wanted.get("film"), null);
+  state.who = /^\d{1,3}\.\d{1,3}$/.test(wanted.get("who")) ? wanted.get("who").split(".").map(Number) : null;
+  state.version = version(wanted);
   return { asked: (wanted.get("asked") || "").slice(0, 2000), text: (wanted.get("q") || "").slice(0, 20000), from: wanted.get("source"), to: wanted.get("target"), beam: wanted.get("beam"), sentence: number(wanted.get("s"), 0) };
+}
+/** Returns the version of the sentence that a URL names. */
+function version(wanted) {
+  const fork = (wanted.get("fork") || "").slice(0, 8000).split(" ").filter(Boolean), beam = /^(\d{1,2})\.(\d{1,2})$/.exec(wanted.get("hyp"));
+  if (fork.length) return { fork };
+  if (beam) return { hypothesis: Number(beam[1]), beam: Number(beam[2]) };
+  return wanted.get("broken") && state.masked.size ? { off: [...state.masked].sort().join(",") } : null;
 }

@@ -3,31 +3,16 @@ import { el, select } from "../common/dom.js";
 import { ask, download, query } from "../common/server.js";
 import { decoding } from "./decoding.js";
 import { commandDialog } from "./dialog.js";
+import { change } from "./film/versions.js";
 import { headsOff } from "./heads_off.js";
 import { howItWorks } from "./how_it_works.js";
 import { unpack } from "./maps.js";
 import { panel } from "./panel.js";
+import { attentionOf } from "./results.js";
 import { shareLink } from "./share.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
 import { compare } from "./whynot.js";
-
-const results = new Map();
-/** Returns the attention of a sentence. */
-export async function attentionOf(item) {
-  if (!results.has(item)) {
-    const wanted = { figures: true, numbers: "uint16", format: "json", alignment: "combined" };
-    const found = ask("/attention?" + query(address(item, wanted))).catch((error) => {
-      // Without a record in the history, the pair of texts gives the same answer.
-      if (/no longer kept|no history|No translation has/.test(error.message)) return ask("/attention?" + query(pair(item, item.sentence.target, wanted)));
-      throw error;
-    }).then(unpack);
-    results.set(item, found);
-    found.catch(() => results.delete(item));
-  }
-  return results.get(item);
-}
-export const forget = () => results.clear();
 
 /** Shows a tab for the current sentence. */
 export async function tab(wanted, focus) {
@@ -79,7 +64,7 @@ async function search(host, item) {
   host.replaceChildren(el("div", { class: "controls" }, el("label", { class: "note" }, "Beam width ", select("Beam width of the trace", [1, 2, 3, 4, 6, 8].map((n) => [n, String(n)]), beam, guard((n) => { state.beam = n; return tab("decoding"); }))), el("span", { class: "grow" }),
     el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/trace", body) }, "JSON & curl")), view);
   if (item.trace?.beam !== beam) item.trace = { beam, found: await ask("/trace", { body }) };
-  decoding(view, item.trace.found);
+  decoding(view, item.trace.found, guard((hypothesis) => change({ hypothesis, beam })));
   if (beam !== Number(state.done.beam)) view.prepend(el("p", { class: "note" }, `The translation above was made with beam width ${state.done.beam}; this search has ${beam} and may find another.`));
 }
 function whynot(host, item, found) {

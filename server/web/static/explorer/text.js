@@ -1,6 +1,7 @@
 // The texts above the panels: sentences and words as spans, and the words that belong together.
 import { chance, color, el } from "../common/dom.js";
 import { withSpans, wordSpans, wordUnder } from "../common/words.js";
+import { pointInFilm } from "./film/film.js";
 import { aligned } from "./maps.js";
 import { $, name, state } from "./state.js";
 
@@ -38,7 +39,7 @@ export function show(paragraphs, open) {
   $("detected").textContent = detected ? `detected: ${name(detected.language)}` : "";
   for (const id of ["link", "curl", "report", "others"]) $(id).hidden = !state.items.length;
   $("copy").hidden = false;
-  $("inside").hidden = !state.items.length;
+  for (const id of ["inside", "show"]) $(id).hidden = !state.items.length;
   if (!state.items.length) $("facts").textContent = "Copied: the model has nothing to translate in this text.";
 }
 /** Removes the translation and everything about it. */
@@ -46,7 +47,7 @@ export function clear() {
   state.paragraphs = state.items = [];
   state.done = null;
   for (const id of ["output", "mirror", "between"]) $(id).replaceChildren();
-  for (const id of ["inside", "copy", "link", "curl", "report", "others", "alternatives", "legs"]) $(id).hidden = true;
+  for (const id of ["inside", "show", "copy", "link", "curl", "report", "others", "alternatives", "legs"]) $(id).hidden = true;
   for (const id of ["facts", "detected", "legend"]) $(id).textContent = "";
   outdated(false);
   $("examples").hidden = false;
@@ -55,8 +56,8 @@ export function clear() {
 export function outdated(is = true) {
   $("output").classList.toggle("busy", is);
   $("output").setAttribute("aria-busy", is);
-  for (const id of ["inside", "tools", "legs", "output"]) $(id).inert = is;
-  for (const id of ["inside", "tools", "legs"]) $(id).classList.toggle("busy", is);
+  for (const id of ["inside", "show", "tools", "legs", "output"]) $(id).inert = is;
+  for (const id of ["inside", "show", "tools", "legs"]) $(id).classList.toggle("busy", is);
   $("mirror").hidden = is;
   if (is) $("alternatives").hidden = true;
 }
@@ -99,6 +100,7 @@ export function highlight(item, side, i, linked = true) {
   const column = side === "source" ? Math.max(...Array.from({ length: rows }, (_, t) => data[t * columns + i]), 1e-6) : 1;
   mark(item.sources, (j) => (side === "target" ? data[i * columns + j] : 0), (j) => side === "source" && j === i, (j) => side === "target" && links.some(([s, t]) => s === j && t === i));
   mark(item.targets, (j) => (side === "source" ? data[j * columns + i] / Math.max(column, 0.5) : 0), (j) => side === "target" && j === i, (j) => side === "source" && links.some(([s, t]) => s === i && t === j));
+  if (linked && !state.version) pointInFilm(side, i);
   const { kind, level, view } = state.panel;
   const byWord = kind === "alignment" || (kind === "cross" && level === "word" && view === "map");
   if (linked && byWord && item === state.items[state.current]) state.link.point?.(side === "target" ? i : null, side === "source" ? i : null);

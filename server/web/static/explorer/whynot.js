@@ -16,7 +16,7 @@ export function compare(host, own, asked) {
   const difference = total(asked) - total(own);
   const at = asked.target.pieces.findIndex((piece, i) => piece !== own.target.pieces[i]);
   const maps = [el("div"), el("div")];
-  const verdict = difference > 0 ? `The model finds yours likelier, by ${difference.toFixed(2)}: a wider beam might have found it.` : `The model finds yours less likely, by ${(-difference).toFixed(2)}: ${ratio(difference)}.`;
+  const verdict = difference > 0 ? `The model finds yours likelier, by ${difference.toFixed(2)}: a wider beam might have found it.` : `The model finds yours less likely, by ${(-difference).toFixed(2)}: ${times(difference)}.`;
   const turn = at < 0 ? null : el("p", {}, `They part at piece ${at + 1}, after “${own.target.pieces.slice(0, at).join("").replaceAll("▁", " ").trim() || "nothing"}”: the model wrote `, el("b", {}, own.target.pieces[at]), ` (${chance(own.target.scores[at])}), you ask for `, el("b", {}, asked.target.pieces[at]), ` (${chance(asked.target.scores[at])}).`);
   host.replaceChildren(el("p", { class: "big " + (difference > 0 ? "up" : "down") }, verdict), turn || "",
     el("div", { class: "split even" }, ...[["The model's", own, asked, maps[0]], ["Yours", asked, own, maps[1]]].map(([name, result, other, map]) => el("div", { class: "card" },
@@ -24,7 +24,8 @@ export function compare(host, own, asked) {
       at >= 0 ? el("details", { open: true }, el("summary", {}, `What could have come at piece ${at + 1}`), bars(result.target.candidates[at], [result.target.pieces[at]])) : "", map))));
   [own, asked].forEach((result, i) => heat(maps[i], pick(result, "cross", best(result).layer, "mean", "word", false), { label: "Cross-attention" }));
 }
-const ratio = (difference) => {
-  const times = Math.exp(-difference);
-  return times < 1e6 ? `${times < 10 ? times.toFixed(1) : Math.round(times).toLocaleString("en")} times` : `10^${Math.round(-difference / Math.LN10)} times`;
-};
+/** Returns a negative difference of log-probabilities as a ratio, such as "36 times". */
+export function times(difference) {
+  const ratio = Math.exp(-difference);
+  return ratio < 1e6 ? `${ratio < 10 ? ratio.toFixed(1) : Math.round(ratio).toLocaleString("en")} times` : `10^${Math.round(-difference / Math.LN10)} times`;
+}

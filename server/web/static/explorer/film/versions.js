@@ -1,0 +1,78 @@
+// The versions of a sentence in the film: as it was served, another end after a runner-up, another hypothesis of the beam,
+// or without some heads. Each says what it cost.
+import { el, segmented } from "../../common/dom.js";
+import { diff } from "../diff.js";
+import { attentionOfVersion } from "../results.js";
+import { $, guard, remember, showError, state } from "../state.js";
+import { highlight } from "../text.js";
+import { times, total } from "../whynot.js";
+import { film, stop } from "./film.js";
+
+/** The sentence of the film: its item, its attention as it was served, and `lab(text)`, which compares a text in the
+ * laboratory. */
+let shown = null;
+
+/** Shows the film of a sentence in the version that `state.version` names (null: as it was served). */
+export async function showFilm(item, served, lab) {
+  shown = { item, served, lab };
+  const { version } = state, found = version ? await decoded(item, version) : served;
+  if (item !== state.items[state.current] || version !== state.version) return;
+  const screen = el("div"), note = el("div", { class: "cost", role: "status" });
+  $("film").replaceChildren(beams(served), screen, note);
+  film(screen, item, found, {
+    from: version ? firstDifference(served, found) : 0,
+    choose: guard((fork) => change({ fork })),
+    point: (side, index) => (version ? null : highlight(item, side, index)),
+  });
+  if (version) note.append(...cost(version, served, found));
+}
+async function decoded(item, version) {
+  $("film").classList.add("busy");
+  try {
+    return await attentionOfVersion(item, version);
+  } catch (error) {
+    if (version === state.version) state.version = null;
+    throw error;
+  } finally {
+    $("film").classList.remove("busy");
+  }
+}
+/** Shows another version: {fork}, {hypothesis, beam}, {off}, or null for the translation as it was served. */
+export async function change(version) {
+  showError(null);
+  stop();
+  Object.assign(state, { version, film: null, fresh: true });
+  remember();
+  $("film").scrollIntoView({ block: "nearest" });
+  await showFilm(shown.item, shown.served, shown.lab);
+}
+/** Returns the choice of the hypotheses of the beam, if there is one. */
+function beams(served) {
+  const beam = state.version?.beam || Number(state.done.beam);
+  if (beam < 2) return "";
+  const choices = Array.from({ length: beam }, (_, i) => [i, i ? `${i + 1}.` : "Best"]);
+  const value = state.version ? state.version.hypothesis ?? -1 : 0;
+  return el("div", { class: "row note beams" }, `Found by a beam of ${beam}:`, segmented("Hypothesis of the beam", choices, value,
+    guard((hypothesis) => change(hypothesis || beam !== Number(state.done.beam) ? { hypothesis, beam } : null))));
+}
+/** Returns the number of words at the beginning that both versions share, or 0 for equal ones. */
+function firstDifference(served, found) {
+  const [a, b] = [served, found].map(({ target }) => target.words.filter((word) => word.start < word.end).map((word) => word.text));
+  return Math.max(0, b.findIndex((word, i) => word !== a[i]));
+}
+function cost(version, served, found) {
+  const same = found.target.text === served.target.text, what = version.off ? `Without ${version.off.includes(",") ? "these heads" : "this head"} it writes`
+    : version.fork ? "From there it writes" : `Hypothesis ${version.hypothesis + 1} of the beam`;
+  const text = el("span", { class: "diff", dir: "auto", lang: found.language.target }, ...diff(served.target.text, found.target.text));
+  return [el("p", {}, el("span", { class: "note" }, what, same ? " the same: " : ": "), text), el("p", {}, price(version, served, found, same)),
+    el("div", { class: "row" }, el("button", { type: "button", onclick: guard(() => change(null)) }, "Back to the translation"),
+      same || version.off ? "" : el("button", { type: "button", class: "quiet", onclick: () => shown.lab(found.target.text) }, "Compare piece by piece"))];
+}
+function price({ off }, served, found, same) {
+  const difference = total(found) - total(served), number = (score) => score.toFixed(2).replace("-", "−");
+  const numbers = `(log-probability ${number(total(found))} instead of ${number(total(served))})`;
+  if (off && same) return `It is ${difference < 0 ? `${times(difference)} less` : `${times(-difference)} more`} sure of it ${numbers}.`;
+  if (off) return `Its log-probability is ${number(total(found))}; the translation with all heads had ${number(total(served))}.`;
+  if (difference < 0) return `This costs ${(-difference).toFixed(2)}: the model finds it ${times(difference)} less likely than its translation ${numbers}.`;
+  return same ? "It is the translation that was served." : `The model finds it ${times(-difference)} likelier than its translation ${numbers}: a wider beam might have found it.`;
+}

@@ -1,0 +1,35 @@
+// The attention of sentences, requested once.
+import { ask, query } from "../common/server.js";
+import { unpack } from "./maps.js";
+import { $, address, direction, pair } from "./state.js";
+
+const WANTED = { figures: true, numbers: "uint16", format: "json" };
+const results = new Map();
+/** Returns the attention of a sentence as it was served. */
+export async function attentionOf(item) {
+  if (!results.has(item)) {
+    const wanted = { ...WANTED, alignment: "combined" };
+    const found = ask("/attention?" + query(address(item, wanted))).catch((error) => {
+      // Without a record in the history, the pair of texts gives the same answer.
+      if (isForgotten(error)) return ask("/attention?" + query(pair(item, item.sentence.target, wanted)));
+      throw error;
+    }).then(unpack);
+    results.set(item, found);
+    found.catch(() => results.delete(item));
+  }
+  return results.get(item);
+}
+/** Returns the attention of a sentence that is decoded again: `version` is {fork: [pieces]}, {hypothesis, beam} or
+ * {off: "cross.0.1,..."}. */
+export async function attentionOfVersion(item, { fork = [], hypothesis, beam, off }) {
+  const text = { q: item.read, ...direction(item) }, width = beam || Number($("beam").value);
+  const choice = off ? { masked_heads: off, beam_size: width } : fork.length ? { prefix: fork } : { hypothesis, beam_size: width };
+  const request = (which) => ask("/attention?" + query({ ...which, ...choice, ...WANTED }));
+  const found = off ? request(text) : request(address(item)).catch((error) => {
+    if (isForgotten(error)) return request(text);
+    throw error;
+  });
+  return unpack(await found);
+}
+const isForgotten = (error) => /no longer kept|no history|No translation has/.test(error.message);
+export const forget = () => results.clear();

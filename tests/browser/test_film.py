@@ -1,0 +1,161 @@
+"""The film of a translation: it plays, it can be moved, and it shows other versions with their cost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import SENTENCE, PageLog, translate
+from tests.support.live import LiveServer
+
+ENDED = "#film .play >> text=Play again"
+
+
+@pytest.fixture
+def page(explorer: Any) -> Any:
+    """The explorer with the film at its end: the fixture prefers reduced motion, so nothing plays by itself."""
+    explorer.wait_for_selector(ENDED)
+    return explorer
+
+
+def visible_words(page: Any) -> int:
+    return int(
+        page.locator("#film .target .fw").evaluate_all("nodes => nodes.filter(n => n.style.opacity === '1').length")
+    )
+
+
+def show_word(page: Any, number: int) -> None:
+    """Moves the film to a word, counted from 0."""
+    page.locator("#film .target .fw").nth(number).click()
+    page.wait_for_selector("#film .target .fw.on >> nth=0")
+
+
+def text_of(page: Any) -> str:
+    return str(page.locator("#film .target").text_content())
+
+
+def test_the_film_plays_to_its_end(open_page: Callable[..., Any], live: LiveServer) -> None:
+    page = open_page(reduced_motion="no-preference")
+    page.goto(live.url + "/attention")
+    translate(page, SENTENCE)
+    page.wait_for_selector(ENDED)
+    words = page.locator("#film .target .fw").count()
+    assert visible_words(page) == words >= 1
+    assert page.locator("#film .source .fw").all_text_contents() == SENTENCE.split()
+    page.click("#film .play")
+    page.wait_for_function("() => document.querySelector('#film .target .fw:last-of-type').style.opacity === '0'")
+    page.wait_for_selector(ENDED)
+    assert visible_words(page) == words and "film=" not in page.url
+
+
+def test_without_motion_the_film_is_shown_whole(page: Any) -> None:
+    assert visible_words(page) == page.locator("#film .target .fw").count()
+    assert page.locator("#film .runners").is_hidden()
+
+
+def test_the_scrubber_goes_from_word_to_word(page: Any) -> None:
+    page.focus("#scrubber")
+    page.keyboard.press("ArrowLeft")
+    words = page.locator("#film .target .fw").count()
+    page.keyboard.press("ArrowLeft")
+    assert page.get_attribute("#scrubber", "aria-valuetext").startswith(f"word {words - 1} of {words}: ")
+    assert visible_words(page) == words - 1
+    assert "probability" in page.inner_text("#film .readout")
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    assert page.get_attribute("#scrubber", "aria-valuetext") == "end"
+    page.wait_for_selector(ENDED)
+
+
+def test_a_word_shows_its_ribbons_and_what_was_almost_written(page: Any) -> None:
+    show_word(page, 1)
+    assert visible_words(page) == 2
+    assert page.locator("#film .runners button").count() == 3
+    ink = "node => node.getContext('2d').getImageData(0, 0, node.width, node.height).data.some((x) => x)"
+    assert page.locator("#film .stage canvas").evaluate(ink)
+    page.reload()
+    page.wait_for_selector("#film .runners button")
+    assert visible_words(page) == 2 and "film=1" in page.url
+
+
+def test_a_runner_up_is_decoded_from_there_with_its_cost(page: Any) -> None:
+    before, served = text_of(page), page.locator("#output").text_content()
+    show_word(page, 1)
+    page.click("#film .runners button:not([disabled]) >> nth=0")
+    page.wait_for_selector("#film .cost p")
+    assert "log-probability" in page.inner_text("#film .cost")
+    after = text_of(page)
+    assert after != before
+    assert page.locator("#film .cost .diff ins").count() >= 1
+    assert page.locator("#output").text_content() == served
+    page.reload()
+    page.wait_for_selector("#film .cost p")
+    assert text_of(page) == after
+    page.click("#film .cost button >> text=Compare")
+    page.wait_for_selector("#panel-whynot .split canvas")
+    assert page.input_value("#asked") == after
+    page.go_back()
+    page.wait_for_selector("#tab-attention[aria-selected=true]")
+    page.click("#film .cost button >> text=Back to the translation")
+    page.wait_for_selector("#film .cost", state="hidden")
+    assert text_of(page) == before
+
+
+def test_hypotheses_of_the_beam_can_be_chosen(page: Any, page_log: PageLog) -> None:
+    page.select_option("#beam", "4")
+    page.wait_for_selector("#film .beams")
+    best = text_of(page)
+    page.click("#film .beams [role=radio] >> nth=2")
+    page.wait_for_selector("#film .cost >> text=Hypothesis 3")
+    third = text_of(page)
+    assert third != best and "hyp=2.4" in page.url
+    page.click("#tab-decoding")
+    page.wait_for_selector("#panel-decoding tbody tr >> nth=3")
+    page.click("#panel-decoding tbody tr >> nth=1 >> text=Watch")
+    page.wait_for_selector("#film .cost >> text=Hypothesis 2")
+    assert text_of(page) not in (best, third)
+    page.click("#film .beams [role=radio] >> nth=0")
+    page.wait_for_selector("#film .cost", state="hidden")
+    assert text_of(page) == best
+
+
+def test_a_broken_head_changes_the_film_and_the_laboratory(page: Any) -> None:
+    page.click("#chapters [data-head='cross.1.2']")
+    page.wait_for_selector("#film .cost >> text=Without this head")
+    assert "off=cross.1.2" in page.url and "broken=1" in page.url
+    page.click("#tab-heads")
+    page.wait_for_selector("#panel-heads .thumb[aria-pressed=true]")
+    page.click("#panel-heads .thumb[aria-pressed=true]")
+    page.wait_for_selector("#chapters [data-head='cross.1.2'][aria-pressed=false]")
+    page.click("#chapters [data-head='cross.0.1']")
+    page.wait_for_function("() => location.hash.includes('off=cross.0.1')")
+    page.reload()
+    page.wait_for_selector("#film .cost >> text=Without this head")
+    page.wait_for_selector("#chapters [data-head='cross.0.1'][aria-pressed=true]")
+    page.click("#chapters button >> text=Mend all")
+    page.wait_for_selector("#film .cost", state="hidden")
+    assert "off=" not in page.url
+
+
+def test_the_chapters_say_who_looked_and_what_was_almost_said(page: Any) -> None:
+    first, second = page.locator("#chapters .chapter").nth(0), page.locator("#chapters .chapter").nth(1)
+    together = first.locator(".caption").inner_text()
+    first.locator(".head").nth(3).click()
+    assert "head 2" in first.locator(".caption").inner_text() != together
+    assert "who=0.2" in page.url
+    before = text_of(page)
+    second.locator(".doubts button").first.click()
+    page.wait_for_selector("#film .cost p")
+    assert text_of(page) != before
+    page.click("#chapters .more >> nth=1")
+    page.wait_for_selector("#panel-decoding svg .node.win")
+
+
+def test_pointing_at_the_film_marks_the_text_and_the_map(page: Any) -> None:
+    page.hover("#film .target .fw >> nth=0")
+    assert page.locator("#output .w.on").count() == 1
+    page.wait_for_selector("#panel-attention .heat .queries .on")
+    page.hover("#output .w >> nth=1")
+    assert page.locator("#film .target .fw.on").all_inner_texts() == [page.inner_text("#output .w >> nth=1")]
