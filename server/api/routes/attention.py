@@ -63,7 +63,7 @@ async def attention(
 async def inspected_sentence(query: AttentionQuery, services: Services, client: str) -> InspectedSentence:
     """Returns the sentence pair of the query. Raises InvalidRequest if it does not exist."""
     asked, inspector = query.parameters, services.inspector
-    chosen = bool(asked.hypothesis or asked.prefix)
+    chosen = asked.hypothesis is not None or bool(asked.prefix)
     if asked.translation is not None and asked.id is None:
         if chosen:
             raise InvalidRequest("hypothesis and prefix choose a translation of the model; leave out translation.")
@@ -85,7 +85,7 @@ async def inspected_sentence(query: AttentionQuery, services: Services, client: 
     if not chosen:
         return subject
     return await inspector.decoded(
-        subject, options, asked.hypothesis, asked.prefix, client=client, deadline=query.deadline
+        subject, options, asked.hypothesis or 0, asked.prefix, client=client, deadline=query.deadline
     )
 
 

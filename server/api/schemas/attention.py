@@ -80,9 +80,8 @@ class AttentionParameters(Parameters):
         "is `combined` for a report without masked heads, otherwise `attention`.",
     )
     beam_size: BeamSize = None
-    hypothesis: int = Field(
-        default=0,
-        ge=0,
+    hypothesis: Annotated[int, Field(ge=0)] | None = Field(
+        default=None,
         description="A hypothesis of the beam search, counted from 0, best first. The sentence is decoded again with "
         "`beam_size`.",
     )

@@ -44,7 +44,7 @@ export function permalink() {
   const { text, from, to, beam } = state.done;
   return "#" + query({ q: text, source: from, target: to, beam, leg: state.steps > 1 ? state.leg : null, s: state.current || null, tab: state.tab, kind, layer, head, level, view, special: special ? 1 : null, word: state.items[state.current]?.word ?? state.word,
     off: [...state.masked].sort().join(","), trace: state.beam, asked: state.items[state.current]?.asked,
-    film: state.film, who: state.who?.join("."), fork: state.version?.fork?.join(" "), hyp: state.version?.hypothesis && `${state.version.hypothesis}.${state.version.beam}`, broken: state.version?.off && 1 });
+    film: state.film, who: state.who?.join("."), fork: state.version?.fork?.join(" "), hyp: state.version?.beam ? `${state.version.hypothesis}.${state.version.beam}` : null, broken: state.version?.off && 1 });
 }
 /** Writes the view into the URL: as a new entry of the browser's history, or in place of the current one. */
 export function remember(replace = false) {
