@@ -159,3 +159,26 @@ def test_pointing_at_the_film_marks_the_text_and_the_map(page: Any) -> None:
     page.wait_for_selector("#panel-attention .heat .queries .on")
     page.hover("#output .w >> nth=1")
     assert page.locator("#film .target .fw.on").all_inner_texts() == [page.inner_text("#output .w >> nth=1")]
+
+
+def test_the_glossary_opens_with_the_keyboard(page: Any) -> None:
+    page.focus("#glossary summary")
+    page.keyboard.press("Enter")
+    page.wait_for_selector("#glossary[open] dl")
+    assert page.locator("#glossary dt").count() == page.locator("#glossary dd").count() >= 12
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_a_film(open_page: Callable[..., Any], live: LiveServer, scheme: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page = open_page(color_scheme=scheme, bypass_csp=True)
+    page.goto(live.url + "/attention")
+    page.select_option("#beam", "4")
+    translate(page, SENTENCE)
+    show_word(page, 1)
+    page.click("#film .runners button:not([disabled]) >> nth=0")
+    page.wait_for_selector("#film .cost p")
+    show_word(page, 1)
+    found = axe.Axe().run(page).response["violations"]
+    serious = [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")]
+    assert serious == []
