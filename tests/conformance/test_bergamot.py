@@ -24,6 +24,7 @@ from model.model_folder import ModelFolder
 from model.search.base import Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
+from tests.support.cpu_models import cpu_backend, needs_cpu_backend
 from tests.support.firefox_models import trained_firefox
 from tests.support.marian_models import made_up_text
 
@@ -94,9 +95,10 @@ def ours(sample: Sample, backend: Backend, **options: Any) -> list[Hypothesis]:
     return [best[0] for best in found]
 
 
-def test_greedy_targets_and_scores_equal_those_of_bergamot(package: Path, sample: Sample) -> None:
-    tokenizer = sample.folder.load_tokenizer()
-    found = ours(sample, TorchBackend(load_model(sample.folder), 32))
+@pytest.mark.parametrize("backend", ["torch", pytest.param("cpu", marks=needs_cpu_backend)])
+def test_greedy_targets_and_scores_equal_those_of_bergamot(package: Path, sample: Sample, backend: str) -> None:
+    tokenizer, transformer = sample.folder.load_tokenizer(), load_model(sample.folder)
+    found = ours(sample, TorchBackend(transformer, 32) if backend == "torch" else cpu_backend(transformer, "float32"))
     ended = [number for number, best in enumerate(found) if best.finish_reason == "stop"]
     assert len(ended) > 50  # the longest target of Bergamot depends on the whole batch
     theirs = bergamot(package, sample)

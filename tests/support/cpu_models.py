@@ -47,6 +47,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "many narrow heads": {"heads": 4, "d_ff": 16},
     "one wide head": {"heads": 1, "d_model": 128, "encoder_layers": 1},
     "heads of 96": {"heads": 2, "d_model": 192, "decoder_layers": 1},
+    "recurrence": {"recurrence": "ssru", "positions": "learned", "zero_start_embedding": True, "output_bias": True},
+    "recurrence, pre-norm, heads of 48": {"recurrence": "ssru", "norm": "pre", "d_model": 96, "decoder_layers": 4},
     "large epsilon, deep decoder": {"norm_epsilon": 1e-3, "decoder_layers": 4},
 }
 

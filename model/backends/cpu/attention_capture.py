@@ -32,7 +32,7 @@ class AttentionCapture:
     def __init__(self, config: ModelConfig, source: int, queries: int, vectors_of: Head | None = None) -> None:
         self.shape = (config.encoder_layers, config.decoder_layers, config.heads, config.head_dim)
         self.encoder = _zeros(config.encoder_layers, config.heads, source, source)
-        self.decoder = _zeros(config.decoder_layers, config.heads, queries, queries)
+        self.decoder = _zeros(config.decoder_layers, config.decoder_heads, queries, queries)
         self.cross = _zeros(config.decoder_layers, config.heads, queries, source)
         self.vectors: HeadVectors | None = None
         kind, layer, head = _NO_HEAD, 0, 0

@@ -9,7 +9,7 @@ import numpy as np
 from model.backends.cpu.bindings import Float32
 from model.config import ModelConfig
 
-HEAD_WIDTHS = (16, 32, 64, 96, 128)
+HEAD_WIDTHS = (16, 32, 48, 64, 96, 128)
 Tensors = Mapping[str, Float32]
 
 
@@ -17,8 +17,6 @@ def unsupported(config: ModelConfig) -> str | None:
     """Returns None if the CPU backend supports this shape, else one sentence that says why not."""
     if config.positions in ("rotary", "alibi"):
         return f"The CPU backend has no {config.positions} positions."
-    if config.recurrence != "none":
-        return "The CPU backend has no recurrence."
     if config.window is not None:
         return "The CPU backend has no restricted self-attention (window)."
     if config.head_dim not in HEAD_WIDTHS:
@@ -44,8 +42,14 @@ def linears(config: ModelConfig, tensors: Tensors) -> Iterator[tuple[str, Float3
             layer = f"{side}.{index}"
             own = "qkv" if side == "encoder" else "self_qkv"
             out = "output" if side == "encoder" else "self_output"
-            yield (f"{layer}.{own}", *attention(f"{layer}.self_attention", "query", "key", "value"))
-            yield (f"{layer}.{out}", *attention(f"{layer}.self_attention", "output"))
+            if side == "decoder" and config.recurrence != "none":
+                new, gate = (f"{layer}.recurrence.{part}" for part in ("input", "forget"))
+                gates = tensors[f"{gate}.bias"]
+                matrix = np.concatenate([tensors[f"{new}.weight"], tensors[f"{gate}.weight"]])
+                yield f"{layer}.recurrence", matrix, np.concatenate([np.zeros_like(gates), gates])
+            else:
+                yield (f"{layer}.{own}", *attention(f"{layer}.self_attention", "query", "key", "value"))
+                yield (f"{layer}.{out}", *attention(f"{layer}.self_attention", "output"))
             if side == "decoder":
                 yield (f"{layer}.cross_query", *attention(f"{layer}.cross_attention", "query"))
                 yield (f"{layer}.cross_key_value", *attention(f"{layer}.cross_attention", "key", "value"))

@@ -93,7 +93,7 @@ template <typename E, int D, bool Captured>
 void attend_head(const char* const* pages, size_t offset, int length, const float* query, float* scores, float* context,
                  [[maybe_unused]] float* weights) {
     constexpr bool kInt8 = sizeof(E) == 1;
-    constexpr int kColumns = std::min(D, kContextColumns);
+    constexpr int kColumns = D % std::min(D, kContextColumns) ? kLanes : std::min(D, kContextColumns);  // divides D
     const Floats factor = fill(1.0f / std::sqrt(static_cast<float>(D))), never = fill(-std::numeric_limits<float>::infinity());
     Floats top = never;
     for (int first = 0; first < length; first += kPage) {
@@ -137,6 +137,7 @@ decltype(&attend_head<E, 64, Captured>) head_kernel(int dim) {
     switch (dim) {
         case 16: return attend_head<E, 16, Captured>;
         case 32: return attend_head<E, 32, Captured>;
+        case 48: return attend_head<E, 48, Captured>;
         case 64: return attend_head<E, 64, Captured>;
         case 96: return attend_head<E, 96, Captured>;
         default: return attend_head<E, 128, Captured>;

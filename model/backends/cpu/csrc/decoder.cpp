@@ -68,7 +68,9 @@ void Engine::prepare_step(int count, const int32_t* slots, const int32_t* tokens
     step_pages_.clear();
     for (int i = 0; i < count; ++i) {
         Slot& held = slots_[slots[i]];
-        if (static_cast<int>(held.pages.size()) * kPage <= held.length) {
+        if (config_.recurrent) {
+            if (held.length == 0) start_state(held);
+        } else if (static_cast<int>(held.pages.size()) * kPage <= held.length) {
             held.pages.push_back(pages_.allocate());
         } else {
             held.pages.back() = pages_.writable(held.pages.back());
@@ -76,7 +78,7 @@ void Engine::prepare_step(int count, const int32_t* slots, const int32_t* tokens
         const Source& source = sources_[held.source];
         const int token = config_.zero_start && held.length == 0 ? -1 : tokens[i];
         const size_t first = step_pages_.size();
-        step_rows_.push_back({token, held.length, source.length, first, first + held.pages.size(),
+        step_rows_.push_back({token, held.length, source.length, first, first + held.pages.size(), held.state.data(),
                               held.masked.empty() ? nullptr : held.masked.data()});
         for (int page : held.pages) step_pages_.push_back(pages_.at(page));
         for (int page : source.pages) step_pages_.push_back(pages_.at(page));
@@ -115,6 +117,31 @@ void Engine::attend_self(int row, int layer, int thread, const AttentionCapture*
     quantize_input(row, context, d);
 }
 
+void Engine::self_attention(PoolThread& thread, int index, int count, const Norm& norm, const AttentionCapture* capture) {
+    const DecoderLayer& layer = decoder_[index];
+    apply(thread, *layer.self_qkv, sublayer_input(), count, wide_.as<float>());
+    if (capture) thread.parallel_for(count, [&](int row) { write_self(row, index); });
+    thread.parallel_for(count, [&](int row) {
+        if (!capture) write_self(row, index);
+        attend_self(row, index, thread.index, capture);
+    });
+    apply(thread, *layer.self_output, rows(context_.as<float>(), config_.d_model), count, out_.as<float>());
+    thread.parallel_for(count, [&](int row) { add_norm(row, norm); });
+}
+
+// With capture, all rows are positions of one slot: each row continues from the state of the row before.
+void Engine::recurrence(PoolThread& thread, int index, int count, const Norm& norm, const AttentionCapture* capture) {
+    const int d = config_.d_model, together = capture ? count : 1;
+    apply(thread, *decoder_[index].recurrence, sublayer_input(), count, wide_.as<float>());
+    thread.parallel_for(count / together, [&](int first) {
+        for (int row = first; row < first + together; ++row) {
+            const float* input = wide_.as<float>() + row * padded_width(2 * d);
+            advance_state(input, input + d, d, step_rows_[row].state + static_cast<size_t>(index) * d, out_.as<float>() + row * padded_width(d));
+            add_norm(row, norm);
+        }
+    });
+}
+
 void Engine::attend_cross(int row, int layer, int thread, const AttentionCapture* capture) {
     const StepRow& current = step_rows_[row];
     const int d = config_.d_model, dim = shape_.dim;
@@ -137,14 +164,11 @@ void Engine::decode(PoolThread& thread, int count, const AttentionCapture* captu
     for (int index = 0; index < config_.decoder_layers; ++index) {
         const DecoderLayer& layer = decoder_[index];
         const Norm* norms = &decoder_norms_[3 * index + config_.pre_norm];
-        apply(thread, *layer.self_qkv, sublayer_input(), count, wide_.as<float>());
-        if (capture) thread.parallel_for(count, [&](int row) { write_self(row, index); });
-        thread.parallel_for(count, [&](int row) {
-            if (!capture) write_self(row, index);
-            attend_self(row, index, thread.index, capture);
-        });
-        apply(thread, *layer.self_output, rows(context_.as<float>(), d), count, out_.as<float>());
-        thread.parallel_for(count, [&](int row) { add_norm(row, norms[0]); });
+        if (config_.recurrent) {
+            recurrence(thread, index, count, norms[0], capture);
+        } else {
+            self_attention(thread, index, count, norms[0], capture);
+        }
         apply(thread, *layer.cross_query, sublayer_input(), count, wide_.as<float>());
         thread.parallel_for(count, [&](int row) { attend_cross(row, index, thread.index, capture); });
         apply(thread, *layer.cross_output, rows(context_.as<float>(), d), count, out_.as<float>());

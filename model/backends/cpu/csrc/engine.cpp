@@ -61,7 +61,10 @@ void Engine::resolve() {
         for (const char* part : {"attention_norm", "feed_forward_norm"}) encoder_norms_.push_back(norm(layer_name("encoder", i, part)));
     }
     for (int i = 0; i < config_.decoder_layers; ++i) {
-        decoder_.push_back({linear(layer_name("decoder", i, "self_qkv"), 3 * d, d), linear(layer_name("decoder", i, "self_output"), d, d),
+        const bool own = !config_.recurrent;
+        decoder_.push_back({own ? linear(layer_name("decoder", i, "self_qkv"), 3 * d, d) : nullptr,
+                            own ? linear(layer_name("decoder", i, "self_output"), d, d) : nullptr,
+                            own ? nullptr : linear(layer_name("decoder", i, "recurrence"), 2 * d, d),
                             linear(layer_name("decoder", i, "cross_query"), d, d),
                             linear(layer_name("decoder", i, "cross_key_value"), 2 * d, d),
                             linear(layer_name("decoder", i, "cross_output"), d, d), feed_forward("decoder", i)});
@@ -191,6 +194,11 @@ void Engine::clear(Slot& slot) {
     for (int page : slot.pages) pages_.release(page);
     release_source(slot.source);
     slot = Slot();
+}
+
+// Sets the state of a recurrence to 0.
+void Engine::start_state(Slot& slot) const {
+    if (config_.recurrent) slot.state.assign(static_cast<size_t>(config_.decoder_layers) * config_.d_model, 0.0f);
 }
 
 void Engine::free(int count, const int32_t* slots) {

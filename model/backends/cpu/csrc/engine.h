@@ -21,7 +21,7 @@ namespace attentive {
 struct Config {
     Precision precision;
     int vocabulary, source_vocabulary, d_model, heads, d_ff, encoder_layers, decoder_layers;
-    bool pre_norm, tied, zero_start;
+    bool pre_norm, tied, zero_start, recurrent;
     Activation activation;
     int max_length, slots, threads;
     float epsilon, embedding_scale;
@@ -44,8 +44,9 @@ struct EncoderLayer {
 };
 
 struct DecoderLayer {
-    const Linear* self_qkv;
+    const Linear* self_qkv;  // these two or `recurrence`
     const Linear* self_output;
+    const Linear* recurrence;  // input, then forget gates of model/ssru.py
     const Linear* cross_query;
     const Linear* cross_key_value;
     const Linear* cross_output;
@@ -107,11 +108,13 @@ class Engine {
     struct Slot {
         int length = 0, source = -1;
         std::vector<int> pages;
+        std::vector<float> state;     // (decoder layers, d_model) of a recurrence; without one, empty
         std::vector<uint8_t> masked;  // one byte for each head of self-, then of cross-attention, 1 if masked; empty if none is
     };
     struct StepRow {  // a row of the running step
         int token, position, source_length;
         size_t self_pages, cross_pages;  // index of its first page in step_pages_
+        float* state;                    // as in Slot
         const uint8_t* masked;           // as in Slot; null if no head is masked
     };
     struct Span {  // a sentence within the packed rows of a prefill
@@ -144,11 +147,13 @@ class Engine {
     void decode(PoolThread& thread, int rows, const AttentionCapture* capture);
     void mask_heads(const uint8_t* masked, float* context) const;
     void write_self(int row, int layer);
+    void self_attention(PoolThread& thread, int index, int rows, const Norm& norm, const AttentionCapture* capture);
+    void recurrence(PoolThread& thread, int index, int rows, const Norm& norm, const AttentionCapture* capture);
     void attend_self(int row, int layer, int thread, const AttentionCapture* capture);
     void attend_cross(int row, int layer, int thread, const AttentionCapture* capture);
     void select_candidates(PoolThread& thread, int rows, int32_t* ids, float* scores, float* forced_scores);
 
-    void prepare_word_rows(const std::vector<Slot>& words, int32_t start);
+    void prepare_word_rows(std::vector<Slot>& words, int32_t start);
     void score_tokens(PoolThread& thread, int rows, const std::vector<std::vector<int>>& places, const int32_t* wanted, int wanted_count,
                        float* scores);
     void prepare_target_rows(Slot& slot, const int32_t* inputs, int rows);
@@ -157,6 +162,7 @@ class Engine {
 
     Slot& slot(int index);
     void clear(Slot& slot);
+    void start_state(Slot& slot) const;
     void release_source(int source);
     int new_source();
 

@@ -28,7 +28,8 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
 
 // Prepares one row for every position of a target. All rows read the pages of one slot, each up to its own position.
 void Engine::prepare_target_rows(Slot& slot, const int32_t* inputs, int count) {
-    for (int position = 0; position < count; position += kPage) slot.pages.push_back(pages_.allocate());
+    for (int position = 0; position < count && !config_.recurrent; position += kPage) slot.pages.push_back(pages_.allocate());
+    start_state(slot);
     const Source& source = sources_[slot.source];
     step_rows_.clear();
     step_pages_.clear();
@@ -36,7 +37,7 @@ void Engine::prepare_target_rows(Slot& slot, const int32_t* inputs, int count) {
     for (int page : source.pages) step_pages_.push_back(pages_.at(page));
     for (int row = 0; row < count; ++row) {
         const int token = config_.zero_start && row == 0 ? -1 : inputs[row];
-        step_rows_.push_back({token, row, source.length, 0, slot.pages.size(), slot.masked.empty() ? nullptr : slot.masked.data()});
+        step_rows_.push_back({token, row, source.length, 0, slot.pages.size(), slot.state.data(), slot.masked.empty() ? nullptr : slot.masked.data()});
     }
 }
 

@@ -64,6 +64,16 @@ void activate(Activation activation, float* x, int n) {
     }
 }
 
+void advance_state(const float* input, const float* forget, int n, float* state, float* out) {
+    const Floats one = fill(1.0f), zero = fill(0.0f);
+    for (int i = 0; i < n; i += kLanes) {
+        const Floats kept = sigmoid(load(forget + i));
+        const Floats next = fma(kept, load(state + i), (one - kept) * load(input + i));
+        store(state + i, next);
+        store(out + i, max(next, zero));
+    }
+}
+
 void quantize_row(const float* x, int n, Quantized* quantized, float* scale) {
     quantize([x](int i) { return load(x + i); }, max_magnitude(x, n), n, quantized, scale);
 }

@@ -37,6 +37,7 @@ void Engine::read_words(const int32_t* source, int length, const int32_t* bounds
         sources_[slot.source].references = 1;
         for (int position = 0; position < count; position += kPage) sources_[slot.source].pages.push_back(pages_.allocate());
         slot.pages.push_back(pages_.allocate());
+        start_state(slot);
         spans.push_back({first, count, slot.source, nullptr, nullptr});
     }
     reserve(std::max(length, words));
@@ -57,13 +58,13 @@ void Engine::read_words(const int32_t* source, int length, const int32_t* bounds
 }
 
 // Prepares one row for every word, at the first position of a target.
-void Engine::prepare_word_rows(const std::vector<Slot>& words, int32_t start) {
+void Engine::prepare_word_rows(std::vector<Slot>& words, int32_t start) {
     step_rows_.clear();
     step_pages_.clear();
-    for (const Slot& slot : words) {
+    for (Slot& slot : words) {
         const Source& source = sources_[slot.source];
         const size_t first = step_pages_.size();
-        step_rows_.push_back({config_.zero_start ? -1 : start, 0, source.length, first, first + 1, nullptr});
+        step_rows_.push_back({config_.zero_start ? -1 : start, 0, source.length, first, first + 1, slot.state.data(), nullptr});
         step_pages_.push_back(pages_.at(slot.pages[0]));
         for (int page : source.pages) step_pages_.push_back(pages_.at(page));
     }

@@ -29,6 +29,9 @@ TOLERANCE = {"float32": 1e-4, "int8": 0.2}
 """The int8 tolerance is larger because torch stores keys and values in float32 and the CPU backend in int8."""
 
 
+DECODERS = ("post-norm", "recurrence")
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("precision", PRECISIONS)
@@ -45,10 +48,11 @@ def test_every_shape_agrees_with_torch(variant: str, precision: Precision) -> No
         assert np.abs(our.scores - their.scores[:, :5]).max() < TOLERANCE[precision]
 
 
+@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("threads", [1, 3])
-def test_a_row_does_not_depend_on_other_rows_slots_or_threads(precision: Precision, threads: int) -> None:
-    transformer = tiny(vocab_size=333)
+def test_a_row_does_not_depend_on_other_rows_slots_or_threads(decoder: str, precision: Precision, threads: int) -> None:
+    transformer = tiny(vocab_size=333, **VARIANTS[decoder])
     sources = sentences(transformer.config, (9, 1, 33, 16, 17, 40, 5, 2, 64, 12, 30, 8, 7))
     targets = sentences(transformer.config, (35,) * len(sources))
     alone = cpu_backend(transformer, precision)
@@ -68,9 +72,10 @@ def test_targets_do_not_depend_on_the_batch(precision: Precision) -> None:
     check_targets_do_not_depend_on_the_batch(precision)
 
 
+@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_rows_may_join_and_leave_at_any_step(precision: Precision) -> None:
-    transformer = tiny()
+def test_rows_may_join_and_leave_at_any_step(decoder: str, precision: Precision) -> None:
+    transformer = tiny(**VARIANTS[decoder])
     first, second = sentences(transformer.config, (20, 11))
     target = sentences(transformer.config, (30,))[0]
     backend = cpu_backend(transformer, precision)
@@ -83,10 +88,11 @@ def test_rows_may_join_and_leave_at_any_step(precision: Precision) -> None:
         assert np.array_equal(output.scores[1], expected[step].scores[0])
 
 
+@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 @pytest.mark.parametrize("threads", [1, 2])
-def test_beams_agree_with_torch(precision: Precision, threads: int) -> None:
-    transformer = tiny()
+def test_beams_agree_with_torch(decoder: str, precision: Precision, threads: int) -> None:
+    transformer = tiny(**VARIANTS[decoder])
     sources = sentences(transformer.config, (5, 30, 18))
     config = transformer.config
     options = DecodingOptions(beam_size=4, hypotheses=4, max_length=40)
@@ -101,9 +107,10 @@ def test_beams_agree_with_torch(precision: Precision, threads: int) -> None:
         assert abs(our[0].score - their[0].score) < 0.3
 
 
+@pytest.mark.parametrize("decoder", DECODERS)
 @pytest.mark.parametrize("precision", PRECISIONS)
-def test_reordered_beams_continue_bit_for_bit(precision: Precision) -> None:
-    transformer = tiny()
+def test_reordered_beams_continue_bit_for_bit(decoder: str, precision: Precision) -> None:
+    transformer = tiny(**VARIANTS[decoder])
     source, target = sentences(transformer.config, (20, 40))
     backend = cpu_backend(transformer, precision)
     expected = decode(backend, [source], [0], [target])
