@@ -17,6 +17,7 @@ COMMANDS = {
     "pull": "pull",
     "import": "import_model",
     "export": "export",
+    "calibrate": "calibrate",
     "keys": "keys",
     "glossary": "glossary",
 }

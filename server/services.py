@@ -75,6 +75,7 @@ class Services:
             LanguageDetector(catalog.sources),
             admission or Admission(settings.queue_tokens, settings.queue_seconds),
             self.history,
+            self.metrics,
         )
         self.models = ServedModels(settings.weights, self.engine, self.translator, errors, settings.slots)
 

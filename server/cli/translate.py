@@ -46,6 +46,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--html", action="store_true", help="Treat the lines as HTML and keep their tags.")
     parser.add_argument(
+        "--on-flag",
+        choices=("mark", "retry", "source"),
+        default="mark",
+        help="What happens to a sentence that is probably wrong: mark keeps it, retry translates it again with a wider "
+        "beam, source writes the source text. [default: mark]",
+    )
+    parser.add_argument(
         "--no-progress", action="store_true", help="Hide the progress bar, which is shown on a terminal only."
     )
     add_flags(parser, FLAGS)
@@ -96,6 +103,8 @@ def request_template(arguments: argparse.Namespace, settings: Settings) -> Trans
         target=arguments.target,
         format="html" if arguments.html else "text",
         options=DecodingOptions(beam_size=settings.beam_size, loop_guard=True),
+        on_flag=arguments.on_flag,
+        thorough=arguments.on_flag != "mark",
     )
 
 

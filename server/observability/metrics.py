@@ -17,6 +17,7 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 STEP_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 RATIOS = tuple(tenth / 10 for tenth in range(11))
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+FLAGS = ("truncated", "repetition", "omission", "copied", "wrong_language", "placeholder_restored")
 SENTENCE_TIMES = {
     "request_queue": "Time a sentence waited for a slot.",
     "request_encode": "Time a sentence spent in prefill.",
@@ -64,6 +65,18 @@ class Metrics:
             ("finish_reason",),
             registry=registry,
         )
+        self._flagged = Counter(
+            "attentive_sentences_flagged",
+            "Sentences whose first translation has a flag, by flag.",
+            ("reason",),
+            registry=registry,
+        )
+        self._retried = Counter(
+            "attentive_sentences_retried",
+            "Flagged sentences translated again, by the translation that was kept.",
+            ("kept",),
+            registry=registry,
+        )
         self._source_tokens = Counter(
             "attentive_source_tokens", "Source tokens of translated sentences.", registry=registry
         )
@@ -88,6 +101,10 @@ class Metrics:
         self._build.labels(version).set(1)
         for reason in ("queue", "deadline", "rate", "looks"):
             self._rejected.labels(reason)
+        for reason in FLAGS:
+            self._flagged.labels(reason)
+        for kept in ("first", "retry"):
+            self._retried.labels(kept)
         self._ended = {reason: self._success.labels(reason) for reason in ("stop", "length")}
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
@@ -109,6 +126,14 @@ class Metrics:
     def failed(self, kind: str) -> None:
         """Counts one failed sentence by the kind of its WorkerFailure."""
         self._failed.labels(kind).inc()
+
+    def flagged(self, flag: str) -> None:
+        """Counts one flag of a sentence."""
+        self._flagged.labels(flag).inc()
+
+    def retried(self, replaced: bool) -> None:
+        """Counts one sentence that was translated again because of a flag."""
+        self._retried.labels("retry" if replaced else "first").inc()
 
     def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None:
         """Counts one sentence that was translated `seconds` after it was sent to a worker."""

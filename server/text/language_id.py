@@ -42,6 +42,12 @@ UNSURE, LEAST_ALTERNATIVE = 60, 10
 TARGET_WEIGHT, ENGLISH_WEIGHT, ACCEPTED_WEIGHT, LEAST_SHARE = 0.1, 3.0, 3.0, 0.2
 """Prior weights of a source language: the target itself; English if it is not the target; a language of the reader; and of
 a language that no other text of the request seems to be in. Chosen with SHARPNESS by the accuracy on short texts."""
+CERTAIN = 0.98
+"""Probability of a language from which on a text counts as written in it, and not in the expected one."""
+OTHER_TARGET_LETTERS = 80
+"""Letters of a translation from which on a language that is not served counts as certain."""
+ALIKE = [frozenset(codes.split()) for codes in ("da nb nn no", "bs hr sr sl", "id ms", "cs sk", "es gl pt", "af nl")]
+"""Languages that detection confuses in correct sentences."""
 SHARPNESS = 2.0
 """Exponent of lingua's confidence values, which are too even: at 65% it is right in 97%."""
 
@@ -109,6 +115,23 @@ class LanguageDetector:
     def detect(self, text: str, target: str = "", accepted: Iterable[str] = ()) -> list[DetectedLanguage]:
         """Returns the possible languages of one text; see `detect_all`."""
         return self.detect_all((text,), target, accepted)[0]
+
+    def other_language(self, text: str, expected: str) -> str | None:
+        """Returns the language that a text is certainly in although `expected`, a served code, was expected. Returns
+        None for a text in this or in a similar language, and where the statistics do not include it."""
+        self.load()
+        iso, sample = iso_code(expected), text[:DETECTION_CHARACTERS]
+        if iso is None:
+            return None
+        shares = posterior(self._likelihoods(sample), dict.fromkeys(self.languages, 1.0))
+        found = None
+        if expected in shares and len(shares) > 1:
+            best = max(shares, key=lambda language: shares[language])
+            found = best if shares[best] >= CERTAIN else None
+        if found in (None, expected) and (iso in self._codes or iso.name.lower() in OTHER_LANGUAGES):
+            other = self._other(sample, readable=True)
+            found = other.language if other and sum(map(str.isalpha, sample)) >= OTHER_TARGET_LETTERS else None
+        return found if found is not None and not _alike(found, expected) else None
 
     def detect_all(
         self, texts: Sequence[str], target: str = "", accepted: Iterable[str] = ()
@@ -193,6 +216,12 @@ def mean(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
     """Returns the mean probabilities of texts; texts without letters do not count."""
     counted = [shares for shares in found if any(shares.values())]
     return {language: sum(shares[language] for shares in counted) / len(counted) for language in (counted or [{}])[0]}
+
+
+def _alike(one: str, other: str) -> bool:
+    """Returns whether two codes are of the same language or of languages that detection confuses."""
+    first, second = (code.split("-")[0].lower() for code in (one, other))
+    return first == second or any({first, second} <= group for group in ALIKE)
 
 
 def accepted_languages(header: str | None) -> tuple[str, ...]:

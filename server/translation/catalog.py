@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from model.analysis.confidence import Confidence, DirectionLimits
 from model.language_pairs import Pairs, targets_by_source
 from model.search.options import DecodingOptions
 from model.tokenizer import Tokenizer
@@ -32,6 +33,8 @@ class ServedModel:
     bytes: int = 0
     beam_size: int = 1
     """Beam width of requests that set none, if the server sets none either."""
+    confidence: Confidence | None = None
+    """None if the folder has no confidence.json for its weights."""
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
@@ -50,6 +53,12 @@ class Leg:
     def first_token(self) -> int | None:
         """The token that the model's targets in this language begin with, and that is not part of them."""
         return self.model.tokenizer.first_token(self.target)
+
+    @property
+    def limits(self) -> DirectionLimits | None:
+        """The fitted numbers of the direction, for checks of its translations; None for a model without them."""
+        confidence = self.model.confidence
+        return confidence.directions.get(f"{self.source}-{self.target}") if confidence else None
 
     def decoding_options(self, options: DecodingOptions) -> DecodingOptions:
         """Returns the options of a request with what the model adds: its beam width if none is set, the first token."""

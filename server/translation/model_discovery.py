@@ -6,6 +6,7 @@ import hashlib
 import logging
 from pathlib import Path
 
+from model.analysis.confidence import FILE, Confidence
 from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
 from server.errors import SettingsError
 from server.translation.catalog import ServedModel
@@ -58,8 +59,22 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         tokenizer=read.load_tokenizer(),
         version=fingerprint(folder),
         beam_size=min(read.generation.beam_size or 1, slots or MAX_BEAM),
+        confidence=read_confidence(folder),
         bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
     )
+
+
+def read_confidence(folder: Path) -> Confidence | None:
+    """Returns the calibration of a model folder. A missing, outdated or damaged one leaves translations without
+    confidence; the log names the last two."""
+    try:
+        confidence = Confidence.load(folder)
+    except ValueError as error:
+        log.warning("%s", error)
+        return None
+    if confidence is None and (folder / FILE).is_file():
+        log.warning("%s: %s was fitted for other weights; run `attentive calibrate`", folder.name, FILE)
+    return confidence
 
 
 def fingerprint(folder: Path) -> str:

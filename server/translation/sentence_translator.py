@@ -11,14 +11,18 @@ from itertools import islice
 from server.engine.client.engine_client import EngineClient
 from server.engine.client.single_flight import Waiter
 from server.engine.ipc.messages import TranslationResult
+from server.errors import InvalidRequest
 from server.text.number_format import localize_numbers
 from server.text.term_spans import with_translated_terms
+from server.text.translation_checks import ordinary_words
 from server.translation.catalog import Leg
 from server.translation.markup_alignment import WordAligner
+from server.translation.retry import is_better, retry_options
 from server.translation.segments import Segment, SegmentedText, masked_retry
+from server.translation.sentence_checks import CheckObserver, SentenceChecker
 from server.translation.span_placement import SpanPlacer
 from server.translation.term_enforcement import TermEnforcer, Translate
-from server.translation.types import ProgressListener, Sentence, TranslationRequest
+from server.translation.types import FAULTS, ProgressListener, Sentence, TranslationRequest
 
 IN_FLIGHT = 512
 """Segments of a text that are at the workers at the same time: enough for every slot of a GPU."""
@@ -29,10 +33,14 @@ _BURST = 32
 class SentenceTranslator:
     """Translates segments on the workers. The caller keeps the model loaded. Belongs to one event loop."""
 
-    def __init__(self, engine: EngineClient, aligner: WordAligner) -> None:
+    def __init__(
+        self, engine: EngineClient, aligner: WordAligner, checker: SentenceChecker, observer: CheckObserver
+    ) -> None:
         self._engine = engine
         self._placer = SpanPlacer(aligner)
         self._enforcer = TermEnforcer(aligner)
+        self._checker = checker
+        self._observer = observer
 
     async def translate(
         self,
@@ -55,7 +63,7 @@ class SentenceTranslator:
                 progress = on_tokens and _token_progress(on_tokens, text_number, len(pending), segment, leg)
                 waiter = self._send(segment, leg, request, priority, progress) if segment.ids else None
                 waiters.extend([waiter] if waiter else [])
-                sentence = self._sentence(segment, leg, waiter, request, priority)
+                sentence = self._checked(segment, leg, waiter, request, priority)
                 pending.append(sentence if len(segments) == 1 else asyncio.ensure_future(sentence))
                 if len(pending) % _BURST == 0:
                     await asyncio.sleep(0)
@@ -65,7 +73,8 @@ class SentenceTranslator:
             for position, (_, leg) in enumerate(segments):
                 await send_up_to(position + IN_FLIGHT)
                 sentence = await pending[position]
-                found.append(_with_local_numbers(sentence, leg) if request.localize_numbers else sentence)
+                local = request.localize_numbers and not (sentence.copied and sentence.flags)
+                found.append(_with_local_numbers(sentence, leg) if local else sentence)
                 if listener is not None:
                     listener.on_sentence(text_number, position, found[-1])
             sentences = iter(found)
@@ -98,6 +107,39 @@ class SentenceTranslator:
             on_progress=on_progress,
         )
 
+    async def _checked(
+        self,
+        segment: Segment,
+        leg: Leg,
+        waiter: Waiter[TranslationResult] | None,
+        request: TranslationRequest,
+        priority: int,
+    ) -> Sentence:
+        """Returns the sentence of a segment with its flags. If it has one of the FAULTS, it is marked, translated again
+        or replaced by its source, as the request says."""
+        check = partial(self._checker.checked, leg=leg, thorough=request.thorough)
+        sentence = await check(await self._sentence(segment, leg, waiter, request, priority))
+        for flag in sentence.flags:
+            self._observer.flagged(flag)
+        if request.on_flag == "mark" or not sentence.flags & FAULTS:
+            return sentence
+        if request.on_flag == "source":
+            return replace(sentence, ids=(), targets=(segment.text,), hypotheses=(), to_read=(), to_target=())
+        if sentence.copied:
+            return sentence
+        options = retry_options(leg.decoding_options(request.options))
+        wider = replace(request, options=options)
+        waiter = self._send(segment, leg, wider, priority)
+        try:
+            other = await check(await self._sentence(segment, leg, waiter, wider, priority))
+        except InvalidRequest:  # the beam has more rows than the server has slots
+            return sentence
+        finally:
+            waiter.leave()
+        replaced = is_better(other, sentence)
+        self._observer.retried(replaced)
+        return other if replaced else sentence
+
     async def _sentence(
         self,
         segment: Segment,
@@ -125,7 +167,8 @@ class SentenceTranslator:
             best = decode(answer.hypotheses[0].tokens)
             again = self._with_terms(again)
         if not best.strip():  # the source is more useful than an empty translation
-            return await self._copied(segment, request, priority)
+            copied = await self._copied(segment, request, priority)
+            return replace(copied, flags=frozenset({"copied"})) if ordinary_words(segment.text) else copied
         if not segment.spans and segment.masked.is_complete(best):
             texts = (best, *[decode(hypothesis.tokens) for hypothesis in answer.hypotheses[1:]])
             texts = tuple([text.upper() for text in texts]) if segment.capitals else texts

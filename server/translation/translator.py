@@ -19,10 +19,12 @@ from server.translation.catalog import ModelCatalog
 from server.translation.history_record import history_record
 from server.translation.markup_alignment import WordAligner
 from server.translation.preprocessing import PreparedText, prepare, segment_passages
+from server.translation.retry import retry_beam
 from server.translation.segments import SegmentedText
+from server.translation.sentence_checks import CheckObserver, SentenceChecker
 from server.translation.sentence_translator import SentenceTranslator
 from server.translation.time_limit import time_limit
-from server.translation.types import ProgressListener, Sentence, TranslatedLeg, Translation, TranslationRequest
+from server.translation.types import FAULTS, ProgressListener, Sentence, TranslatedLeg, Translation, TranslationRequest
 
 DOCUMENT_ROWS = 16
 """A request with more sentences, times beam width, has the priority of a document: it is served after short requests."""
@@ -52,6 +54,7 @@ class Translator:
         detector: LanguageDetector,
         admission: Admission,
         history: History | None,
+        observer: CheckObserver,
     ) -> None:
         self.engine = engine
         self.catalog = catalog
@@ -59,7 +62,9 @@ class Translator:
         self.admission = admission
         self.history = history
         self._aligner = WordAligner(engine)
-        self._sentences = SentenceTranslator(engine, self._aligner)
+        self._sentences = SentenceTranslator(
+            engine, self._aligner, SentenceChecker(engine, lambda: self.detector), observer
+        )
         self._users: Counter[ModelCatalog] = Counter()
         self._released: dict[ModelCatalog, asyncio.Event] = {}
 
@@ -76,7 +81,7 @@ class Translator:
         characters = sum(map(len, request.texts))
         catalog = self.catalog
         beam = request.options.beam_size or catalog.stated_beam(request.source, request.target)
-        cost = beam * estimated_tokens(request)
+        cost = decodings(request, beam) * estimated_tokens(request)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         with self.admission.admit(
             cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key
@@ -125,6 +130,8 @@ class Translator:
             # Alternatives are those of the last leg: every alternative of an earlier leg would need its own second leg.
             last = number == len(prepared.route) - 1
             leg_request = request if last else _without_alternatives(request)
+            if len(prepared.route) > 1 and request.on_flag == "source":  # a sentence in the pivot language is of no use
+                leg_request = dataclasses.replace(leg_request, on_flag="mark")
             async with self.engine.holding(leg.model):
                 sentences = await self._sentences.translate(
                     segmented, leg_request, priority, prepared.number, listener if last else None
@@ -138,12 +145,20 @@ class Translator:
             passages = hypotheses[0]
             flat = tuple([sentence for found in sentences for sentence in found])
             legs.append(TranslatedLeg(leg.model.name, leg.model.key, leg.source, leg.target, texts[0], flat))
+        if request.on_flag == "source" and len(legs) > 1 and _has_faults(legs):
+            texts = [prepared.text]
         best, *others = texts
         alternatives = tuple(dict.fromkeys([other for other in others if other != best]))
         translation = Translation(new_id(), best, alternatives, prepared.detected, tuple(legs))
         if self.history is not None and request.remember:
             self.history.add(history_record(translation))
         return translation
+
+
+def decodings(request: TranslationRequest, beam: int) -> int:
+    """Returns the rows that a sentence of a request costs at most: its beam, that of a retry, and one for the attention
+    of every sentence where the request asks for it."""
+    return beam + (retry_beam(beam) if request.on_flag == "retry" else 0) + (1 if request.thorough else 0)
 
 
 def estimated_tokens(request: TranslationRequest) -> int:
@@ -170,6 +185,10 @@ def _translated_passages(
             translated.append(passage.translated(part.join(targets), known if rank == 0 else ()))
         ranked.append(tuple(translated))
     return ranked
+
+
+def _has_faults(legs: Sequence[TranslatedLeg]) -> bool:
+    return any(sentence.flags & FAULTS for leg in legs for sentence in leg.sentences)
 
 
 def _without_alternatives(request: TranslationRequest) -> TranslationRequest:

@@ -14,7 +14,10 @@ from server.text.offsets import Run
 from server.text.segmentation import Span, Split
 
 Format = Literal["text", "html"]
-Flag = Literal["placeholder_restored"]
+Flag = Literal["truncated", "repetition", "omission", "copied", "wrong_language", "placeholder_restored"]
+FAULTS: frozenset[Flag] = frozenset({"truncated", "repetition", "omission", "copied", "wrong_language"})
+"""Flags of a translation that is probably wrong."""
+OnFlag = Literal["mark", "retry", "source"]
 NO_TIMINGS = Timings(queue=0.0, encode=0.0, decode=0.0, first_token=0.0)
 
 
@@ -29,6 +32,9 @@ class TranslationRequest:
     False the translation is not added to the history. `do_not_translate` holds words that are kept.
     With `localize_numbers` numbers get the separators of the target language. The terms of `glossary` are translated
     as it says.
+    `on_flag` says what happens to a sentence with one of the FAULTS: it is only marked, it is translated again with a
+    wider beam and blocked n-grams, or it is replaced by its source. With `thorough` every sentence is checked for
+    omissions and gets its confidence.
     """
 
     texts: tuple[str, ...]
@@ -45,6 +51,8 @@ class TranslationRequest:
     do_not_translate: tuple[str, ...] = ()
     localize_numbers: bool = False
     glossary: TermIndex | None = None
+    on_flag: OnFlag = "mark"
+    thorough: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,8 @@ class Sentence:
     the encoder read; they are empty for a copied sentence. `hypotheses` is the n-best list and `targets` holds their
     texts, best first. `read` is the text that the model read, which differs from the source where spans were masked:
     `to_read` are the parts that the source shares with it, and `to_target` those that the model's best text shares with
-    the target. `flags` say what may be wrong with the translation."""
+    the target. `flags` say what may be wrong with the translation. `confidence` is the probability that it is good
+    (`model.analysis.confidence`), or None if it is not known."""
 
     span: Span
     source: str
@@ -65,6 +74,7 @@ class Sentence:
     to_read: tuple[Run, ...] = ()
     to_target: tuple[Run, ...] = ()
     flags: frozenset[Flag] = frozenset()
+    confidence: float | None = None
 
     @property
     def copied(self) -> bool:

@@ -19,13 +19,19 @@ from server.api.sse import stream
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from server.text.language_id import DetectedLanguage
+from server.translation.retry import retry_beam
 from server.translation.types import Flag, Sentence, TranslatedLeg, Translation, TranslationRequest
 
 router = APIRouter(tags=["translation"])
 WARNINGS: dict[Flag, str] = {
+    "truncated": "the translation ends before the sentence does.",
+    "repetition": "the translation repeats words that the source does not repeat.",
+    "omission": "a part of the source is probably not translated.",
+    "copied": "the source was copied and not translated.",
+    "wrong_language": "the translation is in another language than the target.",
     "placeholder_restored": "a placeholder was put at the aligned place, because the model dropped it.",
 }
-"""Meanings of the flags of a sentence."""
+"""Meanings of the flags of a sentence, in the order in which they are listed."""
 
 
 @router.post(
@@ -71,7 +77,8 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         loop_guard=asked.loop_guard,
         masked_heads=head_mask(asked.masked_heads),
     )
-    check_texts(texts, settings, max(asked.beam_size or 1, hypotheses))
+    beam = max(asked.beam_size or 1, hypotheses)
+    check_texts(texts, settings, beam + retry_beam(options.beam_size or 1) if asked.on_flag == "retry" else beam)
     return TranslationRequest(
         texts=texts,
         source=asked.source,
@@ -81,6 +88,8 @@ def translation_request(asked: TranslateParameters, request: Request, settings: 
         deadline=deadline(request, settings.timeout_seconds, asked.timeout),
         do_not_translate=tuple(asked.do_not_translate),
         localize_numbers=asked.localize_numbers,
+        on_flag=asked.on_flag,
+        thorough=asked.details or asked.on_flag != "mark",
     )
 
 
@@ -131,13 +140,23 @@ def details(translation: Translation) -> dict[str, Any]:
         "pivot": translation.legs[0].target if len(translation.legs) > 1 else None,
         "sentences": [[sentence_details(sentence, leg) for sentence in leg.sentences] for leg in translation.legs],
         "warnings": [
-            f"Sentence {number}: {WARNINGS[flag]}"
-            for leg in translation.legs[-1:]
+            f"Sentence {number}{_step(leg, translation)}: {WARNINGS[flag]}"
+            for leg in translation.legs
             for number, sentence in enumerate(leg.sentences, start=1)
-            for flag in sorted(sentence.flags)
+            for flag in flags(sentence)
         ],
         "timings": translation.timings,
     }
+
+
+def flags(sentence: Sentence) -> list[Flag]:
+    """Returns the flags of a sentence in the order of `WARNINGS`."""
+    return [flag for flag in WARNINGS if flag in sentence.flags] if sentence.flags else []
+
+
+def _step(leg: TranslatedLeg, translation: Translation) -> str:
+    """Returns the step of a route with a pivot, for a message."""
+    return f" ({leg.source} to {leg.target})" if len(translation.legs) > 1 else ""
 
 
 def sentence_details(sentence: Sentence, leg: TranslatedLeg) -> dict[str, Any]:
@@ -147,6 +166,8 @@ def sentence_details(sentence: Sentence, leg: TranslatedLeg) -> dict[str, Any]:
         "read": sentence.read or sentence.source,
         "copied": sentence.copied,
         "tokens": len(sentence.ids),
+        "flags": flags(sentence),
+        "confidence": None if sentence.confidence is None else round(sentence.confidence, 3),
         "hypotheses": [
             {
                 "text": text,

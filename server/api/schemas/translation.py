@@ -21,6 +21,7 @@ from server.api.schemas.base import (
 )
 from server.api.schemas.glossaries import InlineGlossary
 from server.api.schemas.languages import SourceLanguage
+from server.translation.types import Flag
 
 SCORES = [-0.143, -0.221, -0.098]
 
@@ -56,7 +57,16 @@ class TranslateParameters(Parameters):
     localize_numbers: bool = Field(
         default=False, description="Write numbers with the decimal and thousands separators of the target language."
     )
-    details: bool = Field(default=False, description="Add sentences, scores, warnings and timings.")
+    details: bool = Field(
+        default=False,
+        description="Add sentences, scores, flags, confidence, warnings and timings; every sentence is checked for "
+        "omissions.",
+    )
+    on_flag: Annotated[Literal["mark", "retry", "source"], BeforeValidator(lower_case)] = Field(
+        default="mark",
+        description="What happens to a sentence that is probably wrong: `mark` only names it in `details`, `retry` "
+        "translates it again with a wider beam, `source` gives the source text back.",
+    )
     masked_heads: HeadMask = None
     stream: bool = Field(default=False, description="Answer with server-sent events, one per finished sentence.")
     stream_tokens: bool = Field(
@@ -86,6 +96,12 @@ class SentenceDetails(Answer):
     read: str = Field(description="Text that the model read, placeholders included.", examples=["The cat sleeps."])
     copied: bool = Field(description="Whether the sentence was copied without translation.", examples=[False])
     tokens: int = Field(description="Number of source tokens.", examples=[7])
+    flags: list[Flag] = Field(description="What may be wrong with the translation.", examples=[[]])
+    confidence: float | None = Field(
+        description="Probability that the sentence is translated well (chrF of at least 50); null if the model is not "
+        "calibrated, or the sentence was copied.",
+        examples=[0.83],
+    )
     hypotheses: list[HypothesisDetails] = Field(description="Best first; empty if the sentence was copied.")
 
 

@@ -13,7 +13,7 @@ export const shown = { done: null, detected: null, items: [], chosen: null };
 
 /** Shows an answer of POST /translate with details. */
 export function show(done, answer) {
-  const { route, sentences, warnings = [] } = answer.details, last = sentences[sentences.length - 1] || [], direct = sentences.length === 1;
+  const { route, sentences } = answer.details, last = sentences[sentences.length - 1] || [], direct = sentences.length === 1;
   shown.done = done;
   shown.detected = answer.detectedLanguage?.language || null;
   shown.items = last.map((sentence, number) => ({
@@ -21,19 +21,31 @@ export function show(done, answer) {
     sourceSpan: el("span", { class: "s" }, sentence.source), targetSpan: el("span", { class: "s" }, sentence.target),
   }));
   const { items } = shown;
-  items.forEach((item) => item.targetSpan.addEventListener("click", () => choose(item)));
+  items.forEach((item) => {
+    item.targetSpan.addEventListener("click", () => choose(item));
+    flag(item, reasons(item.sentence));
+  });
   $("output").replaceChildren(...withSpans(answer.translatedText, items.map((item) => [item.target, item.targetSpan])));
   $("mirror").replaceChildren(...withSpans(done.text, direct ? items.map((item) => [item.source, item.sourceSpan]) : []), "\n");
   $("output").lang = done.to;
   $("detected").textContent = answer.detectedLanguage ? say("detected", languageName(answer.detectedLanguage.language)) : "";
   $("route").textContent = answer.details.pivot ? say("via", languageName(answer.details.pivot)) : "";
-  const cut = last.some((sentence) => sentence.hypotheses[0]?.finish_reason === "length");
-  $("warning").textContent = [...(cut ? [say("cut")] : []), ...warnings].join(" ");
+  const steps = sentences.flatMap((leg) => leg.map((sentence, number) => [number + 1, reasons(sentence)]));
+  $("warning").textContent = [...new Set(steps.flatMap(([number, found]) => found.map((reason) => say("flagged", number, reason))))].join(" ");
   $("warning").hidden = !$("warning").textContent;
   $("status").textContent = answer.translatedText.slice(0, 400);
   $("inside").href = "/attention#" + query({ q: done.text.slice(0, 5000), source: answer.detectedLanguage?.language || done.from, target: done.to });
   choose(items.find((item) => !item.copied) || null, false);
   outdated(false);
+}
+/** Returns what may be wrong with a sentence, in the language of the interface. */
+function reasons({ flags = [] }) {
+  return flags.map((name) => say(name === "copied" ? "copied_source" : name));
+}
+/** Underlines a sentence, with the reasons as its tooltip. */
+function flag(item, found) {
+  item.targetSpan.classList.toggle("flagged", found.length > 0);
+  item.targetSpan.title = found.join(" ");
 }
 /** Removes the translation. */
 export function clear() {
@@ -81,6 +93,7 @@ function take(item, text, took) {
   mark();
   Object.assign(item, { target: text, taken: item.legs === 1, attended: item.legs > 1, targets: null });
   item.targetSpan.textContent = text;
+  flag(item, []);
   $("alternatives").hidden = true;
   $("status").textContent = text;
   $("others").focus();

@@ -1,6 +1,7 @@
 // Words of a sentence that belong together, and doubtful words. Asked for one sentence at a time after its translation.
 import { ask, query } from "../common/server.js";
 import { wordSpans, wordUnder } from "../common/words.js";
+import { say } from "./messages.js";
 
 const DOUBTFUL = Math.log(0.25), AT_ONCE = 8;
 const $ = (id) => document.getElementById(id);
@@ -31,7 +32,9 @@ export async function attend(item, signal) {
   item.links = direct ? found.alignment.links : [];
   const { scores } = found.target;
   item.targets = wordSpans(item.targetSpan, item.target, found.target, (node, word) => {
-    if (/[\p{L}\p{N}]/u.test(word.text) && Math.min(...word.pieces.map((piece) => scores[piece])) < DOUBTFUL) node.classList.add("unsure");
+    if (!/[\p{L}\p{N}]/u.test(word.text) || Math.min(...word.pieces.map((piece) => scores[piece])) >= DOUBTFUL) return;
+    node.classList.add("unsure");
+    node.title = say("unsure");
   });
   item.sources = direct ? wordSpans(item.sourceSpan, item.source, found.source, () => {}) : new Map();
   $("doubt").hidden = !document.querySelector("#output .unsure");

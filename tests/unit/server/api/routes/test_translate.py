@@ -269,3 +269,38 @@ def test_the_characters_of_a_request_times_its_beam_width_are_limited(serve):
 def test_the_default_beam_width_allows_the_whole_limit_of_characters(serve):
     client = serve(char_limit=300, beam_char_limit=400, beam_size=4)
     assert client.post("/translate", json={"q": "a" * 300, "source": "en", "target": "de"}).status_code == 200
+
+
+def test_details_show_the_flags_of_each_sentence(client):
+    details = ask(client, q="One two three four.", max_length=3, details=True).json()["details"]
+    [[sentence]] = details["sentences"]
+    assert (sentence["flags"], sentence["confidence"]) == (["truncated"], None)
+    assert details["warnings"] == ["Sentence 1: the translation ends before the sentence does."]
+    details = ask(client, q="42", details=True).json()["details"]
+    assert details["sentences"][0][0]["flags"] == [] and details["warnings"] == []
+
+
+def test_warnings_of_a_route_with_a_pivot_name_the_step(client):
+    fields = {"q": "Eins zwei drei.", "source": "de", "target": "fr", "max_length": 3, "details": True}
+    assert client.post("/translate", json=fields).json()["details"]["warnings"] == [
+        "Sentence 1 (de to en): the translation ends before the sentence does.",
+        "Sentence 1 (en to fr): the translation ends before the sentence does.",
+    ]
+
+
+@pytest.mark.parametrize(("value", "text"), [("mark", "owt"), ("source", "One two"), ("SOURCE", "One two")])
+def test_on_flag(client, value, text):
+    assert ask(client, q="One two", max_length=3, on_flag=value).json()["translatedText"] == text
+
+
+def test_on_flag_has_three_values(client):
+    answer = ask(client, q="Hello", on_flag="drop")
+    assert answer.status_code == 400
+    assert all(name in answer.json()["error"] for name in ("on_flag", "mark", "retry", "source"))
+
+
+def test_a_retry_counts_in_the_limit_of_characters_times_beam(serve):
+    client = serve(char_limit=100, beam_char_limit=300)
+    assert ask(client, q="x" * 90).status_code == 200
+    answer = ask(client, q="x" * 90, on_flag="retry")
+    assert answer.status_code == 413 and "beam width of 5" in answer.json()["error"]

@@ -1,0 +1,120 @@
+"""The confidence of a translation, and the limits of its checks, fitted for each direction of a model folder.
+
+The confidence is the probability that a sentence's chrF is at least `GOOD_CHRF`: a logistic function of two numbers that
+every translation has. `confidence.json` names the weights it was fitted for; with other weights it is not used.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+FILE = "confidence.json"
+FORMAT = 1
+GOOD_CHRF = 50.0
+LEAST_GAP = 0.8
+"""Smallest limit of `DirectionLimits.gap`."""
+_SAMPLE_BYTES = 4_000_000
+"""Bytes at each end of a weight file that its hash covers."""
+
+
+@dataclass(frozen=True, slots=True)
+class Quality:
+    """How well a confidence fits sentences that it was not fitted on: their number, the correlations of confidence and
+    chrF, and the expected calibration error over ten bins with equal numbers of sentences (Guo et al. 2017)."""
+
+    sentences: int
+    pearson: float
+    spearman: float
+    calibration_error: float
+
+
+@dataclass(frozen=True, slots=True)
+class DirectionLimits:
+    """Fitted numbers of one direction. `coefficients` are those of `features` after the intercept. `flagged` is the
+    probability for sentences with a flag. A target is short if the logarithm of its tokens per source token is below
+    `short`. A gap in the attention above `gap` is an omission."""
+
+    coefficients: tuple[float, ...]
+    flagged: float
+    short: float
+    gap: float
+    quality: Quality
+
+    def confidence(self, token_scores: Sequence[float], source_tokens: int, flagged: bool) -> float:
+        """Returns the probability that the translation is good. `token_scores` are those of the best hypothesis."""
+        if not token_scores:
+            return 0.0
+        terms = zip(self.coefficients[1:], features(token_scores, source_tokens), strict=True)
+        score = self.coefficients[0] + sum(weight * feature for weight, feature in terms)
+        probability = 1.0 / (1.0 + math.exp(-max(-30.0, min(30.0, score))))
+        return min(probability, self.flagged) if flagged else probability
+
+
+@dataclass(frozen=True, slots=True)
+class Confidence:
+    """The content of confidence.json. `weights` is the hash of the weight files; directions are written `en-de`."""
+
+    weights: str
+    directions: Mapping[str, DirectionLimits]
+
+    def to_json(self) -> str:
+        found = {direction: asdict(limits) for direction, limits in sorted(self.directions.items())}
+        content = {"format": FORMAT, "weights": self.weights, "good_chrf": GOOD_CHRF, "directions": found}
+        return json.dumps(content, indent=2) + "\n"
+
+    @classmethod
+    def load(cls, folder: Path) -> Confidence | None:
+        """Reads confidence.json of a model folder. Returns None without a file, or if it was fitted for other weights.
+        Raises ValueError for an invalid file."""
+        file = folder / FILE
+        if not file.is_file():
+            return None
+        try:
+            content = json.loads(file.read_text(encoding="utf-8"))
+            if content["format"] != FORMAT or content["weights"] != weights_hash(folder):
+                return None
+            return cls(content["weights"], {name: _limits(found) for name, found in content["directions"].items()})
+        except (KeyError, TypeError, AttributeError, ValueError) as error:
+            raise ValueError(f"{file} is not a valid calibration: {error!r}") from None
+
+
+def features(token_scores: Sequence[float], source_tokens: int) -> tuple[float, float]:
+    """Returns the mean log-probability of the target tokens, and the logarithm of the number of source tokens."""
+    return sum(token_scores) / len(token_scores), math.log(max(1, source_tokens))
+
+
+def length_ratio(target_tokens: int, source_tokens: int) -> float:
+    """Returns the logarithm of target tokens per source token, both with the end of sentence."""
+    return math.log(max(1, target_tokens) / max(1, source_tokens))
+
+
+def weights_hash(folder: Path) -> str:
+    """Returns a hash of the names, sizes and ends of the weight files of a folder."""
+    digest = hashlib.sha256()
+    for file in sorted(folder.glob("*.safetensors")):
+        size = file.stat().st_size
+        digest.update(f"{file.name} {size}\n".encode())
+        with file.open("rb") as content:
+            digest.update(content.read(_SAMPLE_BYTES))
+            content.seek(max(0, size - _SAMPLE_BYTES))
+            digest.update(content.read(_SAMPLE_BYTES))
+    return digest.hexdigest()[:16]
+
+
+def _limits(found: Mapping[str, Any]) -> DirectionLimits:
+    limits = DirectionLimits(
+        coefficients=tuple(map(float, found["coefficients"])),
+        flagged=float(found["flagged"]),
+        short=float(found["short"]),
+        gap=float(found["gap"]),
+        quality=Quality(**found["quality"]),
+    )
+    if len(limits.coefficients) != 3 or not all(map(math.isfinite, limits.coefficients)):
+        raise ValueError("it needs three finite coefficients")
+    return limits

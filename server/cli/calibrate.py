@@ -1,0 +1,154 @@
+"""`attentive calibrate`: fits the confidence of a model folder on pairs of sentences."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+from pathlib import Path
+
+from tqdm import tqdm
+
+from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimits, Quality, weights_hash
+from model.analysis.confidence_fit import ScoredTranslation, fit_direction
+from model.search.options import DecodingOptions
+from server.cli.translate import FLAGS, local_services
+from server.config import Settings, add_flags
+from server.errors import InvalidRequest
+from server.observability.logging import configure_logging
+from server.services import Services
+from server.translation.catalog import Leg, ModelCatalog, ServedModel
+from server.translation.model_discovery import find_models
+from server.translation.sentence_checks import SentenceChecker
+from server.translation.types import FAULTS, TranslationRequest
+
+NAME = "calibrate"
+HELP = "Fit the confidence of a model's translations on pairs of sentences, and write confidence.json into its folder."
+PAIRS_AT_ONCE = 256
+MEASURED_GAPS = 500
+"""Good translations of a direction whose attention is measured."""
+
+Direction = tuple[str, str]
+Pairs = dict[Direction, list[tuple[str, str]]]
+"""Sentences with their references by direction."""
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", help="Name of the model, as `attentive models` prints it.")
+    parser.add_argument(
+        "--pairs",
+        nargs="+",
+        type=Path,
+        required=True,
+        metavar="FILE",
+        help="Files NAME.SOURCE-TARGET.tsv, such as dev.en-de.tsv, with a sentence, a tab and its translation in each "
+        "line. They are used in both directions. They should not be training text.",
+    )
+    parser.add_argument("--limit", type=int, metavar="N", help="Use the first N pairs of each file.")
+    add_flags(parser, FLAGS)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    settings = Settings.read(arguments)
+    configure_logging("warning" if arguments.log_level is None else settings.log_level, settings.log_format)
+    models, errors = find_models(settings.weights, settings.slots)
+    found = next((model for model in models if model.name == arguments.model), None)
+    if found is None:
+        names = ", ".join(model.name for model in models)
+        raise InvalidRequest(errors.get(arguments.model, f"There is no model {arguments.model}; there are {names}."))
+    pairs = read_pairs(arguments.pairs, found, arguments.limit)
+    model = dataclasses.replace(found, confidence=None)
+    services = local_services(settings, catalog=ModelCatalog([model]))
+    fitted = asyncio.run(calibrate(services, model, pairs))
+    confidence = Confidence(weights_hash(model.folder), fitted)
+    (model.folder / FILE).write_text(confidence.to_json(), encoding="utf-8")
+    print(f"{model.folder / FILE}: probability of a chrF of {GOOD_CHRF:.0f} or more. On pairs that were not fitted:")
+    for direction, limits in fitted.items():
+        print(f"{direction}: {described(limits.quality)}")
+    return 0
+
+
+def read_pairs(files: Sequence[Path], model: ServedModel, limit: int | None = None) -> Pairs:
+    """Returns the pairs of the files in each direction that the model has. Raises InvalidRequest."""
+    pairs: Pairs = {}
+    for file in files:
+        direction = file_direction(file, model)
+        try:
+            lines = file.read_text(encoding="utf-8").split("\n")
+        except (OSError, UnicodeDecodeError) as error:
+            raise InvalidRequest(f"{file} cannot be read: {error}") from None
+        rows = [line.rstrip("\r").split("\t") for line in lines if line.strip()][:limit]
+        if wrong := next((number for number, row in enumerate(rows, start=1) if len(row) != 2), None):
+            raise InvalidRequest(f"Pair {wrong} of {file} has {len(rows[wrong - 1])} columns; it needs two.")
+        for one, way in ((rows, direction), ([row[::-1] for row in rows], direction[::-1])):
+            if way in model.pairs:
+                pairs.setdefault(way, []).extend((row[0], row[1]) for row in one)
+    return pairs
+
+
+def file_direction(file: Path, model: ServedModel) -> Direction:
+    """Returns the direction that a file name ends with. Raises InvalidRequest if the model does not have it or its
+    reverse."""
+    parts = file.stem.rpartition(".")[2].split("-")
+    for at in range(1, len(parts)):
+        direction = "-".join(parts[:at]), "-".join(parts[at:])
+        if direction in model.pairs or direction[::-1] in model.pairs:
+            return direction
+    raise InvalidRequest(f"{file.name} does not end with a direction of {model.name}, as in dev.en-de.tsv.")
+
+
+async def calibrate(services: Services, model: ServedModel, pairs: Pairs) -> dict[str, DirectionLimits]:
+    """Returns the fitted numbers of each direction. Raises InvalidRequest for pairs that do not allow it."""
+    await services.start()
+    try:
+        await services.loaded()
+        fitted = {}
+        for (source, target), rows in pairs.items():
+            scored = await scored_translations(services, Leg(model, source, target), rows)
+            try:
+                fitted[f"{source}-{target}"] = fit_direction(scored)
+            except ValueError as error:
+                raise InvalidRequest(f"{source}-{target}: {error}") from None
+        return fitted
+    finally:
+        await services.stop()
+
+
+async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple[str, str]]) -> list[ScoredTranslation]:
+    """Translates the sources and compares them with their references. Texts of several sentences are left out."""
+    try:
+        from sacrebleu.metrics.chrf import CHRF
+    except ImportError:
+        raise InvalidRequest('This needs sacrebleu: pip install "attentive-server[train]".') from None
+    chrf, checker = CHRF(), SentenceChecker(services.engine, lambda: services.translator.detector)
+    scored: list[ScoredTranslation] = []
+    measured = 0
+    with tqdm(total=len(rows), unit=" pairs", desc=f"{leg.source}-{leg.target}", disable=None, leave=False) as bar:
+        for start in range(0, len(rows), PAIRS_AT_ONCE):
+            batch = rows[start : start + PAIRS_AT_ONCE]
+            request = TranslationRequest(
+                texts=tuple([source for source, _ in batch]), source=leg.source, target=leg.target,
+                options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
+            )  # fmt: skip
+            for translation, (_, reference) in zip(await services.translator.translate(request), batch, strict=True):
+                sentences = translation.legs[0].sentences
+                if len(sentences) != 1 or sentences[0].copied:
+                    continue
+                sentence, best = sentences[0], sentences[0].hypotheses[0]
+                score = chrf.sentence_score(translation.text, [reference]).score
+                measure = score >= GOOD_CHRF and measured < MEASURED_GAPS
+                measured += measure
+                gap = await checker.gap(sentence, leg) if measure else None
+                flagged = bool(sentence.flags & FAULTS)
+                scored.append(ScoredTranslation(best.token_scores, len(sentence.ids), score, flagged, gap))
+            bar.update(len(batch))
+    return scored
+
+
+def described(quality: Quality) -> str:
+    """Returns one line with the figures of a fit."""
+    return (
+        f"{quality.sentences} sentences, correlation with chrF {quality.pearson:.2f} (Pearson), {quality.spearman:.2f} "
+        f"(Spearman), calibration error {quality.calibration_error:.3f}"
+    )

@@ -1,0 +1,94 @@
+"""Compares a translation with its source, as text: repeated words, copied sentences, a target that ends too early."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from itertools import pairwise
+
+from server.text.copied_spans import do_not_translate_spans
+
+_WORD = re.compile(r"\w+")
+_LETTERS = re.compile(
+    r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|(?<![\w\-./\\$])[^\W\d_]+(?:['’\-][^\W\d_]+)*(?![\w(=])"
+)
+"""Words, and not the names of options and functions in code."""
+_QUOTED = re.compile(r"\"[^\"]+\"|“[^”]+”|„[^“”]+[“”]|«[^»]+»|»[^«]+«|‘[^’]+’|「[^」]+」")
+_ENDS = ".!?…。！？"
+_OPEN_ENDS = ",;:-–—(["
+_UNPUNCTUATED = frozenset({"th", "lo", "km", "my"})
+"""Languages that end sentences without a mark."""
+LONGEST_PERIOD = 16
+_WORD_COPIES, _PAIR_COPIES, _PHRASE_COPIES = 3, 3, 2
+"""Times in a row that a word, two words, or three and more words stand where they are a repetition."""
+COPIED_WORDS, COPIED_SHARE = 3, 0.8
+"""A copied sentence has at least so many ordinary words, and this share of them stands in the other text."""
+
+
+def may_repeat(tokens: Sequence[int]) -> bool:
+    """Returns False where the text of these tokens says nothing twice in a row. This test is much faster."""
+    return len(set(pairwise(tokens))) < len(tokens) - 1
+
+
+def repeats(source: str, target: str) -> bool:
+    """Returns whether the target says the same words several times in a row, and the source does not."""
+    found = _repetition(_WORD.findall(target.casefold()))
+    return found > 0 and _repetition(_WORD.findall(source.casefold())) < found
+
+
+def _repetition(words: Sequence[str]) -> int:
+    """Returns the largest number of copies of a word or phrase in a row; 0 if they are too few for a repetition."""
+    size, most = len(words), 0
+    if size - len(set(words)) < 2:
+        return 0
+    for period in range(1, min(LONGEST_PERIOD, size // 2) + 1):
+        least = _WORD_COPIES if period == 1 else _PAIR_COPIES if period == 2 else _PHRASE_COPIES
+        run = 0
+        for i in range(period, size):
+            run = run + 1 if words[i] == words[i - period] else 0
+            copies = run // period + 1
+            # Groups of digits repeat in numbers: 1 000 000 000.
+            if copies >= max(least, most + 1) and any(word.isalpha() for word in words[i - period + 1 : i + 1]):
+                most = copies
+    return most
+
+
+def ordinary_words(text: str) -> list[str]:
+    """Returns the words of a text that are written in small letters, or in a script without capitals. Names, quotations
+    and the parts that every translation repeats are left out."""
+    plain = list(_QUOTED.sub(lambda match: " " * len(match[0]), text))
+    for start, end in do_not_translate_spans(text):
+        plain[start:end] = " " * (end - start)
+    found = _LETTERS.findall("".join(plain))
+    return [word for word in found if not word[0].isupper() and (len(word) > 1 or not word.isascii())]
+
+
+def may_be_copied(source: str, target: str) -> bool:
+    """Returns False where `is_copied` cannot be True. This test is much faster."""
+    words = source.split()
+    if len(words) < COPIED_WORDS:
+        return source.strip() == target.strip() and len(source) >= COPIED_WORDS and not source.isascii()
+    return 2 * len(set(words).intersection(target.split())) >= len(set(words))
+
+
+def is_copied(source: str, target: str) -> bool:
+    """Returns whether most ordinary words of a source stand in its translation, and the reverse. Sentences with few such
+    words (names, numbers, codes) are not copied. Languages that share words need a further test."""
+    asked, given = ordinary_words(source), ordinary_words(target)
+    if len(asked) < COPIED_WORDS:
+        return False
+    return min(_share(asked, given), _share(given, asked)) >= COPIED_SHARE
+
+
+def ends_early(source: str, target: str, language: str) -> bool:
+    """Returns whether a sentence with a full stop or another mark at its end has a translation without any, or with one
+    after which a sentence goes on."""
+    last, end = source.rstrip("\"'»”’)] \n")[-1:], target.rstrip()[-1:]
+    if not last or last not in _ENDS or language.split("-")[0].lower() in _UNPUNCTUATED:
+        return False
+    return end.isalnum() or end in _OPEN_ENDS
+
+
+def _share(words: Sequence[str], others: Sequence[str]) -> float:
+    known = set(others)
+    return sum([word in known for word in words]) / len(words) if words else 0.0

@@ -1,0 +1,35 @@
+"""The second decoding of a sentence whose translation is probably wrong."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.search.options import DecodingOptions
+from server.translation.types import FAULTS, Sentence
+
+WIDEST_BEAM = 16
+_LEAST_BEAM = 4
+_NGRAM = 3
+
+
+def retry_beam(beam: int) -> int:
+    """Returns the beam width of a retry: twice the width of the first decoding, at least 4 and at most 16, and never
+    smaller than the first."""
+    return max(beam, min(WIDEST_BEAM, max(_LEAST_BEAM, 2 * beam)))
+
+
+def retry_options(options: DecodingOptions) -> DecodingOptions:
+    """Returns the options of a retry: a wider beam, and no sequence of three tokens twice."""
+    return replace(
+        options,
+        beam_size=retry_beam(options.beam_size),
+        no_repeat_ngram_size=options.no_repeat_ngram_size or _NGRAM,
+    )
+
+
+def is_better(other: Sentence, first: Sentence) -> bool:
+    """Returns whether a retry has fewer FAULTS than the first translation, or as many and a higher score."""
+    faults = len(other.flags & FAULTS), len(first.flags & FAULTS)
+    if faults[0] != faults[1] or not (other.hypotheses and first.hypotheses):
+        return faults[0] < faults[1]
+    return other.hypotheses[0].score > first.hypotheses[0].score

@@ -1,0 +1,109 @@
+"""The confidence of a translation: fit, file and limits."""
+
+from __future__ import annotations
+
+import json
+import random
+
+import numpy as np
+import pytest
+
+from model.analysis.attention_alignment import Word
+from model.analysis.confidence import FILE, Confidence, DirectionLimits, Quality, length_ratio, weights_hash
+from model.analysis.confidence_fit import LEAST_SENTENCES, ScoredTranslation, fit_direction
+from model.analysis.coverage import largest_gap, received_attention
+
+LIMITS = DirectionLimits((1.0, 2.0, -0.5), 0.1, -0.5, 0.8, Quality(50, 0.7, 0.6, 0.05))
+
+
+def translations(count: int = 2_000, seed: int = 0) -> list[ScoredTranslation]:
+    """Translations whose chrF grows with the mean score, with noise."""
+    numbers = random.Random(seed)
+    found = []
+    for _ in range(count):
+        mean, size = -3 * numbers.random() ** 2, numbers.randint(4, 40)
+        chrf = min(100.0, max(0.0, 75 + 25 * mean + numbers.gauss(0, 12)))
+        scores = tuple(mean + numbers.gauss(0, 0.05) for _ in range(size))
+        found.append(ScoredTranslation(scores, size, chrf, gap=numbers.random()))
+    return found
+
+
+def test_a_fitted_confidence_is_calibrated_on_other_translations():
+    limits = fit_direction(translations())
+    assert limits.quality.sentences == 1_000
+    assert limits.quality.spearman > 0.7 and limits.quality.pearson > 0.7
+    assert limits.quality.calibration_error < 0.06
+
+
+def test_confidence_rises_with_the_probability_and_lies_between_0_and_1():
+    limits = fit_direction(translations())
+    rising = [limits.confidence([score] * 9, 10, False) for score in np.linspace(-9, 0, 40)]
+    assert rising == sorted(rising) and 0 <= rising[0] < 0.2 and 0.8 < rising[-1] <= 1
+
+
+def test_confidence_does_not_fall_with_the_probability_for_any_data():
+    reverse = [ScoredTranslation(item.token_scores, item.source_tokens, 100 - item.chrf) for item in translations()]
+    assert fit_direction(reverse).coefficients[1] == 0
+
+
+def test_a_flag_lowers_the_confidence():
+    assert LIMITS.confidence([-0.1] * 5, 5, True) == 0.1 < LIMITS.confidence([-0.1] * 5, 5, False)
+    assert LIMITS.confidence([-9.0] * 5, 5, True) < 0.1
+    assert LIMITS.confidence([], 5, False) == 0
+
+
+def test_the_limits_follow_the_translations():
+    limits = fit_direction([*translations(), *(ScoredTranslation((-0.1,), 40, 90.0, gap=3.0) for _ in range(100))])
+    assert limits.gap == 3.0
+    assert limits.short == pytest.approx(length_ratio(1, 40), abs=1e-3)
+    assert fit_direction(translations()).gap == pytest.approx(1.0, abs=0.05)
+
+
+@pytest.mark.parametrize(("found", "message"), [
+    (translations(LEAST_SENTENCES - 1), "too few"),
+    ([ScoredTranslation((-0.1,), 5, 90.0)] * LEAST_SENTENCES, "all good"),
+])  # fmt: skip
+def test_a_fit_needs_enough_different_translations(found, message):
+    with pytest.raises(ValueError, match=message):
+        fit_direction(found)
+
+
+def test_the_file_is_read_back_until_the_weights_change(tmp_path):
+    assert Confidence.load(tmp_path) is None
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    written = Confidence(weights_hash(tmp_path), {"en-de": LIMITS})
+    (tmp_path / FILE).write_text(written.to_json())
+    assert Confidence.load(tmp_path) == written
+    (tmp_path / "model.safetensors").write_bytes(b"changed")
+    assert Confidence.load(tmp_path) is None
+
+
+@pytest.mark.parametrize("damage", [
+    lambda content: [], lambda content: content | {"directions": 5},
+    lambda content: content | {"directions": {"en-de": {}}},
+    lambda content: content["directions"]["en-de"].update(coefficients=[1, 2]) or content,
+    lambda content: content["directions"]["en-de"].update(coefficients=[1, float("nan"), 2]) or content,
+    lambda content: content["directions"]["en-de"].update(quality=None) or content,
+])  # fmt: skip
+def test_a_damaged_file_is_named(tmp_path, damage):
+    content = json.loads(Confidence(weights_hash(tmp_path), {"en-de": LIMITS}).to_json())
+    (tmp_path / FILE).write_text(json.dumps(damage(content)))
+    with pytest.raises(ValueError, match=FILE):
+        Confidence.load(tmp_path)
+
+
+def test_the_largest_gap_is_that_of_words_in_a_row():
+    assert largest_gap([]) == 0
+    assert largest_gap([1.0, 0.9, 1.1, 0.6]) == 0
+    assert largest_gap([1.0, 0.0, 1.0, 0.0, 1.0]) == 0.5
+    assert largest_gap([1.0, 0.0, 0.1, 0.0, 1.0]) == pytest.approx(1.4)
+    assert largest_gap([0.0, 0.0, 0.6, 0.0, 1.0]) == pytest.approx(1.4)
+
+
+def test_received_attention_counts_words_and_leaves_out_punctuation_and_the_end():
+    source = (
+        Word("tag", 0, 0, (0,)), Word("rot", 0, 3, (1, 2)), Word(",", 3, 4, (3,)), Word("Haus", 5, 9, (4,)),
+        Word("</s>", 9, 9, (5,)),
+    )  # fmt: skip
+    soft = np.array([[0, 0.5, 0.2, 0.3, 0, 0], [0, 0.1, 0, 0.4, 0.5, 0], [0, 0, 0, 0, 1, 0]], dtype=np.float32)
+    assert received_attention(soft, source, 2) == pytest.approx([0.8, 0.5])

@@ -1,0 +1,232 @@
+"""Flags, confidence and what happens to a flagged sentence, on the fake engine, which reverses every sentence."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+
+import pytest
+
+from model.analysis.confidence import Confidence, DirectionLimits, Quality
+from model.search.options import DecodingOptions, Hypothesis
+from server.config import Settings
+from server.engine.client.supervisor import WorkerFailure
+from server.engine.ipc.messages import TranslationResult
+from server.errors import Overloaded
+from server.services import Services
+from server.translation.catalog import ModelCatalog
+from server.translation.retry import is_better, retry_options
+from server.translation.translator import decodings, estimated_tokens
+from server.translation.types import NO_TIMINGS, Sentence, Translation, TranslationRequest
+from tests.support.fake_engine import FIRST, FakeEngine, fake_catalog, fake_model
+
+LIMITS = DirectionLimits((2.0, 3.0, 0.0), 0.1, -0.5, 0.8, Quality(50, 0.7, 0.6, 0.05))
+TEXT = "The committee decided to wait until the summer."
+
+
+class WritingEngine(FakeEngine):
+    """Writes given texts instead of the reverse: `written` for a narrow beam, `retried` for a wide one."""
+
+    def __init__(self, written: str, retried: str = "", finish: str = "stop") -> None:
+        super().__init__()
+        self.written, self.retried, self.finish = written, retried or written, finish
+
+    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+        text = self.retried if options.beam_size > 1 else self.written
+        tokens = tuple(FIRST + ord(character) for character in text)
+        scores = (-0.1,) * (len(tokens) + 1)
+        return TranslationResult(0, (Hypothesis(tokens, scores, -0.1, self.finish),), NO_TIMINGS, len(scores))
+
+
+def catalog(limits: DirectionLimits | None = LIMITS) -> ModelCatalog:
+    if limits is None:
+        return fake_catalog()
+    confidence = Confidence("hash", dict.fromkeys(("en-de", "de-en", "en-fr", "fr-en"), limits))
+    return ModelCatalog([dataclasses.replace(fake_model(), confidence=confidence)])
+
+
+def translate(
+    engine: FakeEngine, text: str = TEXT, limits: DirectionLimits | None = LIMITS, **fields
+) -> tuple[Translation, str]:
+    """Returns the translation and the metrics after it."""
+
+    async def scenario() -> tuple[Translation, str]:
+        services = Services(Settings(), engine, catalog(limits))
+        await services.start()
+        await services.loaded()
+        request = TranslationRequest(**{"texts": (text,), "source": "en", "target": "de"} | fields)
+        [translation] = await services.translator.translate(request)
+        await services.stop()
+        return translation, services.metrics.render().decode()
+
+    return asyncio.run(scenario())
+
+
+GERMAN = "Das Komitee hat entschieden, bis zum Sommer zu warten."
+
+
+@pytest.mark.parametrize(("written", "flags"), [
+    (GERMAN, set()),
+    ("Das Komitee hat, das Komitee hat, das Komitee hat entschieden zu warten.", {"repetition"}),
+    (TEXT, {"copied"}),
+    ("Le comité a décidé hier que ces règles seront appliquées dans tous les pays.", {"wrong_language"}),
+    ("Das Komitee hat", {"truncated"}),
+])  # fmt: skip
+def test_each_flag_by_text(written, flags):
+    translation, metrics = translate(WritingEngine(written))
+    [sentence] = translation.legs[0].sentences
+    assert sentence.flags - {"omission"} == flags
+    for flag in flags:
+        assert f'attentive_sentences_flagged_total{{reason="{flag}"}} 1.0' in metrics
+
+
+def test_a_target_that_reaches_the_length_limit_is_truncated():
+    translation, _ = translate(WritingEngine(GERMAN, finish="length"), limits=None)
+    assert translation.legs[0].sentences[0].flags == {"truncated"}
+
+
+def test_an_empty_translation_is_a_copy():
+    translation, _ = translate(WritingEngine(" "))
+    assert translation.text == TEXT and translation.legs[0].sentences[0].flags == {"copied"}
+
+
+@pytest.mark.parametrize("text", ["42", "Berlin", "https://example.org", "{name}", "OK!", "Tom"])
+def test_what_a_translation_repeats_has_no_flag(text):
+    translation, _ = translate(WritingEngine(text), text, thorough=True)
+    assert not any(sentence.flags for sentence in translation.legs[0].sentences)
+
+
+def test_the_attention_is_read_only_where_the_target_is_short_or_the_request_asks():
+    engine = WritingEngine(GERMAN)
+    translate(engine)
+    assert engine.attended == []
+    translate(engine, thorough=True)
+    assert len(engine.attended) == 1
+    translate(engine, thorough=True, limits=None)
+    assert len(engine.attended) == 1
+    engine = WritingEngine("Das Komitee wartet.")
+    assert "omission" in translate(engine)[0].legs[0].sentences[0].flags
+    assert len(engine.attended) == 1
+
+
+def test_a_translation_without_attention_has_no_omission(monkeypatch):
+    engine = WritingEngine("Das Komitee wartet.")
+
+    async def fail(*_):
+        raise WorkerFailure("overloaded", "No room.")
+
+    monkeypatch.setattr(engine, "_attend", fail)
+    assert translate(engine, thorough=True)[0].legs[0].sentences[0].flags == set()
+
+
+def test_confidence_is_that_of_the_model_folder():
+    [sentence] = translate(WritingEngine(GERMAN), thorough=True)[0].legs[0].sentences
+    assert sentence.confidence == pytest.approx(LIMITS.confidence([-0.1], 10, False))
+    [sentence] = translate(WritingEngine(TEXT), thorough=True)[0].legs[0].sentences
+    assert sentence.confidence == 0.1
+    assert translate(WritingEngine(GERMAN), limits=None, thorough=True)[0].legs[0].sentences[0].confidence is None
+
+
+def test_mark_keeps_the_translation():
+    assert translate(WritingEngine(TEXT, GERMAN))[0].text == TEXT
+
+
+def test_retry_decodes_again_with_a_wider_beam_and_blocked_ngrams():
+    engine = WritingEngine(TEXT, GERMAN)
+    translation, metrics = translate(engine, on_flag="retry")
+    assert translation.text == GERMAN and not translation.legs[0].sentences[0].flags
+    assert [(options.beam_size, options.no_repeat_ngram_size) for _, _, options, _, _ in engine.submitted] == [
+        (1, 0),
+        (4, 3),
+    ]
+    assert 'attentive_sentences_flagged_total{reason="copied"} 1.0' in metrics
+    assert 'attentive_sentences_retried_total{kept="retry"} 1.0' in metrics
+
+
+def test_retry_leaves_sentences_without_a_flag_alone():
+    engine = WritingEngine(GERMAN)
+    translate(engine, on_flag="retry")
+    assert len(engine.submitted) == 1
+
+
+def test_a_retry_that_is_not_better_is_not_used():
+    translation, metrics = translate(WritingEngine(TEXT), on_flag="retry")
+    assert translation.text == TEXT
+    assert 'attentive_sentences_retried_total{kept="first"} 1.0' in metrics
+
+
+def test_a_retry_that_the_server_refuses_keeps_the_first_translation(monkeypatch):
+    engine = WritingEngine(TEXT)
+    written = engine._translate
+
+    async def narrow(ids, options, on_progress):
+        if options.beam_size > 1:
+            raise WorkerFailure("invalid", "The beam is wider than the slots.")
+        return await written(ids, options, on_progress)
+
+    monkeypatch.setattr(engine, "_translate", narrow)
+    assert translate(engine, on_flag="retry")[0].text == TEXT
+
+
+def test_source_gives_the_source_back():
+    repeated = "Das Komitee hat, das Komitee hat, das Komitee hat entschieden."
+    translation, _ = translate(WritingEngine(repeated), f"  {TEXT}\n12", on_flag="source", localize_numbers=True)
+    assert translation.text == f"  {TEXT}\n12"
+    [sentence, _] = translation.legs[0].sentences
+    assert sentence.copied and "repetition" in sentence.flags
+    assert translate(WritingEngine(GERMAN), on_flag="source")[0].text == GERMAN
+
+
+def test_source_through_a_pivot_is_the_whole_source():
+    text = "Der Ausschuss hat entschieden, bis zum Sommer zu warten."
+    repeated = "the cat the dog, the cat the dog, the cat the dog"
+    translation, _ = translate(WritingEngine(repeated), text, source="de", target="fr", on_flag="source")
+    assert translation.text == text and len(translation.legs) == 2
+
+
+@pytest.mark.parametrize(("fields", "rows"), [
+    ({}, 1), ({"thorough": True}, 2), ({"on_flag": "retry", "thorough": True}, 6), ({"on_flag": "source"}, 1),
+])  # fmt: skip
+def test_admission_counts_what_a_retry_may_cost(fields, rows):
+    request = TranslationRequest(texts=(TEXT,), source="en", target="de", **fields)
+    assert decodings(request, 1) == rows
+    assert decodings(request, 8) >= 8 * rows / 6
+
+
+def test_a_retry_is_refused_where_there_is_room_only_for_the_first_decoding():
+    request = TranslationRequest(texts=(TEXT * 4,), source="en", target="de")
+    engine = FakeEngine(delay=0.01)
+
+    async def scenario(second: TranslationRequest) -> None:
+        services = Services(Settings(queue_tokens=4 * estimated_tokens(request)), engine, catalog())
+        await services.start()
+        await services.loaded()
+        first = asyncio.ensure_future(services.translator.translate(request))
+        await asyncio.sleep(0)
+        try:
+            await services.translator.translate(second)
+        finally:
+            await first
+            await services.stop()
+
+    asyncio.run(scenario(request))
+    with pytest.raises(Overloaded):
+        asyncio.run(scenario(dataclasses.replace(request, on_flag="retry")))
+
+
+@pytest.mark.parametrize(("beam", "wider"), [(1, 4), (2, 4), (4, 8), (8, 16), (12, 16), (32, 32)])
+def test_the_beam_of_a_retry(beam, wider):
+    options = retry_options(DecodingOptions(beam_size=beam, no_repeat_ngram_size=5))
+    assert (options.beam_size, options.no_repeat_ngram_size) == (wider, 5)
+
+
+def test_the_better_translation_has_fewer_faults_then_the_higher_score():
+    def sentence(score: float, *flags: str) -> Sentence:
+        hypothesis = Hypothesis((), (), score, "stop")
+        return Sentence((0, 1), "a", (1,), ("b",), (hypothesis,), flags=frozenset(flags))
+
+    assert is_better(sentence(-2.0), sentence(-1.0, "copied"))
+    assert not is_better(sentence(-0.5, "copied", "truncated"), sentence(-1.0, "copied"))
+    assert is_better(sentence(-0.5, "copied"), sentence(-1.0, "omission"))
+    assert not is_better(sentence(-1.5), sentence(-1.0))
+    assert not is_better(sentence(-1.5), sentence(-1.0, "placeholder_restored"))
