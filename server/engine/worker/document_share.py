@@ -4,46 +4,59 @@ from __future__ import annotations
 
 import math
 
-_INTERACTIVE_SHARE = 3.0
-"""After documents have delayed interactive sequences by t seconds, these run without documents for
-_INTERACTIVE_SHARE * t."""
+_DOCUMENT_TIME = 1 / 3
+"""Documents may delay interactive sequences by this part of the time that these run for: a quarter of all time."""
+_LARGEST_BALANCE = 0.1
+"""Documents that did not use their time may use so many seconds of it later."""
 _SMOOTHING = 0.2
-_RESERVED, _HEADROOM = 0.75, 2
+_LONGEST_RUN = 16
+"""After so many steps in a row with documents, one without them is measured."""
+_RESERVED = 0.75
 _RESERVE_SECONDS = 2.0
-"""The reserve for interactive sequences is _HEADROOM times the slots that they needed in about the last
-_RESERVE_SECONDS, at most the share _RESERVED of all slots."""
+"""The reserve for interactive sequences is the number of slots that they needed in about the last _RESERVE_SECONDS, at
+most the share _RESERVED of all slots."""
 
 
 class DocumentTurns:
     """Decides when documents decode beside interactive sequences.
 
     The delay is measured as the difference between steps with and without documents. On a device where a step takes as
-    long for more rows there is none, and documents run in every step.
+    long for more rows there is none, and documents run in all steps but those that measure.
     """
 
     def __init__(self) -> None:
-        self._next = 0.0
+        self._balance = 0.0
+        """Seconds by which documents may delay interactive sequences now; below 0 they pause."""
         self._step = 0.0
         """Seconds of a decode step without documents."""
+        self._run = 0
+        """Steps with documents since the last one without."""
 
-    def due(self, now: float) -> bool:
+    @property
+    def due(self) -> bool:
         """Whether documents may run now."""
-        return now >= self._next
+        return self._balance >= 0 and self._run < _LONGEST_RUN
 
-    def record_steps(self, now: float, seconds: float, steps: int, *, documents: bool) -> None:
-        """`steps` decode steps with interactive sequences that ended now took `seconds`; `documents` tells whether
-        documents decoded too."""
+    def record_steps(self, seconds: float, steps: int, *, documents: bool) -> None:
+        """`steps` decode steps with interactive sequences took `seconds`; `documents` tells whether documents decoded
+        too."""
         if documents:
-            self.record_delay(now, seconds - steps * self._step)
-        elif self._step:
-            self._step += _SMOOTHING * (seconds / steps - self._step)
-        else:
-            self._step = seconds / steps
+            self._run += steps
+            own = min(seconds, steps * self._step)
+            self.record_delay(seconds - own)
+            self.record_interactive(own)
+            return
+        self._run = 0
+        self._step += (_SMOOTHING if self._step else 1.0) * (seconds / steps - self._step)
+        self.record_interactive(seconds)
 
-    def record_delay(self, now: float, seconds: float) -> None:
-        """Documents delayed interactive sequences by `seconds`, until now."""
-        if seconds > 0:
-            self._next = max(self._next, now) + _INTERACTIVE_SHARE * seconds
+    def record_interactive(self, seconds: float) -> None:
+        """Interactive sequences ran for `seconds`."""
+        self._balance = min(_LARGEST_BALANCE, self._balance + _DOCUMENT_TIME * seconds)
+
+    def record_delay(self, seconds: float) -> None:
+        """Documents delayed interactive sequences by `seconds`."""
+        self._balance -= seconds
 
 
 class InteractiveReserve:
@@ -62,4 +75,4 @@ class InteractiveReserve:
     @property
     def slots(self) -> int:
         """The reserved slots."""
-        return min(self._largest, round(_HEADROOM * self._needed))
+        return min(self._largest, round(self._needed))

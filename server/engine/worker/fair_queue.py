@@ -1,4 +1,4 @@
-"""The order of waiting sequences: interactive before documents, fair between callers, similar lengths together."""
+"""The order of waiting sequences: fair between callers, similar lengths together; documents have an order of their own."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from server.engine.worker.sequence import Sequence
 
 _WINDOW = 128
 """Sequences at the head of the queue among which those of similar length are chosen."""
-_DOCUMENT_INTERVAL = 8
-"""After so many admissions without a document, a waiting document goes first."""
 _PADDING = 1.5
 _SLACK = 64
 """Sequences are encoded together while their padded tokens stay below _PADDING * tokens + _SLACK."""
@@ -76,21 +74,20 @@ class FairQueue:
     def __init__(self) -> None:
         self._classes = (_ClientQueues(), _ClientQueues())
         self._counts = [0, 0]
-        self._without_document = 0
         self.interactive_slots = 0
         """Slots that the waiting interactive sequences need."""
 
     def __len__(self) -> int:
         return sum(self._counts)
 
-    @property
-    def interactive(self) -> int:
-        """Interactive sequences that wait."""
-        return self._counts[0]
+    def number(self, *, documents: bool) -> int:
+        """Returns how many sequences wait: documents, or interactive ones."""
+        return self._counts[documents]
 
-    def next_document(self) -> Sequence | None:
-        """Returns the first document in fair order."""
-        return next(self._classes[1].ordered(), None)
+    def next_width(self, *, documents: bool) -> int:
+        """Returns the slots that the first sequence in fair order needs; 0 where none waits."""
+        first = next(self._classes[documents].ordered(), None)
+        return first.width if first is not None else 0
 
     def push(self, sequence: Sequence, *, first: bool = False) -> None:
         """Adds a sequence, as the last or the first one of its client."""
@@ -107,32 +104,29 @@ class FairQueue:
         self._counts[level] += number
         self.interactive_slots += 0 if level else number * sequence.width
 
-    def take(self, slots: int, tokens: int, documents: int) -> list[Sequence]:
-        """Removes and returns the sequences to run next, with at most `slots` slots and `tokens` padded source tokens
-        together (a single sequence may have more): interactive sequences, or documents in at most `documents` slots.
+    def take(self, slots: int, tokens: int, *, documents: bool) -> list[Sequence]:
+        """Removes and returns the documents, or the interactive sequences, to run next, with at most `slots` slots and
+        `tokens` padded source tokens together (a single sequence may have more).
 
         The first in fair order is always one of them, so that every sequence runs eventually; where it does not fit,
         the result is empty. The others are those of the window with the closest length.
         """
-        waiting = self._counts[1] > 0 and documents > 0
-        level = int(waiting and (self._without_document >= _DOCUMENT_INTERVAL or not self._counts[0]))
-        window = list(islice(self._classes[level].ordered(), _WINDOW))
+        window = list(islice(self._classes[documents].ordered(), _WINDOW))
         if not window or window[0].width > slots:
             return []
-        first, room = window[0], min(slots, documents) if level else slots
+        first = window[0]
         chosen: list[Sequence] = []
         total = longest = 0
         for sequence in sorted(window, key=lambda other: (other is not first, abs(other.length - first.length))):
             size = max(longest, sequence.length) * (len(chosen) + 1)
             allowed = min(tokens, _PADDING * (total + sequence.length) + _SLACK)
-            if sequence.width <= room and (size <= allowed or not chosen):
+            if sequence.width <= slots and (size <= allowed or not chosen):
                 chosen.append(sequence)
-                room -= sequence.width
+                slots -= sequence.width
                 total, longest = total + sequence.length, max(longest, sequence.length)
         for sequence in chosen:
-            self._classes[_priority(sequence)].take(sequence)
+            self._classes[documents].take(sequence)
             self._count(sequence, -1)
-        self._without_document = 0 if level or not self._counts[1] else self._without_document + 1
         return chosen
 
 

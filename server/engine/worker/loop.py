@@ -177,13 +177,13 @@ class WorkerLoop:
             sequence.admitted, sequence.encoded = started, ended
         lengths = [sequence.length for sequence in admitted]
         self._stats.record_prefill(lengths, ended - started)
-        self._scheduler.record_prefill(admitted, ended, ended - started)
+        self._scheduler.record_prefill(admitted, ended - started)
 
     def _step(self, queue_id: int, running: list[Sequence]) -> None:
         started = time.monotonic()
         result = self._runner.step(queue_id, running)
         ended = time.monotonic()
-        self._scheduler.record_step(running, ended, ended - started, result.steps)
+        self._scheduler.record_step(running, ended - started, result.steps)
         rows = sum(sequence.width for sequence in running)
         self._stats.record_steps(result.steps, rows, result.tokens, ended - started)
         for sequence in running:

@@ -42,27 +42,40 @@ class ModelQueue:
         self.free = list(range(self.slots))
         self.reserve = InteractiveReserve(self.slots)
 
-    def admit(self, max_tokens: int, now: float, documents: bool) -> list[Sequence]:
-        """Moves waiting sequences to the running ones, at most `max_tokens` padded source tokens of them, and with
-        `documents` False only interactive ones. While interactive sequences run, documents are at most a part of these
-        tokens, so that they are not delayed."""
+    def admit(self, max_tokens: int, now: float, documents: bool) -> list[list[Sequence]]:
+        """Moves waiting sequences to the running ones, in up to two groups with at most `max_tokens` padded source tokens
+        each: interactive sequences, and documents unless `documents` is False. While interactive sequences run,
+        documents have a part of these tokens, so that they cause no long pause."""
         self.reserve.update(self.interactive_slots + self.waiting.interactive_slots, now)
-        room = self._document_room() if documents else 0
-        waiting = len(self.waiting) if room > 0 else self.waiting.interactive
-        if self.running and len(self.free) < min(waiting, self.slots // _GROUP) and self.held < _MAX_HELD:
+        kept = self._document_room(documents)
+        waiting = len(self.waiting) if documents else self.waiting.number(documents=False)
+        usable = len(self.free) - (0 if documents else kept)
+        if self.running and usable < min(waiting, self.slots // _GROUP) and self.held < _MAX_HELD:
             self.held += 1
             return []
         self.held = 0
-        if self.interactive_slots and not self.waiting.interactive:
-            max_tokens //= _DOCUMENT_PREFILL
-        admitted = self.waiting.take(len(self.free), max_tokens, room)
-        for sequence in admitted:
-            self.occupy(sequence)
-        return admitted
+        groups = [self.waiting.take(len(self.free) - kept, max_tokens, documents=False)]
+        self._occupy_all(groups[0])
+        if documents:
+            tokens = max_tokens // _DOCUMENT_PREFILL if self.interactive_slots else max_tokens
+            groups.append(self.waiting.take(min(kept, len(self.free)), tokens, documents=True))
+            self._occupy_all(groups[1])
+        return [group for group in groups if group]
+
+    def next_batch(self, documents: bool) -> list[Sequence]:
+        """Returns the running sequences that decode next; with `documents` False only interactive ones. Documents with
+        beams decode alone instead of beside greedy sentences, of which a backend takes several steps in one call."""
+        interactive = [sequence for sequence in self.running.values() if not sequence.document]
+        if not documents:
+            return interactive
+        chosen = [sequence for sequence in self.running.values() if sequence.document]
+        apart = chosen and _greedy(interactive) and not _greedy(chosen)
+        return chosen if apart else interactive + chosen
 
     def preempt(self, now: float) -> list[Sequence]:
         """Puts documents back into the queue until the waiting interactive sequences have slots, and returns them. Only
-        slots of the reserve are taken; the documents that have decoded least give theirs first, and start again."""
+        slots of the reserve are taken; the documents that have decoded least give theirs first, and start again. The one
+        that has decoded most keeps its slots, so that it finishes."""
         self.reserve.update(self.interactive_slots + self.waiting.interactive_slots, now)
         missing = min(self.waiting.interactive_slots, self.reserve.slots) - len(self.free)
         excess = self.document_slots - (self.slots - self.reserve.slots)
@@ -70,7 +83,7 @@ class ModelQueue:
         if missing <= 0 or excess <= 0:
             return preempted
         documents = [sequence for sequence in self.running.values() if sequence.document]
-        for sequence in sorted(documents, key=lambda sequence: sequence.steps):
+        for sequence in sorted(documents, key=lambda sequence: sequence.steps)[:-1]:
             if missing <= 0 or excess <= 0:
                 break
             self.vacate(sequence)
@@ -80,14 +93,22 @@ class ModelQueue:
             preempted.append(sequence)
         return preempted
 
-    def _document_room(self) -> int:
-        """Returns the slots that documents may take: those outside the reserve, and always enough for one document; 0
-        where the next document does not fit."""
+    def _document_room(self, documents: bool) -> int:
+        """Returns how many slots are kept for the documents that wait: those outside the reserve, and with `documents`
+        enough for one document where none runs. It is 0 where the next document, or the next interactive sequence
+        beside them, does not fit."""
+        if not (width := self.waiting.next_width(documents=True)):
+            return 0
         room = self.slots - self.reserve.slots - self.document_slots
-        document = self.waiting.next_document()
-        if document is None or document.width <= room:
-            return room
-        return 0 if self.document_slots else document.width
+        if documents and not self.document_slots:
+            room = max(room, width)
+        elif self.waiting.next_width(documents=False) > self.slots - self.document_slots - room:
+            return 0
+        return room if width <= room else 0
+
+    def _occupy_all(self, sequences: list[Sequence]) -> None:
+        for sequence in sequences:
+            self.occupy(sequence)
 
     def occupy(self, sequence: Sequence) -> None:
         """Gives a sequence its slots."""
@@ -109,3 +130,7 @@ class ModelQueue:
             self.document_slots += slots
         else:
             self.interactive_slots += slots
+
+
+def _greedy(sequences: list[Sequence]) -> bool:
+    return all(sequence.width == 1 for sequence in sequences)

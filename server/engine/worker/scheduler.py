@@ -102,6 +102,11 @@ class Scheduler:
         total = sum(queue.slots for queue in self._queues.values())
         return total - free, total
 
+    @property
+    def _interactive(self) -> bool:
+        """Whether interactive sequences run or wait."""
+        return any(queue.interactive_slots or queue.waiting.interactive_slots for queue in self._queues.values())
+
     def add(self, job: TranslateJob, now: float) -> None:
         """Accepts a job for an open model with enough slots for its beams."""
         queue = self._current[job.model]
@@ -136,18 +141,22 @@ class Scheduler:
         sequence.alone, sequence.slots, sequence.steps, sequence.first_token = True, (), 0, 0.0
         self._alone.append(sequence)
 
-    def record_prefill(self, sequences: Items[Sequence], now: float, seconds: float) -> None:
-        """A prefill of these sequences that ended now took `seconds`."""
+    def record_prefill(self, sequences: Items[Sequence], seconds: float) -> None:
+        """A prefill of these sequences took `seconds`."""
         self.budget.record_prefill(len(sequences) * max(sequence.length for sequence in sequences), seconds)
-        if sequences[0].document and any(queue.interactive_slots for queue in self._queues.values()):
-            self.turns.record_delay(now, seconds)
+        if not sequences[0].document:
+            self.turns.record_interactive(seconds)
+        elif self._interactive:
+            self.turns.record_delay(seconds)
 
-    def record_step(self, sequences: Items[Sequence], now: float, seconds: float, steps: int) -> None:
-        """`steps` decode steps of these sequences that ended now took `seconds`."""
+    def record_step(self, sequences: Items[Sequence], seconds: float, steps: int) -> None:
+        """`steps` decode steps of these sequences took `seconds`."""
         self.budget.record_step(seconds / steps)
         documents = sum(sequence.document for sequence in sequences)
         if documents < len(sequences):
-            self.turns.record_steps(now, seconds, steps, documents=documents > 0)
+            self.turns.record_steps(seconds, steps, documents=documents > 0)
+        elif self._interactive:
+            self.turns.record_delay(seconds)
 
     def record_attention(self, now: float, seconds: float) -> None:
         """An attention pass that ended now took `seconds`."""
@@ -164,27 +173,22 @@ class Scheduler:
         elif self._isolated is None:
             self._admit(output, now)
             self._schedule_attention(output, now)
-        documents = self._documents_run(now)
+        documents = self.turns.due or not any(queue.interactive_slots for queue in self._queues.values())
         for queue in self._queues.values():
-            running = [sequence for sequence in queue.running.values() if documents or not sequence.document]
-            if running:
-                output.decode.append((queue, running))
+            if batch := queue.next_batch(documents):
+                output.decode.append((queue, batch))
         return output
 
-    def _documents_run(self, now: float) -> bool:
-        """Whether documents run now: in their turns, and where nothing else runs."""
-        return self.turns.due(now) or not any(queue.interactive_slots for queue in self._queues.values())
-
     def _admit(self, output: SchedulerOutput, now: float) -> None:
-        documents = self._documents_run(now)
+        documents = self.turns.due or not self._interactive
         for queue in self._queues.values():
             if queue.waiting:
                 output.preempted += queue.preempt(now)
             if queue.waiting and queue.free:
                 free = len(queue.free)
                 used = queue.slots - free if queue.running else 0
-                if admitted := queue.admit(self.budget.tokens(free, used), now, documents):
-                    output.prefill.append((queue, admitted))
+                groups = queue.admit(self.budget.tokens(free, used), now, documents)
+                output.prefill += [(queue, group) for group in groups]
 
     def _isolate(self, output: SchedulerOutput) -> None:
         self._isolated = job = self._alone.popleft()

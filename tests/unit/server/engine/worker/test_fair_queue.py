@@ -29,13 +29,13 @@ def test_a_client_of_weight_2_gets_twice_the_tokens_at_any_time() -> None:
     for priority in (0, 1):
         queue, served = waiting(priority), Counter[str]()
         for _ in range(500):
-            [sequence] = queue.take(1, 10_000, 1)
+            [sequence] = queue.take(1, 10_000, documents=priority > 0)
             served[sequence.job.client] += sequence.length
             assert abs(served["heavy"] / 2 - served["light"]) <= LONGEST / 2 + LONGEST
 
 
 def test_weights_hold_within_one_batch_too() -> None:
-    taken = waiting(shortest=LONGEST).take(30, 10_000, 0)
+    taken = waiting(shortest=LONGEST).take(30, 10_000, documents=False)
     assert Counter(sequence.job.client for sequence in taken) == {"heavy": 20, "light": 10}
 
 
@@ -43,5 +43,5 @@ def test_a_client_of_little_weight_is_served() -> None:
     queue = waiting()
     job = TranslateJob(800, "m", (4,) * LONGEST, DecodingOptions(), 0, "least", 0.1)
     queue.push(Sequence(job, 0.0, 0, alone=False))
-    taken = [queue.take(1, 10_000, 0)[0].job.client for _ in range(3)]
+    taken = [queue.take(1, 10_000, documents=False)[0].job.client for _ in range(3)]
     assert "least" in taken
