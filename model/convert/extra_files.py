@@ -12,7 +12,7 @@ CARD = "README.md"
 _WRITTEN = frozenset(
     """
     config.json generation_config.json tokenizer_config.json special_tokens_map.json tokenizer.json vocab.json
-    target_vocab.json source.spm target.spm README.md model.safetensors.index.json pytorch_model.bin
+    target_vocab.json source.spm target.spm README.md roles.json model.safetensors.index.json pytorch_model.bin
     """.split()
 )
 """Names that an export or an import writes itself."""

@@ -22,6 +22,7 @@ from model.convert.argos.package import METADATA, PACKAGE_SUFFIX, read_argos
 from model.convert.ctranslate2.model_binary import BINARY
 from model.convert.ctranslate2.reader import read_ctranslate2
 from model.convert.extra_files import CARD
+from model.convert.head_roles import measure
 from model.convert.huggingface.reader import read_huggingface
 from model.convert.languages import find_pairs, language_tags
 from model.convert.marian.firefox import is_firefox, read_firefox
@@ -200,10 +201,13 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
         (folder.path / name).write_bytes(data)
     written = read_folder(folder.path)
     written.load_tokenizer()
+    loaded = load_model(written)
     try:
-        check_trial_sentence(TorchBackend(load_model(written), 1), written.model)
+        check_trial_sentence(TorchBackend(loaded, 1), written.model)
     except FolderError as error:
         raise ImportRefused(path, [str(error).rstrip(".")]) from None
+    if (roles := measure(written, loaded)) is not None:
+        roles.write(written.path)
     return written
 
 

@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.analysis.attention_alignment import AlignmentChoice
+from model.analysis.head_roles import HeadRoles
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from server.api.attention_formats import text_pieces
@@ -31,6 +32,7 @@ from server.api.schemas.analysis import (
 from server.errors import NotFound, TextTooLong, Unavailable
 from server.inspection.search_trace import SearchTrace, trace_search
 from server.inspection.types import InspectionOptions, InspectionResult
+from server.translation.catalog import Leg
 from server.translation.types import TranslationRequest
 
 router = APIRouter(tags=["attention"])
@@ -109,7 +111,8 @@ async def model(
         folders = [await asyncio.to_thread(read_folder, leg.model.folder) for leg in route]
     except FolderError:
         raise Unavailable("The model's folder cannot be read.") from None
-    models = [described(folder, leg.source, leg.target) for folder, leg in zip(folders, route, strict=True)]
+    roles = [await asyncio.to_thread(HeadRoles.read, folder.path) for folder in folders]
+    models = [described(*found) for found in zip(folders, route, roles, strict=True)]
     return json_response({"legs": models})
 
 
@@ -161,14 +164,17 @@ def hypothesis_answer(found: SearchTrace, hypothesis: Hypothesis) -> dict[str, A
     }
 
 
-def described(folder: ModelFolder, source: str, target: str) -> dict[str, Any]:
+def described(folder: ModelFolder, leg: Leg, roles: HeadRoles | None) -> dict[str, Any]:
     """Returns a model's configuration and its use as in ModelLeg."""
     choice = AlignmentChoice.load(folder.path, folder.model.decoder_layers)
     return {
         "name": folder.name,
-        "source": source,
-        "target": target,
+        "source": leg.source,
+        "target": leg.target,
         "license": folder.license,
         "config": dataclasses.asdict(folder.model) | {"head_dim": folder.model.head_dim},
         "alignment": dataclasses.asdict(choice),
+        "roles": None
+        if roles is None
+        else {"sentences": roles.sentences, "directions": roles.directions, "heads": roles.heads},
     }

@@ -106,6 +106,23 @@ class AlignmentChoiceAnswer(Answer):
     heads: list[AlignmentHeadAnswer] = Field(description="Cross-attention heads that align words best.")
 
 
+class HeadRoleAnswer(Answer):
+    role: str = Field(description="Where most queries look, or `mixed`.", examples=["previous"])
+    share: float = Field(description="Share of the queries that look there.", examples=[0.83])
+
+
+class HeadRolesAnswer(Answer):
+    """Roles of heads over the sentences on which the import measured them."""
+
+    sentences: int = Field(examples=[96])
+    directions: list[str] = Field(examples=[["en-de"]])
+    heads: dict[str, list[list[HeadRoleAnswer]]] = Field(
+        description="By kind of attention, layer and head. Roles: `previous`, `before_previous`, `next`, `same`, `diagonal`, "
+        "`start`, `delimiter` (punctuation and the end of sentence), `rare` (the rarest token of the sentence), `mixed`.",
+        examples=[{"encoder": [[{"role": "previous", "share": 0.83}]]}],
+    )
+
+
 class ModelLeg(Answer):
     name: str = Field(examples=["everyday-en-de-fr-es"])
     source: str = Field(examples=["en"])
@@ -118,6 +135,7 @@ class ModelLeg(Answer):
         ],
     )
     alignment: AlignmentChoiceAnswer
+    roles: HeadRolesAnswer | None = Field(description="Null for a model without measured roles.")
 
 
 class ModelAnswer(Answer):

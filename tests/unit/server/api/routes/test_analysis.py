@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from model.analysis.head_roles import HeadRole, HeadRoles, weights_hash
 from model.config import small
 from model.model_folder import ModelFolder, TokenizerFiles
 from server.translation.catalog import ModelCatalog
@@ -68,4 +69,9 @@ def test_the_shape_of_the_model(serve, tmp_path: Path):
     client = serve(ModelCatalog([dataclasses.replace(fake_model(pairs=pairs), folder=tmp_path)]))
     [leg] = client.get("/model", params={"source": "en", "target": "de"}).json()["legs"]
     assert leg["config"] == dataclasses.asdict(config) | {"head_dim": config.head_dim}
+    assert leg["roles"] is None
+    HeadRoles(weights_hash(tmp_path), 2, ("en-de",), {"cross": [[HeadRole("rare", 0.5)]]}).write(tmp_path)
+    [leg] = client.get("/model", params={"source": "en", "target": "de"}).json()["legs"]
+    assert (leg["roles"]["sentences"], leg["roles"]["directions"]) == (2, ["en-de"])
+    assert leg["roles"]["heads"]["cross"] == [[{"role": "rare", "share": 0.5}]]
     assert client.get("/model", params={"source": "en", "target": "en"}).status_code == 404

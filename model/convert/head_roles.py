@@ -1,0 +1,125 @@
+"""Measures the roles of a model's heads on sentences of this package and writes roles.json. An import does so.
+
+python -m model.convert.head_roles weights/NAME
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from itertools import islice
+from pathlib import Path
+
+from model.analysis.head_roles import HeadRoles, Kind, RoleCounter, Tokens, Weights, weights_hash
+from model.backends.torch.backend import TorchBackend
+from model.checkpoint import load_model
+from model.convert.sample_sentences import SENTENCES
+from model.model_folder import FolderError, ModelFolder, read_folder
+from model.search.driver import translate
+from model.search.options import DecodingOptions
+from model.tokenizer import Encoding, Tokenizer
+from model.transformer import Transformer
+
+_DIRECTIONS = 3
+"""Number of directions that are measured."""
+_SLOTS = 24
+_LONGEST = 128
+"""Longest source and target, in tokens."""
+
+
+def measure(folder: ModelFolder, transformer: Transformer) -> HeadRoles | None:
+    """Returns the roles of the heads over the sentences, or None where no direction of the model has sentences that it can
+    read."""
+    directions = list(islice((pair for pair in folder.pairs if pair[0] in SENTENCES), _DIRECTIONS))
+    if not directions:
+        return None
+    backend, tokenizer, counter = TorchBackend(transformer, _SLOTS), folder.load_tokenizer(), RoleCounter()
+    for source, target in directions:
+        for encoding, written in _pairs(backend, tokenizer, folder, source, target):
+            _count(counter, backend, tokenizer, encoding, written, tokenizer.first_token(target))
+    if not counter.sentences:
+        return None
+    names = tuple(f"{source}-{target}" for source, target in directions)
+    return HeadRoles(weights_hash(folder.path), counter.sentences, names, counter.roles())
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """The command line."""
+    parser = argparse.ArgumentParser(
+        prog="python -m model.convert.head_roles", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("folder", type=Path, help="model folder")
+    options = parser.parse_args(arguments)
+    try:
+        folder = read_folder(options.folder)
+        roles = measure(folder, load_model(folder).eval())
+    except FolderError as error:
+        print(error, file=sys.stderr)
+        return 2
+    if roles is None:
+        print(f"No sentences for the languages of {folder.name}.", file=sys.stderr)
+        return 2
+    roles.write(folder.path)
+    for kind, layers in roles.heads.items():
+        for number, layer in enumerate(layers):
+            print(f"{kind} {number}: " + ", ".join(f"{head.role} {head.share:.2f}" for head in layer))
+    return 0
+
+
+def _pairs(
+    backend: TorchBackend, tokenizer: Tokenizer, folder: ModelFolder, source: str, target: str
+) -> list[tuple[Encoding, tuple[int, ...]]]:
+    """Returns the sources, and the target ids without start and end. The targets are the sentences of the package, or the
+    model's own greedy translations into other languages."""
+    limit = min(folder.model.max_length, _LONGEST) - 2
+    encodings = [tokenizer.encode(text, target, source) for text in SENTENCES[source]]
+    if target in SENTENCES:
+        targets = [tokenizer.encode_target(text) for text in SENTENCES[target]]
+    else:
+        targets = _translated(backend, tokenizer, folder, [encoding.ids[:limit] for encoding in encodings], target)
+    pairs = zip(encodings, targets, strict=True)
+    return [(encoding, ids) for encoding, ids in pairs if 0 < len(ids) <= limit and len(encoding.ids) <= limit]
+
+
+def _translated(
+    backend: TorchBackend, tokenizer: Tokenizer, folder: ModelFolder, sources: Sequence[Sequence[int]], target: str
+) -> list[tuple[int, ...]]:
+    config = folder.model
+    found = translate(
+        backend,
+        sources,
+        DecodingOptions(first_token=tokenizer.first_token(target)),
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        max_length=min(config.max_length, 2 * max(map(len, sources))),
+        generation=folder.generation,
+    )
+    return [tuple(hypotheses[0].tokens) for hypotheses in found]
+
+
+def _count(
+    counter: RoleCounter,
+    backend: TorchBackend,
+    tokenizer: Tokenizer,
+    source: Encoding,
+    target: tuple[int, ...],
+    first: int | None,
+) -> None:
+    maps = backend.attention_maps(source.ids, target if first is None else (first, *target))
+    if first is not None:
+        maps = maps.without_first_token(None)
+    weights: dict[Kind, Weights] = {"encoder": maps.encoder, "decoder": maps.decoder, "cross": maps.cross}
+    written = tuple(tokenizer.piece(token) for token in target)
+    plain = (False,) * len(target)
+    # A vocabulary has its rare pieces last, so an id tells how rare a piece is.
+    counter.add(
+        weights,
+        Tokens(source.pieces, source.ids, tuple(start == end for start, end in source.offsets)),
+        Tokens((*written, "</s>"), (*target, 0), (*plain, True)),
+        Tokens(("<s>", *written), (0, *target), (True, *plain)),
+    )
+
+
+if __name__ == "__main__":
+    sys.exit(main())

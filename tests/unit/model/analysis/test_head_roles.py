@@ -1,0 +1,92 @@
+"""Roles of heads over a corpus, and the file that stores them."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from model.analysis.head_roles import FILE, HeadRole, HeadRoles, RoleCounter, Tokens, weights_hash
+
+SOURCE = Tokens((">>de<<", "▁a", "▁rare", "▁b", ",", "</s>"), (7, 1, 9, 2, 0, 3), (True, *(False,) * 4, True))
+TARGET = Tokens(("▁x", "▁y", ".", "</s>"), (1, 2, 3, 0), (False, False, False, True))
+READ = Tokens(("<s>", "▁x", "▁y", "."), (0, 1, 2, 3), (True, False, False, False))
+
+
+def looking(at: list[int], keys: int) -> np.ndarray:
+    """Returns a map (1, 1, Q, K) whose queries look at these keys."""
+    weights = np.full((len(at), keys), 0.01, dtype=np.float32)
+    weights[np.arange(len(at)), at] = 0.9
+    return weights[None, None]
+
+
+@pytest.mark.parametrize(
+    ("kind", "at", "role", "share"),
+    [
+        ("encoder", [0, 0, 1, 2, 3, 4], "previous", 1.0),
+        ("encoder", [1, 2, 3, 4, 5, 5], "next", 1.0),
+        ("encoder", [0, 1, 2, 3, 4, 5], "same", 1.0),
+        ("encoder", [0, 0, 0, 0, 0, 0], "start", 1.0),
+        ("encoder", [0, 4, 5, 4, 5, 0], "delimiter", 1.0),
+        ("encoder", [0, 2, 2, 2, 1, 0], "rare", 0.75),
+        ("encoder", [0, 5, 1, 4, 1, 0], "delimiter", 0.5),
+        ("encoder", [0, 3, 4, 1, 2, 0], "mixed", 0.25),
+        ("decoder", [0, 1, 2, 0], "previous", 1.0),
+        ("decoder", [0, 0, 1, 2], "before_previous", 0.667),
+        ("decoder", [3, 3, 3, 0], "delimiter", 1.0),
+        ("cross", [0, 2, 3, 0], "diagonal", 1.0),
+        ("cross", [2, 2, 2, 0], "rare", 1.0),
+    ],
+)
+def test_a_role_is_where_most_queries_look(kind, at, role, share):
+    counter = RoleCounter()
+    keys = len((READ if kind == "decoder" else SOURCE).pieces)
+    counter.add({kind: looking(at, keys)}, SOURCE, TARGET, READ)
+    assert counter.roles() == {kind: [[HeadRole(role, share)]]}
+
+
+def test_shares_are_those_of_all_sentences():
+    counter = RoleCounter()
+    for at in ([0, 1, 2, 3, 4, 5], [0, 1, 2, 4, 5, 5]):
+        counter.add({"encoder": looking(at, 6)}, SOURCE, TARGET, READ)
+    assert counter.sentences == 2 and counter.roles()["encoder"] == [[HeadRole("same", 0.75)]]
+
+
+def test_kinds_without_maps_or_words_have_no_roles():
+    counter = RoleCounter()
+    nothing = Tokens(("</s>",), (0,), (True,))
+    counter.add({"decoder": np.zeros((2, 0, 4, 4), dtype=np.float32)}, SOURCE, TARGET, READ)
+    counter.add({"encoder": np.ones((1, 1, 1, 1), dtype=np.float32)}, nothing, nothing, nothing)
+    assert counter.roles() == {}
+
+
+def test_the_file_is_read_for_the_same_weights_only(tmp_path):
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    roles = HeadRoles(
+        weights_hash(tmp_path), 3, ("en-de",), {"encoder": [[HeadRole("rare", 0.5)]], "decoder": [], "cross": []}
+    )
+    roles.write(tmp_path)
+    assert HeadRoles.read(tmp_path) == roles
+    (tmp_path / "model.safetensors").write_bytes(b"others!")
+    assert HeadRoles.read(tmp_path) is None
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"heads": 1},
+        {"heads": {"encoder": [[{"role": "boss", "share": 1}]]}},
+        {"heads": {"cross": [[{"role": "rare", "share": 2}]]}},
+        {"sentences": None},
+        {"weights": "other"},
+    ],
+)
+def test_a_file_that_is_not_valid_is_ignored(tmp_path, change):
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
+    HeadRoles(weights_hash(tmp_path), 3, ("en-de",), {"encoder": [], "decoder": [], "cross": []}).write(tmp_path)
+    assert HeadRoles.read(tmp_path) is not None
+    (tmp_path / FILE).write_text(json.dumps(json.loads((tmp_path / FILE).read_text()) | change))
+    assert HeadRoles.read(tmp_path) is None
+    (tmp_path / FILE).write_text("[]")
+    assert HeadRoles.read(tmp_path) is None

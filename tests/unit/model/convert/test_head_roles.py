@@ -1,0 +1,44 @@
+"""Roles of heads are measured on the sentences of the package."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+from model.analysis.head_roles import HeadRoles
+from model.checkpoint import load_model
+from model.convert import head_roles
+from model.convert.sample_sentences import SENTENCES
+from model.model_folder import read_folder
+from tests.support.live import tiny_model
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(head_roles, "SENTENCES", {code: texts[:2] for code, texts in SENTENCES.items()})
+
+
+def test_every_head_has_a_role(few: None, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tiny_model(tmp_path / "tiny")
+    assert head_roles.main([str(path)]) == 0
+    folder, roles = read_folder(path), HeadRoles.read(path)
+    assert (
+        roles is not None and roles.sentences > 0 and set(roles.directions) <= {"-".join(pair) for pair in folder.pairs}
+    )
+    layers = {"encoder": folder.model.encoder_layers, "decoder": folder.model.decoder_layers}
+    for kind, heads in roles.heads.items():
+        assert [len(layer) for layer in heads] == [folder.model.heads] * layers.get(kind, folder.model.decoder_layers)
+    assert "encoder 0: " in capsys.readouterr().out
+
+
+def test_a_model_of_other_languages_has_no_roles(few: None, tmp_path: Path) -> None:
+    folder = read_folder(tiny_model(tmp_path / "tiny"))
+    assert head_roles.measure(dataclasses.replace(folder, pairs=(("fi", "it"),)), load_model(folder)) is None
+    assert head_roles.main([str(tmp_path / "missing")]) == 2
+
+
+def test_the_sentences_are_translations_of_each_other() -> None:
+    assert {len(texts) for texts in SENTENCES.values()} == {len(SENTENCES["en"])}
+    assert all(text == text.strip() and len(text) < 100 for texts in SENTENCES.values() for text in texts)
