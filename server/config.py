@@ -49,6 +49,10 @@ class Settings:
     host: str = setting("127.0.0.1", "Address to listen on. 0.0.0.0 listens on every interface.")
     port: int = setting(8000, "TCP port to listen on. 0 selects a free port.", 0, 65535)
     weights: Path = setting(default_weights(), "Folder with one sub-folder per model, or a single model folder.")
+    firefox_models: str = setting(
+        "https://storage.googleapis.com/moz-fx-translations-data--303e-prod-translations-data/db/models.json",
+        "Address of Mozilla's list of Firefox's models, for `attentive pull firefox/en-de`.",
+    )
     data: Path | None = setting(
         None,
         "Folder that keeps the history, the API keys and the glossaries over a restart. Without it they are in memory, and "

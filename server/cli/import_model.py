@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from model.convert.importer import ImportOptions
 
 NAME = "import"
-HELP = "Import a translation model from a local folder or file, in the format of Hugging Face, Marian, CTranslate2 or Argos."
+HELP = (
+    "Import a model from a local folder or file, in the format of Hugging Face, Marian, Firefox, CTranslate2 or Argos."
+)
 NON_COMMERCIAL = re.compile(r"cc-by-nc\b|non-?commercial")
 
 
@@ -24,7 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "path",
         type=Path,
-        help="Folder with config.json and weights, with decoder.yml and an .npz file, or with model.bin; or an .argosmodel file.",
+        help="Folder with config.json and weights, with decoder.yml and an .npz file, with model.bin, or with Firefox's "
+        "model.*.intgemm*.bin and vocab.*.spm; or an .argosmodel file.",
     )
     add_options(parser)
 

@@ -1,37 +1,58 @@
-"""`attentive pull`: downloads a translation model from the Hugging Face hub and imports it."""
+"""`attentive pull`: downloads a translation model from the Hugging Face hub, or one of Firefox's, and imports it."""
 
 from __future__ import annotations
 
 import argparse
+from typing import TYPE_CHECKING
 
 from model.model_folder import FolderError
 from server.cli.import_model import add_options, import_from, options
-from server.config import Settings
+from server.config import Settings, add_flags
 from server.errors import InvalidRequest
 
+if TYPE_CHECKING:
+    from model.convert.hub import Downloaded
+
 NAME = "pull"
-HELP = "Download a translation model from the Hugging Face hub and import it."
+HELP = "Download a translation model from the Hugging Face hub, or one of Firefox's, and import it."
+FIREFOX = "firefox/"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", help="Name on the hub, such as Helsinki-NLP/opus-mt-en-de.")
+    parser.add_argument("model", help="Name on the hub, such as Helsinki-NLP/opus-mt-en-de, or firefox/en-de.")
     parser.add_argument(
         "--revision",
         default="main",
         help="Branch, tag or commit. The commit is recorded in the model folder. [default: main]",
     )
     add_options(parser)
+    add_flags(parser, ("firefox_models",))
 
 
 def run(arguments: argparse.Namespace) -> int:
-    from model.convert.hub import download
-
+    settings = Settings.read(arguments)
     try:
-        found = download(arguments.model, Settings.read(arguments).weights, arguments.revision)
+        found, name, origin = (_firefox if arguments.model.startswith(FIREFOX) else _hub)(arguments, settings)
     except FolderError as error:
         raise InvalidRequest(str(error)) from None
-    name = arguments.name or arguments.model.rpartition("/")[2]
-    origin = f"https://huggingface.co/{arguments.model}/tree/{found.commit}"
-    import_from(found.path, arguments, options(arguments, name=name, origin=origin))
+    import_from(found.path, arguments, options(arguments, name=arguments.name or name, origin=origin))
     found.discard()
     return 0
+
+
+def _hub(arguments: argparse.Namespace, settings: Settings) -> tuple[Downloaded, str, str]:
+    """Downloads a model of the hub: its files, its name and its origin."""
+    from model.convert.hub import download
+
+    found = download(arguments.model, settings.weights, arguments.revision)
+    return found, arguments.model.rpartition("/")[2], f"https://huggingface.co/{arguments.model}/tree/{found.commit}"
+
+
+def _firefox(arguments: argparse.Namespace, settings: Settings) -> tuple[Downloaded, str, str]:
+    """Downloads a model of Firefox: its files, its name and its origin. Prints its size, licence and scores before."""
+    from model.convert.marian.firefox_list import download, find
+
+    model = find(arguments.model.removeprefix(FIREFOX), settings.firefox_models)
+    print(model, flush=True)
+    name = f"firefox-{model.source}-{model.target}".replace("_", "-")
+    return download(model, settings.weights), name, f"{model.urls[0]}, SHA-256 {model.sha256}"

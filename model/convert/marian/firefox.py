@@ -34,7 +34,7 @@ from model.model_folder import Generation
 
 LICENSE = "MPL-2.0"
 """Licence of Mozilla's models."""
-_METADATA = "metadata.json"
+METADATA = "metadata.json"
 _MODELS = "*.intgemm*.bin"
 _CONFIGS = "config.*.yml"
 _ENGLISH = "en"
@@ -117,7 +117,7 @@ def _configuration(folder: Path) -> dict[str, list[str]]:
 
 def _published(folder: Path) -> dict[str, Any]:
     """Returns Mozilla's metadata of the model, empty if there are none."""
-    file = folder / _METADATA
+    file = folder / METADATA
     fields = read_object(file, json.loads) if file.is_file() else {}
     return fields if "sourceLanguage" in fields and "targetLanguage" in fields else {}
 

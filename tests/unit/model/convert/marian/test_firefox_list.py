@@ -1,0 +1,155 @@
+"""Tests of the download of Firefox's models, from a list of models on 127.0.0.1."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import threading
+from collections.abc import Callable, Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from model.convert.marian.firefox_list import download, find
+from model.model_folder import FolderError, read_folder
+from server.__main__ import main
+from tests.support.firefox_models import random_firefox
+
+MODEL = "model.ende.intgemm.alphas.bin"
+
+
+class Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, format: str, *args: object) -> None:
+        pass
+
+
+class Published:
+    """The published folder, and the list of models, which a test may change before it is `served`."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        random_firefox(path / "made")
+        weights = (path / "made" / MODEL).read_bytes()
+        for file in (path / "made").iterdir():
+            (path / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
+        model = {
+            "path": f"{MODEL}.gz", "uncompressedSize": len(weights),
+            "uncompressedHash": hashlib.sha256(weights).hexdigest(),
+        }  # fmt: skip
+        self.entry: dict[str, Any] = {
+            "architecture": "base-memory", "releaseStatus": "Release", "sourceLanguage": "en", "targetLanguage": "de",
+            "files": {"model": model, "vocab": {"path": "vocab.ende.spm.gz"}, "lexicalShortlist": {"path": "lex.gz"}},
+            "metrics": {"flores200-plus": {"bleu": 40.02, "comet22": 0.8651, "chrf": 66.0}},
+        }  # fmt: skip
+        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(path)))
+        server.daemon_threads = True
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        self.server = server
+        self.models: dict[str, Any] = {"en-de": [self.entry], "fr-en": [self.entry]}
+
+    @property
+    def address(self) -> str:
+        base = f"http://127.0.0.1:{self.server.server_address[1]}"
+        (self.path / "models.json").write_text(json.dumps({"baseUrl": base, "models": self.models}))
+        return f"{base}/models.json"
+
+
+@pytest.fixture
+def published(tmp_path: Path) -> Iterator[Published]:
+    (tmp_path / "served").mkdir()
+    served = Published(tmp_path / "served")
+    yield served
+    served.server.shutdown()
+    served.server.server_close()
+
+
+def test_a_pulled_model_names_size_licence_and_scores(
+    published: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    flags = ["--firefox-models", published.address, "--weights", str(tmp_path / "weights")]
+    assert main(["pull", "firefox/en-de", *flags]) == 0
+    said = capsys.readouterr().out
+    assert "base-memory, 0.1 MB of weights; licence: MPL-2.0; BLEU 40.0, COMET 0.8651 on FLORES-200" in said
+    folder = read_folder(tmp_path / "weights" / "firefox-en-de")
+    assert (list(folder.pairs), folder.license) == ([("en", "de")], "MPL-2.0")
+    assert published.entry["files"]["model"]["uncompressedHash"] in folder.origin
+    assert not (tmp_path / "weights" / ".pull").exists()
+
+
+def test_released_and_large_models_are_preferred(published: Published) -> None:
+    tiny, unreleased = published.entry | {"architecture": "tiny"}, published.entry | {"releaseStatus": None}
+    published.models["en-de"] = [unreleased, tiny]
+    assert find("en-de", published.address).architecture == "tiny"
+    published.models["en-de"] = [tiny, published.entry]
+    assert find("en-de", published.address).architecture == "base-memory"
+
+
+def test_codes_of_mozilla_and_ours_name_the_same_pair(published: Published) -> None:
+    published.models["en-zh_hant"] = [published.entry | {"targetLanguage": "zh_hant"}]
+    for pair in ("en-zh_hant", "en-zh-Hant"):
+        assert find(pair, published.address).target == "zh_hant"
+
+
+def spoil_weights(published: Published) -> None:
+    spoiled = bytearray((published.path / "made" / MODEL).read_bytes())
+    spoiled[-1] ^= 1
+    (published.path / f"{MODEL}.gz").write_bytes(gzip.compress(bytes(spoiled)))
+
+
+def cut_vocabulary(published: Published) -> None:
+    file = published.path / "vocab.ende.spm.gz"
+    file.write_bytes(file.read_bytes()[:-200])
+
+
+def enlarge(published: Published) -> None:
+    published.entry["files"]["model"]["uncompressedSize"] //= 2
+
+
+@pytest.mark.parametrize("damage", [spoil_weights, cut_vocabulary, enlarge])
+def test_damaged_files_are_deleted(damage: Callable[[Published], None], published: Published, tmp_path: Path) -> None:
+    damage(published)
+    with pytest.raises(FolderError, match="damaged on the way"):
+        download(find("en-de", published.address), tmp_path / "weights")
+    left = [file.name for file in (tmp_path / "weights" / ".pull").rglob("*") if file.is_file()]
+    assert all(name == MODEL and damage is cut_vocabulary for name in left)
+
+
+def test_complete_files_of_an_interrupted_download_are_kept(published: Published, tmp_path: Path) -> None:
+    whole = (published.path / "vocab.ende.spm.gz").read_bytes()
+    cut_vocabulary(published)
+    model = find("en-de", published.address)
+    with pytest.raises(FolderError):
+        download(model, tmp_path / "weights")
+    (published.path / f"{MODEL}.gz").unlink()
+    (published.path / "vocab.ende.spm.gz").write_bytes(whole)
+    found = download(model, tmp_path / "weights")
+    assert (found.path / MODEL).read_bytes() == (published.path / "made" / MODEL).read_bytes()
+
+
+def test_missing_pairs_files_and_lists_are_told_apart(published: Published, tmp_path: Path) -> None:
+    address = published.address
+    with pytest.raises(FolderError, match="no model for en-xx; it has en-de"):
+        find("en-xx", address)
+    with pytest.raises(FolderError, match="it has 2 other pairs"):
+        find("xx-yy", address)
+    with pytest.raises(FolderError, match="could not be downloaded \\(404\\)"):
+        find("en-de", address.replace("models.json", "nothing.json"))
+    with pytest.raises(FolderError, match="not an address"):
+        find("en-de", "file:///etc/passwd")
+    (published.path / "vocab.ende.spm.gz").unlink()
+    with pytest.raises(FolderError, match="could not be downloaded \\(404\\)"):
+        download(find("en-de", address), tmp_path / "weights")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "[]", '{"models": {}}', '{"baseUrl": "http://x", "models": {"en-de": [{"files": {"model": {}}}]}}']
+)
+def test_other_answers_are_refused(text: str, published: Published) -> None:
+    address = published.address
+    (published.path / "models.json").write_text(text)
+    with pytest.raises(FolderError, match="not a list of Firefox's models"):
+        find("en-de", address)
