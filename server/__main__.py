@@ -13,6 +13,7 @@ from server.version import server_version
 COMMANDS = {
     "serve": "serve",
     "translate": "translate",
+    "look": "look",
     "models": "models",
     "pull": "pull",
     "import": "import_model",

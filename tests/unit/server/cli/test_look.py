@@ -1,0 +1,154 @@
+"""`attentive look` on the fake engine and with a server."""
+
+from __future__ import annotations
+
+import io
+import threading
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.parse import parse_qs, urlsplit
+
+import orjson
+import pytest
+from rich.console import Console
+
+from server.__main__ import main, make_parser
+from server.cli import look
+from server.cli.look_report import show, strongest
+from server.cli.translate import local_services
+from server.config import Settings
+from server.errors import InvalidRequest, Unavailable
+from tests.support.fake_engine import FakeEngine, fake_catalog
+
+ASK = ["look", "one two", "--from", "en", "--to", "de"]
+
+
+@pytest.fixture(autouse=True)
+def fake_services(monkeypatch):
+    """The command uses the fake engine. Its translation of "one two" is "owt eno"."""
+    monkeypatch.setattr(look, "local_services", lambda _: local_services(Settings(), FakeEngine(), fake_catalog()))
+    monkeypatch.setattr(look, "configure_logging", lambda *_: None)
+
+
+def test_the_terminal_shows_the_alignment_and_the_strongest_heads(capsys):
+    assert main([*ASK, "--heads", "2"]) == 0
+    shown = capsys.readouterr().out
+    lines = [line.split() for line in shown.splitlines()]
+    assert lines[0] == ["one", "two"] and lines[1] == ["owt", "eno"]
+    assert ["owt", "two"] in [line[:2] for line in lines] and ["eno", "one"] in [line[:2] for line in lines]
+    assert shown.count("→") == 2 and "Strongest heads" in shown
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.PNG", b"\x89PNG"), ("a.pdf", b"%PDF")])
+def test_pictures_are_written(tmp_path, capsys, name, start):
+    file = tmp_path / name
+    assert main([*ASK, "--output", str(file), "--theme", "dark"]) == 0
+    assert file.read_bytes().startswith(start)
+    assert f"{file}: " in capsys.readouterr().out
+
+
+def test_a_picture_of_one_map(tmp_path):
+    file = tmp_path / "map.svg"
+    chosen = ["--view", "map", "--kind", "cross", "--layer", "0", "--head", "1", "--no-special", "--title", "Mine"]
+    assert main([*ASK, "-o", str(file), *chosen]) == 0
+    assert "cross, layer 0, head 1" in file.read_text() and ">Mine<" in file.read_text()
+
+
+@pytest.mark.parametrize(
+    ("extra", "said"),
+    [
+        (["--output", "a.gif"], "ends with .svg, .png or .pdf"),
+        (["--view", "map"], "--view is for pictures; give --output FILE with it."),
+        (["--output", "a.svg", "--theme", "pink"], "theme"),
+        (["--output", "a.svg", "--view", "map"], "give kind"),
+        (["--output", "/nowhere/a.svg"], "/nowhere/a.svg cannot be written: No such file or directory."),
+        (["--sentence", "3"], "sentence must be between 0 and 0"),
+        (["--masked-heads", "cross"], "masked_heads"),
+        (["--server", "localhost:8000"], "--server must be an address"),
+        (["--server", "http://127.0.0.1:1"], "cannot be reached"),
+    ],
+)
+def test_errors_are_one_sentence(tmp_path, monkeypatch, capsys, extra, said):
+    monkeypatch.chdir(tmp_path)
+    assert main([*ASK, *extra]) == 1
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_unknown_language_is_one_sentence(capsys):
+    assert main(["look", "x", "--from", "en", "--to", "tlh"]) == 1
+    assert "tlh" in capsys.readouterr().err
+
+
+def test_the_help_has_examples(capsys):
+    with pytest.raises(SystemExit):
+        make_parser("look").parse_args(["look", "--help"])
+    assert 'attentive look "The cat sleeps." --from en --to de' in capsys.readouterr().out
+
+
+class Answers(BaseHTTPRequestHandler):
+    """Answers with the paths that it was asked for, and 403 without a key."""
+
+    asked: list[dict[str, list[str]]] = []  # noqa: RUF012
+
+    def do_GET(self) -> None:
+        Answers.asked.append(parse_qs(urlsplit(self.path).query))
+        allowed = self.headers.get("Authorization") == "Bearer secret"
+        body = b"<svg/>" if allowed else orjson.dumps({"error": "A key is missing."})
+        self.send_response(200 if allowed else 403)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        pass
+
+
+def test_a_server_is_asked_for_the_same(monkeypatch):
+    server = HTTPServer(("127.0.0.1", 0), Answers)
+    thread = threading.Thread(target=server.serve_forever, daemon=True)
+    thread.start()
+    address = f"http://127.0.0.1:{server.server_port}/"
+    try:
+        assert look.fetched(address, {"q": "a b&c", "format": "svg"}, "secret") == b"<svg/>"
+        assert Answers.asked[-1] == {"q": ["a b&c"], "format": ["svg"]}
+        with pytest.raises(InvalidRequest, match="A key is missing"):
+            look.fetched(address, {"q": "x"})
+    finally:
+        server.shutdown()
+        server.server_close()
+        thread.join()
+    with pytest.raises(Unavailable):
+        look.fetched(address, {"q": "x"})
+
+
+def test_a_word_that_looks_at_itself_does_not_make_a_head_strong():
+    words = [{"text": text, "start": i, "end": i + 1} for i, text in enumerate("ab")]
+    answer = {
+        "source": {"words": words},
+        "encoder": [[[[0.9, 0.1], [0.2, 0.8]]]],
+        "figures": {"encoder": [[{"role": "same"}]]},
+    }
+    [head] = strongest(answer)
+    assert (head.query, head.key) == ("b", "a") and head.strength == pytest.approx(0.15)
+
+
+def test_special_tokens_do_not_make_a_head_strong():
+    word = {"text": "a", "start": 0, "end": 1}
+    end = {"text": "</s>", "start": 1, "end": 1}
+    figures = [[{"role": "end"}, {"role": "same"}]]
+    answer = {
+        "source": {"text": "[bold]a", "words": [word, end]},
+        "target": {"text": "b", "words": [word | {"text": "b"}, end]},
+        "cross": [[[[0.1, 0.9], [0.5, 0.5]], [[0.6, 0.4], [0.5, 0.5]]]],
+        "figures": {"cross": figures},
+        "alignment": {"method": "attention", "links": []},
+        "sentence": 0,
+        "sentences": 2,
+    }
+    heads = strongest(answer)
+    assert [(head.head, head.role) for head in heads] == [(1, "same"), (0, "end")]
+    assert heads[0].strength == pytest.approx(0.6)
+    stream = io.StringIO()
+    show(answer, Console(file=stream, width=80, highlight=False), 1)
+    assert "[bold]a" in stream.getvalue() and "Sentence 0 of 2" in stream.getvalue() and "none" in stream.getvalue()
