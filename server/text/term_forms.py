@@ -8,8 +8,9 @@ from collections import Counter
 from collections.abc import Sequence
 
 from server.text.glossary import Entry, TermIndex, TermMatch, term_key
-from server.text.offsets import edited
 
+Edit = tuple[int, int, str]
+"""The part [start, end) of a text, and what is written instead."""
 _WORD = re.compile(r"[^\W\d_][\w'’-]*")
 _LETTER = re.compile(r"[^\W\d_]")
 _LONG = 6
@@ -30,12 +31,12 @@ def lacking(terms: Sequence[TermMatch], translation: str) -> list[TermMatch]:
     return result
 
 
-def in_case(terms: Sequence[TermMatch], source: str, translation: str) -> str:
-    """Returns the translation with its terms in the case that the source asks for."""
+def case_edits(terms: Sequence[TermMatch], source: str, translation: str) -> list[Edit]:
+    """Returns the edits after which the terms of a translation are in the case that the source asks for."""
     wanted: dict[str, list[TermMatch]] = {}
     for term in terms:
         wanted.setdefault(term_key(term.entry.target), []).append(term)
-    edits = []
+    edits: list[Edit] = []
     for found in _occurrences(terms, translation):
         same = wanted[term_key(found.entry.target)]
         forms = [form(term, source, is_start(translation, found.start)) for term in same]
@@ -44,7 +45,7 @@ def in_case(terms: Sequence[TermMatch], source: str, translation: str) -> str:
             edits.append((found.start, found.end, forms[0]))
         elif len(same) > 1:
             same.pop(0)
-    return edited(translation, edits)[0] if edits else translation
+    return edits
 
 
 def form(term: TermMatch, source: str, at_start: bool) -> str:

@@ -12,10 +12,10 @@ from typing import Protocol
 
 from server.engine.ipc.messages import TranslationResult
 from server.text.glossary import TermMatch
-from server.text.offsets import OffsetMap, edited
+from server.text.offsets import OffsetMap
 from server.text.segmentation import Span
 from server.text.span_projection import SpanProjection
-from server.text.term_forms import form, in_case, is_start, lacking
+from server.text.term_forms import Edit, case_edits, form, is_start, lacking
 from server.translation.catalog import Leg
 from server.translation.markup_alignment import WordAligner
 from server.translation.segments import Segment
@@ -66,8 +66,10 @@ class TermEnforcer:
             else:
                 failed.add(term.start)
         if missing:
-            text = _replaced(segment, text, await self._places(segment, leg, answer, missing), missing)
-        answer = await _written(segment, leg, answer, in_case(terms, segment.text, text), translate)
+            edits = _replacements(segment, text, await self._places(segment, leg, answer, missing), missing)
+            answer = await _with_edits(segment, leg, answer, edits, translate)
+            text = decode(answer.hypotheses[0].tokens)
+        answer = await _with_edits(segment, leg, answer, case_edits(terms, segment.text, text), translate)
         best, *others = answer.hypotheses
         kept = [other for other in others if not lacking(terms, decode(other.tokens))]
         return replace(answer, hypotheses=(best, *kept))
@@ -90,42 +92,67 @@ def in_sentence_case(terms: Sequence[TermMatch]) -> tuple[TermMatch, ...]:
 
 def _prefix(segment: Segment, leg: Leg, term: TermMatch, place: int, answer: TranslationResult) -> tuple[int, ...]:
     """Returns the tokens before a place of the translation, and those of the term."""
-    tokenizer, tokens = leg.model.tokenizer, answer.hypotheses[0].tokens
-    decoding = tokenizer.decode_pieces(tokens)
+    tokens = answer.hypotheses[0].tokens
+    decoding = leg.model.tokenizer.decode_pieces(tokens)
     before = [token for token, (_, end) in zip(tokens, decoding.offsets, strict=True) if end <= place]
-    while before and decoding.pieces[len(before) - 1] == SPACE:  # belongs to the word after it
-        before.pop()
+    before = _without_last_space(before, leg)
     word = form(term, segment.text, is_start(decoding.text, place))
-    if place and not decoding.text[place - 1].isspace():  # in brackets or quotes
-        bracket = tokenizer.encode_target("(")
-        return (*before, *tokenizer.encode_target(f"({word}")[len(bracket) :])
-    return (*before, *tokenizer.encode_target(word))
+    return (*before, *_tokens_of(word, leg, joined=place > 0 and not decoding.text[place - 1].isspace()))
 
 
-def _replaced(segment: Segment, text: str, places: dict[int, Span], terms: Sequence[TermMatch]) -> str:
-    """Returns the text with the terms instead of the words that they are aligned to."""
-    edits: list[tuple[int, int, str]] = []
+def _replacements(segment: Segment, text: str, places: dict[int, Span], terms: Sequence[TermMatch]) -> list[Edit]:
+    """Returns the edits that put the terms in place of the words that they are aligned to."""
+    edits: list[Edit] = []
     for term in sorted(terms, key=lambda one: places[one.start]):
         start, end = places[term.start]
         start = max(start, edits[-1][1]) if edits else start
-        end = max(start, end)
-        word = form(term, segment.text, is_start(text, start))
-        before = " " if start and not text[start - 1].isspace() and (start == end or text[start - 1].isalnum()) else ""
-        after = " " if text[end : end + 1].isalnum() else ""
-        edits.append((start, end, before + word + after))
-    return edited(text, edits)[0]
+        edits.append((start, max(start, end), form(term, segment.text, is_start(text, start))))
+    return edits
 
 
-async def _written(
-    segment: Segment, leg: Leg, answer: TranslationResult, text: str, translate: Translate
+async def _with_edits(
+    segment: Segment, leg: Leg, answer: TranslationResult, edits: Sequence[Edit], translate: Translate
 ) -> TranslationResult:
-    """Returns the answer with another text of the best hypothesis, scored by the model. A text that the vocabulary
-    cannot write is left as it was."""
-    tokenizer = leg.model.tokenizer
-    if text == tokenizer.decode(answer.hypotheses[0].tokens):
+    """Returns the answer with edits of its best hypothesis, which the model scores."""
+    if not edits:
         return answer
-    tokens = tokenizer.encode_target(text)
-    if tokenizer.decode(tokens) != text or len(tokens) + 1 >= leg.model.max_length:
+    tokens = _edited(answer.hypotheses[0].tokens, leg, edits)
+    if len(tokens) + 1 >= leg.model.max_length:
         return answer
     scored = await translate(segment, leg, target=tokens)
     return replace(answer, hypotheses=(scored.hypotheses[0], *answer.hypotheses[1:]))
+
+
+def _edited(tokens: Sequence[int], leg: Leg, edits: Sequence[Edit]) -> tuple[int, ...]:
+    """Returns the tokens of a translation after edits of its text, which are in order and do not overlap."""
+    decoding = leg.model.tokenizer.decode_pieces(tokens)
+    text, spans = decoding.text, decoding.offsets
+    result: list[int] = []
+    done = 0
+    for start, end, word in edits:
+        while done < len(tokens) and spans[done][1] <= start and spans[done][0] < max(start, 1):
+            result.append(tokens[done])
+            done += 1
+        first = last = done
+        while last < len(tokens) and spans[last][0] < end:
+            last += 1
+        low = min(start, spans[first][0]) if last > first else start
+        high = max(end, spans[last - 1][1]) if last > first else end
+        result = _without_last_space(result, leg)
+        joined = start < end and low > 0 and not text[low - 1].isspace()
+        result += _tokens_of(text[low:start] + word + text[end:high], leg, joined)
+        done = last
+    return (*result, *tokens[done:])
+
+
+def _without_last_space(tokens: list[int], leg: Leg) -> list[int]:
+    """Returns the tokens without spaces at the end, which belong to the word after them."""
+    while tokens and leg.model.tokenizer.piece(tokens[-1]) == SPACE:
+        tokens = tokens[:-1]
+    return tokens
+
+
+def _tokens_of(word: str, leg: Leg, joined: bool) -> tuple[int, ...]:
+    """Returns the tokens of a word; `joined` to the character before it, such as a bracket, or after a space."""
+    encode = leg.model.tokenizer.encode_target
+    return encode(f"({word}")[len(encode("(")) :] if joined else encode(word)

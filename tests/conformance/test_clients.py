@@ -10,6 +10,7 @@ import deepl
 import pytest
 from deep_translator import LibreTranslator
 from deep_translator.exceptions import AuthorizationException
+from deepl.api_data import MultilingualGlossaryDictionaryEntries
 from libretranslatepy import LibreTranslateAPI
 
 from server.access.api_keys import KeyFile
@@ -173,13 +174,13 @@ def test_the_deepl_library_with_glossaries(server, translator):
 
 def test_the_deepl_library_with_multilingual_glossaries(server):
     client = deepl.DeepLClient("any key", server_url=server.url)
-    entries = deepl.MultilingualGlossaryDictionaryEntries
+    entries = MultilingualGlossaryDictionaryEntries
     made = client.create_multilingual_glossary(
-        "Dogs", [entries("EN", "DE", {"dog": "Wauwau"}), entries("DE", "EN", {"Hund": "doggy"})]
+        "Dogs", [entries("EN", "DE", {"dog": "Wauwau"}), entries("EN", "FR", {"dog": "toutou"})]
     )
-    assert [(one.source_lang, one.target_lang) for one in made.dictionaries] == [("DE", "EN"), ("EN", "DE")]
+    assert [(one.source_lang, one.target_lang) for one in made.dictionaries] == [("EN", "DE"), ("EN", "FR")]
     changed = client.update_multilingual_glossary_dictionary(made, entries("EN", "DE", {"house": "Bude"}))
-    assert [one.entry_count for one in changed.dictionaries] == [1, 2]
+    assert [one.entry_count for one in changed.dictionaries] == [2, 1]
     [found] = client.get_multilingual_glossary_entries(made, "EN", "DE").dictionaries
     assert (found.source_lang, found.target_lang) == ("en", "de")
     replaced = client.replace_multilingual_glossary_dictionary(made, entries("EN", "DE", {"dog": "Wuffi"}))
@@ -189,7 +190,7 @@ def test_the_deepl_library_with_multilingual_glossaries(server):
     made = client.get_multilingual_glossary(made.glossary_id)
     text = client.translate_text("The dog is here.", source_lang="EN", target_lang="DE", glossary=made.glossary_id).text
     assert "Wuffi" in text
-    client.delete_multilingual_glossary_dictionary(made, source_lang="DE", target_lang="EN")
+    client.delete_multilingual_glossary_dictionary(made, source_lang="EN", target_lang="FR")
     client.delete_multilingual_glossary(made)
     with pytest.raises(deepl.GlossaryNotFoundException):
         client.get_multilingual_glossary(made.glossary_id)

@@ -6,7 +6,7 @@ import { say } from "./messages.js";
 const $ = (id) => document.getElementById(id);
 let queue = Promise.resolve();
 
-/** Accepts files of the formats (".txt", ...). `languages()` returns {source, target} of a translation. */
+/** Accepts files of the formats (".txt", ...). `languages()` returns {source, target, glossary} of a translation. */
 export function acceptFiles(formats, languages) {
   $("file").accept = formats.join(",");
   $("choose").onclick = () => $("file").click();
@@ -62,11 +62,12 @@ const nameOf = (url) => decodeURIComponent(url.pathname.split("/").pop());
 const link = (url) => el("a", { href: url.pathname, download: nameOf(url) }, say("download", nameOf(url)));
 
 /** Sends a file and returns the URL of its translation. `report` gets the share that was sent. */
-function send(file, { source, target }, signal, report) {
+function send(file, { source, target, glossary }, signal, report) {
   const form = new FormData(), request = new XMLHttpRequest(); // fetch does not report the progress of an upload
   form.append("file", file, file.name);
   form.append("source", source);
   form.append("target", target);
+  if (glossary) form.append("glossary", typeof glossary === "string" ? glossary : JSON.stringify(glossary));
   return new Promise((resolve, reject) => {
     request.open("POST", "/translate_file");
     for (const [name, value] of Object.entries(withKey({ Accept: "application/json" }))) request.setRequestHeader(name, value);

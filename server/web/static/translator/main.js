@@ -2,6 +2,7 @@
 import { el } from "../common/dom.js";
 import { aborted, ask, copyText, query } from "../common/server.js";
 import { acceptFiles } from "./files.js";
+import { beginGlossary, drawGlossary, glossary } from "./glossary.js";
 import { drawHistory, keep, kept, rememberTranslation } from "./memory.js";
 import { interfaceLanguage, languageName, number, preferredLanguage, say, speak } from "./messages.js";
 import { clear, outdated, show, showAlternatives, shown } from "./result.js";
@@ -32,10 +33,11 @@ async function translate() {
   try {
     if ([...text].length > limit) throw new Error(say("long", number(limit)));
     const done = { text, from: $("from").value, to: $("to").value };
-    const answer = await post("/translate", { q: text, source: done.from, target: done.to, details: true }, controller.signal);
+    const answer = await post("/translate", { q: text, source: done.from, target: done.to, details: true, glossary: glossary() }, controller.signal);
     const other = !answer.details.route.length && answer.detectedLanguage && otherTarget(answer.detectedLanguage.language);
     if (other) {
       $("to").value = other;
+      drawGlossary($("from").value, other);
       return translate();
     }
     show(done, answer);
@@ -93,6 +95,7 @@ function languageLists(from = $("from").value, to = $("to").value) {
   $("to").replaceChildren(...options(targets));
   pick($("to"), to);
   $("text").lang = source ? source.code : "";
+  drawGlossary($("from").value, $("to").value);
 }
 function pick(list, code) {
   if ([...list.options].some((option) => option.value === code)) list.value = code;
@@ -175,11 +178,12 @@ async function begin() {
   if (/[#&](tab|kind|view)=/.test(location.hash)) return location.replace("/attention" + location.hash);
   buttons();
   pointing();
+  beginGlossary(guard(translate));
   useInterface(kept("interface", preferredLanguage()));
   const [served, settings] = await Promise.all([ask("/languages", { unreachable: say("unreachable") }), ask("/frontend/settings")]);
   languages = served;
   limit = settings.charLimit > 0 ? settings.charLimit : Infinity;
-  if (settings.filesTranslation) acceptFiles(settings.supportedFilesFormat, () => ({ source: $("from").value, target: $("to").value }));
+  if (settings.filesTranslation) acceptFiles(settings.supportedFilesFormat, () => ({ source: $("from").value, target: $("to").value, glossary: glossary() }));
   else $("choose").hidden = true;
   return restore();
 }

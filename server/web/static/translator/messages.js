@@ -8,7 +8,7 @@ const MESSAGES = {
     unsure: "The model gave this word less than 25 %.", flagged: "Sentence {0}: {1}", truncated: "the translation ends too early.", repetition: "the translation repeats words.", omission: "a part of the text is probably not translated.",
     copied_source: "the text was copied and not translated.", wrong_language: "the translation is in another language.", placeholder_restored: "the model dropped a placeholder; it was put where it belongs.",
     via: "via {0}", count: "{0} / {1} characters", countOnly: "{0} characters",
-    history: "History on this device", forget: "Delete the history", remove: "Delete", files: "Files", uploading: "uploading", working: "translating", cancel: "Cancel", download: "Download {0}", failed: "{0}: {1}",
+    history: "History on this device", forget: "Delete the history", glossary: "Glossary", noGlossary: "No glossary", ownTerms: "Own terms", storedGlossary: "A glossary of this server", pairs: "One in each line: battery = Akku", remove: "Delete", files: "Files", uploading: "uploading", working: "translating", cancel: "Cancel", download: "Download {0}", failed: "{0}: {1}",
     local: "Texts stay on this server.", unreachable: "The server cannot be reached.", long: "The text has more than {0} characters.", format: "Files of this kind are not translated. Possible: {0}.",
   },
   de: {
@@ -19,7 +19,7 @@ const MESSAGES = {
     unsure: "Das Modell gab diesem Wort weniger als 25 %.", flagged: "Satz {0}: {1}", truncated: "Die Übersetzung endet zu früh.", repetition: "Die Übersetzung wiederholt Wörter.", omission: "Ein Teil des Textes ist wahrscheinlich nicht übersetzt.",
     copied_source: "Der Text wurde kopiert und nicht übersetzt.", wrong_language: "Die Übersetzung ist in einer anderen Sprache.", placeholder_restored: "Das Modell ließ einen Platzhalter weg; er wurde an seiner Stelle eingesetzt.",
     via: "über {0}", count: "{0} / {1} Zeichen", countOnly: "{0} Zeichen",
-    history: "Verlauf auf diesem Gerät", forget: "Verlauf löschen", remove: "Löschen", files: "Dateien", uploading: "wird hochgeladen", working: "wird übersetzt", cancel: "Abbrechen", download: "{0} herunterladen", failed: "{0}: {1}",
+    history: "Verlauf auf diesem Gerät", forget: "Verlauf löschen", glossary: "Glossar", noGlossary: "Kein Glossar", ownTerms: "Eigene Begriffe", storedGlossary: "Ein Glossar dieses Servers", pairs: "Einer je Zeile: battery = Akku", remove: "Löschen", files: "Dateien", uploading: "wird hochgeladen", working: "wird übersetzt", cancel: "Abbrechen", download: "{0} herunterladen", failed: "{0}: {1}",
     local: "Texte bleiben auf diesem Server.", unreachable: "Der Server ist nicht erreichbar.", long: "Der Text hat mehr als {0} Zeichen.", format: "Dateien dieser Art werden nicht übersetzt. Möglich sind: {0}.",
   },
   fr: {
@@ -30,7 +30,7 @@ const MESSAGES = {
     unsure: "Le modèle a donné moins de 25 % à ce mot.", flagged: "Phrase {0} : {1}", truncated: "la traduction s’arrête trop tôt.", repetition: "la traduction répète des mots.", omission: "une partie du texte n’est probablement pas traduite.",
     copied_source: "le texte a été copié et non traduit.", wrong_language: "la traduction est dans une autre langue.", placeholder_restored: "le modèle a omis un repère ; il a été remis à sa place.",
     via: "par {0}", count: "{0} / {1} caractères", countOnly: "{0} caractères",
-    history: "Historique sur cet appareil", forget: "Supprimer l’historique", remove: "Supprimer", files: "Fichiers", uploading: "envoi", working: "traduction", cancel: "Annuler", download: "Télécharger {0}", failed: "{0} : {1}",
+    history: "Historique sur cet appareil", forget: "Supprimer l’historique", glossary: "Glossaire", noGlossary: "Aucun glossaire", ownTerms: "Mes termes", storedGlossary: "Un glossaire de ce serveur", pairs: "Un par ligne : battery = batterie", remove: "Supprimer", files: "Fichiers", uploading: "envoi", working: "traduction", cancel: "Annuler", download: "Télécharger {0}", failed: "{0} : {1}",
     local: "Les textes restent sur ce serveur.", unreachable: "Le serveur est injoignable.", long: "Le texte dépasse {0} caractères.", format: "Les fichiers de ce type ne sont pas traduits. Possibles : {0}.",
   },
   es: {
@@ -41,7 +41,7 @@ const MESSAGES = {
     unsure: "El modelo dio a esta palabra menos del 25 %.", flagged: "Frase {0}: {1}", truncated: "la traducción termina demasiado pronto.", repetition: "la traducción repite palabras.", omission: "una parte del texto probablemente no está traducida.",
     copied_source: "el texto se copió y no se tradujo.", wrong_language: "la traducción está en otro idioma.", placeholder_restored: "el modelo omitió un marcador; se puso en su lugar.",
     via: "a través de {0}", count: "{0} / {1} caracteres", countOnly: "{0} caracteres",
-    history: "Historial en este dispositivo", forget: "Borrar el historial", remove: "Eliminar", files: "Archivos", uploading: "subiendo", working: "traduciendo", cancel: "Cancelar", download: "Descargar {0}", failed: "{0}: {1}",
+    history: "Historial en este dispositivo", forget: "Borrar el historial", glossary: "Glosario", noGlossary: "Ningún glosario", ownTerms: "Términos propios", storedGlossary: "Un glosario de este servidor", pairs: "Uno en cada línea: battery = batería", remove: "Eliminar", files: "Archivos", uploading: "subiendo", working: "traduciendo", cancel: "Cancelar", download: "Descargar {0}", failed: "{0}: {1}",
     local: "Los textos se quedan en este servidor.", unreachable: "No se puede acceder al servidor.", long: "El texto tiene más de {0} caracteres.", format: "No se traducen archivos de este tipo. Posibles: {0}.",
   },
 };

@@ -7,7 +7,7 @@ import unicodedata
 import pytest
 
 from server.text.glossary import Entry, TermIndex
-from server.text.term_forms import form, has_inflected, in_case, lacking
+from server.text.term_forms import case_edits, form, has_inflected, lacking
 
 
 def found(text: str, *terms: str, **options) -> list[str]:
@@ -79,8 +79,8 @@ def test_case_follows_the_source(source, target, at_start, expected):
 def test_a_translation_is_written_in_the_case_of_the_source():
     source = "The battery, the BATTERY."
     terms = TermIndex([Entry("battery", "Akku")]).find(source)
-    assert in_case(terms, source, "Der akku, der akku.") == "Der Akku, der Akku."
-    assert in_case(terms, source, "Der Akku, der AKKU.") == "Der Akku, der AKKU."
+    assert case_edits(terms, source, "Der akku, der akku.") == [(4, 8, "Akku"), (14, 18, "Akku")]
+    assert case_edits(terms, source, "Der Akku, der AKKU.") == []
     assert lacking(terms, "Der Akku, der AKKU.") == []
     assert len(lacking(terms, "Der Akku.")) == 1
     assert len(lacking(terms, "Der Akkumulator.")) == 2

@@ -1,0 +1,74 @@
+"""The glossary of the translator at / in a browser."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import SENTENCE
+from tests.support.live import LiveServer
+
+
+@pytest.fixture
+def page(open_page: Callable[..., Any], live: LiveServer) -> Any:
+    page = open_page(viewport={"width": 1280, "height": 900}, locale="en-US")
+    page.goto(f"{live.url}/#source=en&target=de")
+    page.wait_for_selector("#to option", state="attached")
+    page.click("#glossary summary")
+    return page
+
+
+def wait_for_term(page: Any, term: str) -> None:
+    page.wait_for_function("term => document.getElementById('output').textContent.includes(term)", arg=term)
+
+
+def wait_without_term(page: Any, term: str) -> None:
+    page.wait_for_function(
+        "term => { const text = document.getElementById('output').textContent; return text && !text.includes(term); }",
+        arg=term,
+    )
+
+
+def test_own_terms_are_used_and_kept_for_each_pair_of_languages(page: Any) -> None:
+    page.select_option("#terms", "own")
+    page.fill("#pairs", "cat = Schnurrer\nunfinished\nhouse\tHütte")
+    page.fill("#text", SENTENCE)
+    wait_for_term(page, "Schnurrer")
+    wait_for_term(page, "Hütte")
+    page.reload()
+    wait_for_term(page, "Schnurrer")
+    page.select_option("#to", "fr")
+    wait_without_term(page, "Schnurrer")
+    page.select_option("#to", "de")
+    wait_for_term(page, "Schnurrer")
+    page.click("#glossary summary")
+    page.select_option("#terms", "")
+    wait_without_term(page, "Schnurrer")
+
+
+def test_a_glossary_of_the_server_is_chosen(page: Any, live: LiveServer) -> None:
+    for name, target in (("Cats", "de"), ("Chats", "fr")):
+        body = {"name": name, "source_lang": "en", "target_lang": target, "entries": "cat\tSchnurrer"}
+        assert live.post("/v2/glossaries", body).status == 201
+    page.reload()
+    page.wait_for_selector("#to option", state="attached")
+    page.click("#glossary summary")
+    page.wait_for_selector("#terms option:text-is('Cats')", state="attached")
+    assert page.locator("#terms option:text-is('Chats')").count() == 0
+    page.select_option("#terms", label="Cats")
+    page.fill("#text", SENTENCE)
+    wait_for_term(page, "Schnurrer")
+    page.set_input_files("#file", {"name": "a.txt", "mimeType": "text/plain", "buffer": SENTENCE.encode()})
+    with page.expect_download() as download:
+        page.click("#files a")
+    assert "Schnurrer" in download.value.path().read_text(encoding="utf-8")
+
+
+def test_the_glossary_speaks_the_language_of_the_page(page: Any) -> None:
+    seen = set()
+    for language in ("en", "de", "fr", "es"):
+        page.select_option("#interface", language)
+        seen.add((page.inner_text("#glossary summary"), page.locator("#terms option").first.text_content()))
+    assert len(seen) == 4
