@@ -5,9 +5,11 @@ from __future__ import annotations
 import codecs
 import re
 from collections.abc import Callable, Sequence
+from itertools import groupby
 
 from server.documents.document import Document, join_pieces
 from server.documents.html_attributes import find_attributes
+from server.documents.wrapped_lines import Paragraph, paragraphs
 from server.errors import InvalidRequest
 from server.text.html_passages import parse_passages
 from server.text.html_scanner import scan_markup
@@ -40,7 +42,11 @@ LANGUAGE = re.compile(rb"(\s(?:xml:)?lang\s*=\s*[\"'])[\w\-]{1,40}", re.IGNORECA
 def read_text(data: bytes) -> Document:
     """Reads a text in UTF-8, or in UTF-16 with a byte order mark. Raises InvalidRequest."""
     text, encode = decode(data)
-    return text_document(join_pieces(LINES.findall(text)), encode)
+    pieces: list[str | Paragraph] = []
+    for wrapped, group in groupby(paragraphs(LINES.findall(text)), lambda part: isinstance(part, Paragraph)):
+        parts = list(group)
+        pieces += parts if wrapped else join_pieces(part for part in parts if isinstance(part, str))
+    return text_document(pieces, encode)
 
 
 def read_page(data: bytes, target: str) -> Document:
@@ -79,19 +85,31 @@ def has_internal_subset(text: str) -> bool:
     return False
 
 
-def text_document(pieces: list[str], encode: Callable[[str], bytes]) -> Document:
-    """Returns a document of pieces of text. Line ends at the edges of a piece are kept and not translated."""
-    edges = [(len(piece) - len(piece.lstrip("\r\n")), len(piece.rstrip("\r\n"))) for piece in pieces]
-    filled = [i for i, piece in enumerate(pieces) if BREAKS.sub("", piece).strip()]
+def text_document(pieces: Sequence[str | Paragraph], encode: Callable[[str], bytes]) -> Document:
+    """Returns a document of pieces of text and of paragraphs that are wrapped. Line ends at the edges of a piece are kept
+    and not translated."""
+    filled = [piece for piece in pieces if isinstance(piece, Paragraph) or BREAKS.sub("", piece).strip()]
 
     def write(translations: Sequence[str]) -> bytes:
-        made = list(pieces)
-        for i, translated in zip(filled, translations, strict=True):
-            start, end = edges[i]
-            made[i] = pieces[i][:start] + translated + pieces[i][end:]
+        made: list[str] = []
+        translated = iter(translations)
+        for piece in pieces:
+            if isinstance(piece, Paragraph):
+                made.append(piece.wrapped(next(translated)))
+            elif BREAKS.sub("", piece).strip():
+                start, end = edges(piece)
+                made.append(piece[:start] + next(translated) + piece[end:])
+            else:
+                made.append(piece)
         return encode("".join(made))
 
-    return Document(tuple(pieces[i][slice(*edges[i])] for i in filled), "text", write)
+    texts = [piece.text if isinstance(piece, Paragraph) else piece[slice(*edges(piece))] for piece in filled]
+    return Document(tuple(texts), "text", write)
+
+
+def edges(piece: str) -> tuple[int, int]:
+    """Returns the part of a piece without the line ends around it."""
+    return len(piece) - len(piece.lstrip("\r\n")), len(piece.rstrip("\r\n"))
 
 
 def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], bytes]]:

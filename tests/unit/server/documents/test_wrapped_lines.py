@@ -1,0 +1,121 @@
+"""Hard-wrapped lines of plain text are translated as sentences and wrapped again."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.documents.formats import format_of
+
+PROSE = """\
+It was a bright cold day in the town, and the clocks
+on the tower were striking all at once. The old man,
+who had waited for hours, went home.
+"""
+JOINED = PROSE.replace("\n", " ").strip()
+LETTER = """\
+    The first line of this paragraph is indented, as in
+a printed book, and the others are not, since that is
+how it was done.
+"""
+LIST = """\
+- The first item of the list is too long for one line
+  and goes on in the next one, which is indented.
+- The second item is short.
+"""
+VERSE = """\
+The curfew tolls the knell of parting day,
+The lowing herd winds slowly o'er the lea,
+The ploughman homeward plods his weary way,
+And leaves the world to darkness and to me.
+"""
+
+
+def texts(content: str) -> list[str]:
+    return [line for text in format_of("a.txt").read(content.encode(), "de").texts for line in text.split("\n")]
+
+
+def changed(content: str, how=lambda text: text.replace("a", "aa")) -> str:
+    document = format_of("a.txt").read(content.encode(), "de")
+    return document.write([how(text) for text in document.texts]).decode()
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        (PROSE, [JOINED]),
+        (PROSE.replace("\n", "\r\n"), [JOINED]),
+        (PROSE + "\n" + PROSE, [JOINED, JOINED]),
+        ("A Heading\n\n" + PROSE, ["A Heading", JOINED]),
+        ("A Heading\n" + PROSE, ["A Heading", JOINED]),
+        (LETTER, [" ".join(LETTER.split())]),
+        (
+            "We know that this is the end of a line with well-\nknown words in it.\n",
+            ["We know that this is the end of a line with well-known words in it."],
+        ),
+    ],
+)
+def test_wrapped_lines_are_one_text(content, expected):
+    assert [text for text in texts(content) if text] == expected
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        VERSE,
+        "One line that is long enough to be a paragraph.\nAnother sentence that has a line of its own.\n",
+        "Milk and butter\nbread and cheese\napples\n",
+        "# A heading that is as long as the lines of wrapped text\nand a line that begins with a small letter.\n",
+        "Name of the article that is for sale   12.50\nname of another article that is there   3.00\n",
+        "> this is what somebody else has written before in a\n> message that is cited here, line by line.\n",
+        "Dear Sir or Madam at the other end of this long line,\n\nthe second paragraph begins with a small letter\n",
+        "this is one line of the list of the things we need\n1. and this is an item with a number before it.\n",
+    ],
+)
+def test_other_lines_stay(content):
+    assert [text for text in texts(content) if text] == [line for line in content.split("\n") if line]
+
+
+def test_items_of_a_list_are_joined_with_their_own_lines_only():
+    first, second, _ = texts(LIST)[0], texts(LIST)[1], changed(LIST)
+    assert (
+        first == "- The first item of the list is too long for one line and goes on in the next one, which is indented."
+    )
+    assert second == "- The second item is short."
+
+
+def test_the_translation_is_wrapped_at_the_same_width():
+    made = changed(PROSE).splitlines()
+    assert " ".join(made) == JOINED.replace("a", "aa")
+    width = max(map(len, PROSE.splitlines()))
+    assert all(len(line) <= width for line in made)
+    assert all(len(line) + 1 + len(after.split()[0]) > width for line, after in pairwise(made))
+
+
+def test_indentation_and_line_ends_are_kept():
+    made = changed(LETTER.replace("\n", "\r\n") + "\r\n" + LIST)
+    indents = [line[: len(line) - len(line.lstrip())] for line in made.split("\n")]
+    assert made.startswith("    The first") and made.count("\r\n") >= 4 and "\r\n\r\n- The" in made
+    assert indents[:2] == ["    ", ""] and [line[:2] for line in made.split("\r\n\r\n")[1].split("\n")[:2]] == [
+        "- ",
+        "  ",
+    ]
+
+
+def test_a_language_without_spaces_is_wrapped_too():
+    made = changed(PROSE, lambda text: "電池" * 60)
+    assert max(map(len, made.splitlines())) <= 30 and made.replace("\n", "") == "電池" * 60
+
+
+@given(st.text(st.sampled_from("abc ABC.,-\n\r\t "), max_size=600))
+def test_an_unchanged_text_is_written_as_it_was(content):
+    assert changed(content, str) == content
+
+
+@given(st.lists(st.text(st.sampled_from("abcdefg .,"), min_size=40, max_size=80), max_size=8))
+def test_no_word_is_lost(lines):
+    content = "\n".join(lines)
+    assert changed(content, lambda text: text + " x").replace("x", "").split() == content.split()
