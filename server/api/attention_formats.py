@@ -41,6 +41,8 @@ async def formatted(query: AttentionQuery, found: InspectionResult, headers: dic
 
     Raises InvalidRequest for maps that the model does not have or that exceed a limit.
     """
+    leg = found.subject.leg
+    headers = headers | {"Link": f'</model?source={leg.source}&target={leg.target}>; rel="describedby"'}
     match query.format:
         case "json":
             return json_response(attention_body(query, found), headers=headers)

@@ -161,6 +161,28 @@ def test_pointing_at_the_film_marks_the_text_and_the_map(page: Any) -> None:
     assert page.locator("#film .target .fw.on").all_inner_texts() == [page.inner_text("#output .w >> nth=1")]
 
 
+def test_roles_over_sentences_are_shown_where_the_model_has_them(explorer: Any, open_page: Callable[..., Any]) -> None:
+    url = explorer.url
+    explorer.click("role=radio[name='Numbers']")
+    assert "over" not in explorer.inner_text("#panel-attention thead")
+    page = open_page()
+
+    def with_roles(route: Any) -> None:
+        answer = route.fetch().json()
+        [leg] = answer["legs"]
+        heads = {kind: [[{"role": "rare", "share": 0.6}] * 4] * 2 for kind in ("cross", "encoder", "decoder")}
+        leg["roles"] = {"sentences": 24, "directions": ["en-de"], "heads": heads}
+        route.fulfill(json=answer)
+
+    page.route("**/model?*", with_roles)
+    page.goto(url.replace("view=map", "view=figures"))
+    page.wait_for_selector("#panel-attention tbody tr")
+    assert "over 24 sentences" in page.inner_text("#panel-attention thead")
+    assert "the rarest piece (60 %)" in page.inner_text("#panel-attention tbody tr >> nth=0")
+    page.click("#chapters .chapter >> nth=0 >> .head >> nth=1")
+    page.wait_for_selector("#chapters .caption >> text=Over 24 sentences: the rarest piece (60 %)")
+
+
 def test_the_glossary_opens_with_the_keyboard(page: Any) -> None:
     page.focus("#glossary summary")
     page.keyboard.press("Enter")

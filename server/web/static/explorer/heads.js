@@ -6,10 +6,15 @@ import { pick } from "./maps.js";
 
 const ROLES = {
   end: "end of sentence", start: "first token", previous: "previous token", before_previous: "the token before the previous",
-  next: "next token", same: "same token",
+  next: "next token", same: "same token", rare: "the rarest piece", delimiter: "punctuation", diagonal: "the same place in the sentence", mixed: "nothing in particular",
 };
 /** Returns the role of a head in words. */
 export const role = (figures) => ROLES[figures.role] || figures.role;
+/** Returns the role of a head over the sentences of the import, with its share; nothing if the model has none. */
+export function usualRole(result, kind, layer, head) {
+  const usual = result.roles?.heads[kind]?.[layer]?.[head];
+  return usual && role(usual) + (usual.role === "mixed" ? "" : ` (${percent(usual.share)})`);
+}
 
 /** Draws layers x heads as thumbnails. `choose(layer, head)` is called on a click; `state(layer, head)` returns
  * {current, pressed}. */
@@ -53,9 +58,10 @@ function table(host, result, kind, choose) {
   result.figures[kind].forEach((row, layer) => row.forEach((f, head) => body.append(el("tr", {},
     el("td", {}, el("button", { type: "button", class: "quiet", onclick: () => choose(layer, head) }, `layer ${layer}, head ${head}`)),
     el("td", {}, role(f) + (f.role_share ? ` (${percent(f.role_share)} of queries)` : "")),
+    ...(result.roles ? [el("td", {}, usualRole(result, kind, layer, head) || "")] : []),
     ...[f.entropy.toFixed(2), percent(f.spread), f.diagonality.toFixed(2)].map((n) => el("td", { class: "n" }, n))))));
   host.replaceChildren(el("div", { class: "wide" }, el("table", {}, el("thead", {}, el("tr", {},
-    ...["head", "looks mostly at", "entropy (bits)", "of the largest", "diagonality"].map((t) => el("th", { scope: "col" }, t)))), body)));
+    ...["head", "looks mostly at", ...(result.roles ? [`over ${result.roles.sentences} sentences`] : []), "entropy (bits)", "of the largest", "diagonality"].map((t) => el("th", { scope: "col" }, t)))), body)));
 }
 /** Draws one number per head as a heat map of layers x heads. */
 function byHead(host, result, kind, name) {

@@ -13,11 +13,21 @@ export async function attentionOf(item) {
       // Without a record in the history, the pair of texts gives the same answer.
       if (isForgotten(error)) return ask("/attention?" + query(pair(item, item.sentence.target, wanted)));
       throw error;
-    }).then(unpack);
+    }).then(unpack).then(async (answer) => Object.assign(answer, { roles: (await modelOf(item)).roles }));
     results.set(item, found);
     found.catch(() => results.delete(item));
   }
   return results.get(item);
+}
+const models = new Map();
+/** Returns the entry of GET /model for the leg of a sentence. */
+export function modelOf(item) {
+  const asked = query(direction(item));
+  if (!models.has(asked)) {
+    models.set(asked, ask("/model?" + asked).then(({ legs }) => legs[0]));
+    models.get(asked).catch(() => models.delete(asked));
+  }
+  return models.get(asked);
 }
 /** Returns the attention of a sentence that is decoded again: `version` is {fork: [pieces]}, {hypothesis, beam} or
  * {off: "cross.0.1,..."}. */

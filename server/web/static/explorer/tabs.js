@@ -8,7 +8,7 @@ import { headsOff } from "./heads_off.js";
 import { howItWorks } from "./how_it_works.js";
 import { unpack } from "./maps.js";
 import { panel } from "./panel.js";
-import { attentionOf } from "./results.js";
+import { attentionOf, modelOf } from "./results.js";
 import { shareLink } from "./share.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
@@ -87,8 +87,6 @@ function whynot(host, item, found) {
   if (item.asked) show();
 }
 async function works(host, item, found) {
-  const asked = query(direction(item));
-  if (state.model?.asked !== asked) state.model = { asked, legs: (await ask("/model?" + asked)).legs };
   const vectors = (kind, layer, head) => ask("/attention?" + query(address(item, { kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })));
-  howItWorks(host, state.model.legs[0], found, vectors);
+  howItWorks(host, await modelOf(item), found, vectors);
 }

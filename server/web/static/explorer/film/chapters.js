@@ -1,7 +1,7 @@
 // Three chapters below the film: who looked at whom, what it almost said, and what happens without a head.
 import { el, percent } from "../../common/dom.js";
 import { paint } from "../colour.js";
-import { role } from "../heads.js";
+import { role, usualRole } from "../heads.js";
 import { pick } from "../maps.js";
 import { $, remember, state } from "../state.js";
 import { stage } from "./stage.js";
@@ -33,7 +33,8 @@ function who(item, found, open) {
     const script = steps(found, weights(found, option));
     const view = stage(picture, script, { ...item.route, onFocus: (at) => view.draw(Infinity, at) });
     view.draw(Infinity, null);
-    caption.textContent = looked(found, script, option);
+    const usual = option && usualRole(found, "cross", option.layer, option.head);
+    caption.textContent = looked(found, script, option) + (usual ? ` Over ${found.roles.sentences} sentences: ${usual}.` : "");
   }
   choices.append(...buttons);
   const wanted = options.find((option) => option && state.who && option.layer === state.who[0] && option.head === state.who[1]) || null;

@@ -18,7 +18,9 @@ export function stage(host, film, { source = "", target = "", onFocus = () => {}
     return [word.before, node];
   }));
   host.replaceChildren(canvas, line("source", film.sources, source), line("target", film.targets, target));
-  const trail = Math.min(0.16, 1.8 / film.targets.length); // past ribbons of a long sentence would hide the present ones
+  const words = film.targets.length;
+  // Past ribbons of a long sentence would hide the present ones; at the end they come back.
+  const trail = (position) => Math.min(0.16, 1.8 / words) + Math.min(0.22, 2.5 / words) * clamp((position - words) / FADE);
   let ribbons = [], at = [0, null], tinted = "";
   const seen = film.targets.map(() => -1);
 
@@ -45,6 +47,7 @@ export function stage(host, film, { source = "", target = "", onFocus = () => {}
   function draw(position, focus) {
     at = [position, focus];
     context.clearRect(0, 0, canvas.width, canvas.height);
+    const past = trail(position);
     ribbons.forEach((bands, t) => {
       const u = position - t;
       reveal(t, clamp((u - LAST) / APPEAR));
@@ -52,7 +55,7 @@ export function stage(host, film, { source = "", target = "", onFocus = () => {}
       const now = u <= 1 ? 1 : clamp(1 - (u - 1) / FADE);
       for (const band of bands) {
         const focused = focus && (focus[0] === "target" ? focus[1] === t : focus[1] === band.source);
-        context.globalAlpha = focus ? (focused ? 0.75 : 0.06) : trail + 0.5 * now;
+        context.globalAlpha = focus ? (focused ? 0.75 : 0.06) : past + 0.5 * now;
         fill(band, ease(clamp(u / GROW)));
       }
     });
