@@ -128,9 +128,10 @@ class LanguageDetector:
         if expected in shares and len(shares) > 1:
             best = max(shares, key=lambda language: shares[language])
             found = best if shares[best] >= CERTAIN else None
-        if found in (None, expected) and (iso in self._codes or iso.name.lower() in OTHER_LANGUAGES):
+        known = iso in self._codes or iso.name.lower() in OTHER_LANGUAGES
+        if found in (None, expected) and known and sum(map(str.isalpha, sample)) >= OTHER_TARGET_LETTERS:
             other = self._other(sample, readable=True)
-            found = other.language if other and sum(map(str.isalpha, sample)) >= OTHER_TARGET_LETTERS else None
+            found = other.language if other else None
         return found if found is not None and not _alike(found, expected) else None
 
     def detect_all(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from itertools import pairwise
+from operator import eq
 
 from server.text.copied_spans import do_not_translate_spans
 
@@ -25,8 +26,8 @@ COPIED_WORDS, COPIED_SHARE = 3, 0.8
 """A copied sentence has at least so many ordinary words, and this share of them stands in the other text."""
 
 
-def may_repeat(tokens: Sequence[int]) -> bool:
-    """Returns False where the text of these tokens says nothing twice in a row. This test is much faster."""
+def may_repeat(tokens: Sequence[Hashable]) -> bool:
+    """Returns False where no sequence of these tokens or words stands twice in a row. This test is much faster."""
     return len(set(pairwise(tokens))) < len(tokens) - 1
 
 
@@ -39,10 +40,12 @@ def repeats(source: str, target: str) -> bool:
 def _repetition(words: Sequence[str]) -> int:
     """Returns the largest number of copies of a word or phrase in a row; 0 if they are too few for a repetition."""
     size, most = len(words), 0
-    if size - len(set(words)) < 2:
+    if not may_repeat(words):
         return 0
     for period in range(1, min(LONGEST_PERIOD, size // 2) + 1):
         least = _WORD_COPIES if period == 1 else _PAIR_COPIES if period == 2 else _PHRASE_COPIES
+        if sum(map(eq, words[period:], words)) < period * (least - 1):
+            continue
         run = 0
         for i in range(period, size):
             run = run + 1 if words[i] == words[i - period] else 0
@@ -69,6 +72,11 @@ def may_be_copied(source: str, target: str) -> bool:
     if len(words) < COPIED_WORDS:
         return source.strip() == target.strip() and len(source) >= COPIED_WORDS and not source.isascii()
     return 2 * len(set(words).intersection(target.split())) >= len(set(words))
+
+
+def has_ordinary_words(text: str, least: int) -> bool:
+    """Returns False for a text with fewer than `least` words in small letters. Faster than `ordinary_words`."""
+    return sum([not word[0].isupper() for word in text.split()]) >= least
 
 
 def is_copied(source: str, target: str) -> bool:

@@ -16,7 +16,15 @@ from server.engine.client.engine_client import EngineClient
 from server.errors import AttentiveError
 from server.text.function_words import is_evidently_in
 from server.text.language_id import LanguageDetector
-from server.text.translation_checks import ends_early, is_copied, may_be_copied, may_repeat, ordinary_words, repeats
+from server.text.translation_checks import (
+    ends_early,
+    has_ordinary_words,
+    is_copied,
+    may_be_copied,
+    may_repeat,
+    ordinary_words,
+    repeats,
+)
 from server.text.unicode_scripts import LATIN, scripts_of
 from server.translation.catalog import Leg
 from server.translation.types import FAULTS, Flag, Sentence
@@ -78,6 +86,8 @@ class SentenceChecker:
         source, target = sentence.source, sentence.targets[0]
         copied = may_be_copied(source, target) and is_copied(source, target)
         if not copied and (len(target) < LEAST_LETTERS or is_evidently_in(target, leg.target)):
+            return None
+        if not copied and scripts_of(leg.target) == LATIN and not has_ordinary_words(target, LEAST_WORDS):
             return None
         plain = target if copied else " ".join(ordinary_words(target)) if scripts_of(leg.target) == LATIN else target
         if not copied and (sum(map(str.isalpha, plain)) < LEAST_LETTERS or len(plain.split()) < LEAST_WORDS):

@@ -125,7 +125,8 @@ def test_evident_languages(text, language):
     ("the committee decided yesterday that these rules apply from next year", "de", "en"),
     ("das Komitee hat gestern entschieden, dass diese Regeln gelten", "fr", "de"),
     ("le comité a décidé hier que ces règles seront appliquées", "es", "fr"),
-    ("комитет вчера решил, что эти правила вступят в силу со следующего года в каждой из наших стран", "de", "ru"),
+    ("комитет вчера решил, что эти правила вступят в силу со следующего года в каждой из наших стран, без "
+     "исключений и без дальнейших условий", "de", "ru"),
     ("das Komitee hat gestern entschieden, dass diese Regeln gelten", "de", None),
     ("hotel restaurant taxi", "de", None),
     ("el comité decidió ayer que estas reglas se aplicarán", "es", None),
