@@ -101,8 +101,10 @@ def test_how_it_works_shows_the_numbers_of_this_model(explorer: Any) -> None:
     explorer.wait_for_selector("#panel-works table.numbers")
     text = explorer.text_content("#panel-works .drawing")
     assert "64 → 64 → 64" in text and "Cross-attention, 4 heads" in text
-    rows = explorer.locator("#panel-works table.numbers tbody tr")
-    shares = explorer.locator("#panel-works table.numbers td:nth-child(6)").all_inner_texts()
+    explorer.wait_for_selector("#panel-works [role=img][aria-label^='Histogram']")
+    head = explorer.locator("#panel-works .wide").last
+    rows = head.locator("tbody tr")
+    shares = head.locator("td:nth-child(6)").all_inner_texts()
     assert abs(sum(map(float, shares)) - 1) < 0.01
     assert explorer.locator("#panel-works canvas.signed").count() == 1 + 2 * rows.count()
     rows.first.locator("canvas").nth(1).hover()
@@ -112,6 +114,21 @@ def test_how_it_works_shows_the_numbers_of_this_model(explorer: Any) -> None:
     assert found
     query, key, product = map(float, found.groups())
     assert abs(query * key - product) < 0.01
+
+
+def test_how_it_works_says_why_products_are_divided_and_heads_are_several(explorer: Any) -> None:
+    explorer.click("#tab-works")
+    explorer.wait_for_selector("#panel-works [role=img][aria-label^='Histogram']")
+    notes = explorer.locator("#panel-works .split.even .card.drawing .note").all_inner_texts()
+    (wide, sharp), (narrow, soft) = (map(float, re.findall(r"\d+\.\d+", note)) for note in notes)
+    assert abs(wide / narrow - 4) < 0.1 and sharp <= soft  # dk is 16
+    error = re.search(r"at most (\S+)\.$", explorer.inner_text("#panel-works [aria-live=polite] >> text=applied"))
+    assert error and float(error[1]) < 1e-9
+    table = explorer.locator("#panel-works .wide").first.locator("tbody tr")
+    assert table.count() == 4 + 1 and "mean of heads" in table.last.inner_text()
+    before = table.all_inner_texts()
+    explorer.select_option("select[aria-label='Word of the translation']", index=1)
+    assert table.all_inner_texts() != before
 
 
 def test_the_report_opens_from_disk_without_a_network(

@@ -32,7 +32,7 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
     const word = Math.min(script.targets.length, Math.ceil(position)) - 1, inside = position - word;
     const ended = position >= view.end - 1e-6;
     if (word !== at || ended !== (runners.hidden && word >= 0)) offer(word, ended);
-    runners.style.opacity = reel.playing ? Math.max(0, Math.min(1, (inside - 0.3) / 0.2)) : 1;
+    runners.style.opacity = reel.playing ? Math.max(0, Math.min(1, (inside - 0.3) / 0.2, (1 - inside) / 0.12)) : 1;
   }
   /** Shows the runners-up of a word below it. */
   function offer(word, ended) {
