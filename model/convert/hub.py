@@ -5,8 +5,6 @@ Files go to a folder `.pull` beside the model folders and are removed after the 
 
 from __future__ import annotations
 
-import contextlib
-import errno
 import json
 import re
 import shutil
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from model.convert.hub_requests import Hub, HubUnreachable, RemoteFile
+from model.convert.pull_folder import Downloaded, FolderLock, unwritable
 from model.model_folder import FolderError
 
 _CONFIG = "config.json"
@@ -38,40 +37,37 @@ class Listing:
     files: tuple[RemoteFile, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Downloaded:
-    """A complete download: the folder of its files, and its commit. `temporary` folders are removed by `discard`."""
-
-    path: Path
-    commit: str
-    temporary: bool = True
-
-    def discard(self) -> None:
-        """Removes the files of a temporary folder."""
-        if self.temporary:
-            shutil.rmtree(self.path, ignore_errors=True)
-            with contextlib.suppress(OSError):  # other downloads are there
-                self.path.parent.rmdir()
-
-
 def download(repository: str, weights: Path, revision: str = "main", hub: Hub | None = None) -> Downloaded:
     """Downloads a model ("Helsinki-NLP/opus-mt-en-de") to a folder under `weights`.
 
     An interrupted download continues where it stopped. Without a connection, files of an earlier download are used, and
-    those in the cache of huggingface_hub. Raises FolderError with one sentence for every failure. A file with a wrong
-    hash is deleted.
+    those in the cache of huggingface_hub. Only one process downloads a model at a time. Raises FolderError with one
+    sentence for every failure. A file with a wrong hash is deleted.
     """
     if not _REPOSITORY.fullmatch(repository):
         raise FolderError(f"{repository!r} is not the name of a model on the hub, such as Helsinki-NLP/opus-mt-en-de.")
     hub = hub or Hub()
     folder = weights / ".pull" / repository.replace("/", "--")
     try:
+        lock = FolderLock(folder)
+        try:
+            return _download(hub, repository, revision, folder, lock)
+        except BaseException:
+            lock.release()
+            raise
+    except OSError as error:
+        raise unwritable(repository, weights, error) from None
+
+
+def _download(hub: Hub, repository: str, revision: str, folder: Path, lock: FolderLock) -> Downloaded:
+    """Downloads a model to a locked folder. Raises FolderError, OSError."""
+    try:
         listing = _listing(hub, repository, revision)
     except HubUnreachable as error:
-        if (kept := _kept(folder, revision)) is not None:
-            return kept
+        if (commit := _kept(folder, revision)) is not None:
+            return Downloaded(folder, commit, lock)
         if (cached := hub.cached(repository, revision, _CONFIG)) is not None:
-            return Downloaded(cached, cached.name, temporary=False)
+            return Downloaded(cached, cached.name, lock, temporary=False)
         raise FolderError(str(error)) from None
     try:
         _prepare(folder, listing)
@@ -79,11 +75,7 @@ def download(repository: str, weights: Path, revision: str = "main", hub: Hub | 
             hub.fetch(repository, listing.commit, file, folder)
     except HubUnreachable as error:
         raise FolderError(str(error)) from None
-    except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reason = f"the disk of {weights} is full; free some space and pull again" if full else error.strerror or error
-        raise FolderError(f"The download of {repository} cannot be written: {reason}.") from None
-    return Downloaded(folder, listing.commit)
+    return Downloaded(folder, listing.commit, lock)
 
 
 def _listing(hub: Hub, repository: str, revision: str) -> Listing:
@@ -131,10 +123,9 @@ def _prepare(folder: Path, listing: Listing) -> None:
     """Makes room for a download: removes files of other commits and checks the free space. Raises FolderError."""
     if _read_listing(folder) != listing:
         known = {file.name for file in listing.files}
-        for path in folder.iterdir() if folder.is_dir() else ():
+        for path in folder.iterdir():
             if path.name.removesuffix(".part") not in known:
                 path.unlink()
-        folder.mkdir(parents=True, exist_ok=True)
     needed = sum(file.size for file in listing.files)
     present = sum(path.stat().st_size for path in folder.iterdir())
     free = shutil.disk_usage(folder).free
@@ -146,12 +137,12 @@ def _prepare(folder: Path, listing: Listing) -> None:
     (folder / _LISTING).write_text(json.dumps(asdict(listing)) + "\n", encoding="utf-8")
 
 
-def _kept(folder: Path, revision: str) -> Downloaded | None:
-    """Returns an earlier complete download of a revision, None if there is none."""
+def _kept(folder: Path, revision: str) -> str | None:
+    """Returns the commit of an earlier complete download of a revision, None if there is none."""
     listing = _read_listing(folder)
     if listing is None or revision not in (listing.revision, listing.commit):
         return None
-    return Downloaded(folder, listing.commit) if all((folder / file.name).is_file() for file in listing.files) else None
+    return listing.commit if all((folder / file.name).is_file() for file in listing.files) else None
 
 
 def _read_listing(folder: Path) -> Listing | None:

@@ -6,9 +6,9 @@ from __future__ import annotations
 import math
 import time
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from types import TracebackType
 
 from server.access.measured_speed import MeasuredSpeed
 from server.access.retry_after import RetryReservations
@@ -71,7 +71,8 @@ class RequestClass:
 
 
 class Place:
-    """The room of one accepted request. `leave` gives it back, once."""
+    """The room of one accepted request. `leave` gives it back, once; `with` does so at the end of the block, which
+    succeeded if it raised nothing."""
 
     __slots__ = ("_admission", "_caller", "_class", "_cost", "_entered", "_finished_before", "_left")
 
@@ -80,6 +81,14 @@ class Place:
         self._caller, self._cost = caller, cost
         self._entered, self._finished_before = now, requests.speed.finished
         self._left = False
+
+    def __enter__(self) -> Place:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave(succeeded=kind is None)
 
     def leave(self, *, succeeded: bool = False) -> None:
         """Gives the room back. Only a request that succeeded counts in the measured speed. Further calls do nothing."""
@@ -117,7 +126,6 @@ class Admission:
         """Units of work accepted and not yet finished."""
         return self._short.units + self._documents.units
 
-    @contextmanager
     def admit(
         self,
         cost: int,
@@ -127,26 +135,8 @@ class Admission:
         weight: float = 1.0,
         document: bool = False,
         key: Hashable = None,
-    ) -> Iterator[None]:
-        """Like `enter`; the room is given back at the end of the block."""
-        place = self.enter(cost, deadline, caller=caller, weight=weight, document=document, key=key)
-        try:
-            yield
-            place.leave(succeeded=True)
-        finally:
-            place.leave()
-
-    def enter(
-        self,
-        cost: int,
-        deadline: float | None = None,
-        *,
-        caller: str | None = None,
-        weight: float = 1.0,
-        document: bool = False,
-        key: Hashable = None,
     ) -> Place:
-        """Occupies `cost` units until `leave` of the returned place.
+        """Occupies `cost` units until the `with` block of the returned place ends, or until its `leave`.
 
         `caller` is the name of the caller whose share counts; without one, no share does. `weight` multiplies the
         share. `deadline` is on the same clock as the class. A `document` waits behind all other work, a short request

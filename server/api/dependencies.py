@@ -34,9 +34,10 @@ def services_of(request: Request) -> Services:
     return services
 
 
-def caller(request: Request) -> str:
-    """Returns the caller's address, for fairness between callers."""
-    return request.client.host if request.client else ""
+def caller(request: Request) -> Caller:
+    """Returns the caller that `enter` identified."""
+    identified: Caller = request.state.caller
+    return identified
 
 
 async def enter(request: Request, characters: int = 0, api_key: str | None = None, requests: int = 1) -> Caller:
@@ -46,8 +47,10 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     Overloaded or TextTooLong.
     """
     services = services_of(request)
-    identified = services.authenticator.identify(api_key or header_key(request), caller(request))
+    address = request.client.host if request.client else ""
+    identified = services.authenticator.identify(api_key or header_key(request), address)
     await services.rate_limiter.count(identified, requests, characters)
+    request.state.caller = identified
     return identified
 
 

@@ -11,7 +11,7 @@ from server.config import Settings, add_flags
 from server.errors import InvalidRequest
 
 if TYPE_CHECKING:
-    from model.convert.hub import Downloaded
+    from model.convert.pull_folder import Downloaded
 
 NAME = "pull"
 HELP = "Download a translation model from the Hugging Face hub, or one of Firefox's, and import it."
@@ -35,8 +35,9 @@ def run(arguments: argparse.Namespace) -> int:
         found, name, origin = (_firefox if arguments.model.startswith(FIREFOX) else _hub)(arguments, settings)
     except FolderError as error:
         raise InvalidRequest(str(error)) from None
-    import_from(found.path, arguments, options(arguments, name=arguments.name or name, origin=origin))
-    found.discard()
+    with found:
+        import_from(found.path, arguments, options(arguments, name=arguments.name or name, origin=origin))
+        found.discard()
     return 0
 
 

@@ -6,7 +6,6 @@ and SHA-256 of the unpacked weights, and scores on FLORES-200. For the other fil
 
 from __future__ import annotations
 
-import errno
 import gzip
 import hashlib
 import json
@@ -19,9 +18,9 @@ from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from model.convert.hub import Downloaded
 from model.convert.languages import language_code
 from model.convert.marian.firefox import METADATA
+from model.convert.pull_folder import Downloaded, FolderLock, unwritable
 from model.model_folder import FolderError
 
 PREFIX = "firefox/"
@@ -82,20 +81,26 @@ def download(model: Published, weights: Path) -> Downloaded:
     folder = weights / ".pull" / f"firefox--{model.source}-{model.target}-{model.sha256[:12]}"
     name = f"{PREFIX}{model.source}-{model.target}"
     try:
-        folder.mkdir(parents=True, exist_ok=True)
-        for number, url in enumerate(model.urls):
-            file = folder / PurePosixPath(url).name.removesuffix(".gz")
-            if not file.is_file():
-                _fetch(url, file, model.size if number == 0 else _MAX_FILE_BYTES, model.sha256 if number == 0 else None)
-        metadata = {"sourceLanguage": model.source, "targetLanguage": model.target, "architecture": model.architecture}
-        (folder / METADATA).write_text(json.dumps(metadata) + "\n", encoding="utf-8")
+        lock = FolderLock(folder)
+        try:
+            _fetch_all(model, folder)
+        except BaseException:
+            lock.release()
+            raise
     except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
         raise _unreachable(name, error) from None
     except OSError as error:
-        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
-        reason = f"the disk of {weights} is full; free some space and pull again" if full else error.strerror or error
-        raise FolderError(f"The download of {name} cannot be written: {reason}.") from None
-    return Downloaded(folder, model.sha256)
+        raise unwritable(name, weights, error) from None
+    return Downloaded(folder, model.sha256, lock)
+
+
+def _fetch_all(model: Published, folder: Path) -> None:
+    for number, url in enumerate(model.urls):
+        file = folder / PurePosixPath(url).name.removesuffix(".gz")
+        if not file.is_file():
+            _fetch(url, file, model.size if number == 0 else _MAX_FILE_BYTES, model.sha256 if number == 0 else None)
+    metadata = {"sourceLanguage": model.source, "targetLanguage": model.target, "architecture": model.architecture}
+    (folder / METADATA).write_text(json.dumps(metadata) + "\n", encoding="utf-8")
 
 
 def _read_list(address: str) -> dict[str, Any]:

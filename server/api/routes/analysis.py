@@ -88,7 +88,8 @@ async def traced(
         source=asked.source,
         target=asked.target,
         options=options,
-        client=caller(request),
+        client=caller(request).name,
+        weight=caller(request).weight,
         deadline=limit,
     )
     return json_response(traced_answer(await trace_search(services.inspector, wanted, asked.sentence)))

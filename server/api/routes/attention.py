@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.search.options import DecodingOptions
+from server.access.authentication import Caller
 from server.api.attention_formats import formatted
 from server.api.attention_query import MEDIA, AttentionQuery, AttentionQueryReader, etag
 from server.api.dependencies import caller, services_of
@@ -60,7 +61,7 @@ async def attention(
     return await formatted(query, result, headers)
 
 
-async def inspected_sentence(query: AttentionQuery, services: Services, client: str) -> InspectedSentence:
+async def inspected_sentence(query: AttentionQuery, services: Services, caller: Caller) -> InspectedSentence:
     """Returns the sentence pair of the query. Raises InvalidRequest if it does not exist."""
     asked, inspector = query.parameters, services.inspector
     chosen = asked.hypothesis is not None or bool(asked.prefix)
@@ -79,13 +80,19 @@ async def inspected_sentence(query: AttentionQuery, services: Services, client: 
         q, source, target = named_text(asked)
         check_texts((q,), services.settings, asked.beam_size or 1)
         wanted = TranslationRequest(
-            texts=(q,), source=source, target=target, options=options, client=client, deadline=query.deadline
+            texts=(q,),
+            source=source,
+            target=target,
+            options=options,
+            client=caller.name,
+            weight=caller.weight,
+            deadline=query.deadline,
         )
         subject = await inspector.translate(wanted, sentence=asked.sentence, leg=asked.leg)
     if not chosen:
         return subject
     return await inspector.decoded(
-        subject, options, asked.hypothesis or 0, asked.prefix, client=client, deadline=query.deadline
+        subject, options, asked.hypothesis or 0, asked.prefix, client=caller.name, deadline=query.deadline
     )
 
 

@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -73,17 +74,33 @@ def test_a_file_with_a_wrong_hash_is_deleted(hub: FakeHub, tmp_path: Path) -> No
         assert f"{name} of {MODEL} was damaged" in failure(tmp_path / name)
         assert not list((tmp_path / name).glob(f".pull/*/{name}*"))
     hub.spoiled = ""
-    found = download(MODEL, tmp_path / LARGE)
-    assert (found.path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
+    with download(MODEL, tmp_path / LARGE) as found:
+        assert (found.path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
 
 
 def test_an_interrupted_download_continues(hub: FakeHub, tmp_path: Path) -> None:
     hub.cut = LARGE
     assert "pull it again" in failure(tmp_path)
     hub.cut = ""
-    found = download(MODEL, tmp_path)
-    assert (found.path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
+    with download(MODEL, tmp_path) as found:
+        assert (found.path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
     assert [start for name, start in hub.requests if name == LARGE] == [0, (hub.path / LARGE).stat().st_size // 2]
+
+
+def test_two_downloads_of_a_model_do_not_write_the_same_files(hub: FakeHub, tmp_path: Path) -> None:
+    hub.stalled = LARGE
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(download, MODEL, tmp_path)
+        assert hub.half_sent.wait(60)
+        assert "Another process is downloading" in failure(tmp_path)
+        hub.released.set()
+        assert "pull it again" in str(first.exception())
+    hub.stalled = ""
+    with download(MODEL, tmp_path) as found:
+        assert (found.path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
+        assert "Another process is downloading" in failure(tmp_path)
+        found.discard()
+    assert not list(tmp_path.glob(".pull"))
 
 
 @pytest.mark.slow
@@ -102,8 +119,8 @@ def test_a_killed_download_continues(hub: FakeHub, tmp_path: Path) -> None:
         process.kill()
     hub.stalled = ""
     hub.released.set()
-    found = download(MODEL, tmp_path)
-    assert (found.path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
+    with download(MODEL, tmp_path) as found:
+        assert (found.path / LARGE).read_bytes() == (hub.path / LARGE).read_bytes()
     assert [start > 0 for name, start in hub.requests if name == LARGE] == [False, True]
 
 
@@ -140,12 +157,15 @@ def test_without_a_connection_earlier_downloads_are_used(
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", "http://127.0.0.1:1")
     assert "check the connection" in failure(tmp_path)
     monkeypatch.setattr(huggingface_hub.constants, "ENDPOINT", hub.address)
-    complete = download(MODEL, tmp_path)
+    with download(MODEL, tmp_path) as complete:
+        pass
     hub.refusal = (503, "")
-    assert download(MODEL, tmp_path) == complete
+    with download(MODEL, tmp_path) as found:
+        assert (found.path, found.commit) == (complete.path, complete.commit)
     monkeypatch.setattr(huggingface_hub.constants, "HF_HUB_OFFLINE", True)
-    assert download(MODEL, tmp_path) == complete
-    complete.discard()
+    with download(MODEL, tmp_path) as found:
+        assert (found.path, found.commit) == (complete.path, complete.commit)
+        found.discard()
     assert "HF_HUB_OFFLINE" in failure(tmp_path)
 
 

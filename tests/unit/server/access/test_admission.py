@@ -238,7 +238,7 @@ def test_callers_get_equal_shares_in_the_end():
     def fill(caller: str) -> None:
         with suppress(Overloaded):
             while True:
-                held[caller].append(admission.enter(1, caller=caller))
+                held[caller].append(admission.admit(1, caller=caller))
 
     fill("a")
     for _ in range(1_000):  # the one that was first finishes its work and comes back each time
@@ -256,7 +256,7 @@ def test_shares_are_in_the_ratio_of_the_weights():
     def fill(caller: str) -> None:
         with suppress(Overloaded):
             while True:
-                held[caller].append(admission.enter(1, caller=caller, weight=weights[caller]))
+                held[caller].append(admission.admit(1, caller=caller, weight=weights[caller]))
 
     fill("light")
     for _ in range(1_000):
@@ -297,7 +297,7 @@ def test_a_request_without_cost_leaves_nothing_behind():
 
 def test_a_place_is_left_once():
     admission = Admission(100)
-    place = admission.enter(60, caller="a")
+    place = admission.admit(60, caller="a")
     place.leave(succeeded=True)
     place.leave()
     assert (admission.accepted, admission.requests) == (0, 0)

@@ -72,13 +72,13 @@ def test_the_weight_of_a_key_reaches_admission_and_worker(serve, engine, keys, m
     if not fast_path:
         monkeypatch.setattr("server.api.middleware.fast_path.direct_routes", lambda routes: {})
     admitted: list[tuple[str, float]] = []
-    enter = Admission.enter
+    admit = Admission.admit
 
     def spied(self, *parts, caller, weight, **options):
         admitted.append((caller, weight))
-        return enter(self, *parts, caller=caller, weight=weight, **options)
+        return admit(self, *parts, caller=caller, weight=weight, **options)
 
-    monkeypatch.setattr(Admission, "enter", spied)
+    monkeypatch.setattr(Admission, "admit", spied)
     secret, key = keys.create("someone", weight=2.0)
     client = serve(data=keys.path.parent)
     assert client.post(path, **parts).status_code == 200

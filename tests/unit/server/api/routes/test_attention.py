@@ -7,6 +7,7 @@ import time
 import numpy as np
 import pytest
 
+from server.access.api_keys import KeyFile
 from server.history.records import new_id
 
 TEXT = "Hello. 42.\nGood day."
@@ -143,3 +144,16 @@ def test_without_a_history_an_id_is_not_found(serve):
     id = client.post("/translate", json={"q": "Hello", "source": "en", "target": "de"}).json()["id"]
     assert client.get("/attention", params={"id": id}).status_code == 404
     assert client.get("/attention", params={"q": "Hello", "source": "en", "target": "de"}).json()["id"] is None
+
+
+@pytest.mark.parametrize("route", ["/attention", "/trace"])
+def test_the_share_of_the_worker_is_that_of_the_key(serve, engine, tmp_path, route):
+    secret, _ = KeyFile(tmp_path).create("me")
+    client, text = serve(data=tmp_path), {"q": "Hello", "source": "en", "target": "de"}
+    headers = {"Authorization": f"Bearer {secret}"}
+    method = "GET" if route == "/attention" else "POST"
+    options = {"params": text} if method == "GET" else {"json": text}
+    assert client.request(method, route, headers=headers, **options).status_code == 200
+    client.post("/translate", json=text | {"q": "Hello."}, headers=headers)
+    callers = {submitted[4] for submitted in engine.submitted}
+    assert len(callers) == 1 and all(caller.startswith("key ") for caller in callers)
