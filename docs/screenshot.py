@@ -18,22 +18,25 @@ SENTENCE = "The cat sleeps on the table because it is tired."
 def main(
     url: str, file: str, sentence: str = SENTENCE, source: str = "en", target: str = "de", theme: str = "light"
 ) -> None:
-    """Translates the sentence, points at its second word, and takes the picture."""
+    """Translates the sentence, stops the film at its third word, and takes the picture of the film and its chapters."""
     program = shutil.which("chromium") or shutil.which("google-chrome")
-    fragment = urlencode({"q": sentence, "source": source, "target": target, "beam": 4})
+    fragment = urlencode({"q": sentence, "source": source, "target": target, "beam": 4, "film": 2})
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
-        size = {"width": 1240, "height": 1300}
-        context = browser.new_context(viewport=size, device_scale_factor=1.5, color_scheme=theme)
+        size = {"width": 1240, "height": 1440}
+        context = browser.new_context(
+            viewport=size, device_scale_factor=1.5, color_scheme=theme, reduced_motion="reduce"
+        )
         page = context.new_page()
         page.goto(f"{url}/attention#{fragment}")
-        page.wait_for_selector("#panel-attention canvas")
+        page.wait_for_selector("#film .runners button")
+        page.wait_for_selector("#chapters .stage .fw")
         page.click("#go")  # again, because the first answer includes the start of the browser
-        page.wait_for_timeout(1500)
-        page.hover("#output .w >> nth=1")
-        page.wait_for_timeout(500)
-        bottom = page.locator("#panel-attention .split").bounding_box()
-        page.screenshot(path=file, clip={"x": 0, "y": 0, "width": 1240, "height": bottom["y"] + bottom["height"] + 24})
+        page.wait_for_selector("#film .play >> text=Play again")
+        page.locator("#film .target .fw").nth(2).click()
+        page.mouse.move(0, 0)
+        bottom = page.locator("#chapters").bounding_box()
+        page.screenshot(path=file, clip={"x": 0, "y": 0, "width": 1240, "height": bottom["y"] + bottom["height"] + 20})
         browser.close()
 
 

@@ -125,6 +125,8 @@ def test_a_broken_head_changes_the_film_and_the_laboratory(page: Any) -> None:
     page.click("#chapters [data-head='cross.1.2']")
     page.wait_for_selector("#film .cost >> text=Without this head")
     assert "off=cross.1.2" in page.url and "broken=1" in page.url
+    shown = page.locator("#without").text_content()
+    assert shown and shown == page.locator("#film .cost .diff").text_content()
     page.click("#tab-heads")
     page.wait_for_selector("#panel-heads .thumb[aria-pressed=true]")
     page.click("#panel-heads .thumb[aria-pressed=true]")
@@ -137,6 +139,17 @@ def test_a_broken_head_changes_the_film_and_the_laboratory(page: Any) -> None:
     page.click("#chapters button >> text=Mend all")
     page.wait_for_selector("#film .cost", state="hidden")
     assert "off=" not in page.url
+
+
+def test_a_version_that_cannot_be_decoded_leaves_the_film(page: Any, page_log: PageLog) -> None:
+    before = text_of(page)
+    page.route("**/attention?*", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
+    page.click("#chapters .doubts button >> nth=0")
+    page.wait_for_selector("#error >> text=The server is busy.")
+    page.wait_for_selector("#film:not(.busy)")
+    assert text_of(page) == before and "fork=" not in page.url
+    assert all("429" in message for message in page_log.messages)
+    page_log.messages.clear()
 
 
 def test_the_chapters_say_who_looked_and_what_was_almost_said(page: Any) -> None:

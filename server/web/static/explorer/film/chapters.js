@@ -85,13 +85,14 @@ function broken(found, without, open) {
     choices.append(button);
   }
   const caption = el("p", { class: "caption" });
+  const all = el("button", { type: "button", onclick: () => { state.masked.clear(); show(); without(""); } }, "Mend all");
   function show() {
     for (const button of choices.children) button.setAttribute("aria-pressed", state.masked.has(button.dataset.head));
     const off = state.masked.size;
+    all.hidden = !off;
     caption.textContent = off ? `${off} ${off === 1 ? "head is" : "heads are"} off. The film shows what the model writes without ${off === 1 ? "it" : "them"}.` : "Each square is a head that looks from the translation to the source. Break some, and watch what the model still writes.";
   }
   show();
   showBroken = show;
-  const all = el("button", { type: "button", onclick: () => { state.masked.clear(); show(); without(""); } }, "Mend all");
-  return chapter("Break a head and watch", caption, el("div", {}, choices, all), ["Heads of the encoder and decoder too", "heads"], open);
+  return chapter("Break a head and watch", caption, el("div", {}, choices, all, el("p", { id: "without", class: "diff", dir: "auto" })), ["Heads of the encoder and decoder too", "heads"], open);
 }

@@ -25,13 +25,17 @@ export async function showFilm(item, served, lab) {
     point: (side, index) => (version ? null : highlight(item, side, index)),
   });
   if (version) note.append(...cost(version, served, found));
+  $("without")?.replaceChildren(...(version?.off ? diff(served.target.text, found.target.text) : []));
 }
 async function decoded(item, version) {
   $("film").classList.add("busy");
   try {
     return await attentionOfVersion(item, version);
   } catch (error) {
-    if (version === state.version) state.version = null;
+    if (version === state.version) {
+      state.version = null;
+      remember(true);
+    }
     throw error;
   } finally {
     $("film").classList.remove("busy");
