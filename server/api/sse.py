@@ -51,6 +51,8 @@ def listener(queue: Queue, tokens: bool) -> ProgressListener:
 
     def on_sentence(text: int, number: int, sentence: Sentence) -> None:
         data = {"text": text, "sentence": number, "source": sentence.source, "translatedText": sentence.targets[0]}
+        if sentence.flags:
+            data["flags"] = sorted(sentence.flags)
         queue.put_nowait(event("sentence", data))
 
     def on_tokens(text: int, number: int, target: str) -> None:

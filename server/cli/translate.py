@@ -49,8 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--on-flag",
         choices=("mark", "retry", "source"),
         default="mark",
-        help="What happens to a sentence that is probably wrong: mark keeps it, retry translates it again with a wider "
-        "beam, source writes the source text. [default: mark]",
+        help="What happens to a sentence that is probably wrong: mark keeps its translation, retry translates it again with a "
+        "wider beam, source writes the source text. [default: mark]",
     )
     parser.add_argument(
         "--no-progress", action="store_true", help="Hide the progress bar, which is shown on a terminal only."

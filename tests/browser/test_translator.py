@@ -48,9 +48,39 @@ def test_typed_text_is_translated_counted_copied_and_cleared(page: Any, live: Li
     assert not page.locator("#copy").is_visible()
 
 
+def test_a_flagged_sentence_is_underlined_with_the_reason_in_each_language(page: Any) -> None:
+    flags = ["omission", "copied"]
+
+    def flagged(route: Any) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        body["details"]["sentences"][-1][0]["flags"] = flags
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/translate", flagged)
+    reasons = set()
+    for language in INTERFACES:
+        page.select_option("#interface", language)
+        page.fill("#text", f"{SENTENCE} {language}")
+        page.wait_for_selector("#output:not(.busy) .s.flagged[title]")
+        page.wait_for_function(
+            "text => document.querySelector('#mirror').textContent.startsWith(text)", arg=f"{SENTENCE} {language}"
+        )
+        reason = page.get_attribute("#output .s.flagged", "title")
+        assert page.locator("#warning").is_visible()
+        assert all(part.strip() in page.inner_text("#warning") for part in reason.split(".") if part)
+        reasons.add(reason)
+    assert len(reasons) == len(INTERFACES)
+    flags.clear()
+    page.fill("#text", SENTENCE)
+    page.wait_for_selector("#output:not(.busy) .s:not(.flagged)")
+    assert not page.locator("#warning").is_visible()
+
+
 def test_word_pairs_and_doubtful_words_are_marked(page: Any) -> None:
     translate(page, SENTENCE)
     assert page.locator("#output .unsure").count() >= 1 and page.locator("#doubt").is_visible()
+    assert "25" in page.get_attribute("#output .unsure >> nth=0", "title")
     page.hover("#output .w >> nth=0")
     assert page.locator("#output .w.on").count() == 1 and page.locator("#mirror .w.linked").count() == 1
     source = page.inner_text("#pair").split(" → ")[0]

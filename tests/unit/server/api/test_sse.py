@@ -31,6 +31,13 @@ def test_sentences_in_order_then_the_whole(client):
     assert " ".join(data["translatedText"] for _, data in found[:-1]) == plain["translatedText"]
 
 
+def test_a_flagged_sentence_names_its_flags(client):
+    found = events(client.post("/translate", json=FIELDS | {"max_length": 3}))
+    assert [data["flags"] for name, data in found if name == "sentence"] == [["truncated"]] * 3
+    found = events(client.post("/translate", json=FIELDS))
+    assert not any("flags" in data for _, data in found)
+
+
 def test_tokens_events_extend_the_translation(client):
     found = events(client.post("/translate", json=FIELDS | {"q": "Hello", "stream_tokens": True}))
     tokens = [data["translatedText"] for name, data in found if name == "tokens"]

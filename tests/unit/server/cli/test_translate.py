@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import asyncio
 import dataclasses
 import threading
@@ -9,7 +10,15 @@ import threading
 import pytest
 
 from server.cli.text_streams import open_text, utf8_lines
-from server.cli.translate import FLAGS, LINES_AT_ONCE, local_services, translate, translate_lines
+from server.cli.translate import (
+    FLAGS,
+    LINES_AT_ONCE,
+    add_arguments,
+    local_services,
+    request_template,
+    translate,
+    translate_lines,
+)
 from server.config import Settings
 from server.engine.client.supervisor import WorkerFailure, WorkerOptions
 from server.errors import InvalidRequest, TranslationFailed
@@ -35,6 +44,22 @@ def test_lines_are_written_in_order_with_their_line_ends():
 def test_more_lines_than_are_in_progress_at_once():
     lines = [f"line {chr(ord('a') + i % 26)}{chr(ord('a') + i // 26)}\n" for i in range(3 * LINES_AT_ONCE)]
     assert run(FakeEngine(delay=0.001), lines) == [f"{line[-2::-1]}\n" for line in lines]
+
+
+@pytest.mark.parametrize("value", ["mark", "retry", "source"])
+def test_on_flag(value):
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    request = request_template(parser.parse_args(["--from", "en", "--to", "de", "--on-flag", value]), Settings())
+    assert (request.on_flag, request.thorough) == (value, value != "mark")
+
+
+def test_on_flag_has_three_values(capsys):
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    with pytest.raises(SystemExit):
+        parser.parse_args(["--from", "en", "--to", "de", "--on-flag", "drop"])
+    assert "invalid choice: 'drop'" in capsys.readouterr().err
 
 
 def test_a_long_file_is_never_too_much_for_the_queue():
