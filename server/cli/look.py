@@ -11,6 +11,7 @@ from typing import Any
 import orjson
 from rich.console import Console
 
+from server.access.authentication import Caller
 from server.api.attention_formats import formatted
 from server.api.attention_query import attention_query
 from server.api.parameters import validated
@@ -142,7 +143,7 @@ async def local(services: Services, requests: list[dict[str, Any]]) -> list[byte
             raise Unavailable(" ".join(services.models.errors.values()))
         answers = []
         for query in queries:
-            subject = await inspected_sentence(query, services, "")
+            subject = await inspected_sentence(query, services, Caller(NAME))
             result = await services.inspector.attend(subject, query.options, query.deadline)
             answers.append(bytes((await formatted(query, result, {})).body))
         return answers

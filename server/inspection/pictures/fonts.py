@@ -18,9 +18,11 @@ import uharfbuzz as hb
 
 FAMILIES = "DejaVu Sans, Noto Sans, Noto Sans CJK SC, WenQuanYi Micro Hei, FreeSans, sans-serif"
 """Names for an SVG, whose viewer chooses the fonts."""
-FOLDERS = (Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), Path.home() / ".local/share/fonts")
+FOLDERS = (Path("/usr/share/fonts"), Path("/usr/local/share/fonts"), Path("~/.local/share/fonts"))
 FILES_LIMIT = 2_000
 """Number of font files that are searched for a character."""
+_REMEMBERED_CHARACTERS = 40
+"""Texts up to this length, such as labels, are shaped once."""
 _SKIPPED = ("bold", "italic", "oblique", "mono", "serif", "thin", "light", "black", "condensed", "icon", "symbol")
 
 
@@ -62,14 +64,20 @@ class Run:
         return sum(glyph.advance for glyph in self.glyphs)
 
 
-@lru_cache(maxsize=20_000)
 def shape(text: str) -> tuple[Run, ...]:
     """Returns the glyphs of one line of text in visual order, from left to right."""
+    return _remembered(text) if len(text) <= _REMEMBERED_CHARACTERS else _shape(text)
+
+
+def _shape(text: str) -> tuple[Run, ...]:
     runs: list[Run] = []
     for part, level in _visual_order(text):
         pieces = [("".join(group), font) for font, group in itertools.groupby(part, key=font_for)]
         runs += [_run(piece, font, level % 2 == 1) for piece, font in (reversed(pieces) if level % 2 else pieces)]
     return tuple(runs)
+
+
+_remembered = lru_cache(maxsize=4_096)(_shape)
 
 
 def width(text: str, size: float) -> float:
@@ -82,7 +90,7 @@ def right_to_left(text: str) -> bool:
     return next((kind != "L" for kind in map(unicodedata.bidirectional, text) if kind in ("L", "R", "AL")), False)
 
 
-@lru_cache(maxsize=50_000)
+@lru_cache(maxsize=10_000)
 def font_for(character: str) -> FontFile:
     """Returns the first font that has the character, or the default font, which draws a box. Combining marks and
     joiners that the default font lacks are looked for as other characters are."""
@@ -108,7 +116,7 @@ def system_fonts() -> tuple[FontFile, ...]:
 
 
 def _readable(folders: tuple[Path, ...]) -> Iterator[FontFile]:
-    files = [file for folder in folders if folder.is_dir() for file in folder.rglob("*.[to]t[fc]")]
+    files = [file for folder in map(_expanded, folders) if folder.is_dir() for file in folder.rglob("*.[to]t[fc]")]
     regular = [file for file in files if not any(word in file.stem.lower() for word in _SKIPPED)]
     for file in sorted(regular, key=lambda file: ("NotoSans" not in file.stem, str(file)))[:FILES_LIMIT]:
         try:
@@ -117,6 +125,14 @@ def _readable(folders: tuple[Path, ...]) -> Iterator[FontFile]:
             continue
         if font.face.glyph_count and len(font.characters):
             yield font
+
+
+def _expanded(folder: Path) -> Path:
+    """Returns a folder with its ~ replaced, or as it is for a user without a home."""
+    try:
+        return folder.expanduser()
+    except RuntimeError:
+        return folder
 
 
 def _open(path: Path) -> FontFile:

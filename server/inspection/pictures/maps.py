@@ -25,7 +25,7 @@ from server.inspection.pictures.themes import Theme, levels
 
 KEYS = {"cross": "source", "encoder": "source", "decoder": "read so far"}
 QUERIES = {"cross": "translation", "encoder": "source", "decoder": "translation"}
-"""What the columns and rows of each kind of map are."""
+"""Names of the columns and rows of each kind of map."""
 _LARGEST_CELL, _SMALLEST_CELL, _SIDE = 22.0, 3.5, 1400.0
 _GRID_MAP, _GRID_GAP, _GRID_NAME = 132.0, 14.0, 18.0
 _GRID_LABEL = 9.0

@@ -13,8 +13,8 @@ from server.inspection.pictures.fonts import FAMILIES, right_to_left
 from server.inspection.pictures.png import encode
 from server.inspection.pictures.themes import Theme, ramp
 
-_VECTOR_CELLS = 20_000
-"""Cells above weight 0 up to which a heat map is drawn as rectangles; above, it is an image."""
+_VECTOR_CELLS = 40_000
+"""Cells above weight 0 in a drawing up to which its heat maps are rectangles; above, they are images."""
 _OPPOSITE = {"start": "end", "end": "start", "middle": "middle"}
 
 
@@ -27,11 +27,13 @@ def write_svg(drawing: Drawing, width: float) -> bytes:
         f'height="{_n(height)}" viewBox="{box}" font-family="{FAMILIES}">'
     )
     paper = Box(0, 0, drawing.width, drawing.height, drawing.theme.background)
-    parts = [head, *(_shape(shape, drawing.theme) for shape in (paper, *drawing.shapes)), "</svg>"]
+    colored = sum(int(np.count_nonzero(shape.levels)) for shape in drawing.shapes if isinstance(shape, Cells))
+    vector = colored <= _VECTOR_CELLS
+    parts = [head, *(_shape(shape, drawing.theme, vector) for shape in (paper, *drawing.shapes)), "</svg>"]
     return "\n".join(parts).encode("utf-8", "replace")
 
 
-def _shape(shape: Shape, theme: Theme) -> str:
+def _shape(shape: Shape, theme: Theme, vector: bool) -> str:
     match shape:
         case Box(x, y, width, height, fill, stroke):
             line = f' stroke="{stroke}"' if stroke else ""
@@ -44,7 +46,7 @@ def _shape(shape: Shape, theme: Theme) -> str:
         case Text():
             return _text(shape)
         case Cells():
-            return _cells(shape, theme)
+            return _cells(shape, theme, vector)
 
 
 def _text(text: Text) -> str:
@@ -60,12 +62,12 @@ def _text(text: Text) -> str:
     return f"<text {attributes}>{escape(text.text)}</text>"
 
 
-def _cells(cells: Cells, theme: Theme) -> str:
-    """Writes one path per colour. Neighbours of one colour in a row are one rectangle."""
+def _cells(cells: Cells, theme: Theme, vector: bool) -> str:
+    """Writes an image, or one path per colour, in which neighbours of one colour in a row are one rectangle."""
     rows, columns = cells.levels.shape
     colors = ramp(theme)
     place = f"translate({_n(cells.x)} {_n(cells.y)}) scale({cells.width / columns:.6g} {cells.height / rows:.6g})"
-    if np.count_nonzero(cells.levels) > _VECTOR_CELLS:
+    if not vector:
         png = base64.b64encode(encode(colors[cells.levels])).decode()
         # A style attribute is refused by the policy of the response, so this is the older attribute.
         return (

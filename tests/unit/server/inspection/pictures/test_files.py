@@ -99,7 +99,7 @@ def test_equal_drawings_give_equal_bytes():
 
 
 def test_a_large_map_is_an_image_in_an_svg():
-    many = levels(np.full((200, 200), 0.5, dtype=np.float32) + np.eye(200, dtype=np.float32) / 4)
+    many = levels(np.full((210, 210), 0.5, dtype=np.float32) + np.eye(210, dtype=np.float32) / 4)
     svg = write(drawing(Cells(0, 0, 100, 80, many)), "svg", PictureOptions()).decode()
     assert 'href="data:image/png;base64,' in svg and len(svg) < 50_000
     few = write(drawing(Cells(0, 0, 100, 80, many[:20, :20])), "svg", PictureOptions()).decode()

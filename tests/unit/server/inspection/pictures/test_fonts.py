@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from server.inspection.pictures import fonts
@@ -37,26 +39,40 @@ def test_arabic_letters_are_joined():
 
 def test_a_character_without_a_font_is_a_box_with_a_width(monkeypatch):
     monkeypatch.setattr(fonts, "system_fonts", lambda: ())
-    fonts.font_for.cache_clear(), fonts.shape.cache_clear()
+    fonts.font_for.cache_clear(), fonts._remembered.cache_clear()
     try:
         [run] = fonts.shape("\u4e00")
         assert run.font is fonts.default_font() and run.glyphs[0].number == 0 and run.advance > 0
     finally:
-        fonts.font_for.cache_clear(), fonts.shape.cache_clear()
+        fonts.font_for.cache_clear(), fonts._remembered.cache_clear()
 
 
 def test_the_next_font_is_used_for_characters_that_the_first_lacks(monkeypatch):
     default = fonts.default_font()
     other = fonts.FontFile(default.path, default.face, default.font, {0x4E00})
     monkeypatch.setattr(fonts, "system_fonts", lambda: (other,))
-    fonts.font_for.cache_clear(), fonts.shape.cache_clear()
+    fonts.font_for.cache_clear(), fonts._remembered.cache_clear()
     try:
         assert [run.font for run in fonts.shape("a\u4e00b")] == [default, other, default]
     finally:
-        fonts.font_for.cache_clear(), fonts.shape.cache_clear()
+        fonts.font_for.cache_clear(), fonts._remembered.cache_clear()
 
 
 def test_files_that_are_no_fonts_are_skipped(tmp_path):
     (tmp_path / "broken.ttf").write_bytes(b"no font")
     (tmp_path / "empty.otf").write_bytes(b"")
     assert list(fonts._readable((tmp_path, tmp_path / "missing"))) == []
+
+
+def test_a_user_without_a_home_has_the_other_folders(monkeypatch, tmp_path):
+    def homeless(_: Path) -> Path:
+        raise RuntimeError("Could not determine home directory.")
+
+    monkeypatch.setattr(Path, "expanduser", homeless)
+    assert list(fonts._readable((tmp_path, Path("~/.local/share/fonts")))) == []
+
+
+def test_long_texts_are_not_kept_in_memory():
+    fonts._remembered.cache_clear()
+    fonts.shape("x" * 1_000)
+    assert fonts._remembered.cache_info().currsize == 0
