@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from model.model_folder import FolderError, ModelFolder
 from server.config import Settings, add_flags
 from server.errors import InvalidRequest
+from server.translation.model_discovery import read_confidence
 
 if TYPE_CHECKING:
     from model.convert.importer import ImportOptions
@@ -79,6 +80,8 @@ def import_from(path: Path, arguments: argparse.Namespace, chosen: ImportOptions
     size = sum(file.stat().st_size for file in folder.path.iterdir()) / 1e6
     limits = ", which forbids commercial use" if NON_COMMERCIAL.search(folder.license.lower()) else ""
     print(f"{folder.path}: {pairs}{more}; {size:,.1f} MB; licence: {folder.license}{limits}.")
+    if read_confidence(folder.path) is None:
+        print(f"It has no confidence; `attentive calibrate {folder.name} --pairs FILE` fits one.")
     return folder
 
 

@@ -37,6 +37,8 @@ LEAST_WORDS, LEAST_LETTERS = 5, 24
 """Words and letters, without names and quotations, of which the language of a translation is checked."""
 LEAST_COVERED_TOKENS = 8
 """Source tokens of a sentence whose attention is checked. Shorter sentences have no gap that is large enough."""
+MOST_CELLS = 20_000
+"""Source tokens times target tokens of a sentence whose attention is checked: a model may have a thousand such maps."""
 UNSPACED = frozenset({"CJK", "HIRAGANA", "KATAKANA", "THAI", "LAO", "KHMER", "MYANMAR"})
 """Scripts without spaces between words. The words of a source in them are not known, so its gaps are not measured."""
 
@@ -107,6 +109,8 @@ class SentenceChecker:
         if len(sentence.ids) < LEAST_COVERED_TOKENS or scripts_of(leg.source) & UNSPACED:
             return None
         tokens = sentence.hypotheses[0].tokens
+        if len(sentence.ids) * len(tokens) > MOST_CELLS:
+            return None
         try:
             result = await self._engine.align(leg.model, sentence.ids, tokens, None, leg.first_token)
         except AttentiveError as error:

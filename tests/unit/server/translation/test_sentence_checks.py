@@ -109,6 +109,12 @@ def test_the_attention_is_read_only_where_the_target_is_short_or_the_request_ask
     assert len(engine.attended) == 1
 
 
+def test_the_attention_of_a_very_long_sentence_is_not_read():
+    engine = WritingEngine("und " * 100)
+    translate(engine, "and so " * 30, thorough=True)
+    assert engine.attended == []
+
+
 def test_a_translation_without_attention_has_no_omission(monkeypatch):
     engine = WritingEngine("Das Komitee wartet.")
 
