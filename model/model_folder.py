@@ -63,7 +63,8 @@ class ModelFolder:
     """Contents of config.json. `pairs` are (source, target) codes.
 
     Pieces that name languages: `tags` (of the target) and `source_tags` (of the source) stand before the source, and
-    `first_tokens` (of the target) are forced at the beginning of the target, of which they are not part.
+    `first_tokens` (of the target) are forced at the beginning of the target, of which they are not part. `formality`
+    lists the target languages for which the model was trained with the symbols of the form of address.
     """
 
     path: Path
@@ -77,6 +78,7 @@ class ModelFolder:
     generation: Generation = Generation()
     source_tags: dict[str, str] = field(default_factory=dict)
     first_tokens: dict[str, str] = field(default_factory=dict)
+    formality: tuple[str, ...] = ()
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -120,6 +122,7 @@ class ModelFolder:
                     "tags": self.tags,
                     **({"source_tags": self.source_tags} if self.source_tags else {}),
                     **({"first_tokens": self.first_tokens} if self.first_tokens else {}),
+                    **({"formality": list(self.formality)} if self.formality else {}),
                     "tokenizer": asdict(self.tokenizer),
                     **({"generation": asdict(self.generation)} if self.generation != Generation() else {}),
                     "model": asdict(self.model),
@@ -156,6 +159,7 @@ def read_folder(path: Path) -> ModelFolder:
             tags=_pieces(fields, "tags"),
             source_tags=_pieces(fields, "source_tags"),
             first_tokens=_pieces(fields, "first_tokens"),
+            formality=tuple([str(language) for language in fields.get("formality", ())]),
             license=_text(fields, "license"),
             origin=_text(fields, "origin"),
             tokenizer=read_tokenizer_files(fields.get("tokenizer", {})),

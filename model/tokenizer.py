@@ -85,11 +85,14 @@ class Tokenizer:
         """Number of target ids, V."""
         return self._target_ids.size
 
-    def encode(self, text: str, target_language: str | None = None, source_language: str | None = None) -> Encoding:
-        """Encodes a source: the tags of the languages if there are any, the pieces, the end of sentence."""
+    def encode(
+        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
+    ) -> Encoding:
+        """Encodes a source: the tags of the languages if there are any, `symbol` (one of `model.symbols`) if there is
+        one, the pieces, the end of sentence."""
         pieces, offsets = _pieces(self._source, text)
         ids = [self._source_ids.id(piece) for piece in pieces]
-        head = self._head(target_language, source_language)
+        head = self._head(target_language, source_language, symbol)
         return Encoding(
             ids=(*(self._source_ids.id(piece) for piece in head), *self._prepend, *ids, *self._append),
             pieces=(
@@ -106,19 +109,29 @@ class Tokenizer:
         )
 
     def encode_ids(
-        self, text: str, target_language: str | None = None, source_language: str | None = None
+        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
     ) -> tuple[int, ...]:
         """Returns only the ids of `encode`; twice as fast."""
         ids = [self._source_ids.id(piece) for piece in self._source.encode(text, out_type=str)]
-        head = [self._source_ids.id(piece) for piece in self._head(target_language, source_language)]
+        head = [self._source_ids.id(piece) for piece in self._head(target_language, source_language, symbol)]
         return (*head, *self._prepend, *ids, *self._append)
 
     def first_token(self, target_language: str) -> int | None:
         """Returns the id that every target in a language begins with; None for models without such tokens."""
         return self._first_tokens.get(target_language)
 
-    def _head(self, target_language: str | None, source_language: str | None) -> tuple[str, ...]:
-        tags = (self._source_tags.get(source_language or ""), self._tags.get(target_language or ""))
+    def symbol_of(self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]) -> str:
+        """Returns that one of `symbols` that `encode` put before the pieces of a source, or an empty text."""
+        place = len(self._head(target_language, source_language))
+        first = ids[place] if len(ids) > place else None
+        return next((symbol for symbol in symbols if self.has(symbol) and self._source_ids.id(symbol) == first), "")
+
+    def has(self, symbol: str) -> bool:
+        """Returns whether the source vocabulary has a symbol."""
+        return self._source_ids.has(symbol)
+
+    def _head(self, target_language: str | None, source_language: str | None, symbol: str = "") -> tuple[str, ...]:
+        tags = (self._source_tags.get(source_language or ""), self._tags.get(target_language or ""), symbol or None)
         return tuple([tag for tag in tags if tag is not None])
 
     def _first_id(self, piece: str) -> int:

@@ -105,12 +105,15 @@ def _folder(path: Path, target: Path, name: str, imported: Imported, options: Im
         pairs, tags = _noted_pairs(path, noted)
     else:
         pairs, tags = find_pairs(path, name, imported.languages, tags, options.sources, options.targets)
+    language_pieces = _language_pieces(pairs, tags, imported)
     return ModelFolder(
         path=target,
         name=options.name or _noted(noted, "name") or name,
         model=imported.config,
         pairs=pairs,
-        **_language_pieces(pairs, tags, imported),
+        tags=language_pieces.get("tags", {}),
+        source_tags=language_pieces.get("source_tags", {}),
+        first_tokens=language_pieces.get("first_tokens", {}),
         license=_license(options.license or _noted(noted, "license") or imported.license),
         origin=options.origin or _noted(noted, "origin") or f"imported from {path.resolve().name}",
         tokenizer=_tokenizer(path, imported),

@@ -17,6 +17,7 @@ from model.model_folder import ModelFolder, TokenizerFiles
 from model.symbols import SYMBOLS
 from model.training.data.augment import needs_names, shared_names
 from model.training.data.corpus import train_vocabulary
+from model.training.data.formality import LANGUAGES
 from model.training.data.shards import Shard, shard_file, tokenise
 from model.training.data.vocabulary import extend_vocabulary
 from model.training.loop.checkpoint import average, checkpoints
@@ -97,6 +98,7 @@ def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, l
         license="CC-BY-4.0",
         origin="Trained with model.training; see README.md and recipe.toml.",
         tokenizer=TokenizerFiles(),
+        formality=_formality(recipe),
     )
     # float16 halves the size of the folder. Its rounding error is far below that of int8.
     save_model(served, transformer.eval(), dtype=torch.float16)
@@ -105,6 +107,14 @@ def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, l
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     draw_curve(lines, weights / "curve.svg")
     (weights / "training.json").write_text(json.dumps(_summary(lines, folder), indent=2) + "\n", encoding="utf-8")
+
+
+def _formality(recipe: Recipe) -> tuple[str, ...]:
+    """Returns the languages for which a recipe trains with the symbols of the form of address."""
+    if not recipe.data.formality and not recipe.data.augment.get("formality"):
+        return ()
+    targets = {direction[1] for direction in recipe.directions}
+    return tuple([language for language in LANGUAGES if language in targets])
 
 
 def _summary(lines: list[dict[str, float]], folder: Path) -> dict[str, object]:

@@ -6,6 +6,7 @@ import dataclasses
 from collections.abc import Sequence
 
 from model.search.options import DecodingOptions
+from model.symbols import FORMAL, INFORMAL
 from server.access.admission import Admission
 from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
@@ -147,7 +148,14 @@ class Inspector:
         if model is None:
             raise ExpiredTranslation("The model that made this translation is no longer served.")
         return InspectedSentence(
-            Leg(model, served.source_language, served.target_language),
+            Leg(
+                model,
+                served.source_language,
+                served.target_language,
+                model.tokenizer.symbol_of(
+                    pair.source, served.target_language, served.source_language, (FORMAL, INFORMAL)
+                ),
+            ),
             # A target of the model's full length has no row left for the end of sentence.
             dataclasses.replace(pair, target=pair.target[: model.max_length - 1]),
             id,
@@ -166,7 +174,7 @@ def missing_hypothesis(count: int, beam: int) -> str:
 def with_pieces(subject: InspectedSentence, attention: AttentionResult, words: SentencePair | None) -> InspectionResult:
     """Returns the maps together with the pieces of their rows and columns."""
     tokenizer, pair, maps = subject.leg.model.tokenizer, subject.pair, attention.maps
-    encoding = tokenizer.encode(pair.source_text, subject.leg.target, subject.leg.source)
+    encoding = subject.leg.encode(pair.source_text)
     decoding = tokenizer.decode_pieces(pair.target)
     target = tuple(Token(piece, *span) for piece, span in zip(decoding.pieces, decoding.offsets, strict=True))
     end = Token("</s>", len(decoding.text), len(decoding.text))

@@ -27,6 +27,7 @@ _MARKS = (
 """Marks of the larger alphabets, which belong to the letter before them; `\\w` matches only letters."""
 _NO_SPACES = "\u0e00-\u0eff\u0f00-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
 """Scripts that are written without spaces between words."""
+NO_SPACES = re.compile(f"[{_NO_SPACES}]")
 _UNIT = re.compile(rf"\s*(?:[{_NO_SPACES}]|(?:[^\W{_NO_SPACES}][{_MARKS}]*)+|\S)")
 _SAME = str.maketrans({"\u2019": "'", "\u2018": "'", "\u02bc": "'", "\u2010": "-", "\u2011": "-", "\u00ad": None})
 

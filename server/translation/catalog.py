@@ -10,7 +10,7 @@ from pathlib import Path
 from model.analysis.confidence import Confidence, DirectionLimits
 from model.language_pairs import Pairs, targets_by_source
 from model.search.options import DecodingOptions
-from model.tokenizer import Tokenizer
+from model.tokenizer import Encoding, Tokenizer
 from server.errors import UnsupportedLanguage
 from server.text.language_id import resolve_language_code
 
@@ -33,6 +33,8 @@ class ServedModel:
     bytes: int = 0
     beam_size: int = 1
     """Beam width of requests that set none, if the server sets none either."""
+    formality: frozenset[str] = frozenset()
+    """Target languages for which the model knows the forms of address."""
     confidence: Confidence | None = None
     """None if the folder has no confidence.json for its weights."""
     key: str = field(init=False)
@@ -48,6 +50,20 @@ class Leg:
     model: ServedModel
     source: str
     target: str
+    symbol: str = ""
+    """The form of address of the translation (`model.symbols`); empty for that which the model chooses."""
+
+    def encode(self, text: str) -> Encoding:
+        """Returns the input of the model for a text."""
+        if not self.symbol:
+            return self.model.tokenizer.encode(text, self.target, self.source)
+        return self.model.tokenizer.encode(text, self.target, self.source, self.symbol)
+
+    def encode_ids(self, text: str) -> tuple[int, ...]:
+        """Returns only the ids of `encode`."""
+        if not self.symbol:
+            return self.model.tokenizer.encode_ids(text, self.target, self.source)
+        return self.model.tokenizer.encode_ids(text, self.target, self.source, self.symbol)
 
     @property
     def first_token(self) -> int | None:
@@ -133,6 +149,10 @@ class ModelCatalog:
         need to be resolved or detected first."""
         direct = self._direct(source, target)
         return direct.beam_size if direct else max((model.beam_size for model in self.models), default=1)
+
+    def knows_formality(self, target: str) -> bool:
+        """Returns whether a model knows the forms of address of a target language."""
+        return any(target in model.formality for model in self.models)
 
     def model(self, key: str) -> ServedModel | None:
         """Returns the model with that key, or None if no served model has that name and content."""

@@ -58,7 +58,7 @@ class WordAligner:
         except AttentiveError as error:
             log.warning("words are linked by position because the alignment failed: %s", error.message)
             return links_by_position(read, decoding.text)
-        encoding = leg.model.tokenizer.encode(read, leg.target, leg.source)
+        encoding = leg.encode(read)
         maps = result.maps.cross  # (L, H, T, S)
         soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, maps.shape[0]))  # (T, S)
         links: list[Link] = []

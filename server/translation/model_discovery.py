@@ -8,6 +8,7 @@ from pathlib import Path
 
 from model.analysis.confidence import FILE, Confidence
 from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
+from model.symbols import FORMAL, INFORMAL
 from server.errors import SettingsError
 from server.translation.catalog import ServedModel
 
@@ -50,14 +51,17 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
     read = read_folder(folder)
     if not read.pairs:
         raise FolderError("config.json names no language pairs.")
+    tokenizer = read.load_tokenizer()
+    knows_forms = tokenizer.has(FORMAL) and tokenizer.has(INFORMAL)
     return ServedModel(
         name=read.name or folder.name,
         folder=folder,
         pairs=read.pairs,
         license=read.license,
         max_length=read.model.max_length - (1 if read.first_tokens else 0),  # the first token has a position too
-        tokenizer=read.load_tokenizer(),
+        tokenizer=tokenizer,
         version=fingerprint(folder),
+        formality=frozenset(read.formality if knows_forms else ()),
         beam_size=min(read.generation.beam_size or 1, slots or MAX_BEAM),
         confidence=read_confidence(folder),
         bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
+from model.symbols import FORMAL, INFORMAL
 from server.errors import InvalidRequest
 from server.text.html_passages import Passage, parse_passages
 from server.text.language_id import DetectedLanguage, LanguageDetector
@@ -12,6 +13,10 @@ from server.text.protected_spans import term_pattern
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.segments import SegmentedText, segment_text
 from server.translation.types import TranslationRequest
+
+NO_FORMALITY = (
+    "'formality' is not supported for given 'target_lang'; prefer_more and prefer_less pass without an effect."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +50,7 @@ def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: Langua
         if language is None:
             passages = parsed[number]
             detected, language = _source(guesses[number], catalog, target)
-        route = catalog.route(language, target)
+        route = addressed(catalog.route(language, target), request)
         if route:
             passages = passages or parse_passages(text, request.format)
             segmented = segment_passages(passages, route[0], request)
@@ -55,6 +60,19 @@ def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: Langua
         else:
             prepared.append(PreparedText(number, text, detected, (), (), (), 0, 0))
     return prepared
+
+
+def addressed(route: tuple[Leg, ...], request: TranslationRequest) -> tuple[Leg, ...]:
+    """Returns the route with the form of address of the request in its last leg. Raises InvalidRequest if it is required
+    and the model does not know it."""
+    if request.formality is None or not route:
+        return route
+    *before, last = route
+    if last.target not in last.model.formality:
+        if request.formality_required:
+            raise InvalidRequest(NO_FORMALITY)
+        return route
+    return (*before, replace(last, symbol=FORMAL if request.formality == "formal" else INFORMAL))
 
 
 def segment_passages(

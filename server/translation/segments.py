@@ -111,7 +111,7 @@ def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
 def without_stand_ins(segment: Segment, leg: Leg) -> Segment:
     """Returns the segment with all its spans taken out of the text that the model reads."""
     masked = mask(_readable(segment.text, segment.spans, segment.capitals), segment.spans)
-    return replace(segment, masked=masked, ids=leg.model.tokenizer.encode_ids(masked.read, leg.target, leg.source))
+    return replace(segment, masked=masked, ids=leg.encode_ids(masked.read))
 
 
 def _is_writable(leg: Leg, text: str) -> bool:
@@ -183,13 +183,13 @@ class _Cutter:
         elif is_translatable(without_terms(content, terms) if terms else content, leg.source):
             capitals = is_all_caps(content)
             read = LINE_ENDS.sub(" ", to_sentence_case(content) if capitals else content)
-            ids = tokenizer.encode_ids(read, leg.target, leg.source)
+            ids = leg.encode_ids(read)
             segment = Segment(span, content, ids, Masked(read), capitals, terms=terms)
         else:
             return [Segment(span, content, terms=terms)]
         if len(segment.ids) <= leg.model.max_length:
             return [_mask_byte_fallback(segment, leg) if tokenizer.may_spell(segment.ids) else segment]
-        encoding = tokenizer.encode(segment.read if not spans else content, leg.target, leg.source)
+        encoding = leg.encode(segment.read if not spans else content)
         # The language tag and the end of sentence have empty offsets. They are part of every segment and reduce its
         # limit.
         starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
@@ -241,9 +241,7 @@ def _outside_spans(parts: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
 
 def _mask_byte_fallback(segment: Segment, leg: Leg) -> Segment:
     """Masks the words and emoji of a segment that the vocabulary spells in bytes, and the emoji."""
-    spelled = byte_fallback_spans(
-        segment.text, leg.source, leg.model.tokenizer.encode(segment.text, leg.target, leg.source)
-    )
+    spelled = byte_fallback_spans(segment.text, leg.source, leg.encode(segment.text))
     spans = _with_further(segment, spelled)
     return _masked(segment, spans, leg) if len(spans) > len(segment.spans) else segment
 
@@ -268,7 +266,7 @@ def _masked(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segme
     capitals = is_all_caps(plain)
     read = _readable(text, spans, capitals)
     masked = mask(read, spans, stand_ins.choose(text, spans))
-    ids = tokenizer.encode_ids(masked.read, leg.target, leg.source)
+    ids = leg.encode_ids(masked.read)
     return Segment(segment.span, text, ids, masked, capitals, tuple(spans), segment.messages, segment.terms)
 
 

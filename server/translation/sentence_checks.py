@@ -117,7 +117,7 @@ class SentenceChecker:
             log.warning("a sentence is not checked for omissions because its attention failed: %s", error.message)
             return None
         read = sentence.read or sentence.source
-        encoding = leg.model.tokenizer.encode(read, leg.target, leg.source)
+        encoding = leg.encode(read)
         maps = result.maps.cross  # (L, H, T, S)
         soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, maps.shape[0]))  # (T, S)
         source = words(read, encoding.pieces, encoding.offsets)

@@ -11,7 +11,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from server.engine.ipc.messages import TranslationResult
-from server.text.glossary import TermMatch
+from server.text.glossary import NO_SPACES, TermMatch
 from server.text.offsets import OffsetMap
 from server.text.segmentation import Span
 from server.text.span_projection import SpanProjection
@@ -97,7 +97,7 @@ def _prefix(segment: Segment, leg: Leg, term: TermMatch, place: int, answer: Tra
     before = [token for token, (_, end) in zip(tokens, decoding.offsets, strict=True) if end <= place]
     before = _without_last_space(before, leg)
     word = form(term, segment.text, is_start(decoding.text, place))
-    return (*before, *_tokens_of(word, leg, joined=place > 0 and not decoding.text[place - 1].isspace()))
+    return (*before, *_tokens_of(word, leg, is_joined(decoding.text, place)))
 
 
 def _replacements(segment: Segment, text: str, places: dict[int, Span], terms: Sequence[TermMatch]) -> list[Edit]:
@@ -105,7 +105,8 @@ def _replacements(segment: Segment, text: str, places: dict[int, Span], terms: S
     edits: list[Edit] = []
     for term in sorted(terms, key=lambda one: places[one.start]):
         start, end = places[term.start]
-        start = max(start, edits[-1][1]) if edits else start
+        while edits and start < end and (start < edits[-1][1] or text[start].isspace()):
+            start += 1
         edits.append((start, max(start, end), form(term, segment.text, is_start(text, start))))
     return edits
 
@@ -139,10 +140,16 @@ def _edited(tokens: Sequence[int], leg: Leg, edits: Sequence[Edit]) -> tuple[int
         low = min(start, spans[first][0]) if last > first else start
         high = max(end, spans[last - 1][1]) if last > first else end
         result = _without_last_space(result, leg)
-        joined = start < end and low > 0 and not text[low - 1].isspace()
-        result += _tokens_of(text[low:start] + word + text[end:high], leg, joined)
+        result += _tokens_of(text[low:start] + word + text[end:high], leg, is_joined(text, low))
         done = last
     return (*result, *tokens[done:])
+
+
+def is_joined(text: str, place: int) -> bool:
+    """Returns whether a word at a place of a text follows the character before it without a space: a bracket, a hyphen,
+    or a character of a script without spaces."""
+    before = text[place - 1 : place]
+    return bool(before) and not before.isspace() and (not before.isalnum() or NO_SPACES.match(before) is not None)
 
 
 def _without_last_space(tokens: list[int], leg: Leg) -> list[int]:
@@ -153,6 +160,6 @@ def _without_last_space(tokens: list[int], leg: Leg) -> list[int]:
 
 
 def _tokens_of(word: str, leg: Leg, joined: bool) -> tuple[int, ...]:
-    """Returns the tokens of a word; `joined` to the character before it, such as a bracket, or after a space."""
+    """Returns the tokens of a word, which is `joined` to the character before it, or stands after a space."""
     encode = leg.model.tokenizer.encode_target
     return encode(f"({word}")[len(encode("(")) :] if joined else encode(word)

@@ -14,6 +14,7 @@ from server.text.offsets import Run
 from server.text.segmentation import Span, Split
 
 Format = Literal["text", "html"]
+Formality = Literal["formal", "informal"]
 Flag = Literal["truncated", "repetition", "omission", "copied", "wrong_language", "placeholder_restored"]
 FAULTS: frozenset[Flag] = frozenset({"truncated", "repetition", "omission", "copied", "wrong_language"})
 """Flags of a translation that is probably wrong."""
@@ -31,7 +32,8 @@ class TranslationRequest:
     Accept-Language, which help to detect the source. `deadline` is in seconds on the monotonic clock. With `remember`
     False the translation is not added to the history. `do_not_translate` holds words that are kept.
     With `localize_numbers` numbers get the separators of the target language. The terms of `glossary` are translated
-    as it says.
+    as it says. `formality` is the form of address, if the model knows it; with `formality_required` it is an error if
+    not.
     `on_flag` says what happens to a sentence with one of the FAULTS: it is only marked, it is translated again with a
     wider beam and blocked n-grams, or it is replaced by its source. With `thorough` every sentence is checked for
     omissions and gets its confidence.
@@ -51,6 +53,8 @@ class TranslationRequest:
     do_not_translate: tuple[str, ...] = ()
     localize_numbers: bool = False
     glossary: TermIndex | None = None
+    formality: Formality | None = None
+    formality_required: bool = False
     on_flag: OnFlag = "mark"
     thorough: bool = False
 

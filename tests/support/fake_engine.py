@@ -12,6 +12,7 @@ import numpy as np
 from model.analysis.pair_alignment import WordedSentence, WordEvidence
 from model.analysis.types import AttentionMaps
 from model.search.options import DecodingOptions, Hypothesis
+from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Decoding, Encoding
 from server.engine.client.supervisor import WorkerFailure, WorkerStatus
 from server.engine.ipc.messages import AttentionResult, ModelLoaded, Timings, TranslationResult
@@ -19,6 +20,7 @@ from server.translation.catalog import ModelCatalog, ServedModel
 
 EOS = 3
 TAGS = {code: 10 + i for i, code in enumerate(["en", "de", "fr", "es", "it", "ru", "pt-BR", "zh-Hans", "zh-Hant"])}
+FORMS = {FORMAL: 30, INFORMAL: 31}
 FIRST = 100
 """Id of the character U+0000; the ids of the others follow in order."""
 
@@ -28,18 +30,23 @@ class FakeTokenizer:
 
     joint = True
 
-    def encode(self, text: str, target_language: str | None = None, source_language: str | None = None) -> Encoding:
-        tag = TAGS[target_language or "en"]
+    def encode(
+        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
+    ) -> Encoding:
+        tags = (TAGS[target_language or "en"], *([FORMS[symbol]] if symbol else []))
         return Encoding(
-            ids=(tag, *(FIRST + ord(character) for character in text), EOS),
-            pieces=(f">>{target_language}<<", *text, "</s>"),
-            offsets=((0, 0), *((i, i + 1) for i in range(len(text))), (len(text), len(text))),
+            ids=(*tags, *(FIRST + ord(character) for character in text), EOS),
+            pieces=(f">>{target_language}<<", *([symbol] if symbol else []), *text, "</s>"),
+            offsets=(*((0, 0) for _ in tags), *((i, i + 1) for i in range(len(text))), (len(text), len(text))),
         )
 
     def encode_ids(
-        self, text: str, target_language: str | None = None, source_language: str | None = None
+        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
     ) -> tuple[int, ...]:
-        return self.encode(text, target_language).ids
+        return self.encode(text, target_language, symbol=symbol).ids
+
+    def symbol_of(self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]) -> str:
+        return next((symbol for symbol, id in FORMS.items() if id == ids[1]), "")
 
     def first_token(self, target_language: str) -> int | None:
         return None

@@ -59,6 +59,9 @@ class WordTokenizer:
     ) -> tuple[int, ...]:
         return self.encode(text).ids
 
+    def symbol_of(self, ids: Sequence[int], target_language: str, source_language: str, symbols: Sequence[str]) -> str:
+        return ""
+
     def encode_target(self, text: str) -> tuple[int, ...]:
         return self.encode(text).ids[:-1]
 

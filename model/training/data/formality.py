@@ -21,6 +21,10 @@ _INFORMAL = {
 }
 
 
+LANGUAGES = tuple(_FORMAL)
+"""Languages whose form of address is detected."""
+
+
 def form_of_address(text: str, language: str) -> str | None:
     """Returns the symbol FORMAL or INFORMAL for a text in German, French or Spanish.
 

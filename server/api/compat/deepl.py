@@ -31,8 +31,8 @@ from server.api.schemas.deepl import (
 from server.errors import InvalidRequest
 from server.text.language_names import language_name
 from server.text.segmentation import Split
-from server.translation.catalog import AUTO
-from server.translation.types import Translation, TranslationRequest
+from server.translation.catalog import AUTO, ModelCatalog
+from server.translation.types import Formality, Translation, TranslationRequest
 
 router = APIRouter(prefix="/v2", tags=["DeepL"])
 
@@ -41,9 +41,12 @@ VARIANTS = {"en": ("EN-GB", "EN-US"), "pt": ("PT-PT", "PT-BR")}
 UNLIMITED = 10**12
 """Character limit that DeepL reports for accounts without a limit."""
 UNSUPPORTED = ("style_id", "custom_instructions", "translation_memory_id")
-NO_FORMALITY = (
-    "'formality' is not supported for given 'target_lang'; prefer_more and prefer_less pass without an effect."
-)
+FORMALITY: dict[str | None, Formality] = {
+    "more": "formal",
+    "prefer_more": "formal",
+    "less": "informal",
+    "prefer_less": "informal",
+}
 SPLITS: dict[str, Split] = {"0": "none", "1": "all", "nonewlines": "punctuation"}
 
 
@@ -66,8 +69,6 @@ async def translate(
     reject_unsupported(asked)
     if asked.strict and asked.context:
         raise InvalidRequest("'context' is not supported: sentences are translated one by one.")
-    if asked.strict and asked.formality not in (None, "default"):
-        raise InvalidRequest(NO_FORMALITY)
     if not asked.text:
         raise InvalidRequest("Parameter 'text' not specified.")
     texts = tuple(asked.text)
@@ -89,6 +90,8 @@ async def translate(
         deadline=deadline(request, services.settings.timeout_seconds),
         accepted=reader_languages(request),
         glossary=glossary,
+        formality=FORMALITY.get(asked.formality),
+        formality_required=asked.strict or asked.formality in ("more", "less"),
     )
     done = await services.translator.translate(wanted)
     results = [translation.text for translation in done]
@@ -121,7 +124,16 @@ async def languages(
     else:
         goals = sorted({target for source in catalog.sources for target in catalog.targets(source)})
         codes = [code for goal in goals for code in target_codes(goal)]
-    return json_response([{"language": code, "name": name_of(code), "supports_formality": False} for code in codes])
+    return json_response(
+        [
+            {
+                "language": code,
+                "name": name_of(code),
+                "supports_formality": supports_formality(asked.type, code, catalog),
+            }
+            for code in codes
+        ]
+    )
 
 
 @router.get(
@@ -146,8 +158,6 @@ def reject_unsupported(asked: DeeplParameters | DocumentParameters) -> None:
     for name in UNSUPPORTED:
         if getattr(asked, name, None):
             raise InvalidRequest(f"'{name}' is not supported by this server; leave it out.")
-    if asked.formality in ("more", "less"):
-        raise InvalidRequest(NO_FORMALITY)
 
 
 def glossary_ids(asked: DeeplParameters | DocumentParameters) -> list[str]:
@@ -174,6 +184,11 @@ def source_code(translation: Translation, named: str) -> str:
 def target_codes(language: str) -> tuple[str, ...]:
     """Returns the codes of a target language, with regions for English and Portuguese."""
     return VARIANTS.get(language.lower(), (language.upper(),))
+
+
+def supports_formality(kind: str, code: str, catalog: ModelCatalog) -> bool:
+    """Returns whether translations into a target language may have a form of address."""
+    return kind == "target" and catalog.knows_formality(catalog.target(code))
 
 
 def name_of(code: str) -> str:

@@ -12,7 +12,7 @@ from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from model.search.options import DecodingOptions
-from server.api.compat.deepl import error_body, glossary_ids, reject_unsupported
+from server.api.compat.deepl import FORMALITY, error_body, glossary_ids, reject_unsupported
 from server.api.dependencies import enter, json_response, services_of
 from server.api.glossaries import terms_of
 from server.api.openapi import WORK, errors
@@ -21,6 +21,7 @@ from server.api.routes.files import DOWNLOADED, download_headers
 from server.api.schemas.deepl import DeeplError, DocumentAnswer, DocumentKey, DocumentParameters, DocumentStatus
 from server.errors import InvalidRequest, Unavailable
 from server.translation.catalog import AUTO
+from server.translation.preprocessing import addressed
 from server.translation.types import TranslationRequest
 
 router = APIRouter(prefix="/v2/document", tags=["DeepL"])
@@ -67,10 +68,12 @@ async def send(
             weight=caller.weight,
             deadline=deadline(request, services.settings.file_timeout_seconds),
             glossary=glossary,
+            formality=FORMALITY.get(asked.formality),
+            formality_required=asked.formality in ("more", "less"),
         )
         if asked.source_lang:  # rejects an unsupported pair now instead of in the status
             catalog = services.translator.catalog
-            catalog.route(catalog.source(asked.source_lang), catalog.target(asked.target_lang))
+            addressed(catalog.route(catalog.source(asked.source_lang), catalog.target(asked.target_lang)), wanted)
         work = services.documents.translate(document, wanted, patient=True)
         job = services.file_jobs.start(work, document.characters, stack.pop_all().close)
     return json_response({"document_id": job.id, "document_key": job.key})

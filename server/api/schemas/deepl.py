@@ -31,7 +31,8 @@ Formality = Annotated[
     Literal["default", "more", "less", "prefer_more", "prefer_less"] | None, BeforeValidator(_text_of)
 ]
 FORMALITY = (
-    "Form of address. `more` and `less` are rejected: no model here has one; `prefer_more` and `prefer_less` pass."
+    "Form of address, if the model was trained with it. Otherwise `more` and `less` are rejected; `prefer_more` and "
+    "`prefer_less` pass."
 )
 GLOSSARY = "Id of a glossary with a dictionary for the two languages; needs `source_lang`."
 GlossaryIds = Annotated[

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Tokenizer, load_vocabulary
 from tests.support.marian_models import made_up_text, train_sentencepiece
 
@@ -29,7 +30,7 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
         bos_id=2,
         eos_id=3,
         pad_piece="<pad>",
-        user_defined_symbols=list(TAGS.values()),
+        user_defined_symbols=[*TAGS.values(), FORMAL, INFORMAL],
         normalization_rule_name="nmt_nfkc",
     )
     return path
@@ -186,3 +187,19 @@ def test_the_tag_of_the_source_language_is_first_and_first_tokens_are_not_in_the
     assert languages.first_token("en") is None
     with pytest.raises(ValueError, match="first token"):
         Tokenizer(file, first_tokens={"it": ">>it<<"})
+
+
+def test_the_form_of_address_stands_after_the_tag(tokenizer):
+    text = "a text"
+    plain = tokenizer.encode(text, "de")
+    symbols = (FORMAL, INFORMAL)
+    for symbol in symbols:
+        formal = tokenizer.encode(text, "de", symbol=symbol)
+        assert formal.pieces == (">>de<<", symbol, *plain.pieces[1:])
+        assert formal.offsets == ((0, 0), *plain.offsets)
+        assert tokenizer.encode_ids(text, "de", symbol=symbol) == formal.ids
+        assert tokenizer.symbol_of(formal.ids, "de", "en", symbols) == symbol
+    assert tokenizer.symbol_of(plain.ids, "de", "en", symbols) == tokenizer.symbol_of((), "de", "en", symbols) == ""
+    assert (
+        tokenizer.symbol_of(tokenizer.encode(FORMAL + text, "de").ids, "de", "en", symbols) == ""
+    )  # a text is no option
