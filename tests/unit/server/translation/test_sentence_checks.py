@@ -183,6 +183,12 @@ def test_source_gives_the_source_back():
     assert translate(WritingEngine(GERMAN), on_flag="source")[0].text == GERMAN
 
 
+def test_source_keeps_markup():
+    page = "<p>The <b>committee</b> decided &amp; waited <i>until the summer</i>.</p>"
+    repeated = "Das Komitee hat, das Komitee hat, das Komitee hat entschieden."
+    assert translate(WritingEngine(repeated), page, format="html", on_flag="source")[0].text == page
+
+
 def test_source_through_a_pivot_is_the_whole_source():
     text = "Der Ausschuss hat entschieden, bis zum Sommer zu warten."
     repeated = "the cat the dog, the cat the dog, the cat the dog"
