@@ -26,11 +26,12 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from tests.support.cpu_models import cpu_backend, needs_cpu_backend
 from tests.support.firefox_models import trained_firefox
+from tests.support.live import ROOT
 from tests.support.marian_models import made_up_text
 
 pytestmark = pytest.mark.programs
 PACKAGE = "@browsermt/bergamot-translator@0.4.9"
-SCRIPT = Path(__file__).parents[1] / "support" / "bergamot.mjs"
+SCRIPT = ROOT / "benchmarks" / "engine" / "bergamot.mjs"
 SHAPES = {
     "one vocabulary, 2 decoder layers": {},
     "two vocabularies, 4 decoder layers": {"vocabularies": 2, "decoder_layers": 4},

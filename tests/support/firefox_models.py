@@ -23,8 +23,8 @@ from tests.support.marian_models import made_up_text, train_sentencepiece
 Precision = Literal["float32", "int8"]
 _TYPES = {"float32": 0x404, "int8": 0x4101, "bytes": 0x101}
 _ALIGNMENT = 256
-TINY = {"d_model": 256, "encoder_layers": 6, "decoder_layers": 2}
-BASE_MEMORY = {"d_model": 384, "encoder_layers": 6, "decoder_layers": 4}
+TINY: dict[str, Any] = {"d_model": 256, "encoder_layers": 6, "decoder_layers": 2}
+BASE_MEMORY: dict[str, Any] = {"d_model": 384, "encoder_layers": 6, "decoder_layers": 4}
 """Shapes of Mozilla's models; both have 8 heads, d_ff 1536 and 32,000 tokens."""
 
 

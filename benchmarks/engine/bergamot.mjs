@@ -1,6 +1,6 @@
 // Translates with Bergamot, the engine of Firefox. Reads one JSON object from stdin: `package` (the folder of
-// @browsermt/bergamot-translator), `model`, `vocabs`, `config`, `texts`, `html`, `repeat`. Writes the targets and the seconds
-// of the last run.
+// @browsermt/bergamot-translator), `model`, `vocabs`, `shortlist`, `config`, `texts`, `html`, `batch` (texts in a call), `repeat`.
+// Writes the targets and the processor seconds of each run.
 import { cpSync, mkdtempSync, readFileSync, rmSync } from "node:fs";
 import { tmpdir } from "node:os";
 import { join } from "node:path";
@@ -40,18 +40,16 @@ await call("loadTranslationModel", { from: "en", to: "de" }, { model: bytes(requ
 const texts = request.texts.map((text) => ({ text, html: request.html, qualityScores: request.html }));
 const models = [{ from: "en", to: "de" }];
 let targets = [];
-let seconds = 0;
+const seconds = [];
 for (let run = 0; run < (request.repeat ?? 1); run++) {
-  const started = performance.now();
-  if (request.batch) {
-    targets = [];
-    for (let i = 0; i < texts.length; i += request.batch) {
-      targets.push(...(await call("translate", { models, texts: texts.slice(i, i + request.batch) })));
-    }
-  } else {
-    targets = await call("translate", { models, texts });
+  const started = process.cpuUsage();
+  const batch = request.batch ?? texts.length;
+  targets = [];
+  for (let i = 0; i < texts.length; i += batch) {
+    targets.push(...(await call("translate", { models, texts: texts.slice(i, i + batch) })));
   }
-  seconds = (performance.now() - started) / 1000;
+  const used = process.cpuUsage(started);
+  seconds.push((used.user + used.system) / 1e6);
 }
 console.log(JSON.stringify({ targets: targets.map(({ target }) => target.text), seconds }));
 rmSync(folder, { recursive: true });
