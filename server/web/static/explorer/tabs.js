@@ -5,7 +5,6 @@ import { decoding } from "./decoding.js";
 import { commandDialog } from "./dialog.js";
 import { change } from "./film/versions.js";
 import { headsOff } from "./heads_off.js";
-import { howItWorks } from "./how_it_works.js";
 import { unpack } from "./maps.js";
 import { panel } from "./panel.js";
 import { attentionOf, modelOf } from "./results.js";
@@ -87,6 +86,8 @@ function whynot(host, item, found) {
   if (item.asked) show();
 }
 async function works(host, item, found) {
+  const { howItWorks } = await import("./how_it_works.js"); // only this tab needs these modules
   const vectors = (kind, layer, head) => ask("/attention?" + query(address(item, { kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })));
-  howItWorks(host, await modelOf(item), found, vectors);
+  const model = await modelOf(item);
+  if (item === state.items[state.current]) howItWorks(host, model, found, vectors);
 }
