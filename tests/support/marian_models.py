@@ -252,7 +252,8 @@ def write_marian(file: Path, transformer: Transformer, **options: Any) -> None:
         "transformer-postprocess": "da" if pre else "dan",
         "transformer-postprocess-top": "n" if pre else "",
         "transformer-postprocess-emb": "d",
-        "transformer-decoder-autoreg": "self-attention",
+        "transformer-decoder-autoreg": "self-attention" if config.recurrence == "none" else "rnn",
+        "dec-cell": "ssru",
         "transformer-no-projection": False,
         "transformer-guided-alignment-layer": "last",
         "tied-embeddings-all": config.tied_embeddings,
@@ -261,9 +262,10 @@ def write_marian(file: Path, transformer: Transformer, **options: Any) -> None:
     }
     arrays = {"special:model.yml": np.frombuffer(yaml.safe_dump(training_options).encode() + b"\0", dtype=np.int8)}
     for part in parts(config):
-        weight, bias = tensors[f"{part.ours}.weight"].numpy(), tensors[f"{part.ours}.bias"].numpy()
+        weight = tensors[f"{part.ours}.weight"].numpy()
         arrays[part.marian_weight] = weight.T if part.linear else weight[None]
-        arrays[part.marian_bias] = bias[None]
+        if part.marian_bias is not None:
+            arrays[part.marian_bias] = tensors[f"{part.ours}.bias"].numpy()[None]
     if config.tied_embeddings:
         arrays["Wemb"] = tensors["embedding.weight"].numpy()
     else:

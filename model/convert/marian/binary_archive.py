@@ -23,9 +23,8 @@ from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused
 
 SCALE_OF_INPUTS = "_QuantMultA"
 _OPTIONS = "special:model.yml"
-_FLOAT32, _FLOAT16, _INT8, _INTGEMM8 = 0x404, 0x402, 0x101, 0x4101
+_FLOAT32, _FLOAT16, _INTGEMM8 = 0x404, 0x402, 0x4101
 _MOST_TENSORS, _LONGEST_NAME, _MOST_AXES = 10_000, 1_000, 8
-_ALIGNMENT = 256
 
 
 @dataclass(frozen=True, slots=True)

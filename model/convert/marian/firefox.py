@@ -14,12 +14,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import sentencepiece
 import yaml
 
 from model.convert.languages import language_code
 from model.convert.marian.binary_archive import BinaryArchive
-from model.convert.marian.model_npz import convert, read_options
+from model.convert.marian.model_npz import convert, read_options, vocabulary_of
 from model.convert.source_files import (
     Imported,
     ImportRefused,
@@ -29,7 +28,6 @@ from model.convert.source_files import (
     read_object,
     read_sentencepiece,
 )
-from model.convert.vocabulary import sentencepiece_vocabulary
 from model.model_folder import Generation
 
 LICENSE = "MPL-2.0"
@@ -62,7 +60,7 @@ def read_firefox(path: Path) -> Imported:
     folder = path if path.is_dir() else path.parent
     files = _find_files(path, folder)
     pieces = [read_sentencepiece(file) for file in (files.source, files.target)]
-    source, target = (_vocabulary(data) for data in pieces)
+    source, target = (vocabulary_of(file) for file in (files.source, files.target))
     with contextlib.closing(BinaryArchive(files.model)) as arrays:
         config = read_options(files.model, arrays.options(), len(source), len(target), source == target)
         source = check_vocabulary(files.source, source, config.source_vocab_size or config.vocab_size)
@@ -138,9 +136,3 @@ def _languages(model: Path, published: dict[str, Any], listed: tuple[str, ...]) 
     if not all(re.fullmatch(r"[a-z]{2,3}(_[a-z]{2,4})?", code) for code in pair):
         return Languages(listed=listed)
     return Languages(language_code(pair[0]), language_code(pair[1]), listed)
-
-
-def _vocabulary(data: bytes) -> dict[str, int]:
-    processor = sentencepiece.SentencePieceProcessor()
-    processor.LoadFromSerializedProto(data)
-    return sentencepiece_vocabulary(processor)

@@ -7,6 +7,7 @@ from collections.abc import Container
 from pathlib import Path
 from typing import Any
 
+import sentencepiece
 import torch
 import yaml
 from torch import Tensor
@@ -27,7 +28,7 @@ from model.convert.source_files import (
     read_text,
 )
 from model.convert.tensor_names import Part, parts
-from model.convert.vocabulary import parse_vocab_yml
+from model.convert.vocabulary import parse_vocab_yml, sentencepiece_vocabulary
 
 _ACTIVATIONS = {"relu": "relu", "swish": "swish"}
 Arrays = Archive | BinaryArchive
@@ -55,7 +56,7 @@ def read_npz(path: Path) -> Imported:
         raise ImportRefused(path, ["decoder.yml does not name two vocabularies"])
     file = path / plain_name(path / "decoder.yml", models[0])
     names = [plain_name(path / "decoder.yml", name) for name in vocabularies]
-    source, target = (_vocabulary(path / name) for name in names)
+    source, target = (vocabulary_of(path / name) for name in names)
     with contextlib.closing(open_archive(file)) as arrays:
         config = read_options(file, arrays.options(), len(source), len(target), source == target)
         source = check_vocabulary(path / names[0], source, config.source_vocab_size or config.vocab_size)
@@ -70,8 +71,8 @@ def read_npz(path: Path) -> Imported:
     return Imported(
         config=config,
         tensors=tensors,
-        source_pieces=read_sentencepiece(path / "source.spm"),
-        target_pieces=read_sentencepiece(path / "target.spm"),
+        source_pieces=read_sentencepiece(_sentencepiece(path, names[0], "source.spm")),
+        target_pieces=read_sentencepiece(_sentencepiece(path, names[1], "target.spm")),
         vocabulary=source,
         target_vocabulary=None if source == target else target,
         languages=Languages(listed=listed),
@@ -265,12 +266,22 @@ def _embeddings(config: ModelConfig, raw: dict[str, Tensor]) -> dict[str, Tensor
     }
 
 
-def _vocabulary(file: Path) -> dict[str, int]:
+def vocabulary_of(file: Path) -> dict[str, int]:
+    """Reads a vocabulary of Marian: a vocab.yml, or a SentencePiece model, whose ids are its own."""
+    if file.suffix == ".spm":
+        processor = sentencepiece.SentencePieceProcessor()
+        processor.LoadFromSerializedProto(read_sentencepiece(file))
+        return sentencepiece_vocabulary(processor)
     text = read_text(file, MAX_VOCABULARY_BYTES)
     try:
         return parse_vocab_yml(text)
     except ValueError as error:
         raise ImportRefused(file, [str(error)]) from None
+
+
+def _sentencepiece(path: Path, vocabulary: str, otherwise: str) -> Path:
+    """Returns the SentencePiece model of a side: its vocabulary if that is one, else the file that OPUS-MT has."""
+    return path / (vocabulary if vocabulary.endswith(".spm") else otherwise)
 
 
 def _license(path: Path) -> str:

@@ -19,11 +19,13 @@ from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.convert.ctranslate2.export import ctranslate2_pieces
 from model.convert.importer import ImportOptions, import_model
+from model.convert.marian.model_npz import marian_sinusoids
 from model.convert.source_files import ImportRefused
 from model.convert.vocabulary import folder_pieces, parse_vocab_yml
 from model.search.driver import translate
 from model.search.options import DecodingOptions
-from tests.support.marian_models import random_marian, random_sources, write_marian
+from model.transformer import Transformer
+from tests.support.marian_models import made_up_text, random_marian, random_sources, train_sentencepiece, write_marian
 
 pytestmark = pytest.mark.numeric
 
@@ -92,6 +94,37 @@ def test_learned_positions_are_imported(tmp_path: Path) -> None:
     folder = import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS)
     assert (folder.model.positions, folder.model.max_length) == ("learned", 40)
     assert torch.equal(load_model(folder).positions.weight, torch.from_numpy(table))
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_a_recurrence_is_imported_with_the_positions_of_marian(norm: str, tmp_path: Path) -> None:
+    recurrent = {"recurrence": "ssru", "norm_epsilon": 1e-6, "norm": norm}
+    original = random_marian(tmp_path / "marian", **recurrent)
+    imported = load_model(import_model(tmp_path / "marian", tmp_path / "weights", OPTIONS))
+    assert (imported.config.recurrence, imported.config.norm, imported.config.norm_epsilon) == ("ssru", norm, 1e-6)
+    for name, tensor in original.state_dict().items():
+        assert torch.equal(imported.state_dict()[name], tensor), name
+    assert torch.equal(imported.positions.weight, marian_sinusoids(512, 32))
+
+
+def test_a_vocabulary_may_be_a_sentencepiece_model(tmp_path: Path) -> None:
+    folder = tmp_path / "marian"
+    original = random_marian(folder)
+    for file in folder.glob("*.spm"):
+        file.unlink()
+    pieces = train_sentencepiece(folder / "vocab.spm", 3, 150, eos_id=0, unk_id=1, bos_id=-1, pad_id=-1)
+    small = random_model_of(original, len(pieces) + 2)
+    write_marian(folder / "model.npz", small)
+    (folder / "decoder.yml").write_text(yaml.safe_dump({"models": ["model.npz"], "vocabs": ["vocab.spm"] * 2}))
+    imported = import_model(folder, tmp_path / "weights", OPTIONS)
+    assert imported.tokenizer.target == "source.spm"
+    assert imported.load_tokenizer().encode_ids(made_up_text(3, 1)[0])[-1] == 0
+    assert torch.equal(load_model(imported).embedding.weight, small.embedding.weight)
+
+
+def random_model_of(original: Transformer, size: int) -> Transformer:
+    """Returns a random model of the same shape with another vocabulary."""
+    return Transformer(original.config.replace(vocab_size=size)).eval()
 
 
 @pytest.mark.parametrize("separate_output", [False, True])
