@@ -28,10 +28,11 @@ from server.inspection.pictures.themes import Theme
 
 HEADS_LIMIT = 8
 """Number of heads that colours tell apart."""
-LINES_LIMIT = 2_000
+LINES_LIMIT = 1_000
 """The faintest lines beyond this number are left out."""
 _LARGEST_ROW, _SMALLEST_ROW, _SIDE = 22.0, 6.0, 1600.0
-_FAINT = 0.015
+_FAINT = 0.03
+"""Weight below which there is no line."""
 _THICKEST = 9.0
 _GAP = 260.0
 
