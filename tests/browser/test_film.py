@@ -50,9 +50,31 @@ def test_the_film_plays_to_its_end(open_page: Callable[..., Any], live: LiveServ
     assert visible_words(page) == words and "film=" not in page.url
 
 
-def test_without_motion_the_film_is_shown_whole(page: Any) -> None:
+def test_without_motion_words_appear_at_once(page: Any) -> None:
     assert visible_words(page) == page.locator("#film .target .fw").count()
     assert page.locator("#film .runners").is_hidden()
+    page.evaluate(
+        """() => {
+            const last = [...document.querySelectorAll("#film .target .fw")].at(-1), seen = (window.seen = new Set());
+            new MutationObserver(() => seen.add(last.style.opacity)).observe(last, { attributeFilter: ["style"] });
+        }"""
+    )
+    page.click("#film .play")
+    page.wait_for_function("() => window.seen.has('0')")
+    page.wait_for_selector(ENDED)
+    assert page.evaluate("[...window.seen].sort()") == ["0", "1"]  # no word is half visible
+
+
+def test_the_page_fits_a_small_screen(open_page: Callable[..., Any], live: LiveServer) -> None:
+    page = open_page(viewport={"width": 320, "height": 640})
+    page.goto(live.url + "/attention")
+    page.select_option("#beam", "8")
+    translate(page, SENTENCE)
+    show_word(page, 1)
+    page.wait_for_selector("#chapters .stage .fw")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    box = page.locator("#go").bounding_box()
+    assert box["x"] + box["width"] <= 320
 
 
 def test_the_scrubber_goes_from_word_to_word(page: Any) -> None:

@@ -1,4 +1,6 @@
 // Plays the film: moves a position over the words, once per frame.
+import { HOLD } from "./stage.js";
+
 const SLOWEST = 0.75, FASTEST = 0.2, WHOLE = 8;
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
@@ -8,11 +10,13 @@ export function player(words, end, { show, changed }) {
   const usual = Math.min(SLOWEST, Math.max(FASTEST, WHOLE / words.length));
   const seconds = words.map(({ text }) => usual * (/[\p{L}\p{N}]/u.test(text) ? 1 : 0.5));
   let position = 0, frame = 0, before = 0;
+  /** Returns the position at which the present word is complete. */
+  const whole = (at) => (at >= words.length ? end : Math.max(0, Math.ceil(at) - 1) + HOLD);
   function tick(now) {
     const passed = Math.min(0.1, (now - before) / 1000);
     before = now;
     position = Math.min(end, position + passed / (seconds[Math.floor(position)] || 0.8));
-    show(still() ? Math.min(end, Math.ceil(position)) : position);
+    show(still() ? whole(position) : position);
     frame = position < end ? requestAnimationFrame(tick) : 0;
     if (!frame) changed(false);
   }
