@@ -1,11 +1,12 @@
-"""How many tokens a prefill may have while other sequences run, from the measured speed of the device."""
+"""How many tokens a prefill may have, from the measured speed of the device."""
 
 from __future__ import annotations
 
-_STALL_SECONDS, _STALL_STEPS = 0.05, 3.0
+_STALL_SECONDS, _STALL_STEPS, _LONGEST_STALL = 0.05, 3.0, 0.1
 _MINIMUM = 64
 """While others run, a prefill may take about _STALL_SECONDS or the time of _STALL_STEPS decode steps, and longer where
-more slots are free than in use: this bounds both the pause of running sequences and the time that slots stay empty."""
+more slots are free than in use: this bounds both the pause of running sequences and the time that slots stay empty. It
+never takes much longer than _LONGEST_STALL, because a short request may arrive during it."""
 
 
 class PrefillBudget:
@@ -28,9 +29,9 @@ class PrefillBudget:
 
     def tokens(self, free: int, used: int) -> int:
         """Returns the padded tokens that the next prefill may have, with so many slots `free` and `used`."""
-        if not used:
-            return self._maximum
         if self._tokens_per_second is None:
-            return self._maximum // 4
-        stall = max(_STALL_SECONDS, _STALL_STEPS * self._step_seconds) * max(1.0, free / used)
-        return min(self._maximum, max(_MINIMUM, int(self._tokens_per_second * stall)))
+            return self._maximum // 4 if used else self._maximum
+        steps = _STALL_STEPS * self._step_seconds
+        stall = max(_STALL_SECONDS, steps) * max(1.0, free / max(used, 1))
+        allowed = min(stall, max(_LONGEST_STALL, steps))
+        return min(self._maximum, max(_MINIMUM, int(self._tokens_per_second * allowed)))

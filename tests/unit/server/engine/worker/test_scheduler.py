@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from model.search.options import DecodingOptions
 from server.engine.ipc.messages import AttentionJob, TranslateJob
+from server.engine.worker.prefill_budget import PrefillBudget
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
@@ -230,6 +231,14 @@ def test_a_long_prefill_does_not_stall_running_sequences() -> None:
     for _ in range(5):
         output = made.schedule(0)
         assert sum(sequence.length for _, newcomers in output.prefill for sequence in newcomers) <= 600
+
+
+def test_a_prefill_on_an_idle_device_is_short_too_as_a_sentence_may_arrive_during_it() -> None:
+    budget = PrefillBudget(4096)
+    assert budget.tokens(64, 0) == 4096, "the speed is not known yet"
+    budget.record_prefill(100, 0.05)
+    assert budget.tokens(64, 0) == budget.tokens(60, 4) == 200
+    assert budget.tokens(4, 60) == 100
 
 
 def decoding(output: SchedulerOutput) -> set[int]:
