@@ -20,7 +20,7 @@ SLACK = 0.1
 CONTINUED = 0.25
 """Least share of the line breaks that are within a sentence: the next line begins with a small letter."""
 ITEM = re.compile(r"\s*(?:[-*+•‣◦▪●○·–—>|#=~_]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)]\s|\[)")
-"""The beginning of a line that is an item of its own: a list, a quotation, a table, a heading, a rule."""
+"""The beginning of an item that does not continue the line before: of a list, quotation, table, heading or rule."""
 COLUMNS = re.compile(r"\S(?:\t|[ ]{3,})\S")
 """White space as between the columns of a table."""
 END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*$")

@@ -42,8 +42,10 @@ def write_entries(entries: Mapping[str, str], format: EntriesFormat = "tsv") -> 
 
 def _rows(text: str, format: EntriesFormat) -> Iterable[tuple[int, list[str]]]:
     if format == "tsv":
-        return [(number, line.split("\t")) for number, line in enumerate(text.splitlines(), start=1) if line.strip()]
+        lines = enumerate(io.StringIO(text, newline=None), start=1)
+        return [(number, line.rstrip("\n").split("\t")) for number, line in lines if line.strip()]
     try:
-        return [(number, row) for number, row in enumerate(csv.reader(io.StringIO(text), strict=True), start=1) if row]
+        file = io.StringIO(text, newline="")
+        return [(number, row) for number, row in enumerate(csv.reader(file, strict=True), start=1) if row]
     except csv.Error as error:
         raise InvalidRequest(f"The entries are not CSV: {error}.") from None

@@ -1,7 +1,7 @@
 """Brings the terms of a glossary into a translation.
 
-If the model has not written a term, the sentence is decoded again, with the translation up to the aligned place and the
-term forced, so that the rest of the sentence fits the term. As a last resort the aligned words are replaced.
+If the model has not written a term, the sentence is decoded again. The translation up to the aligned place and the term
+are forced, so that the rest of the sentence fits the term. As a last resort the aligned words are replaced.
 """
 
 from __future__ import annotations

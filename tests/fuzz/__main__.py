@@ -15,7 +15,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-NAMES = ("texts", "txt", "srt", "vtt", "html", "docx", "odt", "epub", "archive")
+NAMES = ("texts", "txt", "srt", "vtt", "html", "docx", "odt", "epub", "archive", "glossary")
 
 
 def fuzz(name: str, arguments: list[str]) -> None:

@@ -8,11 +8,15 @@ import re
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
 
 from server.api.compat.xml_tags import TagRules, mask
 from server.documents.document import Document
 from server.documents.formats import format_of
 from server.errors import AttentiveError
+from server.glossaries.formats import EntriesFormat, read_entries, write_entries
+from server.glossaries.types import check_entries
+from server.text.glossary import Entry, TermIndex
 from server.text.html_passages import parse_passages
 from server.text.html_scanner import scan_markup
 from server.text.segmentation import BREAKS, BULLET, CONTROLS, split_long_sentence, split_sentences
@@ -24,6 +28,7 @@ from tests.unit.server.documents.test_office_files import SLIDE, STRINGS
 from tests.unit.server.documents.test_xliff import XLIFF_1, XLIFF_2
 
 TEXT_CHARACTERS = 2_000
+FORMATS: tuple[EntriesFormat, ...] = ("tsv", "csv")
 LANGUAGES = ("en", "de", "fr", "es", "ru", "zh", "ja", "ar", "xx")
 TEXTS = (
     "Hello world. How are you? I am fine!",
@@ -150,9 +155,36 @@ def part_target(name: str, whole: bytes) -> Target:
     return Target(check, tuple(bytes([i]) + parts[entry] for i, entry in enumerate(names)))
 
 
+def check_glossary(data: bytes) -> bool:
+    """Reads entries, writes them in both formats, and finds the terms in the text of the entries. Returns whether there
+    are entries."""
+    text, accepted = data.decode("utf-8", "replace"), False
+    for format in FORMATS:
+        try:
+            entries = read_entries(text, format)
+            check_entries(entries)
+        except AttentiveError:
+            continue
+        accepted = True
+        for other in FORMATS:
+            assert read_entries(write_entries(entries, other), other) == entries
+        found = TermIndex([Entry(*pair) for pair in entries.items()]).find(text)
+        assert all(0 <= one.start < one.end <= len(text) for one in found)
+        assert all(one.end <= after.start for one, after in pairwise(found))
+    return accepted
+
+
 TARGETS = {
     "texts": Target(check_text, tuple(bytes([1, limit]) + text.encode() for text in TEXTS for limit in (0x05, 0x85))),
-    "txt": Target(lambda data: check_file("a.txt", data, exact=True), (b"Hello.\nWorld\r\n\n", "Hé".encode("utf-16"))),
+    "txt": Target(
+        lambda data: check_file("a.txt", data, exact=True),
+        (
+            b"Hello.\nWorld\r\n\n",
+            "Hé".encode("utf-16"),
+            b"A line that is long enough to be wrapped here, and\nthe next\n",
+        ),
+    ),
+    "glossary": Target(check_glossary, (b"battery\tAkku\n{name}\t{name}\n", b'battery,Akku\n"a, b",c')),
     "srt": Target(lambda data: check_file("a.srt", data), (SRT.encode(),)),
     "vtt": Target(lambda data: check_file("a.vtt", data), (VTT.encode(),)),
     "html": Target(

@@ -1,0 +1,33 @@
+"""The benchmark of glossaries."""
+
+from __future__ import annotations
+
+from benchmarks.common.development_sets import DevelopmentSet
+from benchmarks.quality.glossary import chosen_terms, measure
+from server.text.glossary import Entry
+
+SET = DevelopmentSet(
+    "toy",
+    "en",
+    "de",
+    tuple(f"a battery {word} here" for word in ("lies", "stands", "works", "sleeps")),
+    tuple(f"ein Akku {word} da" for word in ("liegt", "steht", "geht", "schläft")),
+)
+
+
+class StubClient:
+    """Knows the glossary only."""
+
+    def translate(self, texts, source, target, fields):
+        return [text.replace("battery", fields.get("glossary", {}).get("battery", "Batterie")) for text in texts]
+
+
+def test_terms_have_one_translation():
+    assert chosen_terms(SET, 50) == [Entry("battery", "Akku")]
+
+
+def test_terms_in_place_are_counted():
+    without, with_glossary = measure(StubClient(), SET, 50, 2)  # type: ignore[arg-type]
+    assert without[:5] == ["en-de", 0, 4, 4, 0.0]
+    assert with_glossary[:5] == ["en-de", 1, 4, 4, 100.0]
+    assert with_glossary[5] > without[5]
