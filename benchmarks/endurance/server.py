@@ -128,13 +128,15 @@ def resident_megabytes(pid: int | None) -> float | None:
 
 def tree_megabytes(pid: int) -> float:
     """Returns the resident memory of a process and of all processes below it; pages that they share count more than
-    once."""
+    once. A child that has not started its program yet has the memory of its parent and is left out."""
     total = resident_megabytes(pid) or 0.0
     try:
+        command = Path(f"/proc/{pid}/cmdline").read_bytes()
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()
+        started = [int(child) for child in children if Path(f"/proc/{child}/cmdline").read_bytes() != command]
     except OSError:
         return total
-    return total + sum(tree_megabytes(int(child)) for child in children)
+    return total + sum(tree_megabytes(child) for child in started)
 
 
 def _listening(log: Path) -> Address | None:
