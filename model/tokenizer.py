@@ -40,8 +40,8 @@ class Tokenizer:
     """Tokenizer of the source and target side of a model.
 
     Ids are those of SentencePiece, or of a separate vocabulary (piece -> id) as in Marian models. `tags` maps a target
-    language to the piece that is put before the source, such as `>>de<<`; `source_tags` maps a source language to such
-    a piece, and `first_tokens` a target language to the piece that every target begins with (M2M100, NLLB).
+    language to the piece that is put before the source, such as `>>de<<`. `source_tags` maps a source language to such
+    a piece. `first_tokens` maps a target language to the piece that every target begins with (M2M100, NLLB).
     """
 
     def __init__(

@@ -1,1 +1,1 @@
-"""What runs a Transformer: PyTorch, CUDA graphs, or the C++ engine for CPUs."""
+"""Implementations that run a Transformer: PyTorch, CUDA graphs, or the C++ engine for CPUs."""

@@ -45,8 +45,8 @@ class Imported:
     """A model that has been read. `tensors` have the names of our Transformer's state_dict; `source_pieces` and
     `target_pieces` are the bytes of the SentencePiece files; vocabularies map pieces to ids. `exported` is the section
     `attentive` that our own export writes into config.json; `extra_files` are the further files that it names.
-    `language_pieces` maps the languages of a model between all of them to their pieces, which stand before the source
-    and first in the target; with `tagged_by_target` only the target's piece stands before the source. With `tagged`
+    `language_pieces` maps the languages of a many-language model to their pieces, which stand before the source and
+    first in the target. With `tagged_by_target` only the target's piece stands before the source. With `tagged`
     False, tags in the vocabulary are not used. Every target begins with `first_piece` if it is set."""
 
     config: ModelConfig

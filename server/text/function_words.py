@@ -45,7 +45,7 @@ def distinctive_words(language: str) -> frozenset[str]:
 
 def is_evidently_in(text: str, language: str) -> bool:
     """Returns whether a text contains enough words that are frequent in this language and in no other of the table.
-    Nothing follows from False."""
+    False is no evidence of another language."""
     words = distinctive_words(language)
     if not words:
         return False
