@@ -22,6 +22,8 @@ from server.translation.segments import Segment
 
 SPACE = "\u2581"
 """The piece of a space alone."""
+SPACED = ".,;:!?…)]}»”%"
+"""Characters after which a space follows."""
 _FORCED = 8
 """Most translations of a segment with forced terms."""
 
@@ -149,7 +151,9 @@ def is_joined(text: str, place: int) -> bool:
     """Returns whether a word at a place of a text follows the character before it without a space: a bracket, a hyphen,
     or a character of a script without spaces."""
     before = text[place - 1 : place]
-    return bool(before) and not before.isspace() and (not before.isalnum() or NO_SPACES.match(before) is not None)
+    if not before or before.isspace():
+        return False
+    return not (before.isalnum() or before in SPACED) or NO_SPACES.match(before) is not None
 
 
 def _without_last_space(tokens: list[int], leg: Leg) -> list[int]:
