@@ -184,6 +184,23 @@ def test_right_to_left_text_runs_from_right_to_left(page: Any) -> None:
     assert page.evaluate("document.getElementById('text').matches(':dir(rtl)')")
 
 
+def test_a_text_typed_before_the_page_is_ready_is_translated(
+    open_page: Callable[..., Any], live: LiveServer, page_log: PageLog
+) -> None:
+    page = open_page()
+    page.route("**/languages", lambda route: route.fulfill(status=503, json={"error": "The models are loading."}))
+    page.goto(live.url)
+    page.fill("#text", "The cat sleeps.")
+    page.wait_for_selector("#error >> text=loading")
+    page.unroute("**/languages")
+    page.fill("#text", "The cat sleeps here.")
+    page.wait_for_selector(TRANSLATED)
+    assert page.input_value("#text") == "The cat sleeps here."
+    assert not page.locator("#error").is_visible()
+    assert all("503" in message for message in page_log.messages)
+    page_log.messages.clear()
+
+
 def test_links_of_other_pages_are_understood(open_page: Callable[..., Any], live: LiveServer) -> None:
     page = open_page()
     page.goto(f"{live.url}/?source=en&target=fr&q=the+cat")

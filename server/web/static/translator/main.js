@@ -22,6 +22,7 @@ const post = (path, body, signal) => ask(path, { body, signal, unreachable: say(
 
 // -- translating ------------------------------------------------------------------------------------------------------
 async function translate() {
+  if (!languages.length) return load();
   const text = $("text").value;
   clearTimeout(timer);
   busy.abort();
@@ -180,6 +181,17 @@ async function begin() {
   pointing();
   beginGlossary(guard(translate));
   useInterface(kept("interface", preferredLanguage()));
+  return load();
+}
+let loading = null;
+/** Asks for the languages and settings and translates what is typed. After an error the next call asks again. */
+function load() {
+  return (loading ??= settle().catch((error) => {
+    loading = null;
+    throw error;
+  }));
+}
+async function settle() {
   const [served, settings] = await Promise.all([ask("/languages", { unreachable: say("unreachable") }), ask("/frontend/settings")]);
   languages = served;
   limit = settings.charLimit > 0 ? settings.charLimit : Infinity;
