@@ -17,6 +17,7 @@ from model.backends.cpu.tensors import SafetensorFiles
 from model.checkpoint import load_model, save_model, weight_files
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
 from model.transformer import Transformer
+from tests.support.hypotheses import assert_same_up_to_ties
 from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
 
 
@@ -45,7 +46,11 @@ def test_round_trip(variant: str, tmp_path: Path) -> None:
     for name, tensor in transformer.state_dict().items():
         assert torch.equal(loaded.state_dict()[name], tensor), name
     sources = random_ids(transformer.config, 5)
-    assert decode(loaded, sources, max_length=8) == decode(transformer, sources, max_length=8)
+    # Not bit for bit: PyTorch's sums depend on where a tensor lies in memory.
+    for found, expected in zip(
+        decode(loaded, sources, max_length=8), decode(transformer, sources, max_length=8), strict=True
+    ):
+        assert_same_up_to_ties(found, expected, tolerance=1e-5)
 
 
 def test_shards_are_loaded_as_one_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -95,9 +95,9 @@ def reject_if(full: bool) -> None:
 def test_an_overload_in_the_middle_of_a_file_is_waited_for(serve, engine, monkeypatch):
     client = serve()
     admission = client.app.state.services.translator.admission
-    asked, enter = iter([False, True]), admission.enter
+    asked, admit = iter([False, True]), admission.admit
     monkeypatch.setattr(
-        admission, "enter", lambda *args, **options: reject_if(next(asked, False)) or enter(*args, **options)
+        admission, "admit", lambda *args, **options: reject_if(next(asked, False)) or admit(*args, **options)
     )
     monkeypatch.setattr(documents, "BATCH_CHARACTERS", 10)
     content = ("a" * 1990 + ".\n" + "b" * 1990 + ".\n").encode()
@@ -107,7 +107,7 @@ def test_an_overload_in_the_middle_of_a_file_is_waited_for(serve, engine, monkey
 def test_an_overload_at_the_beginning_of_a_file_is_a_429(serve, engine, monkeypatch):
     client = serve()
     admission = client.app.state.services.translator.admission
-    monkeypatch.setattr(admission, "enter", lambda *args, **options: reject_if(True))
+    monkeypatch.setattr(admission, "admit", lambda *args, **options: reject_if(True))
     answer = send(client)
     assert answer.status_code == 429
     assert int(answer.headers["Retry-After"]) >= 1
