@@ -33,8 +33,6 @@ log = logging.getLogger(__name__)
 
 SHORT = -0.7
 """Logarithm of target tokens per source token below which a target is short, for models without a calibration."""
-MARGIN = 0.15
-"""A target is so much shorter than a short one where its attention is checked although the request does not ask for it."""
 LEAST_WORDS, LEAST_LETTERS = 5, 24
 """Words and letters, without names and quotations, of which the language of a translation is checked."""
 LEAST_COVERED_TOKENS = 8
@@ -55,8 +53,8 @@ class CheckObserver(Protocol):
 class SentenceChecker:
     """Flags sentences and gives them their confidence. `detector` returns the current detector.
 
-    Every sentence is checked by its text and its scores. The attention is checked, in one more pass over the sentence,
-    where the target is very short, and in every sentence with `thorough`.
+    Every sentence is checked by its text and its scores. With `thorough` its attention is checked too, in one more pass
+    over the sentence.
     """
 
     def __init__(self, engine: EngineClient, detector: Callable[[], LanguageDetector]) -> None:
@@ -70,8 +68,7 @@ class SentenceChecker:
             return sentence
         best = sentence.hypotheses[0]
         limits = leg.limits
-        margin = length_ratio(len(best.token_scores), len(sentence.ids)) - (limits.short if limits else SHORT)
-        is_short = margin < 0
+        is_short = length_ratio(len(best.token_scores), len(sentence.ids)) < (limits.short if limits else SHORT)
         flags = set(sentence.flags)
         if _is_truncated(sentence, best, leg, is_short):
             flags.add("truncated")
@@ -79,7 +76,7 @@ class SentenceChecker:
             flags.add("repetition")
         if language := self._wrong_language(sentence, leg):
             flags.add(language)
-        if limits and (margin < -MARGIN or thorough) and await self._has_gap(sentence, leg, limits):
+        if limits and thorough and await self._has_gap(sentence, leg, limits):
             flags.add("omission")
         if limits and thorough:
             confidence = limits.confidence(best.token_scores, len(sentence.ids), bool(flags & FAULTS))

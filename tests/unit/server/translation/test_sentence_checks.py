@@ -96,7 +96,7 @@ def test_what_a_translation_repeats_has_no_flag(text):
     assert not any(sentence.flags for sentence in translation.legs[0].sentences)
 
 
-def test_the_attention_is_read_only_where_the_target_is_short_or_the_request_asks():
+def test_the_attention_is_read_only_if_the_request_asks():
     engine = WritingEngine(GERMAN)
     translate(engine)
     assert engine.attended == []
@@ -105,7 +105,8 @@ def test_the_attention_is_read_only_where_the_target_is_short_or_the_request_ask
     translate(engine, thorough=True, limits=None)
     assert len(engine.attended) == 1
     engine = WritingEngine("Das Komitee wartet.")
-    assert "omission" in translate(engine)[0].legs[0].sentences[0].flags
+    assert translate(engine)[0].legs[0].sentences[0].flags == set()
+    assert "omission" in translate(engine, thorough=True)[0].legs[0].sentences[0].flags
     assert len(engine.attended) == 1
 
 
