@@ -63,7 +63,7 @@ coverage: install-dev
 FUZZ_SECONDS ?= 60
 fuzz: install-dev
 	$(PIP) --editable ".[fuzz]"
-	for target in texts txt srt vtt html docx odt epub archive; do \
+	for target in texts txt glossary srt vtt html md po json yaml xliff docx pptx xlsx pdf odt epub archive; do \
 		$(BIN)/python -m tests.fuzz $$target -max_total_time=$(FUZZ_SECONDS) || exit 1; done
 
 # Known vulnerabilities of the pinned packages; needs the network.

@@ -15,7 +15,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-NAMES = ("texts", "txt", "srt", "vtt", "html", "docx", "odt", "epub", "archive", "glossary")
+NAMES = (
+    "texts", "txt", "glossary", "srt", "vtt", "html", "md", "po", "json", "yaml", "xliff", "docx", "pptx", "xlsx", "pdf", "odt",
+    "epub", "archive",
+)  # fmt: skip
+"""The targets. They are imported later, because atheris must instrument their imports."""
 
 
 def fuzz(name: str, arguments: list[str]) -> None:

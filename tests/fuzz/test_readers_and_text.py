@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,15 +15,22 @@ from hypothesis import strategies as st
 from server.config import Settings
 from server.services import Services
 from server.translation.types import TranslationRequest
+from tests.fuzz.__main__ import NAMES
 from tests.fuzz.mutations import mutants
 from tests.fuzz.targets import TARGETS
 from tests.support.fake_engine import FakeEngine, fake_catalog
 
+MAKEFILE = Path(__file__).parents[2] / "Makefile"
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "0"))
 """Mutants per target; 0 means 1,000 texts and 60 files of each format."""
 
 LEAST_ACCEPTED = {"archive": 0, "json": 1, "yaml": 1}
 """Mutants that must still be readable, so that the check is not empty. Most mutants of strict formats are not."""
+
+
+def test_every_target_can_be_fuzzed_for_long() -> None:
+    assert tuple(TARGETS) == NAMES
+    assert f"for target in {' '.join(NAMES)};" in MAKEFILE.read_text(encoding="utf-8")
 
 
 @pytest.mark.parametrize("name", TARGETS)
