@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import http
 import logging
+import os
 import socket
 from typing import Any
 
@@ -158,7 +159,8 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._refused or self.transport.is_closing():
             return
         self._refused = True
-        log.info("connection refused: %s", sentence, extra={"status": status})
+        identity = os.urandom(16).hex()
+        log.info("connection refused: %s", sentence, extra={"status": status, "request_id": identity})
         self._unset_keepalive_if_required()
         if self._busy():
             self.transport.abort()
@@ -167,7 +169,7 @@ class LimitedProtocol(HttpToolsProtocol):
         retry = "Retry-After: 1\r\n" if status == 503 else ""
         head = (
             f"HTTP/1.1 {status} {http.HTTPStatus(status).phrase}\r\nContent-Type: application/json\r\n"
-            f"Content-Length: {len(body)}\r\n{retry}Connection: close\r\n\r\n"
+            f"Content-Length: {len(body)}\r\nX-Request-Id: {identity}\r\n{retry}Connection: close\r\n\r\n"
         )
         self.transport.write(head.encode("ascii") + body)
         self.transport.write_eof()

@@ -40,7 +40,7 @@ def exchange(server: tuple[str, int], request: bytes) -> tuple[int, str]:
         connection.sendall(request)
         answer = receive(connection)
     head, _, body = answer.partition(b"\r\n\r\n")
-    assert b"connection: close" in head.lower()
+    assert b"connection: close" in head.lower() and b"x-request-id: " in head.lower()
     return int(head.split()[1]), json.loads(body)["error"]
 
 
