@@ -6,13 +6,14 @@ every translation has. `confidence.json` names the weights it was fitted for; wi
 
 from __future__ import annotations
 
-import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
+
+from model.analysis.file_hash import hash_of_files
 
 FILE = "confidence.json"
 FORMAT = 1
@@ -96,15 +97,7 @@ def length_ratio(target_tokens: int, source_tokens: int) -> float:
 
 def weights_hash(folder: Path) -> str:
     """Returns a hash of the names, sizes and ends of the weight files of a folder."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.safetensors")):
-        size = file.stat().st_size
-        digest.update(f"{file.name} {size}\n".encode())
-        with file.open("rb") as content:
-            digest.update(content.read(_SAMPLE_BYTES))
-            content.seek(max(0, size - _SAMPLE_BYTES))
-            digest.update(content.read(_SAMPLE_BYTES))
-    return digest.hexdigest()[:16]
+    return hash_of_files(sorted(folder.glob("*.safetensors")), _SAMPLE_BYTES)[:16]
 
 
 def _limits(found: Mapping[str, Any]) -> DirectionLimits:

@@ -6,7 +6,6 @@ Multi-Head Self-Attention": positional heads, and heads for rare words). `head_s
 
 from __future__ import annotations
 
-import hashlib
 import json
 import unicodedata
 from collections.abc import Sequence
@@ -16,6 +15,8 @@ from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
+
+from model.analysis.file_hash import hash_of_files
 
 Weights = NDArray[np.float32]
 Kind = Literal["encoder", "decoder", "cross"]
@@ -135,15 +136,7 @@ class RoleCounter:
 
 def weights_hash(folder: Path) -> str:
     """Returns a hash of the weight files of a folder: their names, sizes, and first and last megabyte."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.glob("*.safetensors")):
-        size = file.stat().st_size
-        digest.update(f"{file.name} {size}\n".encode())
-        with file.open("rb") as content:
-            digest.update(content.read(_ENDS_BYTES))
-            content.seek(max(0, size - _ENDS_BYTES))
-            digest.update(content.read(_ENDS_BYTES))
-    return digest.hexdigest()[:32]
+    return hash_of_files(sorted(folder.glob("*.safetensors")), _ENDS_BYTES)[:32]
 
 
 def _places(kind: Kind, queries: int, keys: Tokens) -> NDArray[np.bool_]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import hashlib
 import logging
 from pathlib import Path
 
 from model.analysis.confidence import FILE, Confidence
+from model.analysis.file_hash import hash_of_files
 from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
 from model.symbols import FORMAL, INFORMAL
 from server.errors import SettingsError
@@ -84,14 +84,5 @@ def read_confidence(folder: Path) -> Confidence | None:
 def fingerprint(folder: Path) -> str:
     """Returns a hash of a folder's content: names and sizes of its files, and the first and last megabyte of each.
     Markdown files are ignored."""
-    digest = hashlib.sha256()
-    for file in sorted(folder.iterdir()):
-        if not file.is_file() or file.suffix == ".md":
-            continue
-        size = file.stat().st_size
-        digest.update(f"{file.name} {size}\n".encode())
-        with file.open("rb") as content:
-            digest.update(content.read(ENDS_BYTES))
-            content.seek(max(0, size - ENDS_BYTES))
-            digest.update(content.read(ENDS_BYTES))
-    return digest.hexdigest()[:12]
+    files = [file for file in sorted(folder.iterdir()) if file.is_file() and file.suffix != ".md"]
+    return hash_of_files(files, ENDS_BYTES)[:12]
