@@ -92,10 +92,9 @@ def _translate_folder(opened: OpenModel, decoding: DecodingOptions, item: Develo
 def _translate_server(client: Client, fields: dict[str, Any], batch: int, item: DevelopmentSet) -> Translated:
     texts: list[str] = []
     with _bar(item) as bar:
-        for at in range(0, len(item.sources), batch):
-            part = item.sources[at : at + batch]
-            texts += client.translate(part, item.source, item.target, fields)
-            bar.update(len(part))
+        for text in client.translate_all(item.sources, item.source, item.target, batch, fields):
+            texts.append(text)
+            bar.update()
     return texts, {}
 
 

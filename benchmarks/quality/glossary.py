@@ -67,11 +67,7 @@ def measure(client: Client, item: DevelopmentSet, number: int, batch: int) -> li
     for glossary in ({}, {entry.source: entry.target for entry in entries}):
         fields = {"glossary": glossary} if glossary else {}
         texts = [source for source, _ in pairs]
-        answers = [
-            answer
-            for start in range(0, len(texts), batch)
-            for answer in client.translate(texts[start : start + batch], item.source, item.target, fields)
-        ]
+        answers = list(client.translate_all(texts, item.source, item.target, batch, fields))
         missing = sum(len(lacking(found, answer)) for found, answer in zip(terms, answers, strict=True))
         quality = score(answers, [reference for _, reference in pairs], item.target).chrf
         rows.append([item.direction, len(glossary), len(pairs), count, 100 * (1 - missing / count), quality])

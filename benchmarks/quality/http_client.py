@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any, Self
 
@@ -51,6 +51,13 @@ class Client:
         if not isinstance(found, list) or len(found) != len(texts):
             raise ServerError(f"{len(texts)} texts were sent, and the answer was {found!r:.200}.")
         return [str(text) for text in found]
+
+    def translate_all(
+        self, texts: Sequence[str], source: str, target: str, batch: int, fields: dict[str, Any] | None = None
+    ) -> Iterator[str]:
+        """Yields the translations of the texts in order, requested in lists of `batch` texts. Raises ServerError."""
+        for start in range(0, len(texts), batch):
+            yield from self.translate(texts[start : start + batch], source, target, fields)
 
 
 def _body(answer: httpx.Response) -> Any:

@@ -90,7 +90,8 @@ def measure(client: Client, item: DevelopmentSet, way: str, batch: int) -> list[
     found = [make(source, reference, chance) for source, reference in zip(item.sources, item.references, strict=True)]
     cases = [case for case in found if case is not None and not any(span in case.plain for span in case.spans)]
     answers = [
-        _translated(client, item, [getattr(case, field) for case in cases], batch) for field in ("plain", "text")
+        list(client.translate_all([getattr(case, field) for case in cases], item.source, item.target, batch))
+        for field in ("plain", "text")
     ]
     references = [case.outside(case.reference) for case in cases]
     plain, masked = (
@@ -101,14 +102,6 @@ def measure(client: Client, item: DevelopmentSet, way: str, batch: int) -> list[
     appended = sum(case.appended(text) for case, text in zip(cases, answers[1], strict=True))
     spans = sum(len(case.spans) for case in cases)
     return [item.direction, way, len(cases), spans, lost, appended, plain, masked, plain - masked]
-
-
-def _translated(client: Client, item: DevelopmentSet, texts: Sequence[str], batch: int) -> list[str]:
-    return [
-        answer
-        for start in range(0, len(texts), batch)
-        for answer in client.translate(texts[start : start + batch], item.source, item.target)
-    ]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

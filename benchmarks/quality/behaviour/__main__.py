@@ -77,11 +77,8 @@ def print_grades(folder: Path) -> None:
 
 
 def _translate(url: str, sources: dict[str, str], source: str, target: str) -> dict[str, str]:
-    found: list[str] = []
-    texts = list(sources.values())
     with Client(url) as client:
-        for at in range(0, len(texts), _BATCH):
-            found += client.translate(texts[at : at + _BATCH], source, target)
+        found = list(client.translate_all(list(sources.values()), source, target, _BATCH))
     return {name: " ".join(text.split()) for name, text in zip(sources, found, strict=True)}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from benchmarks.common.development_sets import DevelopmentSet
 from benchmarks.quality.glossary import chosen_terms, measure
+from benchmarks.quality.http_client import Client
 from server.text.glossary import Entry
 
 SET = DevelopmentSet(
@@ -15,10 +16,10 @@ SET = DevelopmentSet(
 )
 
 
-class StubClient:
+class StubClient(Client):
     """Knows the glossary only."""
 
-    def translate(self, texts, source, target, fields):
+    def translate(self, texts, source, target, fields=None):
         return [text.replace("battery", fields.get("glossary", {}).get("battery", "Batterie")) for text in texts]
 
 
@@ -27,7 +28,8 @@ def test_terms_have_one_translation():
 
 
 def test_terms_in_place_are_counted():
-    without, with_glossary = measure(StubClient(), SET, 50, 2)  # type: ignore[arg-type]
+    with StubClient("http://127.0.0.1:1") as client:
+        without, with_glossary = measure(client, SET, 50, 2)
     assert without[:5] == ["en-de", 0, 4, 4, 0.0]
     assert with_glossary[:5] == ["en-de", 1, 4, 4, 100.0]
     assert with_glossary[5] > without[5]
