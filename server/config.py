@@ -25,6 +25,8 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 PREFIX = "ATTENTIVE_"
 MAX_INT = 2**53
 CHECKOUT = Path(__file__).parents[1]
+REMOVED = {"history_storage": "state", "limits_storage": "state"}
+"""Settings of earlier versions, and the settings that replace them."""
 BOOLEANS = {
     **dict.fromkeys(("1", "true", "yes", "on"), True),
     **dict.fromkeys(("0", "false", "no", "off"), False),
@@ -57,6 +59,11 @@ class Settings:
         None,
         "Folder that keeps the history, the API keys and the glossaries over a restart. Without it they are in memory, and "
         "there are no keys.",
+    )
+    state: str = setting(
+        "",
+        "Where the state is kept: sqlite (in the data folder; the default with --data), memory, or redis://host:port "
+        "(Redis or Valkey, rediss:// with TLS), which several servers share.",
     )
 
     model_bytes: int = setting(
@@ -126,9 +133,6 @@ class Settings:
         64_000_000, "Maximum bytes of the history: in memory, approximately, and of its files on disk.", 1, MAX_INT
     )
     history_seconds: float = setting(3_600.0, "Seconds that a translation is kept.", 1.0, 10 * 365 * 86_400)
-    history_storage: str = setting(
-        "", "redis://host:port of a history shared between servers. Empty keeps it in the data folder, or in memory."
-    )
 
     file_characters: int = setting(
         1_000_000, "Maximum characters in one document. --body-bytes limits its bytes.", 1, MAX_INT
@@ -156,9 +160,6 @@ class Settings:
     )
     characters_per_minute: int = setting(
         0, "Maximum characters per minute of one API key, or of one address without a key. 0 is no limit.", 0, MAX_INT
-    )
-    limits_storage: str = setting(
-        "memory://", "Storage of the counts per minute. redis://host:port shares them between servers."
     )
     trusted_proxies: str = setting(
         "", "Addresses of proxies, separated by commas, whose X-Forwarded-For is used. * trusts every sender."
@@ -193,6 +194,9 @@ class Settings:
     @classmethod
     def read(cls, arguments: argparse.Namespace | None = None, environment: Mapping[str, str] = os.environ) -> Self:
         """Returns the settings of parsed flags and the environment. Raises SettingsError for an invalid value."""
+        for name, successor in REMOVED.items():
+            if getattr(arguments, name, None) or environment.get(PREFIX + name.upper()):
+                raise SettingsError(f"{flag_and_variable(name)} was removed; use {flag_and_variable(successor)}.")
         hints = get_type_hints(cls)
         values: dict[str, Any] = {}
         for item in dataclasses.fields(cls):
@@ -226,6 +230,9 @@ def parse(name: str, text: str, kind: Any) -> Any:
 
 def add_flags(parser: argparse.ArgumentParser, names: tuple[str, ...] | None = None) -> None:
     """Adds the flags of all settings, or of the settings in `names`, to a command."""
+    for name, successor in REMOVED.items():
+        if names is None or successor in names:  # without these, the error would not name the successor
+            parser.add_argument("--" + name.replace("_", "-"), dest=name, help=argparse.SUPPRESS)
     hints = get_type_hints(Settings)
     for item in dataclasses.fields(Settings):
         if names is not None and item.name not in names:

@@ -13,6 +13,7 @@
     ├── Overloaded                the caller may retry after `retry_after` seconds
     ├── DeadlineExceeded          the caller's own time limit passed
     ├── Unavailable               no worker or model is ready; the caller may retry after `retry_after` seconds
+    │   └── StateUnreachable      the state that servers share cannot be reached
     └── TranslationFailed         the worker failed on a valid request
 
     SettingsError                 a setting is invalid; raised at the start
@@ -88,6 +89,13 @@ class Overloaded(RetryLater):
 
 class Unavailable(RetryLater):
     """A worker or model is not ready, or the server is shutting down."""
+
+
+class StateUnreachable(Unavailable):
+    """The state that servers share (Redis) cannot be reached, and the request needs it."""
+
+    def __init__(self, message: str = "The server's shared state cannot be reached; try again later.") -> None:
+        super().__init__(message)
 
 
 class DeadlineExceeded(AttentiveError):

@@ -21,6 +21,7 @@ from server.glossaries.sqlite import SQLiteGlossaries
 from server.history.open_history import open_history
 from server.inspection.inspector import Inspector
 from server.observability.metrics import Metrics, StateCollector
+from server.state.setting import open_state
 from server.text.language_id import LanguageDetector
 from server.translation.catalog import ModelCatalog
 from server.translation.model_discovery import find_models
@@ -58,6 +59,7 @@ class Services:
     ) -> None:
         self.settings = settings
         self.metrics = Metrics(server_version())
+        self.state = open_state(settings)
         self.authenticator = Authenticator(settings)
         self.rate_limiter = RateLimiter(settings)
         self.glossaries = Glossaries(SQLiteGlossaries(settings.data))
@@ -93,6 +95,8 @@ class Services:
 
     async def start(self) -> None:
         """Starts the workers and loads the models in the background. `readiness` reports the progress."""
+        if self.state is not None:
+            await self.state.start()
         await self.engine.start()
         self._loading = asyncio.create_task(self.models.load())
 
@@ -115,6 +119,8 @@ class Services:
         self.glossaries.store.close()
         if self.history is not None:
             await self.history.close()
+        if self.state is not None:
+            await self.state.stop()
 
     def readiness(self) -> Readiness:
         """Returns the current state of workers and models."""
@@ -129,7 +135,8 @@ class Services:
     def _counters(self) -> dict[str, int]:
         """Returns the current values of the metrics in `server.observability.metrics.DESCRIPTIONS`."""
         admission, history = self.translator.admission, self.history
-        return {
+        shared = {} if self.state is None else {"state_up": self.state.up, "state_errors_total": self.state.errors}
+        return shared | {
             "queue_tokens": admission.accepted,
             "queue_requests": admission.requests,
             "requests_shared_total": self.engine.shared,

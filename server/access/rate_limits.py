@@ -18,9 +18,9 @@ from server.access.api_keys import Key
 from server.access.authentication import Caller
 from server.config import Settings
 from server.errors import Overloaded, SettingsError, TextTooLong
+from server.state.setting import state_kind
 
 log = logging.getLogger(__name__)
-IN_MEMORY = "memory://"
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +45,8 @@ class RateLimiter:
         self._characters: Counter[str | None] = Counter()  # by id of the key; None is every caller without a key
         self._local = FixedWindowRateLimiter(MemoryStorage())
         self._shared: FixedWindowRateLimiter | None = None
-        if settings.limits_storage != IN_MEMORY:
-            self._shared = FixedWindowRateLimiter(open_storage(settings.limits_storage))
+        if state_kind(settings) == "redis":
+            self._shared = FixedWindowRateLimiter(open_storage(settings.state))
 
     async def count(self, caller: Caller, requests: int = 1, characters: int = 0) -> None:
         """Counts requests and characters of a caller. `requests` 0 adds characters to a request counted before.
@@ -114,10 +114,10 @@ def open_storage(uri: str) -> Storage:
         storage = storage_from_string(uri, wrap_exceptions=True)
     except ConfigurationError as error:  # an unknown kind of storage, or its client library is not installed
         raise SettingsError(
-            "--limits-storage must be memory:// or redis://host:port, which needs the extra: attentive-server[redis]."
+            "--state must be redis://host:port, which needs the extra: attentive-server[redis]."
         ) from error
     except Exception as error:  # the client libraries raise errors of their own types
-        raise SettingsError(f"--limits-storage cannot be used: {type(error).__name__}.") from error
+        raise SettingsError(f"--state cannot be used: {type(error).__name__}.") from error
     if not isinstance(storage, Storage):
-        raise SettingsError("--limits-storage must be memory:// or redis://host:port.")
+        raise SettingsError("--state must be redis://host:port.")
     return storage

@@ -28,6 +28,7 @@ STATUS: dict[type[errors.AttentiveError], int] = {
     errors.Overloaded: 429,
     errors.TranslationFailed: 500,
     errors.Unavailable: 503,
+    errors.StateUnreachable: 503,
     errors.DeadlineExceeded: 504,
 }
 ROUTING = {404: "There is nothing at this address.", 405: "This address does not take this method."}

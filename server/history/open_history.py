@@ -9,6 +9,7 @@ from server.errors import SettingsError
 from server.history.memory import History
 from server.history.persistent import PersistentHistory, Store
 from server.history.sqlite import MIN_BYTES, SQLiteStore
+from server.state.setting import state_kind
 
 
 def open_history(settings: Settings) -> History | None:
@@ -16,10 +17,11 @@ def open_history(settings: Settings) -> History | None:
     if not settings.history:
         return None
     bounds = (settings.history_size, settings.history_bytes, settings.history_seconds)
-    if settings.history_storage:
-        return PersistentHistory(_redis_store(settings), *bounds)
-    if settings.data is not None:
-        return PersistentHistory(_sqlite_store(settings, settings.data), *bounds)
+    match state_kind(settings):
+        case "redis":
+            return PersistentHistory(_redis_store(settings), *bounds)
+        case "sqlite" if settings.data is not None:
+            return PersistentHistory(_sqlite_store(settings, settings.data), *bounds)
     return History(*bounds)
 
 
@@ -43,9 +45,9 @@ def _redis_store(settings: Settings) -> Store:
     try:
         from server.history.redis import RedisStore, connect
 
-        client = connect(settings.history_storage)
+        client = connect(settings.state)
     except (ImportError, ValueError):  # the original message may contain a password
         raise SettingsError(
-            "--history-storage must be redis://host:port, which needs the extra: attentive-server[redis]."
+            "--state must be redis://host:port, which needs the extra: attentive-server[redis]."
         ) from None
     return RedisStore(client, settings.history_size, settings.history_bytes, settings.history_seconds)

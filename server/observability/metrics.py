@@ -199,5 +199,7 @@ DESCRIPTIONS = {
     "requests_shared_total": "Sentences that shared the computation of an identical one in flight.",
     "history_hits_total": "Look-ups by id that found their translation.",
     "history_misses_total": "Look-ups by id that found nothing.",
+    "state_up": "Whether the shared state (Redis) can be reached. Only with --state redis://.",
+    "state_errors_total": "Failed operations on the shared state (Redis). Only with --state redis://.",
     "history_errors_total": "Failures of the stored history (a damaged or deleted database is one), and records given up.",
 }

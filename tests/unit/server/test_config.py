@@ -74,3 +74,12 @@ def test_help_names_every_setting():
     for field in dataclasses.fields(Settings):
         assert "--" + field.name.replace("_", "-") in text
         assert "ATTENTIVE_" + field.name.upper() in text.replace("\n", "").replace(" ", "")
+
+
+@pytest.mark.parametrize("name", ["history-storage", "limits-storage"])
+def test_removed_settings_name_their_successor(name):
+    for arguments in ((f"--{name}", "redis://x"), (f"--{name}=redis://x",)):
+        with pytest.raises(SettingsError, match=rf"^--{name} .* was removed; use --state \(ATTENTIVE_STATE\)\.$"):
+            read(*arguments)
+    with pytest.raises(SettingsError, match="use --state"):
+        read(**{"ATTENTIVE_" + name.replace("-", "_").upper(): "redis://x"})

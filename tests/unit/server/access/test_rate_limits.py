@@ -63,17 +63,17 @@ def test_the_limits_of_a_key_replace_those_of_the_server(serve, keys):
 
 
 def test_a_server_counts_for_itself_while_the_storage_is_unreachable(serve):
-    client = serve(requests_per_minute=1, limits_storage="redis://127.0.0.1:9")
+    client = serve(requests_per_minute=1, state="redis://127.0.0.1:9")
     assert [client.post("/translate", json=HELLO).status_code for _ in range(2)] == [200, 429]
 
 
 @pytest.mark.parametrize("address", ["nonsense", "nowhere://x"])
 def test_a_storage_address_that_cannot_be_used_is_refused(address):
     with pytest.raises(SettingsError):
-        RateLimiter(Settings(limits_storage=address))
+        RateLimiter(Settings(state=address))
 
 
 def test_servers_share_their_limits_through_redis(serve, redis):
-    first, second = (serve(requests_per_minute=3, limits_storage=redis) for _ in range(2))
+    first, second = (serve(requests_per_minute=3, state=redis) for _ in range(2))
     statuses = [client.post("/translate", json=HELLO).status_code for client in (first, second, first, second)]
     assert statuses == [200, 200, 200, 429]

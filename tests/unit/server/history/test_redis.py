@@ -102,7 +102,7 @@ def test_a_record_that_is_written_twice_is_counted_once(client):
 
 
 def test_translations_of_one_server_are_found_by_another(serve, redis):
-    first, second = (serve(history_storage=redis) for _ in range(2))
+    first, second = (serve(state=redis) for _ in range(2))
     id = first.post("/translate", json=HELLO).json()["id"]
     wait_for(lambda: second.get("/attention", params={"id": id}).status_code == 200)
     assert first.get("/attention", params={"id": id}).json()["id"] == id
@@ -112,7 +112,7 @@ def test_translations_of_one_server_are_found_by_another(serve, redis):
 def test_records_are_written_after_an_outage(tmp_path):
     """Redis starts after the servers, stops and starts again, while translations are recorded."""
     port = free_port()
-    histories = [open_history(Settings(history_storage=f"redis://127.0.0.1:{port}")) for _ in range(2)]
+    histories = [open_history(Settings(state=f"redis://127.0.0.1:{port}")) for _ in range(2)]
     first, second = (history for history in histories if isinstance(history, PersistentHistory))
     made = records(3)
     first.add(made[0])
@@ -137,7 +137,7 @@ def has_record(history: PersistentHistory, wanted: TranslationRecord) -> bool:
 
 
 def test_an_id_without_a_record_is_expired(redis):
-    history = open_history(Settings(history_storage=redis))
+    history = open_history(Settings(state=redis))
     assert history is not None
     with pytest.raises(ExpiredTranslation):
         find(history, record().id)
@@ -145,7 +145,7 @@ def test_an_id_without_a_record_is_expired(redis):
 
 
 def test_translations_are_served_without_redis(serve, caplog):
-    client = serve(history_storage=f"redis://:hunter2@127.0.0.1:{free_port()}")
+    client = serve(state=f"redis://:hunter2@127.0.0.1:{free_port()}")
     id = client.post("/translate", json=HELLO).json()["id"]
     assert client.get("/attention", params={"id": id}).status_code == 200
     answer = client.get("/attention", params={"id": new_id()})
@@ -156,6 +156,6 @@ def test_translations_are_served_without_redis(serve, caplog):
 
 
 def test_an_invalid_address_is_an_error_that_does_not_quote_it():
-    with pytest.raises(SettingsError, match="history-storage") as error:
-        open_history(Settings(history_storage="nonsense://:hunter2@x"))
+    with pytest.raises(SettingsError, match="--state") as error:
+        open_history(Settings(state="nonsense://:hunter2@x"))
     assert "hunter2" not in str(error.value)

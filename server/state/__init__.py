@@ -1,0 +1,1 @@
+"""The state that servers share: the setting `--state`, and the connection to Redis or Valkey."""
