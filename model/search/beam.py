@@ -28,7 +28,8 @@ class BeamSearch:
     A candidate that ends the sentence, or that comes in the last step, is kept if it ranks among the first `beam_size`.
     The search stops when `beam_size` hypotheses are finished and no live row, at its present length, scores higher than
     the worst of them (Hugging Face's default rule). With `early_stopping` it stops as soon as `beam_size` are finished
-    (CTranslate2's rule).
+    (CTranslate2's rule). With `shrinking_beam` live and finished hypotheses are `beam_size` together, and the search
+    stops when none is live (Marian's rule).
     """
 
     def __init__(
@@ -69,6 +70,8 @@ class BeamSearch:
         if last and self._forced_end:
             ids, scores = np.full((len(self._live), 1), self._end), np.zeros((len(self._live), 1), dtype=np.float32)
         ranked = self._rank(ids[:, :1] if forced else ids, scores[:, :1] if forced else scores)
+        if self._options.shrinking_beam:
+            del ranked[self.width - len(self._finished) :]
         parents: list[int] = []
         live: list[_Beam] = []
         ended: list[tuple[int, int, float]] = []

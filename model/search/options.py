@@ -17,6 +17,7 @@ class DecodingOptions:
     `length_penalty` is alpha; "gnmt" divides the summed log-probability by ((5 + length) / 6) ** alpha (Wu et al. 2016,
     equation 14), "average" by length ** alpha (Hugging Face, CTranslate2).
     `early_stopping` ends a beam search at `beam_size` finished hypotheses, even if a live one might still score higher.
+    With `shrinking_beam` each finished hypothesis takes the place of a live one, until none is live (Marian).
     `max_length` bounds generated tokens, end of sentence included; None means source length + 50 (the paper, section
     6.1). `hypotheses` is n of the n-best list, at most `beam_size`. `prefix` holds target ids that are forced first.
     `first_token` is a forced first target token that is not part of the target (the language of M2M100 and NLLB): its
@@ -32,6 +33,7 @@ class DecodingOptions:
     length_penalty: float = 0.6
     normalization: LengthNormalization = "gnmt"
     early_stopping: bool = False
+    shrinking_beam: bool = False
     max_length: int | None = None
     hypotheses: int = 1
     prefix: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""Imported models translate like Bergamot, the engine of Firefox: the same greedy targets and scores in float32.
+"""Imported models translate like Bergamot, the engine of Firefox: the same targets and scores in float32.
 
 `make conformance` runs these tests if node and npm are installed; the package comes from npm. The models are trained for a
 few seconds on made-up text, because targets of random weights hardly depend on their sources.
@@ -111,6 +111,20 @@ def test_greedy_targets_and_scores_equal_those_of_bergamot(package: Path, sample
     for i in set(ended) - set(different):
         scores = [float(score) for score in _WORD.findall(scored[i])]
         np.testing.assert_allclose(word_scores(tokenizer.piece, found[i]), scores, atol=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.6, 1.0])
+def test_beam_4_targets_equal_those_of_bergamot(package: Path, sample: Sample, alpha: float) -> None:
+    """Bergamot's beam is Marian's: it shrinks with every finished target."""
+    tokenizer, backend = sample.folder.load_tokenizer(), TorchBackend(load_model(sample.folder), 32)
+    found = ours(
+        sample, backend, beam_size=4, normalization="average", length_penalty=alpha, shrinking_beam=True
+    )  # fmt: skip
+    theirs = bergamot(package, sample, **{"beam-size": "4", "normalize": str(alpha)})
+    ended = [number for number, best in enumerate(found) if best.finish_reason == "stop"]
+    assert len(ended) > 30
+    different = [number for number in ended if tokenizer.decode(found[number].tokens) != theirs[number]]
+    assert len(different) <= len(ended) // 50, different
 
 
 def word_scores(piece: Any, best: Hypothesis) -> list[float]:

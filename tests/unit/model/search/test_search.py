@@ -154,6 +154,33 @@ def test_early_stopping_takes_fewer_steps() -> None:
     assert sum(table.steps for table in early) < sum(table.steps for table in full)
 
 
+def marian_beam(table: Table, beam: int, limit: int) -> list[tuple[tuple[int, ...], float]]:
+    """Returns the finished targets of Marian's beam search, best first: the `beam` minus the finished ones best
+    continuations live on or end, until all have ended or the limit is reached."""
+    live: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
+    finished: list[tuple[tuple[int, ...], float]] = []
+    while live:
+        continued = [
+            ((*tokens, token), total + float(table.log_probabilities((2, 3, START, *tokens))[token]))
+            for tokens, total in live
+            for token in range(table.size)
+        ]
+        kept = sorted(continued, key=lambda item: -item[1])[: beam - len(finished)]
+        ends = [item[0][-1] == END or len(item[0]) == limit for item in kept]
+        finished += [item for item, end in zip(kept, ends, strict=True) if end]
+        live = [item for item, end in zip(kept, ends, strict=True) if not end]
+    return sorted(((tokens, total / len(tokens)) for tokens, total in finished), key=lambda item: -item[1])
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_shrinking_beam_is_that_of_marian(seed: int) -> None:
+    options = {"normalization": "average", "length_penalty": 1.0, "shrinking_beam": True, "max_length": 9}
+    found = search(Table(size=6, seed=seed), beam_size=4, hypotheses=4, **options)
+    expected = marian_beam(Table(size=6, seed=seed), 4, 9)
+    assert [complete(hypothesis) for hypothesis in found] == [tokens for tokens, _ in expected]
+    assert [hypothesis.score for hypothesis in found] == pytest.approx([score for _, score in expected], abs=1e-5)
+
+
 @pytest.mark.parametrize("beam", [1, 4])
 def test_one_forward_pass_for_each_new_token(beam: int) -> None:
     table = Table(size=6, seed=3)
