@@ -63,8 +63,9 @@ def running_redis(folder: Path, port: int) -> Iterator[None]:
 
 
 @pytest.fixture
-def redis(tmp_path: Path) -> Iterator[str]:
-    """Starts a Redis server and returns its address."""
+def redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    """Starts a Redis server and returns its address. Servers wait longer for it than usual, as the machine may be busy."""
+    monkeypatch.setattr("server.state.redis.TIMEOUT_SECONDS", 10.0)
     port = free_port()
     with running_redis(tmp_path, port):
         yield f"redis://127.0.0.1:{port}"

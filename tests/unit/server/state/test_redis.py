@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 import pytest
 
 from server.errors import StateUnreachable
-from server.state.redis import BEAT_SECONDS, FAILURES, RedisState, connect, ping
+from server.state.redis import BEAT_SECONDS, FAILURES, RedisState, Script, connect, ping
 from tests.support.live import free_port
 from tests.unit.server.conftest import running_redis
 
@@ -49,6 +49,41 @@ def test_operations_return_what_redis_answers(redis):
             await state.run(lambda client: client.set("attentive:x", "1"))
             assert await state.run(lambda client: client.get("attentive:x")) == b"1"
             assert (state.up, state.errors) == (True, 0)
+
+    asyncio.run(scenario())
+
+
+def test_commands_and_scripts_share_round_trips(redis):
+    script = Script("return redis.call('INCRBY', KEYS[1], ARGV[1])")
+
+    async def scenario() -> None:
+        async with opened(redis) as state:
+            batches = []
+            run = state.run
+            state._batches._send = lambda operation: batches.append(1) or run(operation)
+            answers = await asyncio.gather(
+                *[state.evaluate(script, ["attentive:x"], 2) for _ in range(50)],
+                *[state.execute("PING") for _ in range(50)],
+            )
+            assert sorted(answers[:50]) == list(range(2, 102, 2))
+            assert answers[50:] == [True] * 50
+            assert len(batches) == 2  # the script was unknown
+            assert await state.execute("GET", "attentive:x") == b"100"
+
+    asyncio.run(scenario())
+
+
+def test_commands_that_wait_for_a_batch_fail_with_it():
+    async def scenario() -> None:
+        async with silent_server() as (url, received):
+            state = RedisState(connect(url))
+            first = asyncio.create_task(state.execute("FIRST"))
+            await until(lambda: received)
+            rest = [asyncio.create_task(state.execute("SECOND")) for _ in range(50)]
+            answers = await asyncio.gather(first, *rest, return_exceptions=True)
+            assert {type(answer) for answer in answers} == {StateUnreachable}
+            assert (len(received), state.errors) == (1, 1)
+            await state.stop()
 
     asyncio.run(scenario())
 
@@ -140,7 +175,9 @@ def test_a_refused_command_is_an_error_and_no_outage(redis, caplog):
             for _ in range(FAILURES + 1):
                 with pytest.raises(StateUnreachable):
                     await state.run(refused)
-            assert (state.up, state.errors) == (True, FAILURES + 1)
+                with pytest.raises(StateUnreachable):
+                    await state.execute("LPUSH", "attentive:x", "hunter2")
+            assert (state.up, state.errors) == (True, 2 * FAILURES + 2)
 
     asyncio.run(scenario())
     assert caplog.text.count("Redis refuses commands: ResponseError") == 1

@@ -1,0 +1,66 @@
+"""Sends the small commands of concurrent requests to Redis together: a batch costs little more than one command."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from redis.asyncio import Redis
+
+from server.errors import StateUnreachable
+
+BATCH = 500
+"""Most commands of a batch."""
+Command = tuple[Any, ...]
+Send = Callable[[Callable[[Redis], Awaitable[list[Any]]]], Awaitable[list[Any]]]
+"""Runs an operation. Raises StateUnreachable."""
+
+
+class Batches:
+    """Sends one batch at a time with `send`. Commands that arrive meanwhile are the next batch."""
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self._waiting: list[tuple[Command, asyncio.Future[Any]]] = []
+        self._sending: asyncio.Task[None] | None = None
+
+    async def execute(self, command: Command) -> Any:
+        """Returns the answer to a command, which may be an exception of Redis. Raises StateUnreachable."""
+        answer = asyncio.get_running_loop().create_future()
+        self._waiting.append((command, answer))
+        if self._sending is None:
+            self._sending = asyncio.create_task(self._send_all())
+        return await answer
+
+    async def _send_all(self) -> None:
+        try:
+            while self._waiting:
+                batch, self._waiting = self._waiting[:BATCH], self._waiting[BATCH:]
+                try:
+                    answers = await self._send(operation([command for command, _ in batch]))
+                except StateUnreachable as error:
+                    # Further batches would probably fail too, and their callers would wait once more.
+                    batch, self._waiting = batch + self._waiting, []
+                    for _, waiter in batch:
+                        if not waiter.done():
+                            waiter.set_exception(StateUnreachable(error.message))
+                    continue
+                for (_, waiter), answer in zip(batch, answers, strict=True):
+                    if not waiter.done():  # it is done where its caller was cancelled
+                        waiter.set_result(answer)
+        finally:
+            self._sending = None
+
+
+def operation(commands: Sequence[Command]) -> Callable[[Redis], Awaitable[list[Any]]]:
+    """Returns the operation that sends the commands and returns their answers, which may be exceptions."""
+
+    async def send(client: Redis) -> list[Any]:
+        pipeline: Any = client.pipeline(transaction=False)
+        for command in commands:
+            pipeline.execute_command(*command)
+        answers: list[Any] = await pipeline.execute(raise_on_error=False)
+        return answers
+
+    return send
