@@ -70,7 +70,7 @@ class Services:
             catalog = ModelCatalog(models)
         supervisor = supervisor or Supervisor(worker_options(settings), self.metrics.record_step)
         self.engine = EngineClient(supervisor, self.metrics, settings.model_bytes)
-        self.history = open_history(settings)
+        self.history = open_history(settings, self.state)
         self.translator = Translator(
             self.engine,
             catalog,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from server.config import Settings
 from server.errors import SettingsError
@@ -11,17 +12,22 @@ from server.history.persistent import PersistentHistory, Store
 from server.history.sqlite import MIN_BYTES, SQLiteStore
 from server.state.setting import state_kind
 
+if TYPE_CHECKING:
+    from server.state.redis import RedisState
 
-def open_history(settings: Settings) -> History | None:
-    """Returns the history, or None where it is switched off. Raises SettingsError where it cannot be opened."""
+
+def open_history(settings: Settings, state: RedisState | None = None) -> History | None:
+    """Returns the history, or None where it is switched off. With `state` it is in Redis. Raises SettingsError where it
+    cannot be opened."""
     if not settings.history:
         return None
     bounds = (settings.history_size, settings.history_bytes, settings.history_seconds)
-    match state_kind(settings):
-        case "redis":
-            return PersistentHistory(_redis_store(settings), *bounds)
-        case "sqlite" if settings.data is not None:
-            return PersistentHistory(_sqlite_store(settings, settings.data), *bounds)
+    if state is not None:
+        from server.history.redis import RedisHistory
+
+        return RedisHistory(state, *bounds)
+    if settings.data is not None and state_kind(settings) == "sqlite":
+        return PersistentHistory(_sqlite_store(settings, settings.data), *bounds)
     return History(*bounds)
 
 
@@ -38,16 +44,3 @@ def _sqlite_store(settings: Settings, folder: Path) -> Store:
         raise SettingsError(
             f"--data (ATTENTIVE_DATA): the history in {str(folder)!r} cannot be opened: {error}."
         ) from None
-
-
-def _redis_store(settings: Settings) -> Store:
-    """Returns a store that connects at its first use: Redis may start after this server."""
-    try:
-        from server.history.redis import RedisStore, connect
-
-        client = connect(settings.state)
-    except (ImportError, ValueError):  # the original message may contain a password
-        raise SettingsError(
-            "--state must be redis://host:port, which needs the extra: attentive-server[redis]."
-        ) from None
-    return RedisStore(client, settings.history_size, settings.history_bytes, settings.history_seconds)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import re
 import time
@@ -76,7 +75,7 @@ def creation_time(id: str) -> float | None:
 
 def serialize(record: TranslationRecord) -> bytes:
     """Returns a record as JSON."""
-    return orjson.dumps(dataclasses.asdict(record))
+    return orjson.dumps(record)
 
 
 def deserialize(data: bytes) -> TranslationRecord:

@@ -4,35 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from contextlib import asynccontextmanager
+from typing import Any
 
-import fakeredis
 import pytest
 import redis as redis_client
 
-from server.config import Settings
-from server.errors import ExpiredTranslation, SettingsError
-from server.history.open_history import open_history
-from server.history.persistent import PersistentHistory
+from server.errors import ExpiredTranslation, StateUnreachable
 from server.history.records import TranslationRecord, new_id, serialize
-from server.history.redis import BYTES, INDEX, PREFIX, RedisStore, connect
-from tests.support.in_process import wait_for
+from server.history.redis import BYTES, INDEX, PREFIX, RedisHistory, write
+from server.state.redis import RedisState, connect
 from tests.support.live import free_port
 from tests.unit.server.conftest import running_redis
-from tests.unit.server.history.test_history import find, record
+from tests.unit.server.history.test_history import record
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 
 
-@pytest.fixture(params=["fake", "real"])
-def client(request) -> Iterator[redis_client.Redis]:
-    """A fake Redis in this process, and a real one where it is installed."""
-    if request.param == "fake":
-        yield fakeredis.FakeRedis()
-    else:
-        with connect(request.getfixturevalue("redis")) as made:
-            yield made
+@pytest.fixture
+def client(redis) -> Iterator[redis_client.Redis]:
+    """A client that looks at what is stored."""
+    with redis_client.Redis.from_url(redis) as made:
+        yield made
 
 
 def records(count: int, text: str = "Hello") -> list[TranslationRecord]:
@@ -41,107 +35,176 @@ def records(count: int, text: str = "Hello") -> list[TranslationRecord]:
     return [dataclasses.replace(one, created=1_000_000.0) for one in made]
 
 
-def test_a_record_of_one_server_is_read_by_another(client):
-    writer, reader = (RedisStore(client, 10, 1_000_000, 60) for _ in range(2))
-    [kept] = records(1, "äöü")
-    writer.write([kept])
-    assert reader.read(kept.id) == kept
-    assert reader.read(record().id) is None
+@asynccontextmanager
+async def history_of(
+    url: str, size: int = 10, bytes_limit: int = 1_000_000, seconds: float = 60.0
+) -> AsyncIterator[RedisHistory]:
+    """A history whose server has started."""
+    state = RedisState(connect(url))
+    history = RedisHistory(state, size, bytes_limit, seconds)
+    await state.start()
+    yield history
+    await history.close()
+    await state.stop()
+
+
+def with_state(url: str, use: Callable[[RedisState], Awaitable[Any]]) -> Any:
+    async def scenario() -> Any:
+        state = RedisState(connect(url))
+        try:
+            return await use(state)
+        finally:
+            await state.stop()
+
+    return asyncio.run(scenario())
+
+
+async def until(condition: Callable[[], Awaitable[object]]) -> None:
+    async with asyncio.timeout(20):
+        while not await condition():  # noqa: ASYNC110  Redis has no event for this
+            await asyncio.sleep(0.01)
+
+
+def stored(client: redis_client.Redis, made: list[TranslationRecord]) -> list[TranslationRecord]:
+    return [one for one in made if client.exists(PREFIX + one.id)]
+
+
+def test_a_record_of_one_server_is_read_by_another(redis):
+    async def scenario() -> None:
+        async with history_of(redis) as writer, history_of(redis) as reader:
+            kept = record("äöü")
+            writer.add(kept)
+            assert await reader.find(kept.id) == kept  # at once, although it is written in the background
+            with pytest.raises(ExpiredTranslation):
+                await reader.find(new_id(now=1_000_000))
+
+    asyncio.run(scenario())
 
 
 @pytest.mark.parametrize("at_once", [1, 7, 25])
-def test_records_are_bounded_by_number(client, at_once):
-    store = RedisStore(client, 5, 1_000_000, 60)
+def test_records_are_bounded_by_number(client, redis, at_once):
     made = records(25)
-    for i in range(0, 25, at_once):
-        store.write(made[i : i + at_once])
-    assert [one.id for one in made if store.read(one.id)] == [one.id for one in made[20:]]
+
+    async def use(state: RedisState) -> None:
+        for i in range(0, 25, at_once):
+            await write(state, made[i : i + at_once], 5, 1_000_000, 60)
+
+    with_state(redis, use)
+    assert stored(client, made) == made[20:]
     assert client.zcard(INDEX) == 5
     assert int(client.get(BYTES)) == sum(len(serialize(one)) for one in made[20:])
 
 
-def test_records_are_bounded_by_bytes(client):
+def test_records_are_bounded_by_bytes(client, redis):
     made = records(20, "x" * 500)
-    store = RedisStore(client, 1_000, 3 * len(serialize(made[-1])), 60)
-    for one in made:
-        store.write([one])
-    assert [one.id for one in made if store.read(one.id)] == [one.id for one in made[17:]]
+
+    async def use(state: RedisState) -> None:
+        for one in made:
+            await write(state, [one], 1_000, 3 * len(serialize(made[-1])), 60)
+
+    with_state(redis, use)
+    assert stored(client, made) == made[17:]
     assert sum(client.strlen(key) for key in client.keys(PREFIX + "0*")) == int(client.get(BYTES))
 
 
-def test_records_expire_by_age_and_leave_no_keys(client):
-    store = RedisStore(client, 10, 1_000_000, 0.05)
-    [kept] = records(1)
-    store.write([kept])
-    wait_for(lambda: store.read(kept.id) is None)
-    wait_for(lambda: client.dbsize() == 0)
+def test_records_expire_by_age_and_leave_no_keys(client, redis):
+    async def use(state: RedisState) -> None:
+        await write(state, records(1), 10, 1_000_000, 0.05)
+
+        async def is_empty() -> bool:
+            return client.dbsize() == 0
+
+        await until(is_empty)
+
+    with_state(redis, use)
 
 
-def test_expired_records_are_removed_from_index_and_total(client):
-    store, patient = RedisStore(client, 10, 1_000_000, 0.05), RedisStore(client, 10, 1_000_000, 60)
+def test_expired_records_are_removed_from_index_and_total(client, redis):
     old, new = records(2)
-    store.write([old])
-    wait_for(lambda: store.read(old.id) is None)
-    time.sleep(0.05)
-    patient.write([old, new])
-    assert client.zcard(INDEX) == 2
-    assert int(client.get(BYTES)) == len(serialize(old)) + len(serialize(new))
+
+    async def use(state: RedisState) -> None:
+        await write(state, [old], 10, 1_000_000, 60)
+        client.zadd(INDEX, {f"{old.id} {len(serialize(old))}": 1})  # written long ago
+        await write(state, [new], 10, 1_000_000, 60)
+
+    with_state(redis, use)
+    assert client.zcard(INDEX) == 1
+    assert int(client.get(BYTES)) == len(serialize(new))
+    assert stored(client, [old, new]) == [new]
 
 
-def test_a_record_that_is_written_twice_is_counted_once(client):
+def test_a_record_that_is_written_twice_is_counted_once(client, redis):
     """A write is repeated when its response is lost."""
-    store = RedisStore(client, 10, 1_000_000, 60)
     made = records(3)
-    store.write(made)
-    client.zremrangebyscore(INDEX, "-inf", "+inf")  # as after an eviction under memory pressure
-    store.write(made)
-    for _ in range(2):
-        store.write([])
+
+    async def use(state: RedisState) -> None:
+        for _ in range(2):
+            await write(state, made, 10, 1_000_000, 60)
+
+    with_state(redis, use)
     assert client.zcard(INDEX) == 3
-    assert all(store.read(one.id) for one in made)
+    assert int(client.get(BYTES)) == sum(len(serialize(one)) for one in made)
 
 
 def test_translations_of_one_server_are_found_by_another(serve, redis):
     first, second = (serve(state=redis) for _ in range(2))
     id = first.post("/translate", json=HELLO).json()["id"]
-    wait_for(lambda: second.get("/attention", params={"id": id}).status_code == 200)
-    assert first.get("/attention", params={"id": id}).json()["id"] == id
+    for client in (second, first):
+        assert client.get("/attention", params={"id": id}).status_code == 200
 
 
 @pytest.mark.slow
 def test_records_are_written_after_an_outage(tmp_path):
     """Redis starts after the servers, stops and starts again, while translations are recorded."""
-    port = free_port()
-    histories = [open_history(Settings(state=f"redis://127.0.0.1:{port}")) for _ in range(2)]
-    first, second = (history for history in histories if isinstance(history, PersistentHistory))
-    made = records(3)
-    first.add(made[0])
-    wait_for(lambda: first.errors >= 1)
-    assert find(first, made[0].id) == made[0]
-    with running_redis(tmp_path, port):
-        wait_for(lambda: has_record(second, made[0]))
-    first.add(made[1])
-    assert find(first, made[1].id) == made[1]
-    with running_redis(tmp_path, port):
-        wait_for(lambda: has_record(second, made[1]))
-        assert not has_record(second, made[2])
-    for history in (first, second):
-        asyncio.run(history.close())
+
+    async def scenario() -> None:
+        port = free_port()
+        url = f"redis://127.0.0.1:{port}"
+        made = records(2)
+        async with history_of(url) as first, history_of(url) as second:
+
+            async def is_shared(one: TranslationRecord) -> bool:
+                try:
+                    return await second.find(one.id) == one
+                except (StateUnreachable, ExpiredTranslation):
+                    return False
+
+            for one in made:
+                first.add(one)
+                with pytest.raises(StateUnreachable):
+                    await second.find(one.id)
+                assert await first.find(one.id) == one
+                with running_redis(tmp_path, port):
+                    await until(lambda one=one: is_shared(one))
+
+                async def is_down() -> bool:
+                    return not (first._state.up or second._state.up)
+
+                await until(is_down)
+
+    asyncio.run(scenario())
 
 
-def has_record(history: PersistentHistory, wanted: TranslationRecord) -> bool:
-    try:
-        return find(history, wanted.id) == wanted
-    except Exception:  # noqa: BLE001  unavailable, or not written yet
-        return False
+def test_records_that_wait_for_redis_are_bounded():
+    async def scenario() -> None:
+        async with history_of(f"redis://127.0.0.1:{free_port()}", 10_000, 20_000) as history:
+            for _ in range(200):
+                history.add(record("x" * 1_000))
+            assert 0 < sum(one.size for one in history._pending) <= 20_000
+            assert history.errors >= 180
+
+    asyncio.run(scenario())
 
 
-def test_an_id_without_a_record_is_expired(redis):
-    history = open_history(Settings(state=redis))
-    assert history is not None
-    with pytest.raises(ExpiredTranslation):
-        find(history, record().id)
-    asyncio.run(history.close())
+def test_a_damaged_record_is_none(client, redis):
+    async def scenario() -> None:
+        async with history_of(redis) as history:
+            id = new_id(now=1_000_000)
+            client.set(PREFIX + id, b"[1]")
+            with pytest.raises(ExpiredTranslation):
+                await history.find(id)
+
+    asyncio.run(scenario())
 
 
 def test_translations_are_served_without_redis(serve, caplog):
@@ -152,10 +215,12 @@ def test_translations_are_served_without_redis(serve, caplog):
     assert answer.status_code == 503
     assert answer.headers["Retry-After"] == "1"
     assert "hunter2" not in caplog.text
-    assert "attentive_history_errors_total" in client.get("/metrics").text
+    metrics = client.get("/metrics").text
+    assert "attentive_history_errors_total" in metrics
+    assert "attentive_state_up" in metrics
 
 
-def test_an_invalid_address_is_an_error_that_does_not_quote_it():
-    with pytest.raises(SettingsError, match="--state") as error:
-        open_history(Settings(state="nonsense://:hunter2@x"))
-    assert "hunter2" not in str(error.value)
+def test_the_history_can_be_switched_off(serve, redis):
+    client = serve(state=redis, history=False)
+    id = client.post("/translate", json=HELLO).json()["id"]
+    assert client.get("/attention", params={"id": id}).status_code != 200
