@@ -24,6 +24,10 @@ COMMANDS = {
 }
 """Command -> its module in server.cli. Only the module of the given command is imported."""
 INTERRUPTED = 130
+NO_TORCH = (
+    "`{}` needs PyTorch, which this installation does not have. The container image `tools` has it: "
+    "docker compose run --rm tools ..."
+)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
@@ -37,6 +41,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     except AttentiveError as error:
         print(f"attentive: {error.message}", file=sys.stderr)
+        return 1
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        print(f"attentive: {NO_TORCH.format(words[0])}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED

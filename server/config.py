@@ -125,7 +125,16 @@ class Settings:
     timeout_seconds: float = setting(
         120.0, "Seconds after which a request is cancelled. X-Request-Timeout may set less.", 0.1, 86_400
     )
-    grace_seconds: float = setting(30.0, "Seconds that accepted requests have to finish after SIGTERM.", 0.0, 3_600)
+    drain_seconds: float = setting(
+        0.0,
+        "Seconds after SIGTERM in which requests are still accepted while GET /ready is 503, so that load balancers stop "
+        "sending them.",
+        0.0,
+        3_600,
+    )
+    grace_seconds: float = setting(
+        30.0, "Seconds that accepted requests have to finish after SIGTERM and --drain-seconds.", 0.0, 3_600
+    )
 
     history: bool = setting(True, "Keep recent translations, so that /attention can show them by id.")
     history_size: int = setting(10_000, "Maximum translations in the history.", 1, 100_000_000)

@@ -31,6 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(arguments)
+    options(arguments)  # imports torch, so that its absence is reported before the download
     try:
         found, name, origin = (_firefox if arguments.model.startswith(FIREFOX) else _hub)(arguments, settings)
     except FolderError as error:

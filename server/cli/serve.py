@@ -9,6 +9,7 @@ import resource
 import signal
 import socket
 import threading
+import time
 from functools import partial
 from types import FrameType
 from typing import Any
@@ -41,12 +42,15 @@ log = logging.getLogger(__name__)
 class Server(uvicorn.Server):
     """Uvicorn with draining, reloading at SIGHUP, and exit status 0 after SIGTERM. `url` is for the log.
 
-    `interrupted` is True after Ctrl-C.
+    After SIGTERM it accepts requests for `--drain-seconds`, while /ready is 503, so that load balancers can send their
+    requests elsewhere; every answer then closes its connection. `interrupted` is True after Ctrl-C.
     """
 
     def __init__(self, config: uvicorn.Config, services: Services, url: str) -> None:
         super().__init__(config)
         self.interrupted = False
+        self._close_at = float("inf")
+        """Time of time.monotonic() at which the server stops to listen."""
         self._services = services
         self._url = url
         self._reloading: asyncio.Future[None] | None = None
@@ -71,6 +75,7 @@ class Server(uvicorn.Server):
                 if isinstance(connection, LimitedProtocol):
                     connection.check_time(now)
             self.should_exit |= self._services.engine.status().no_device
+        self.should_exit |= time.monotonic() >= self._close_at
         return await super().on_tick(counter)
 
     def _reload(self) -> None:
@@ -79,9 +84,11 @@ class Server(uvicorn.Server):
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         """Drains at the first signal and ends at once at a second one."""
         self.interrupted = self.interrupted or sig == signal.SIGINT
+        self.force_exit = self.should_exit = self._services.draining
         self._services.draining = True
-        self.force_exit = self.should_exit
-        self.should_exit = True
+        self.config.encoded_headers = [*self.config.encoded_headers, (b"connection", b"close")]
+        wait = self._services.settings.drain_seconds if sig == signal.SIGTERM else 0.0
+        self._close_at = min(self._close_at, time.monotonic() + wait)
 
 
 async def announce(services: Services, url: str) -> None:

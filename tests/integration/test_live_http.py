@@ -4,6 +4,7 @@ fake."""
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import threading
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -103,6 +104,33 @@ def test_accepted_requests_are_finished_before_the_stop():
             waiting = [pool.submit(httpx.post, url + "/translate", json=body) for body in asked]
             wait_for(lambda: len(engine.submitted) == 4)
         assert [answer.result().status_code for answer in waiting] == [200] * 4
+
+
+def test_a_draining_server_says_so_and_still_accepts_requests():
+    with running(FakeEngine(), drain_seconds=600) as (url, server):
+        with httpx.Client() as client:
+            assert client.get(url + "/ready").status_code == 200
+            server.handle_exit(signal.SIGTERM, None)
+            assert (client.get(url + "/ready").status_code, client.get(url + "/health").status_code) == (503, 200)
+            assert client.get(url + "/ready").json()["status"] == "draining"
+            answer = client.post(url + "/translate", json=BODY)
+            assert answer.json()["translatedText"] == "dlrow olleH"
+            wait_for(lambda: client.get(url + "/health").headers.get("connection") == "close")
+        assert not server.should_exit
+
+
+@pytest.mark.parametrize("signals", [[signal.SIGTERM, signal.SIGTERM], [signal.SIGINT]])
+def test_a_second_signal_and_ctrl_c_do_not_wait_for_load_balancers(signals):
+    with running(FakeEngine(), drain_seconds=600) as (_, server):
+        for number in signals:
+            server.handle_exit(number, None)
+        wait_for(lambda: server.should_exit)
+
+
+def test_the_drain_time_ends_the_server():
+    with running(FakeEngine(), drain_seconds=0.2) as (_, server):
+        server.handle_exit(signal.SIGTERM, None)
+        wait_for(lambda: server.should_exit)
 
 
 def test_every_client_gets_its_own_answer():

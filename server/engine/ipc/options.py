@@ -14,7 +14,7 @@ Dtype = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 Engine = Literal["auto", "eager"]
 
 
-NO_DEVICE = "There is no CUDA device that torch can use; choose device cpu or auto."
+NO_DEVICE = "There is no CUDA device that torch can use, or no torch; choose device cpu or auto."
 NO_DEVICE_STATUS = 78
 """Exit status of a worker without the device that the options require; EX_CONFIG of sysexits.h."""
 

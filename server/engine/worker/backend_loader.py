@@ -23,6 +23,7 @@ from server.engine.worker.device_config import DeviceConfig
 from server.engine.worker.loaded_model import LoadedModel, OpenedBackend
 
 COMPILING = "The native engine is being compiled."
+NO_TORCH = "This installation has no PyTorch, which would run the model."
 
 
 def open_model(path: str, device: DeviceConfig, options: WorkerOptions) -> LoadedModel:
@@ -30,7 +31,7 @@ def open_model(path: str, device: DeviceConfig, options: WorkerOptions) -> Loade
     started = time.monotonic()
     folder = read_folder(Path(path))
     if device.cuda:
-        from server.engine.worker.torch_loader import open_on_gpu
+        from server.engine.worker.torch_loader import open_on_gpu  # find_device has imported torch
 
         return _warmed_up(folder, open_on_gpu(folder, device, options), started)
     reason = cpu_backend_refusal(device, options)
@@ -42,7 +43,12 @@ def open_model(path: str, device: DeviceConfig, options: WorkerOptions) -> Loade
             reason = str(unavailable)
     elif reason is None:
         reason = COMPILING
-    from server.engine.worker.torch_loader import open_on_cpu
+    try:
+        from server.engine.worker.torch_loader import open_on_cpu
+    except ModuleNotFoundError as error:
+        if error.name != "torch":
+            raise
+        raise FolderError(f"{reason} {NO_TORCH}") from None
 
     return _warmed_up(folder, open_on_cpu(folder, device, reason), started)
 

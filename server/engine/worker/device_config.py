@@ -40,12 +40,16 @@ def find_device(options: WorkerOptions, index: int) -> DeviceConfig:
     threads = options.threads or available_cores()
     dtype: str
     if options.device == "cuda" or (options.device == "auto" and any(Path(file).exists() for file in _GPU_FILES)):
-        import torch
-
-        if torch.cuda.is_available():
+        try:
+            import torch
+        except ModuleNotFoundError:  # an installation for CPUs
+            count = 0
+        else:
+            count = torch.cuda.device_count() if torch.cuda.is_available() else 0
+        if count:
             dtype = "bfloat16" if options.dtype in ("auto", "int8") else options.dtype
             slots = options.slots or GPU_SLOTS
-            return DeviceConfig(f"cuda:{index}", torch.cuda.device_count(), dtype, threads, slots)
+            return DeviceConfig(f"cuda:{index}", count, dtype, threads, slots)
         if options.device == "cuda":
             raise NoDevice(NO_DEVICE)
     dtype = _cpu_dtype(options.isa) if options.dtype == "auto" else options.dtype

@@ -262,3 +262,25 @@ def test_a_missing_gpu_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
     with pytest.raises(RuntimeError, match="no CUDA device"):
         find_device(WorkerOptions(device="cuda"), 0)
+
+
+def hide_torch(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes `import torch` fail as in an installation without it."""
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.delitem(sys.modules, "server.engine.worker.torch_loader", raising=False)
+
+
+def test_a_model_that_needs_torch_is_refused_without_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save(tmp_path / "tiny")
+    hide_torch(monkeypatch)
+    options = dataclasses.replace(OPTIONS, dtype="bfloat16")
+    with pytest.raises(FolderError, match=r"not in bfloat16\. This installation has no PyTorch"):
+        open_model(str(folder.path), find_device(options, 0), options)
+
+
+def test_without_torch_a_gpu_is_not_used(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    hide_torch(monkeypatch)
+    monkeypatch.setattr(device_config, "_GPU_FILES", (str(tmp_path),))
+    assert find_device(WorkerOptions(device="auto"), 0).device == "cpu"
+    with pytest.raises(RuntimeError, match="or no torch"):
+        find_device(WorkerOptions(device="cuda"), 0)
