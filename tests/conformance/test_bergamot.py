@@ -10,7 +10,6 @@ import json
 import re
 import shutil
 import subprocess
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -19,33 +18,16 @@ import pytest
 
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
-from model.convert.importer import import_model
-from model.model_folder import ModelFolder
 from model.search.base import Backend
-from model.search.driver import translate
-from model.search.options import DecodingOptions, Hypothesis
+from model.search.options import Hypothesis
 from tests.support.cpu_models import cpu_backend, needs_cpu_backend
-from tests.support.firefox_models import trained_firefox
+from tests.support.firefox_samples import SHAPES, Sample, targets, trained_sample
 from tests.support.live import ROOT
-from tests.support.marian_models import made_up_text
 
 pytestmark = pytest.mark.programs
 PACKAGE = "@browsermt/bergamot-translator@0.4.9"
 SCRIPT = ROOT / "benchmarks" / "engine" / "bergamot.mjs"
-SHAPES = {
-    "one vocabulary, 2 decoder layers": {},
-    "two vocabularies, 4 decoder layers": {"vocabularies": 2, "decoder_layers": 4},
-}
 _WORD = re.compile(r'x-bergamot-word-score="([^"]+)"')
-
-
-@dataclass(frozen=True, slots=True)
-class Sample:
-    """A model in both formats, and the texts to translate."""
-
-    path: Path
-    folder: ModelFolder
-    texts: list[str]
 
 
 @pytest.fixture(scope="module")
@@ -64,37 +46,26 @@ def package(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module", params=SHAPES)
 def sample(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Sample:
-    path = tmp_path_factory.mktemp("models")
-    trained_firefox(path / "ende", precision="float32", steps=200, **SHAPES[request.param])
-    folder = import_model(path / "ende", path / "weights")
-    # Bergamot splits texts at sentence ends; these have none.
-    return Sample(path / "ende", folder, [re.sub(r"\W+", " ", text).strip() for text in made_up_text(4, 1100)[1000:]])
+    return trained_sample(tmp_path_factory.mktemp("models"), request.param)
 
 
 def bergamot(package: Path, sample: Sample, *, html: bool = False, **config: str) -> list[str]:
     """Returns the targets of Bergamot."""
     request = {
-        "package": str(package), "model": str(next(sample.path.glob("model.*.bin"))), "texts": sample.texts, "html": html,
-        "vocabs": [str(file) for file in sorted(sample.path.glob("*.spm"))],
+        "package": str(package), "model": str(sample.model), "texts": sample.texts, "html": html,
+        "vocabs": [str(file) for file in sample.vocabularies],
         "config": {"gemm-precision": "float32", "skip-cost": "false", **config},
     }  # fmt: skip
     done = subprocess.run(
         ["node", SCRIPT], input=json.dumps(request), stdout=subprocess.PIPE, text=True, timeout=300, check=True
     )
-    targets: list[str] = json.loads(done.stdout)["targets"]
-    return targets
+    found: list[str] = json.loads(done.stdout)["targets"]
+    return found
 
 
 def ours(sample: Sample, backend: Backend, **options: Any) -> list[Hypothesis]:
-    config, tokenizer = sample.folder.model, sample.folder.load_tokenizer()
-    sources = [tokenizer.encode_ids(text) for text in sample.texts]
-    # Bergamot's longest target has twice the tokens of the longest source in a batch.
-    each = [DecodingOptions(max_length=2 * len(source), **options) for source in sources]
-    found = translate(
-        backend, sources, each, start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
-        generation=sample.folder.generation,
-    )  # fmt: skip
-    return [best[0] for best in found]
+    """Returns our targets. Bergamot's longest target has twice the tokens of the longest source in a batch."""
+    return [best[0] for best in targets(sample, backend, 2, **options)]
 
 
 @pytest.mark.parametrize("backend", ["torch", pytest.param("cpu", marks=needs_cpu_backend)])
