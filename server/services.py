@@ -60,7 +60,7 @@ class Services:
         self.settings = settings
         self.metrics = Metrics(server_version())
         self.state = open_state(settings)
-        self.authenticator = Authenticator(settings)
+        self.authenticator = Authenticator(settings, self.state)
         self.rate_limiter = RateLimiter(settings)
         self.glossaries = Glossaries(SQLiteGlossaries(settings.data))
 

@@ -59,10 +59,11 @@ class KeyFile:
         self._by_digest: dict[str, Key] = {}
         self._load()
 
-    def __len__(self) -> int:
-        """Returns the number of valid keys."""
+    @property
+    def in_use(self) -> bool:
+        """Whether there is a valid key."""
         self._refresh()
-        return len(self._by_digest)
+        return bool(self._by_digest)
 
     def find(self, secret: str) -> Key | None:
         """Returns the valid key of a secret, or None."""
@@ -82,11 +83,7 @@ class KeyFile:
     ) -> tuple[str, Key]:
         """Creates a key and returns its secret, which is not stored, and the key. Raises SettingsError for a weight
         out of range."""
-        secret = PREFIX + secrets.token_urlsafe(32)
-        key = Key(
-            secrets.token_hex(4), name, digest(secret), time.time(), requests_per_minute, characters_per_minute,
-            weight=weight,
-        )  # fmt: skip
+        secret, key = new_key(name, requests_per_minute, characters_per_minute, weight)
         with self._locked():
             self._write([*read(self.path), key])
         return secret, key
@@ -137,6 +134,15 @@ class KeyFile:
         except FileNotFoundError:
             return None
         return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def new_key(
+    name: str, requests_per_minute: int | None = None, characters_per_minute: int | None = None, weight: float = 1.0
+) -> tuple[str, Key]:
+    """Returns a new secret and its key. Raises SettingsError for a weight out of range."""
+    secret = PREFIX + secrets.token_urlsafe(32)
+    limits = (requests_per_minute, characters_per_minute)
+    return secret, Key(secrets.token_hex(4), name, digest(secret), time.time(), *limits, weight=weight)
 
 
 def digest(secret: str) -> str:

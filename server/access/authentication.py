@@ -3,12 +3,20 @@
 from __future__ import annotations
 
 import ipaddress
+import logging
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from server.access.api_keys import Key, KeyFile
 from server.config import Settings
 from server.errors import Forbidden, SettingsError
+
+if TYPE_CHECKING:
+    from server.access.redis_keys import RedisKeys
+    from server.state.redis import RedisState
+
+log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,35 +38,55 @@ class Caller:
 
 
 class Authenticator:
-    """Checks API keys. Raises SettingsError where keys are required and there is no data folder to keep them in."""
+    """Checks API keys, which are in Redis with `state`, else in the data folder. Raises SettingsError where keys are
+    required and can be kept in neither."""
 
-    def __init__(self, settings: Settings) -> None:
-        if settings.key_required and settings.data is None:
-            raise SettingsError("--key-required needs --data, the folder in which `attentive keys` keeps the keys.")
+    def __init__(self, settings: Settings, state: RedisState | None = None) -> None:
+        if settings.key_required and settings.data is None and state is None:
+            raise SettingsError(
+                "--key-required needs --data, the folder in which `attentive keys` keeps the keys, or --state redis://."
+            )
         self.key_required = settings.key_required
-        self.keys = KeyFile(settings.data) if settings.data is not None else None
+        self._file = KeyFile(settings.data) if settings.data is not None and state is None else None
+        self._shared = shared_keys(state) if state is not None else None
+        if state is not None and settings.data is not None and KeyFile(settings.data).in_use:
+            log.warning("the API keys of the data folder are not used; `attentive keys import` copies them to Redis")
 
     @property
     def uses_keys(self) -> bool:
         """Whether keys are checked. While none exists and none is required, keys in requests are ignored."""
-        return self.key_required or bool(self.keys)
+        keys = self._shared or self._file
+        return self.key_required or (keys is not None and keys.in_use)
 
-    def identify(self, secret: str | None, address: str) -> Caller:
-        """Returns the caller of a request. Raises Forbidden for a key that is missing, unknown or revoked."""
-        key = self._key(secret)
+    async def identify(self, secret: str | None, address: str) -> Caller:
+        """Returns the caller of a request. Raises Forbidden for a key that is missing, unknown or revoked, and
+        StateUnreachable for one that cannot be checked."""
+        key = await self._key(secret)
         return Caller(f"key {key.id}", key) if key else Caller(network(address))
 
-    def _key(self, secret: str | None) -> Key | None:
+    async def _key(self, secret: str | None) -> Key | None:
         if not self.uses_keys:
             return None
         if not secret:
             if self.key_required:
                 raise Forbidden("This server requires an API key, which its operator issues.")
             return None
-        key = self.keys.find(secret) if self.keys is not None else None
+        keys = self._shared or self._file
+        key = keys.find(secret) if keys is not None else None
+        if key is None and self._shared is not None:
+            key = await self._shared.look_up(secret)
+            if not self.uses_keys:  # the keys were read just now, and there are none
+                return None
         if key is None:
             raise Forbidden("Invalid API key.")
         return key
+
+
+def shared_keys(state: RedisState) -> RedisKeys:
+    """Returns the keys in Redis."""
+    from server.access.redis_keys import RedisKeys  # needs the extra `redis`
+
+    return RedisKeys(state)
 
 
 @lru_cache(maxsize=4096)

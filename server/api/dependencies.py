@@ -48,7 +48,7 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     """
     services = services_of(request)
     address = request.client.host if request.client else ""
-    identified = services.authenticator.identify(api_key or header_key(request), address)
+    identified = await services.authenticator.identify(api_key or header_key(request), address)
     await services.rate_limiter.count(identified, requests, characters)
     request.state.caller = identified
     return identified

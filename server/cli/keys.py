@@ -3,18 +3,46 @@
 from __future__ import annotations
 
 import argparse
+import asyncio
 import dataclasses
 import json
 import sys
 import time
 from collections.abc import Sequence
+from typing import Any, Protocol
 
 from server.access.api_keys import MAX_WEIGHT, MIN_WEIGHT, Key, KeyFile
+from server.access.authentication import shared_keys
 from server.config import Settings, add_flags
 from server.errors import SettingsError
+from server.state.setting import open_state
 
 NAME = "keys"
 HELP = "Create, list and revoke API keys."
+
+
+class Keys(Protocol):
+    """The keys of one server, or of all servers of one Redis."""
+
+    async def create(self, name: str, **options: Any) -> tuple[str, Key]: ...
+    async def all(self) -> list[Key]: ...
+    async def revoke(self, id: str) -> Key | None: ...
+
+
+class FileKeys:
+    """The keys of a data folder."""
+
+    def __init__(self, file: KeyFile) -> None:
+        self._file = file
+
+    async def create(self, name: str, **options: Any) -> tuple[str, Key]:
+        return self._file.create(name, **options)
+
+    async def all(self) -> list[Key]:
+        return self._file.all()
+
+    async def revoke(self, id: str) -> Key | None:
+        return self._file.revoke(id)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -40,8 +68,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     listing.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
     revoke = actions.add_parser("revoke", help="Revoke a key.")
     revoke.add_argument("id", help="Id of the key in the output of `attentive keys list`.")
-    for action in (create, listing, revoke):
-        add_flags(action, ("data",))
+    importing = actions.add_parser("import", help="Copy the keys of the data folder to the Redis of --state.")
+    for action in (create, listing, revoke, importing):
+        add_flags(action, ("data", "state"))
 
 
 def limit(text: str) -> int:
@@ -52,23 +81,53 @@ def limit(text: str) -> int:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    folder = Settings.read(argparse.Namespace(data=arguments.data)).data
-    if folder is None:
-        raise SettingsError("--data (ATTENTIVE_DATA) must name the data folder of the server.")
-    keys = KeyFile(folder)
+    settings = Settings.read(argparse.Namespace(data=arguments.data, state=arguments.state))
+    return asyncio.run(run_action(arguments, settings))
+
+
+async def run_action(arguments: argparse.Namespace, settings: Settings) -> int:
+    """Runs the action on the keys of the settings. Raises SettingsError, or StateUnreachable without Redis."""
+    state = open_state(settings)
+    if state is None:
+        if settings.data is None:
+            raise SettingsError(
+                "--data (ATTENTIVE_DATA) must name the data folder of the server, or --state (ATTENTIVE_STATE) its Redis."
+            )
+        if arguments.action == "import":
+            raise SettingsError("--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys.")
+        return await change_or_list(arguments, FileKeys(KeyFile(settings.data)))
+    try:
+        keys = shared_keys(state)
+        if arguments.action == "import":
+            if settings.data is None:
+                raise SettingsError("--data (ATTENTIVE_DATA) must name the folder with the keys to copy.")
+            copied = KeyFile(settings.data).all()
+            await keys.add(copied)
+            print(f"The {len(copied):,} keys of the data folder are in Redis.", file=sys.stderr)
+            return 0
+        return await change_or_list(arguments, keys)
+    finally:
+        await state.stop()
+
+
+async def change_or_list(arguments: argparse.Namespace, keys: Keys) -> int:
+    """Runs the action on `keys`."""
     match arguments.action:
         case "create":
-            secret, key = keys.create(
-                arguments.name, arguments.requests_per_minute, arguments.characters_per_minute, arguments.weight
+            secret, key = await keys.create(
+                arguments.name,
+                requests_per_minute=arguments.requests_per_minute,
+                characters_per_minute=arguments.characters_per_minute,
+                weight=arguments.weight,
             )
             print(secret)
             print(f"Key {key.id} for {key.name}; the secret above is shown this once.", file=sys.stderr)
         case "list" if arguments.json:
-            print(json.dumps([described(key) for key in keys.all()], indent=2, ensure_ascii=False))
+            print(json.dumps([described(key) for key in await keys.all()], indent=2, ensure_ascii=False))
         case "list":
-            print(table(keys.all()))
+            print(table(await keys.all()))
         case _:
-            if keys.revoke(arguments.id) is None:
+            if await keys.revoke(arguments.id) is None:
                 print(f"attentive: there is no valid key with the id {arguments.id}.", file=sys.stderr)
                 return 1
     return 0

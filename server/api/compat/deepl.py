@@ -147,9 +147,8 @@ async def usage(
     request: Request, asked: Annotated[DeeplUsageParameters, Depends(ParameterReader(DeeplUsageParameters))]
 ) -> Response:
     key = asked.auth_key or header_key(request)
-    await enter(request, 0, key)
     services = services_of(request)
-    used = services.rate_limiter.characters_used(services.authenticator.identify(key, ""))
+    used = services.rate_limiter.characters_used(await enter(request, 0, key))
     return json_response({"character_count": used, "character_limit": UNLIMITED})
 
 
