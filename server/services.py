@@ -61,7 +61,7 @@ class Services:
         self.metrics = Metrics(server_version())
         self.state = open_state(settings)
         self.authenticator = Authenticator(settings, self.state)
-        self.rate_limiter = RateLimiter(settings)
+        self.rate_limiter = RateLimiter(settings, self.state)
         self.glossaries = Glossaries(SQLiteGlossaries(settings.data))
 
         errors: dict[str, str] = {}
@@ -115,7 +115,6 @@ class Services:
         self.file_jobs.close()
         await self.documents.reader.close()
         self.documents.store.close()
-        self.rate_limiter.close()
         self.glossaries.store.close()
         if self.history is not None:
             await self.history.close()

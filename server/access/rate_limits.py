@@ -2,51 +2,39 @@
 
 from __future__ import annotations
 
-import asyncio
-import logging
 import math
 import time
-from collections import Counter
-from dataclasses import dataclass
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from limits import RateLimitItemPerMinute
-from limits.errors import ConfigurationError, StorageError
-from limits.storage import MemoryStorage, RedisStorage, Storage, storage_from_string
+from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 
 from server.access.api_keys import Key
 from server.access.authentication import Caller
+from server.access.charges import Charge, over_limit
+from server.access.usage import Usage
 from server.config import Settings
-from server.errors import Overloaded, SettingsError, TextTooLong
-from server.state.setting import state_kind
+from server.errors import StateUnreachable, TextTooLong
 
-log = logging.getLogger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """An amount of `unit` ("requests" or "characters") to count against a limit per minute."""
-
-    unit: str
-    limit: int
-    amount: int
+if TYPE_CHECKING:
+    from server.access.redis_limits import RedisLimits
+    from server.state.redis import RedisState
 
 
 class RateLimiter:
-    """Counts requests and characters of each caller in fixed windows of one minute.
+    """Counts requests and characters of each caller in fixed windows of one minute, and the usage of keys.
 
-    All counts of a window are reset when it ends, so Retry-After is exact. Counters are in memory, or in Redis where
-    several servers share them. While Redis is unreachable, each server counts for itself. Raises SettingsError for a
-    storage address that cannot be used.
+    All counts of a window are reset when it ends, so Retry-After is exact. Counters are in memory, or with `state` in
+    Redis, where several servers share them. While Redis is unreachable, each server counts for itself.
     """
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, state: RedisState | None = None) -> None:
         self._default_limits = (settings.requests_per_minute, settings.characters_per_minute)
-        self._characters: Counter[str | None] = Counter()  # by id of the key; None is every caller without a key
         self._local = FixedWindowRateLimiter(MemoryStorage())
-        self._shared: FixedWindowRateLimiter | None = None
-        if state_kind(settings) == "redis":
-            self._shared = FixedWindowRateLimiter(open_storage(settings.state))
+        self._shared = shared_limits(state) if state is not None else None
+        self.usage = shared_usage(state) if state is not None else Usage()
 
     async def count(self, caller: Caller, requests: int = 1, characters: int = 0) -> None:
         """Counts requests and characters of a caller. `requests` 0 adds characters to a request counted before.
@@ -62,17 +50,8 @@ class RateLimiter:
             charges = [Charge("requests", requests_limit, requests), Charge("characters", characters_limit, characters)]
             if limited := [charge for charge in charges if charge.limit and charge.amount]:
                 await self._charge(caller.name, limited)
-        self._characters[caller.key.id if caller.key else None] += characters
-
-    def characters_used(self, caller: Caller) -> int:
-        """Returns the characters sent with the caller's key, or by all callers without a key, since the start of this
-        server."""
-        return self._characters[caller.key.id if caller.key else None]
-
-    def close(self) -> None:
-        """Closes the connections to Redis, if there are any."""
-        if self._shared is not None and isinstance(self._shared.storage, RedisStorage):
-            self._shared.storage.storage.connection_pool.disconnect()
+        if characters:
+            self.usage.add(caller.owner, characters)
 
     def _limits(self, key: Key | None) -> tuple[int, int]:
         """Returns requests and characters per minute; 0 is unlimited."""
@@ -83,41 +62,38 @@ class RateLimiter:
         return requests, characters
 
     async def _charge(self, caller: str, charges: list[Charge]) -> None:
-        if self._shared is None:
-            charge(self._local, caller, charges)
-            return
-        try:
-            await asyncio.to_thread(charge, self._shared, caller, charges)
-        except StorageError:
-            log.warning("the store of the rate limits cannot be reached; this server counts for itself")
-            charge(self._local, caller, charges)
+        if self._shared is not None:
+            try:
+                await self._shared.charge(caller, charges)
+                return
+            except StateUnreachable:
+                pass  # this server counts for itself
+        charge(self._local, caller, charges)
 
 
-def charge(limiter: FixedWindowRateLimiter, caller: str, charges: list[Charge]) -> None:
+def charge(limiter: FixedWindowRateLimiter, caller: str, charges: Sequence[Charge]) -> None:
     """Counts all charges against the caller's limits, or none of them. Raises Overloaded."""
-    items = [(RateLimitItemPerMinute(each.limit), each.unit, each.amount) for each in charges]
-    for item, unit, amount in items:
-        if not limiter.test(item, unit, caller, cost=amount):
-            wait = math.ceil(limiter.get_window_stats(item, unit, caller).reset_time - time.time())
+    items = [(RateLimitItemPerMinute(each.limit), each) for each in charges]
+    for item, each in items:
+        if not limiter.test(item, each.unit, caller, cost=each.amount):
+            wait = math.ceil(limiter.get_window_stats(item, each.unit, caller).reset_time - time.time())
             if wait > item.get_expiry() + 1:  # the clock was set back, which would prolong this window
-                limiter.clear(item, unit, caller)
+                limiter.clear(item, each.unit, caller)
                 continue
-            wait = min(item.get_expiry(), max(1, wait))
-            raise Overloaded(f"Slow down: at most {item.amount:,} {unit} per minute.", wait, "rate")
-    for item, unit, amount in items:
-        limiter.hit(item, unit, caller, cost=amount)
+            raise over_limit(each, wait)
+    for item, each in items:
+        limiter.hit(item, each.unit, caller, cost=each.amount)
 
 
-def open_storage(uri: str) -> Storage:
-    """Returns the storage that several servers share. Raises SettingsError for an address that cannot be used."""
-    try:
-        storage = storage_from_string(uri, wrap_exceptions=True)
-    except ConfigurationError as error:  # an unknown kind of storage, or its client library is not installed
-        raise SettingsError(
-            "--state must be redis://host:port, which needs the extra: attentive-server[redis]."
-        ) from error
-    except Exception as error:  # the client libraries raise errors of their own types
-        raise SettingsError(f"--state cannot be used: {type(error).__name__}.") from error
-    if not isinstance(storage, Storage):
-        raise SettingsError("--state must be redis://host:port.")
-    return storage
+def shared_limits(state: RedisState) -> RedisLimits:
+    """Returns the counts in Redis."""
+    from server.access.redis_limits import RedisLimits  # needs the extra `redis`
+
+    return RedisLimits(state)
+
+
+def shared_usage(state: RedisState) -> Usage:
+    """Returns the usage in Redis."""
+    from server.access.redis_usage import RedisUsage  # needs the extra `redis`
+
+    return RedisUsage(state)

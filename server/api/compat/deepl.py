@@ -147,8 +147,8 @@ async def usage(
     request: Request, asked: Annotated[DeeplUsageParameters, Depends(ParameterReader(DeeplUsageParameters))]
 ) -> Response:
     key = asked.auth_key or header_key(request)
-    services = services_of(request)
-    used = services.rate_limiter.characters_used(await enter(request, 0, key))
+    caller = await enter(request, 0, key)
+    used = await services_of(request).rate_limiter.usage.read(caller.owner)
     return json_response({"character_count": used, "character_limit": UNLIMITED})
 
 

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from server.access.api_keys import KeyFile
+from server.access.authentication import Caller
 from server.access.rate_limits import RateLimiter
 from server.config import Settings
-from server.errors import SettingsError
+from server.errors import Overloaded
+from server.state.redis import RedisState, connect
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 
@@ -67,13 +71,42 @@ def test_a_server_counts_for_itself_while_the_storage_is_unreachable(serve):
     assert [client.post("/translate", json=HELLO).status_code for _ in range(2)] == [200, 429]
 
 
-@pytest.mark.parametrize("address", ["nonsense", "nowhere://x"])
-def test_a_storage_address_that_cannot_be_used_is_refused(address):
-    with pytest.raises(SettingsError):
-        RateLimiter(Settings(state=address))
-
-
 def test_servers_share_their_limits_through_redis(serve, redis):
     first, second = (serve(requests_per_minute=3, state=redis) for _ in range(2))
-    statuses = [client.post("/translate", json=HELLO).status_code for client in (first, second, first, second)]
-    assert statuses == [200, 200, 200, 429]
+    answers = [client.post("/translate", json=HELLO) for client in (first, second, first, second)]
+    assert [answer.status_code for answer in answers] == [200, 200, 200, 429]
+    assert 1 <= int(answers[3].headers["Retry-After"]) <= 60
+    assert first.post("/translate", json=HELLO).status_code == 429
+
+
+def test_the_limit_holds_exactly_for_parallel_requests_to_two_servers(redis):
+    """Of each 100 requests and 1,000 characters, exactly the permitted ones are counted, whatever the order."""
+
+    async def accepted(limiter: RateLimiter, caller: Caller, characters: int) -> int:
+        try:
+            await limiter.count(caller, 1, characters)
+        except Overloaded as error:
+            assert 1 <= error.retry_after <= 60
+            return 0
+        return characters
+
+    async def scenario() -> None:
+        states = [RedisState(connect(redis)) for _ in range(2)]
+        by_requests = [RateLimiter(Settings(requests_per_minute=60), state) for state in states]
+        by_characters = [RateLimiter(Settings(characters_per_minute=500), state) for state in states]
+        for limiters, name, characters, most in ((by_requests, "a", 1, 60), (by_characters, "b", 10, 500)):
+            tasks = [accepted(limiter, Caller(name), characters) for _ in range(50) for limiter in limiters]
+            assert sum(await asyncio.gather(*tasks)) == most
+        for state in states:
+            await state.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_request_over_one_limit_is_counted_against_neither(serve, redis):
+    client = serve(state=redis, requests_per_minute=2, characters_per_minute=10)
+    lengths = (7, 7, 3, 1)
+    answers = [client.post("/translate", json=HELLO | {"q": "x" * length}) for length in lengths]
+    assert [answer.status_code for answer in answers] == [200, 429, 200, 429]
+    assert "10 characters per minute" in answers[1].json()["error"]
+    assert "2 requests per minute" in answers[3].json()["error"]

@@ -1,0 +1,23 @@
+"""Characters sent with each API key."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+WITHOUT_KEY = ""
+"""Stands for all callers without a key."""
+
+
+class Usage:
+    """Characters since the start of this server, by the id of the key."""
+
+    def __init__(self) -> None:
+        self._characters: Counter[str] = Counter()
+
+    def add(self, key: str, characters: int) -> None:
+        """Counts characters of a key, or of callers WITHOUT_KEY."""
+        self._characters[key] += characters
+
+    async def read(self, key: str) -> int:
+        """Returns the characters of a key."""
+        return self._characters[key]
