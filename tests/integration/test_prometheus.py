@@ -16,8 +16,9 @@ import pytest
 import yaml
 
 from tests.support.live import LiveServer, free_port, live_server, tiny_model
-from tests.unit.deploy.test_deploy import PROMETHEUS, alert_rules, dashboard_expressions
+from tests.unit.deploy.test_deploy import PROMETHEUS, ROOT, alert_rules, dashboard_expressions
 
+KUBERNETES = ROOT / "deploy/kubernetes"
 TIMEOUT_SECONDS = 60
 
 
@@ -25,7 +26,8 @@ TIMEOUT_SECONDS = 60
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     folder = tmp_path_factory.mktemp("live")
     tiny_model(folder / "weights" / "tiny")
-    with live_server(folder / "weights", folder / "log") as running:
+    # The metrics of the shared state exist where it is configured; nothing listens on that port.
+    with live_server(folder / "weights", folder / "log", ("--state", "redis://127.0.0.1:1")) as running:
         yield running
 
 
@@ -38,7 +40,9 @@ def query(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> Itera
     configuration = yaml.safe_load((PROMETHEUS / "prometheus.yml").read_text(encoding="utf-8"))
     configuration["global"] = {"scrape_interval": "1s", "evaluation_interval": "1s"}
     configuration["rule_files"] = [str(PROMETHEUS / name) for name in configuration["rule_files"]]
-    configuration["scrape_configs"][0]["static_configs"][0]["targets"] = [server.url.removeprefix("http://")]
+    del configuration["alerting"]
+    target = {"targets": [server.url.removeprefix("http://")]}
+    configuration["scrape_configs"] = [{"job_name": "attentive", "static_configs": [target]}]
     (folder / "prometheus.yml").write_text(yaml.safe_dump(configuration), encoding="utf-8")
     address = f"127.0.0.1:{free_port()}"
     options = {"config.file": folder / "prometheus.yml", "storage.tsdb.path": folder / "data"}
@@ -96,12 +100,13 @@ def test_prometheus_evaluates_every_alert(query: Callable[[str], Any]) -> None:
     assert [rule["lastError"] for rule in rules if rule["health"] != "ok"] == []
 
 
-def test_alerts_and_dashboard_use_existing_metrics(server: LiveServer) -> None:
+def test_alerts_dashboard_and_autoscalers_use_existing_metrics(server: LiveServer) -> None:
     text = server.get("/metrics").body.decode()
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     series = set(kinds)
     for name in (name for name, kind in kinds.items() if kind == "histogram"):
         series |= {f"{name}_bucket", f"{name}_sum", f"{name}_count"}
     wanted = dashboard_expressions() + [rule["expr"] for rule in alert_rules()]
+    wanted += [path.read_text(encoding="utf-8") for path in KUBERNETES.glob("overlays/*/*.yaml")]
     names = {name for expression in wanted for name in re.findall(r"\battentive_\w+", expression)}
-    assert names <= series
+    assert {"attentive_requests_waiting", "attentive_kv_slots_in_use_ratio", "attentive_state_up"} <= names <= series

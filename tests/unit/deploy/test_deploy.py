@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import itertools
 import json
+import os
 import re
 import shutil
 import subprocess
+import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
+
+from server.config import Settings
 
 ROOT = Path(__file__).parents[3]
 PROMETHEUS = ROOT / "deploy/prometheus"
@@ -85,7 +90,7 @@ def test_every_container_is_unprivileged(name: str) -> None:
 def test_every_image_is_pinned_and_published_on_this_machine_only(name: str) -> None:
     service = SERVICES[name]
     assert re.search(r":v?\d+\.\d+\.\d+(-gpu)?$", service["image"])
-    for port in service["ports"]:
+    for port in service.get("ports", ()):
         assert port.startswith(("127.0.0.1:", "${PUBLISH:-127.0.0.1}:"))
 
 
@@ -110,21 +115,76 @@ def test_panels_do_not_overlap() -> None:
     assert all(x < 24 for x, _ in cells)
 
 
-def test_kubernetes_runs_the_same_image_unprivileged() -> None:
-    deployment = yaml.safe_load((ROOT / "deploy/kubernetes/deployment.yaml").read_text(encoding="utf-8"))
-    pod = deployment["spec"]["template"]["spec"]
-    container = pod["containers"][0]
-    assert container["image"] == SERVICES["server"]["image"]
-    assert f"USER {pod['securityContext']['runAsUser']}" in (ROOT / "Dockerfile").read_text(encoding="utf-8")
-    assert container["securityContext"]["readOnlyRootFilesystem"] is True
-    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
-    grace = {item["name"]: item["value"] for item in container["env"]}["ATTENTIVE_GRACE_SECONDS"]
-    assert pod["terminationGracePeriodSeconds"] > int(grace)
-    labels = deployment["spec"]["template"]["metadata"]["labels"]
-    specs = {
-        path.stem: yaml.safe_load(path.read_text(encoding="utf-8")).get("spec", {})
-        for path in (ROOT / "deploy/kubernetes").glob("*.yaml")
+OWN_SETTINGS = {"host", "port", "weights", "data"}
+"""Settings that the image fixes, because ports and volumes depend on them."""
+
+
+@pytest.mark.parametrize("name", ["server", "server-gpu", "server-1", "server-2", "tools"])
+def test_every_setting_reaches_the_container(name: str) -> None:
+    passed = set(SERVICES[name]["environment"])
+    assert passed == {f"ATTENTIVE_{setting.upper()}" for setting in set(Settings.__slots__) - OWN_SETTINGS}
+    values = {key: value for key, value in SERVICES[name]["environment"].items() if value is not None}
+    for key, value in values.items():  # a fixed value, or a default that the caller's value replaces
+        assert key in ("ATTENTIVE_DEVICE", "ATTENTIVE_TRUSTED_PROXIES") or value.startswith(f"${{{key}:-")
+
+
+def test_docker_waits_for_the_drain_and_the_accepted_requests() -> None:
+    environment = SERVICES["server"]["environment"]
+    drain, grace, stop = (
+        int(re.findall(r":-(\d+)", text)[0])
+        for text in (
+            environment["ATTENTIVE_DRAIN_SECONDS"],
+            environment["ATTENTIVE_GRACE_SECONDS"],
+            SERVICES["server"]["stop_grace_period"],
+        )
+    )
+    assert drain > 0 and drain + grace < stop
+
+
+def test_servers_have_a_volume_of_models_and_a_bound_of_memory() -> None:
+    for name in ("server", "server-gpu", "server-1", "server-2"):
+        assert "models:/models" in SERVICES[name]["volumes"]
+        assert SERVICES[name]["mem_limit"]
+    assert "models:/models" in SERVICES["tools"]["volumes"]
+    mounted = {volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", ())}
+    assert set(COMPOSE["volumes"]) >= {name for name in mounted if not name.startswith((".", "$"))}
+
+
+def test_files_that_containers_mount_exist() -> None:
+    mounts = [volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", ())]
+    for path in (ROOT / mount for mount in mounts if mount.startswith("./")):
+        assert path.exists()
+
+
+def test_the_image_without_torch_has_everything_else() -> None:
+    command = [sys.executable, "deploy/docker/requirements.py", "redis, otel", "torch", "huggingface-hub"]
+    run = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    extras = project["optional-dependencies"]
+    wanted = {*project["dependencies"], *extras["redis"], *extras["otel"]}
+    assert wanted - set(run.stdout.splitlines()) == {
+        item for item in wanted if item.startswith(("torch>", "huggingface-hub>"))
     }
-    assert specs["service"]["selector"] == labels
-    assert specs["disruption-budget"]["selector"]["matchLabels"] == labels
-    assert specs["network-policy"]["podSelector"]["matchLabels"] == labels
+
+
+def test_the_front_is_configured() -> None:
+    if shutil.which("haproxy") is None:
+        pytest.skip("haproxy is not installed (Debian package: haproxy)")
+    addresses = {"SERVER_1": "127.0.0.1:1", "SERVER_2": "127.0.0.1:2", "FRONT": ":8443"}
+    run = subprocess.run(
+        ["haproxy", "-c", "-f", ROOT / "deploy/haproxy/haproxy.cfg"],
+        env={**os.environ, **addresses},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert run.returncode == 0, run.stderr
+
+
+def test_alerts_have_a_receiver() -> None:
+    settings = yaml.safe_load((ROOT / "deploy/alertmanager/alertmanager.yml").read_text(encoding="utf-8"))
+    receivers = {receiver["name"] for receiver in settings["receivers"]}
+    assert {settings["route"]["receiver"], *(route["receiver"] for route in settings["route"]["routes"])} <= receivers
+    alerts = {rule["alert"] for rule in alert_rules()}
+    text = json.dumps(settings)
+    assert set(re.findall(r'alertname=\\"(\w+)', text)) <= alerts
