@@ -17,7 +17,7 @@ from server.documents.store import FileStore
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
 from server.engine.client.supervisor import Supervisor, WorkerOptions
 from server.glossaries.glossaries import Glossaries
-from server.glossaries.sqlite import SQLiteGlossaries
+from server.glossaries.open_glossaries import open_glossaries
 from server.history.open_history import open_history
 from server.inspection.inspector import Inspector
 from server.observability.metrics import Metrics, StateCollector
@@ -62,7 +62,7 @@ class Services:
         self.state = open_state(settings)
         self.authenticator = Authenticator(settings, self.state)
         self.rate_limiter = RateLimiter(settings, self.state)
-        self.glossaries = Glossaries(SQLiteGlossaries(settings.data))
+        self.glossaries = Glossaries(open_glossaries(settings, self.state))
 
         errors: dict[str, str] = {}
         if catalog is None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 
 from starlette.requests import Request
@@ -27,7 +26,7 @@ async def terms_of(
     services = services_of(request)
     catalog = services.translator.catalog
     pair = (catalog.source(source), catalog.target(target))
-    return await asyncio.to_thread(services.glossaries.terms, caller.owner, ids, *pair)
+    return await services.glossaries.terms(caller.owner, ids, *pair)
 
 
 async def inline_or_stored(

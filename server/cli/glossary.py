@@ -4,20 +4,27 @@ server applies the change at once."""
 from __future__ import annotations
 
 import argparse
+import asyncio
 import json
 import sys
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from pathlib import Path
+from typing import TYPE_CHECKING
 
-from server.access.api_keys import KeyFile
+from server.access.api_keys import Key, KeyFile
+from server.access.authentication import shared_keys
 from server.cli.keys import aligned
 from server.cli.text_streams import open_text, utf8_lines
 from server.config import Settings, add_flags
 from server.errors import InvalidRequest, NotFound, SettingsError
 from server.glossaries.formats import EntriesFormat, read_entries, write_entries
 from server.glossaries.glossaries import EVERYONE, Glossaries
-from server.glossaries.sqlite import SQLiteGlossaries
+from server.glossaries.open_glossaries import open_glossaries
 from server.glossaries.types import Dictionary, Glossary, base_language
+from server.state.setting import open_state, state_kind
+
+if TYPE_CHECKING:
+    from server.state.redis import RedisState
 
 NAME = "glossary"
 HELP = "Create, list, show, delete, import and export glossaries."
@@ -43,7 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_pair(export)
     export.add_argument("--csv", action="store_true", help="Print CSV instead of TSV.")
     for action in (create, listing, show, delete, import_, export):
-        add_flags(action, ("data",))
+        add_flags(action, ("data", "state"))
 
 
 def add_pair(parser: argparse.ArgumentParser) -> None:
@@ -64,44 +71,59 @@ def add_entries(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    folder = Settings.read(argparse.Namespace(data=arguments.data)).data
-    if folder is None:
-        raise SettingsError("--data (ATTENTIVE_DATA) must name the data folder of the server.")
-    glossaries = Glossaries(SQLiteGlossaries(folder))
-    arguments.data = folder
-    try:
-        act(glossaries, arguments)
-    finally:
-        glossaries.store.close()
+    settings = Settings.read(argparse.Namespace(data=arguments.data, state=arguments.state))
+    if settings.data is None and state_kind(settings) != "redis":
+        raise SettingsError(
+            "--data (ATTENTIVE_DATA) must name the data folder of the server, or --state (ATTENTIVE_STATE) its Redis."
+        )
+    asyncio.run(run_action(settings, arguments))
     return 0
 
 
-def act(glossaries: Glossaries, arguments: argparse.Namespace) -> None:
+async def run_action(settings: Settings, arguments: argparse.Namespace) -> None:
+    """Carries out one action on the glossaries of the settings."""
+    state = open_state(settings)
+    glossaries = Glossaries(open_glossaries(settings, state))
+    try:
+        if arguments.action == "create" and arguments.key != EVERYONE:
+            await check_key(arguments.key, settings, state)
+        await act(glossaries, arguments)
+    finally:
+        glossaries.store.close()
+        if state is not None:
+            await state.stop()
+
+
+async def act(glossaries: Glossaries, arguments: argparse.Namespace) -> None:
     """Carries out one action. Raises NotFound for an unknown id."""
-    owner = "" if arguments.action in ("create", "list") else glossaries.owner(arguments.id)
+    owner = "" if arguments.action in ("create", "list") else await glossaries.owner(arguments.id)
     match arguments.action:
         case "create":
-            check_key(arguments.key, arguments.data)
-            print(glossaries.create(arguments.key, arguments.name, [dictionary_of(arguments)]).id)
+            print((await glossaries.create(arguments.key, arguments.name, [dictionary_of(arguments)])).id)
         case "list" if arguments.json:
-            print(json.dumps([described(one) for one in glossaries.store.of()], indent=2, ensure_ascii=False))
+            print(json.dumps([described(one) for one in await glossaries.store.of()], indent=2, ensure_ascii=False))
         case "list":
-            print(table(glossaries.store.of()))
+            print(table(await glossaries.store.of()))
         case "show":
-            print(json.dumps(described(glossaries.find(owner, arguments.id)), indent=2, ensure_ascii=False))
+            print(json.dumps(described(await glossaries.find(owner, arguments.id)), indent=2, ensure_ascii=False))
         case "delete":
-            glossaries.delete(owner, arguments.id)
+            await glossaries.delete(owner, arguments.id)
         case "import":
-            changed = glossaries.put(owner, arguments.id, dictionary_of(arguments), merge=True)
+            changed = await glossaries.put(owner, arguments.id, dictionary_of(arguments), merge=True)
             print(f"{sum([one.count for one in changed.dictionaries]):,} entries.", file=sys.stderr)
         case _:
-            found = glossaries.dictionary(owner, arguments.id, arguments.source, arguments.target)
+            found = await glossaries.dictionary(owner, arguments.id, arguments.source, arguments.target)
             print(write_entries(found.entries, "csv" if arguments.csv else "tsv").rstrip("\n"))
 
 
-def check_key(id: str, folder: Path) -> None:
+async def check_key(id: str, settings: Settings, state: RedisState | None) -> None:
     """Raises NotFound if there is no valid key with this id."""
-    if id != EVERYONE and not any(key.id == id and key.revoked is None for key in KeyFile(folder).all()):
+    keys: Sequence[Key] = ()
+    if state is not None:
+        keys = await shared_keys(state).all()
+    elif settings.data is not None:
+        keys = KeyFile(settings.data).all()
+    if not any(key.id == id and key.revoked is None for key in keys):
         raise NotFound(f"There is no valid key with the id {id}.")
 
 

@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import asyncio
 import secrets
-import threading
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Protocol
 
-from server.errors import Forbidden, InvalidRequest, NotFound, PayloadTooLarge
+from server.errors import Forbidden, InvalidRequest, NotFound, Overloaded, PayloadTooLarge
 from server.glossaries.types import (
     CHARACTERS,
     DICTIONARIES,
     ENTRIES,
     GLOSSARIES,
+    Change,
     Dictionary,
     Glossary,
     base_language,
     check_entries,
     check_name,
+    info_of,
 )
 from server.text.glossary import Entry, TermIndex
 
@@ -28,141 +30,200 @@ EVERYONE = ""
 """Owner of the glossaries that every caller may use."""
 _INDEXES = 16
 """Indexes of terms that are kept in memory."""
+_ATTEMPTS = 5
+"""Attempts to add entries to a dictionary that others change at the same time."""
+Pair = tuple[str, str]
 
 
 class GlossaryStore(Protocol):
-    """Storage of glossaries, as SQLiteGlossaries documents it. The languages are without region."""
+    """Storage of glossaries. The languages are without region. Raises StateUnreachable where it cannot be reached."""
 
-    def transaction(self) -> AbstractContextManager[None]: ...
-    def add(self, glossary: Glossary) -> None: ...
-    def find(self, id: str) -> Glossary | None: ...
-    def of(self, owners: Sequence[str] | None = None) -> list[Glossary]: ...
-    def rename(self, id: str, name: str) -> None: ...
-    def delete(self, id: str) -> None: ...
-    def put(self, id: str, dictionary: Dictionary) -> None: ...
-    def remove(self, id: str, source: str, target: str) -> None: ...
-    def dictionary(self, id: str, source: str, target: str) -> Dictionary | None: ...
-    def close(self) -> None: ...
+    async def find(self, id: str) -> Glossary | None:
+        """Returns a glossary, or None."""
+        ...
+
+    async def of(self, owners: Sequence[str] | None = None) -> list[Glossary]:
+        """Returns the glossaries of some owners, or of all of them, oldest first."""
+        ...
+
+    async def dictionary(self, id: str, source: str, target: str) -> Dictionary | None:
+        """Returns the entries of a language pair, or None."""
+        ...
+
+    async def write(self, owner: str, make: Callable[[Sequence[Glossary]], Change]) -> None:
+        """Stores the change that `make` returns for the glossaries of an owner, as one step: the glossaries have not
+        changed meanwhile. `make` may be called several times, in another thread. Its exceptions are raised, and nothing
+        is stored then."""
+        ...
+
+    def close(self) -> None:
+        """Closes the store."""
+        ...
 
 
 class Glossaries:
     """Creates, changes and finds glossaries. `owner` is the id of the caller's key, or EVERYONE.
 
-    A caller uses its own glossaries and those of everyone, and changes its own. Raises NotFound for any other id. May be
-    used by several threads.
+    A caller uses its own glossaries and those of everyone, and changes its own. Raises NotFound for any other id.
     """
 
     def __init__(self, store: GlossaryStore) -> None:
         self.store = store
-        self._lock = threading.Lock()
         self._indexes: OrderedDict[tuple[object, ...], TermIndex] = OrderedDict()
 
-    def create(self, owner: str, name: str, dictionaries: Sequence[Dictionary]) -> Glossary:
+    async def create(self, owner: str, name: str, dictionaries: Sequence[Dictionary]) -> Glossary:
         """Raises InvalidRequest or PayloadTooLarge beyond a bound."""
         glossary = Glossary(secrets.token_hex(16), owner, check_name(name), time.time())
         pairs = {(one.source, one.target) for one in dictionaries}
         if len(pairs) < len(dictionaries):
             raise InvalidRequest("A glossary has at most one dictionary for a language pair.")
-        with self.store.transaction():
-            if len(self.store.of([owner])) >= GLOSSARIES:
+
+        def make(owned: Sequence[Glossary]) -> Change:
+            if len(owned) >= GLOSSARIES:
                 raise InvalidRequest(f"There are {GLOSSARIES} glossaries, which is the limit; delete one of them.")
-            self.store.add(glossary)
-            for dictionary in dictionaries:
-                self._put(glossary, dictionary)
-            return self._found(glossary.id)
+            return with_dictionaries(glossary, dictionaries, owned)
 
-    def owner(self, id: str) -> str:
+        await self.store.write(owner, make)
+        return await self._found(glossary.id)
+
+    async def owner(self, id: str) -> str:
         """Returns the owner of a glossary. Raises NotFound."""
-        return self._found(id).owner
+        return (await self._found(id)).owner
 
-    def all(self, owner: str) -> list[Glossary]:
+    async def all(self, owner: str) -> list[Glossary]:
         """Returns the glossaries that a caller may use, oldest first."""
-        return self.store.of(sorted({owner, EVERYONE}))
+        return await self.store.of(sorted({owner, EVERYONE}))
 
-    def find(self, owner: str, id: str) -> Glossary:
+    async def find(self, owner: str, id: str) -> Glossary:
         """Returns a glossary that the caller may use. Raises NotFound."""
-        glossary = self._found(id)
+        glossary = await self._found(id)
         if glossary.owner not in (owner, EVERYONE):
             raise NotFound("There is no glossary with this id.")
         return glossary
 
-    def dictionary(self, owner: str, id: str, source: str, target: str) -> Dictionary:
+    async def dictionary(self, owner: str, id: str, source: str, target: str) -> Dictionary:
         """Returns the entries of a language pair. Raises NotFound."""
-        found = self.store.dictionary(self.find(owner, id).id, base_language(source), base_language(target))
+        glossary = await self.find(owner, id)
+        found = await self.store.dictionary(glossary.id, base_language(source), base_language(target))
         if found is None:
             raise NotFound("The glossary has no dictionary for this language pair.")
         return found
 
-    def rename(self, owner: str, id: str, name: str) -> None:
+    async def rename(self, owner: str, id: str, name: str) -> None:
         """Changes the name of a glossary."""
-        self.store.rename(self._own(owner, id).id, check_name(name))
+        name = check_name(name)
+        await self._change(owner, id, lambda glossary, owned: Change(id, replace(glossary, name=name)))
 
-    def delete(self, owner: str, id: str) -> None:
+    async def delete(self, owner: str, id: str) -> None:
         """Deletes a glossary."""
-        self.store.delete(self._own(owner, id).id)
+        await self._change(owner, id, lambda glossary, owned: Change(id, None))
 
-    def put(self, owner: str, id: str, dictionary: Dictionary, merge: bool = False) -> Glossary:
+    async def put(self, owner: str, id: str, dictionary: Dictionary, merge: bool = False) -> Glossary:
         """Replaces the dictionary of a language pair; with `merge` its entries are added to those that it has."""
-        with self.store.transaction():
-            glossary = self._own(owner, id)
-            if merge and (known := self.store.dictionary(id, dictionary.source, dictionary.target)):
-                merged = {**known.entries, **dictionary.entries}
-                dictionary = Dictionary(known.source, known.target, merged, dictionary.exact)
-            self._put(glossary, dictionary)
-            return self._found(id)
+        if merge:
+            await self._merge(owner, id, dictionary)
+        else:
+            await self._change(owner, id, lambda glossary, owned: with_dictionaries(glossary, [dictionary], owned))
+        return await self._found(id)
 
-    def remove(self, owner: str, id: str, source: str, target: str) -> None:
+    async def remove(self, owner: str, id: str, source: str, target: str) -> None:
         """Deletes the dictionary of a language pair. Raises NotFound."""
-        self._own(owner, id)
-        found = self.dictionary(owner, id, source, target)
-        self.store.remove(id, found.source, found.target)
+        pair = base_language(source), base_language(target)
 
-    def terms(self, owner: str, ids: Sequence[str], source: str, target: str) -> TermIndex:
+        def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
+            kept = tuple([one for one in glossary.dictionaries if (one.source, one.target) != pair])
+            if len(kept) == len(glossary.dictionaries):
+                raise NotFound("The glossary has no dictionary for this language pair.")
+            return Change(id, replace(glossary, dictionaries=kept))
+
+        await self._change(owner, id, change)
+
+    async def terms(self, owner: str, ids: Sequence[str], source: str, target: str) -> TermIndex:
         """Returns the terms of some glossaries for a language pair. Where several have a term, the first one counts.
         Raises NotFound, or InvalidRequest if one has no such dictionary."""
         pair = (base_language(source), base_language(target))
-        found = [self.find(owner, id) for id in ids]
-        infos = [next((one for one in each.dictionaries if (one.source, one.target) == pair), None) for each in found]
+        found = [await self.find(owner, id) for id in ids]
+        infos = [each.info(*pair) for each in found]
         if None in infos:
             raise InvalidRequest("The glossary has no dictionary for this language pair.")
         key = (pair, tuple([(each.id, info and info.revision) for each, info in zip(found, infos, strict=True)]))
-        with self._lock:
-            if (index := self._indexes.pop(key, None)) is None:
-                index = TermIndex(self._entries([each.id for each in found], pair))
-            self._indexes[key] = index
-            while len(self._indexes) > _INDEXES:
-                self._indexes.popitem(last=False)
-            return index
+        if (index := self._indexes.pop(key, None)) is None:
+            entries = await self._entries([each.id for each in found], pair)
+            index = await asyncio.to_thread(TermIndex, entries)  # takes long for many entries
+        self._indexes[key] = index
+        while len(self._indexes) > _INDEXES:
+            self._indexes.popitem(last=False)
+        return index
 
-    def _entries(self, ids: Sequence[str], pair: tuple[str, str]) -> list[Entry]:
+    async def _entries(self, ids: Sequence[str], pair: Pair) -> list[Entry]:
         entries: dict[str, Entry] = {}
         for id in ids:
-            if dictionary := self.store.dictionary(id, *pair):
+            if dictionary := await self.store.dictionary(id, *pair):
                 for term, translation in dictionary.entries.items():
                     entries.setdefault(term, Entry(term, translation, dictionary.exact))
         return list(entries.values())
 
-    def _own(self, owner: str, id: str) -> Glossary:
+    async def _merge(self, owner: str, id: str, dictionary: Dictionary) -> None:
+        for _ in range(_ATTEMPTS):
+            before = (await self._own(owner, id)).info(dictionary.source, dictionary.target)
+            known = await self.store.dictionary(id, dictionary.source, dictionary.target)
+            merged = {**known.entries, **dictionary.entries} if known else dictionary.entries
+            result = Dictionary(dictionary.source, dictionary.target, merged, dictionary.exact)
+
+            def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
+                if glossary.info(result.source, result.target) != before:  # noqa: B023  called in this iteration
+                    raise _ChangedMeanwhile
+                return with_dictionaries(glossary, [result], owned)  # noqa: B023
+
+            try:
+                await self._change(owner, id, change)
+            except _ChangedMeanwhile:
+                continue
+            return
+        raise Overloaded("The glossary is being changed by others; try again later.", 1)
+
+    async def _change(self, owner: str, id: str, change: Callable[[Glossary, Sequence[Glossary]], Change]) -> None:
+        """Stores a change of a glossary of the owner. Raises NotFound or Forbidden for another one."""
+        await self._own(owner, id)
+
+        def make(owned: Sequence[Glossary]) -> Change:
+            glossary = next((one for one in owned if one.id == id), None)
+            if glossary is None:  # deleted a moment ago
+                raise NotFound("There is no glossary with this id.")
+            return change(glossary, owned)
+
+        await self.store.write(owner, make)
+
+    async def _own(self, owner: str, id: str) -> Glossary:
         """Returns a glossary that the caller may change. Raises NotFound or Forbidden."""
-        glossary = self.find(owner, id)
+        glossary = await self.find(owner, id)
         if glossary.owner != owner:
             raise Forbidden("This glossary belongs to everyone; the operator of the server changes it.")
         return glossary
 
-    def _found(self, id: str) -> Glossary:
-        if (found := self.store.find(id)) is None:
+    async def _found(self, id: str) -> Glossary:
+        if (found := await self.store.find(id)) is None:
             raise NotFound("There is no glossary with this id.")
         return found
 
-    def _put(self, glossary: Glossary, dictionary: Dictionary) -> None:
-        """Stores a dictionary within the bounds of its glossary and its owner."""
+
+class _ChangedMeanwhile(Exception):
+    """The dictionary that a request adds to is no longer the one that it read."""
+
+
+def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], owned: Sequence[Glossary]) -> Change:
+    """Returns the change that stores dictionaries in a glossary, within the bounds of the glossary and of the owner,
+    whose glossaries are `owned`. Raises InvalidRequest or PayloadTooLarge."""
+    infos = {(one.source, one.target): one for one in glossary.dictionaries}
+    for dictionary in dictionaries:
         check_entries(dictionary.entries)
-        self.store.put(glossary.id, dictionary)
-        dictionaries = self._found(glossary.id).dictionaries
-        if len(dictionaries) > DICTIONARIES:
-            raise InvalidRequest(f"A glossary has at most {DICTIONARIES} dictionaries.")
-        if (count := sum([one.count for one in dictionaries])) > ENTRIES:
-            raise PayloadTooLarge(f"{count:,} entries are over the limit of {ENTRIES:,} for a glossary.")
-        owned = self.store.of([glossary.owner])
-        if sum([one.characters for each in owned for one in each.dictionaries]) > CHARACTERS:
-            raise PayloadTooLarge(f"All glossaries together must have at most {CHARACTERS:,} characters.")
+        infos[dictionary.source, dictionary.target] = info_of(dictionary)
+    if len(infos) > DICTIONARIES:
+        raise InvalidRequest(f"A glossary has at most {DICTIONARIES} dictionaries.")
+    if (count := sum([one.count for one in infos.values()])) > ENTRIES:
+        raise PayloadTooLarge(f"{count:,} entries are over the limit of {ENTRIES:,} for a glossary.")
+    changed = replace(glossary, dictionaries=tuple([infos[pair] for pair in sorted(infos)]))
+    others = [one for one in owned if one.id != glossary.id]
+    if sum([one.characters for each in (*others, changed) for one in each.dictionaries]) > CHARACTERS:
+        raise PayloadTooLarge(f"All glossaries together must have at most {CHARACTERS:,} characters.")
+    return Change(glossary.id, changed, tuple(dictionaries))

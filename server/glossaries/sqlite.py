@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import json
 import sqlite3
 import threading
-import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from server.errors import SettingsError
-from server.glossaries.types import Dictionary, DictionaryInfo, Glossary
+from server.glossaries.types import Change, Dictionary, DictionaryInfo, Glossary
 
 FILE_NAME = "glossaries.sqlite3"
 LOCK_SECONDS = 5.0
@@ -49,9 +49,31 @@ class SQLiteGlossaries:
         except (OSError, sqlite3.Error) as error:
             raise SettingsError(f"The glossaries in {str(folder)!r} cannot be opened: {error}.") from None
 
+    async def find(self, id: str) -> Glossary | None:
+        """Returns a glossary, or None."""
+        found = await asyncio.to_thread(self._select, "SELECT * FROM glossaries WHERE id = ?", id)
+        return next(iter(found), None)
+
+    async def of(self, owners: Sequence[str] | None = None) -> list[Glossary]:
+        """Returns the glossaries of some owners, or of all of them, oldest first."""
+        return await asyncio.to_thread(self._of, owners)
+
+    async def dictionary(self, id: str, source: str, target: str) -> Dictionary | None:
+        """Returns the entries of a language pair, or None."""
+        return await asyncio.to_thread(self._dictionary, id, source, target)
+
+    async def write(self, owner: str, make: Callable[[Sequence[Glossary]], Change]) -> None:
+        """Stores a change as one step; no other process writes meanwhile."""
+        await asyncio.to_thread(self._write, owner, make)
+
+    def close(self) -> None:
+        """Closes the database."""
+        with self._lock:
+            self._database.close()
+
     @contextlib.contextmanager
-    def transaction(self) -> Iterator[None]:
-        """`with`: all changes of the block are stored, or none; no other process writes meanwhile."""
+    def _transaction(self) -> Iterator[None]:
+        """`with`: all changes of the block are stored, or none."""
         with self._lock:
             self._database.execute("BEGIN IMMEDIATE")
             try:
@@ -61,67 +83,47 @@ class SQLiteGlossaries:
                 raise
             self._database.execute("COMMIT")
 
-    def add(self, glossary: Glossary) -> None:
-        """Stores a new glossary without dictionaries."""
-        row = (glossary.id, glossary.owner, glossary.name, glossary.created)
-        with self._lock:
-            self._database.execute("INSERT INTO glossaries VALUES (?, ?, ?, ?)", row)
+    def _write(self, owner: str, make: Callable[[Sequence[Glossary]], Change]) -> None:
+        with self._transaction():
+            change = make(self._of([owner]))
+            if (glossary := change.glossary) is None:
+                self._database.execute("DELETE FROM glossaries WHERE id = ?", (change.id,))
+                return
+            row = (glossary.id, glossary.owner, glossary.name, glossary.created)
+            self._database.execute(
+                "INSERT INTO glossaries VALUES (?, ?, ?, ?) ON CONFLICT (id) DO UPDATE SET name = excluded.name", row
+            )
+            kept = {(one.source, one.target): one for one in glossary.dictionaries}
+            for source, target in {(one.source, one.target) for one in self._dictionaries(change.id)} - kept.keys():
+                self._database.execute(
+                    "DELETE FROM dictionaries WHERE glossary = ? AND source = ? AND target = ?",
+                    (change.id, source, target),
+                )
+            for dictionary in change.dictionaries:
+                self._put(change.id, dictionary, kept[dictionary.source, dictionary.target])
 
-    def find(self, id: str) -> Glossary | None:
-        """Returns a glossary, or None."""
-        return next(iter(self._select("SELECT * FROM glossaries WHERE id = ?", id)), None)
+    def _put(self, id: str, dictionary: Dictionary, info: DictionaryInfo) -> None:
+        entries = json.dumps(list(dictionary.entries.items()), ensure_ascii=False)
+        row = (id, info.source, info.target, info.exact, info.revision, info.count, info.characters, entries)
+        self._database.execute(
+            "INSERT OR REPLACE INTO dictionaries (glossary, source, target, exact, revision, count, characters, "
+            "entries) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            row,
+        )
 
-    def of(self, owners: Sequence[str] | None = None) -> list[Glossary]:
-        """Returns the glossaries of some owners, or of all of them, oldest first."""
+    def _of(self, owners: Sequence[str] | None) -> list[Glossary]:
         if owners is None:
             return self._select("SELECT * FROM glossaries ORDER BY created, id")
         found = [one for owner in owners for one in self._select("SELECT * FROM glossaries WHERE owner = ?", owner)]
         return sorted(found, key=lambda one: (one.created, one.id))
 
-    def rename(self, id: str, name: str) -> None:
-        """Changes the name of a glossary."""
-        with self._lock:
-            self._database.execute("UPDATE glossaries SET name = ? WHERE id = ?", (name, id))
-
-    def delete(self, id: str) -> None:
-        """Deletes a glossary with its dictionaries."""
-        with self._lock:
-            self._database.execute("DELETE FROM glossaries WHERE id = ?", (id,))
-
-    def put(self, id: str, dictionary: Dictionary) -> None:
-        """Stores a dictionary of a glossary in place of the one of the same pair."""
-        entries = json.dumps(list(dictionary.entries.items()), ensure_ascii=False)
-        row = (
-            id, dictionary.source, dictionary.target, dictionary.exact, time.time_ns(), len(dictionary.entries),
-            dictionary.characters, entries,
-        )  # fmt: skip
-        with self._lock:
-            self._database.execute(
-                "INSERT OR REPLACE INTO dictionaries (glossary, source, target, exact, revision, count, characters, "
-                "entries) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-                row,
-            )
-
-    def remove(self, id: str, source: str, target: str) -> None:
-        """Deletes a dictionary of a glossary."""
-        with self._lock:
-            self._database.execute(
-                "DELETE FROM dictionaries WHERE glossary = ? AND source = ? AND target = ?", (id, source, target)
-            )
-
-    def dictionary(self, id: str, source: str, target: str) -> Dictionary | None:
-        """Returns a dictionary with its entries, or None."""
+    def _dictionary(self, id: str, source: str, target: str) -> Dictionary | None:
         with self._lock:
             row = self._database.execute(
                 "SELECT entries, exact FROM dictionaries WHERE glossary = ? AND source = ? AND target = ?",
                 (id, source, target),
             ).fetchone()
         return Dictionary(source, target, dict(json.loads(row[0])), bool(row[1])) if row else None
-
-    def close(self) -> None:
-        """Closes the database."""
-        with self._lock:
-            self._database.close()
 
     def _select(self, query: str, *values: str) -> list[Glossary]:
         with self._lock:

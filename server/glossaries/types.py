@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -58,6 +59,32 @@ class Glossary:
     name: str
     created: float
     dictionaries: tuple[DictionaryInfo, ...] = ()
+
+    def info(self, source: str, target: str) -> DictionaryInfo | None:
+        """Returns the dictionary of a language pair, or None."""
+        return next((one for one in self.dictionaries if (one.source, one.target) == (source, target)), None)
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """A change of one glossary. `glossary` is its new state, None deletes it; `dictionaries` are those whose entries are
+    new. Dictionaries that the new state lacks are deleted."""
+
+    id: str
+    glossary: Glossary | None
+    dictionaries: tuple[Dictionary, ...] = ()
+
+
+def info_of(dictionary: Dictionary) -> DictionaryInfo:
+    """Returns the description of new entries."""
+    return DictionaryInfo(
+        dictionary.source,
+        dictionary.target,
+        len(dictionary.entries),
+        dictionary.characters,
+        dictionary.exact,
+        secrets.randbits(53),
+    )
 
 
 def base_language(code: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -68,7 +67,7 @@ async def create(
 ) -> Response:
     owner = await owner_of(request, asked.auth_key, change=True)
     dictionary = dictionary_of(asked, services_of(request).translator.catalog)
-    created = await asyncio.to_thread(glossaries_of(request).create, owner, asked.name, [dictionary])
+    created = await glossaries_of(request).create(owner, asked.name, [dictionary])
     return json_response(single(created), 201)
 
 
@@ -107,7 +106,7 @@ async def create_multilingual(
     owner = await owner_of(request, asked.auth_key, change=True)
     catalog = services_of(request).translator.catalog
     dictionaries = [dictionary_of(one, catalog) for one in asked.dictionaries]
-    created = await asyncio.to_thread(glossaries_of(request).create, owner, asked.name, dictionaries)
+    created = await glossaries_of(request).create(owner, asked.name, dictionaries)
     return json_response(multilingual(created), 201)
 
 
@@ -133,10 +132,10 @@ async def change(
     owner = await owner_of(request, asked.auth_key, change=True)
     known, catalog = glossaries_of(request), services_of(request).translator.catalog
     if asked.name is not None:
-        await asyncio.to_thread(known.rename, owner, glossary_id, asked.name)
+        await known.rename(owner, glossary_id, asked.name)
     for one in asked.dictionaries:
-        await asyncio.to_thread(known.put, owner, glossary_id, dictionary_of(one, catalog), merge=True)
-    return json_response(multilingual(await asyncio.to_thread(known.find, owner, glossary_id)))
+        await known.put(owner, glossary_id, dictionary_of(one, catalog), merge=True)
+    return json_response(multilingual(await known.find(owner, glossary_id)))
 
 
 @router.put(
@@ -150,7 +149,7 @@ async def replace_dictionary(
 ) -> Response:
     owner = await owner_of(request, asked.auth_key, change=True)
     dictionary = dictionary_of(asked, services_of(request).translator.catalog)
-    await asyncio.to_thread(glossaries_of(request).put, owner, glossary_id, dictionary)
+    await glossaries_of(request).put(owner, glossary_id, dictionary)
     info = DictionaryInfo(dictionary.source, dictionary.target, len(dictionary.entries), dictionary.characters)
     return json_response(described(info))
 
@@ -169,14 +168,14 @@ async def dictionary_entries(glossary_id: Id, request: Request, asked: Pair) -> 
 @router.delete(V3 + "/{glossary_id}", summary="Delete any glossary", status_code=204, responses=FAILURES)
 async def delete(glossary_id: Id, request: Request, asked: Key) -> Response:
     owner = await owner_of(request, asked.auth_key, change=True)
-    await asyncio.to_thread(glossaries_of(request).delete, owner, glossary_id)
+    await glossaries_of(request).delete(owner, glossary_id)
     return Response(status_code=204)
 
 
 @router.delete(V3 + "/{glossary_id}/dictionaries", summary="Delete a dictionary", status_code=204, responses=FAILURES)
 async def delete_dictionary(glossary_id: Id, request: Request, asked: Pair) -> Response:
     owner = await owner_of(request, asked.auth_key, change=True)
-    await asyncio.to_thread(glossaries_of(request).remove, owner, glossary_id, asked.source_lang, asked.target_lang)
+    await glossaries_of(request).remove(owner, glossary_id, asked.source_lang, asked.target_lang)
     return Response(status_code=204)
 
 
@@ -186,16 +185,16 @@ def glossaries_of(request: Request) -> Glossaries:
 
 async def listed(request: Request, asked: GlossaryKey) -> list[Glossary]:
     """Returns the glossaries that the caller may use."""
-    return await asyncio.to_thread(glossaries_of(request).all, await owner_of(request, asked.auth_key))
+    return await glossaries_of(request).all(await owner_of(request, asked.auth_key))
 
 
 async def found_glossary(request: Request, asked: GlossaryKey, id: str) -> Glossary:
-    return await asyncio.to_thread(glossaries_of(request).find, await owner_of(request, asked.auth_key), id)
+    return await glossaries_of(request).find(await owner_of(request, asked.auth_key), id)
 
 
 async def read_dictionary(request: Request, asked: GlossaryKey, id: str, source: str, target: str) -> Dictionary:
     owner = await owner_of(request, asked.auth_key)
-    return await asyncio.to_thread(glossaries_of(request).dictionary, owner, id, source, target)
+    return await glossaries_of(request).dictionary(owner, id, source, target)
 
 
 def dictionary_of(asked: DictionaryParameters, catalog: ModelCatalog) -> Dictionary:

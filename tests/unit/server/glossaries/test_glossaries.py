@@ -2,35 +2,74 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable, Iterator
+
 import pytest
+import redis as redis_client
 
 from server.errors import Forbidden, InvalidRequest, NotFound, PayloadTooLarge, SettingsError
 from server.glossaries import glossaries as bounds
 from server.glossaries.formats import read_entries, write_entries
-from server.glossaries.glossaries import EVERYONE, Glossaries
+from server.glossaries.glossaries import EVERYONE, Glossaries, GlossaryStore
+from server.glossaries.redis import ENTRIES, INFOS, OWNED, RedisGlossaries
 from server.glossaries.sqlite import FILE_NAME, SQLiteGlossaries
 from server.glossaries.types import TERM_CHARACTERS, Dictionary
+from server.state.redis import RedisState, connect
 
 DEVICES = Dictionary("en", "de", {"battery": "Akku", "device": "Gerät"})
 
 
+class Blocking:
+    """Glossaries whose methods wait for their results."""
+
+    def __init__(self, store: GlossaryStore, runner: asyncio.Runner) -> None:
+        self.glossaries = Glossaries(store)
+        self._runner = runner
+
+    def __getattr__(self, name: str):
+        method = getattr(self.glossaries, name)
+        return lambda *arguments, **options: self._runner.run(method(*arguments, **options))
+
+
+@pytest.fixture(params=["sqlite", "redis"])
+def opened(request, tmp_path) -> Iterator[Callable[[], Blocking]]:
+    """Returns a function that opens the glossaries of one more server, in the same place."""
+    states: list[RedisState] = []
+    with asyncio.Runner() as runner:
+
+        def start() -> Blocking:
+            if request.param == "sqlite":
+                return Blocking(SQLiteGlossaries(tmp_path), runner)
+            states.append(RedisState(connect(request.getfixturevalue("redis"))))
+            return Blocking(RedisGlossaries(states[-1]), runner)
+
+        yield start
+        for state in states:
+            runner.run(state.stop())
+
+
 @pytest.fixture
-def glossaries() -> Glossaries:
-    return Glossaries(SQLiteGlossaries(None))
+def glossaries(opened) -> Blocking:
+    return opened()
 
 
-def test_a_glossary_is_kept_over_a_restart(tmp_path):
-    first = Glossaries(SQLiteGlossaries(tmp_path))
+def test_a_glossary_is_kept_over_a_restart(opened):
+    first = opened()
     created = first.create("ann", "Devices", [DEVICES])
-    first.store.close()
-    second = Glossaries(SQLiteGlossaries(tmp_path))
+    first.glossaries.store.close()
+    second = opened()
     assert second.all("ann") == [created]
     assert second.dictionary("ann", created.id, "en", "de") == DEVICES
+
+
+def test_the_file_is_readable_by_its_owner_only(tmp_path):
+    SQLiteGlossaries(tmp_path).close()
     assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
 
 
-def test_a_change_by_another_process_takes_effect_at_once(tmp_path):
-    server, command = (Glossaries(SQLiteGlossaries(tmp_path)) for _ in range(2))
+def test_a_change_by_another_process_takes_effect_at_once(opened):
+    server, command = opened(), opened()
     id = command.create(EVERYONE, "Devices", [DEVICES]).id
     assert len(server.terms("ann", [id], "en", "de").entries) == 2
     command.put(EVERYONE, id, Dictionary("en", "de", {"screen": "Bildschirm"}), merge=True)
@@ -95,6 +134,52 @@ def test_glossaries_of_an_owner_are_bounded(glossaries, monkeypatch):
     with pytest.raises(PayloadTooLarge):
         glossaries.put("bob", glossaries.all("bob")[0].id, Dictionary("en", "fr", {"x": "y"}))
     assert len(glossaries.all("bob")[0].dictionaries) == 1
+
+
+def test_a_renamed_glossary_keeps_its_entries(glossaries):
+    id = glossaries.create("ann", "x", [DEVICES]).id
+    glossaries.rename("ann", id, "y")
+    assert [one.name for one in glossaries.all("ann")] == ["y"]
+    assert glossaries.dictionary("ann", id, "en", "de") == DEVICES
+
+
+def test_changes_of_two_servers_at_the_same_time_are_all_stored(opened):
+    servers = [opened().glossaries for _ in range(2)]
+    runner = opened()._runner
+
+    async def scenario() -> None:
+        id = (await servers[0].create("ann", "x", [DEVICES])).id
+        tasks = [
+            server.put("ann", id, Dictionary("en", "de", {f"{number} {step}": "x"}), merge=True)
+            for step in range(2)
+            for number, server in enumerate(servers)
+        ]
+        await asyncio.gather(*tasks)
+        assert len((await servers[1].dictionary("ann", id, "en", "de")).entries) == 2 + len(tasks)
+
+    runner.run(scenario())
+
+
+def test_an_owner_cannot_exceed_its_bound_with_requests_at_the_same_time(opened, monkeypatch):
+    monkeypatch.setattr(bounds, "GLOSSARIES", 2)
+    servers = [opened().glossaries for _ in range(4)]
+
+    async def scenario() -> None:
+        tasks = [server.create("ann", "x", [DEVICES]) for server in servers]
+        await asyncio.gather(*tasks, return_exceptions=True)
+        assert len(await servers[0].all("ann")) == 2
+
+    opened()._runner.run(scenario())
+
+
+@pytest.mark.parametrize("opened", ["redis"], indirect=True)
+def test_a_deleted_glossary_leaves_nothing_in_redis(glossaries, redis):
+    id = glossaries.create("ann", "x", [DEVICES, Dictionary("en", "fr", {"a": "b"})]).id
+    glossaries.remove("ann", id, "en", "fr")
+    with redis_client.Redis.from_url(redis) as client:
+        assert client.hlen(ENTRIES) == 1
+        glossaries.delete("ann", id)
+        assert not client.exists(INFOS, ENTRIES, OWNED + "ann")
 
 
 @pytest.mark.parametrize("name", ["", "  ", "x" * 201])
