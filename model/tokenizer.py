@@ -112,7 +112,7 @@ class Tokenizer:
         self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
     ) -> tuple[int, ...]:
         """Returns only the ids of `encode`; twice as fast."""
-        ids = [self._source_ids.id(piece) for piece in self._source.encode(text, out_type=str)]
+        ids = self._source_ids.encode(text)
         head = [self._source_ids.id(piece) for piece in self._head(target_language, source_language, symbol)]
         return (*head, *self._prepend, *ids, *self._append)
 
@@ -160,7 +160,7 @@ class Tokenizer:
 
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of target ids without start and end of sentence."""
-        return _text(self._target, [self._target_ids.piece(i) for i in ids])
+        return self._target_ids.decode(ids)
 
     def piece(self, id: int) -> str:
         """Returns the piece of a target id."""
@@ -186,6 +186,9 @@ class _Vocabulary:
     def __init__(
         self, processor: sentencepiece.SentencePieceProcessor, mapping: Mapping[str, int] | None, unk_id: int
     ) -> None:
+        self._processor = processor
+        self._own = mapping is None
+        """Whether the ids are SentencePiece's."""
         if mapping is None:
             size = processor.get_piece_size()
             mapping = {processor.id_to_piece(i): i for i in range(size)}
@@ -199,6 +202,19 @@ class _Vocabulary:
 
     def id(self, piece: str) -> int:
         return self._ids.get(piece, self._unk_id)
+
+    def encode(self, text: str) -> list[int]:
+        """Returns the ids of the pieces of a text."""
+        if self._own:
+            ids: list[int] = self._processor.encode(text, out_type=int)
+            return ids
+        return [self.id(piece) for piece in self._processor.encode(text, out_type=str)]
+
+    def decode(self, ids: Sequence[int]) -> str:
+        """Returns the text of the pieces with these ids."""
+        if self._own and max(ids, default=0) < self.size:
+            return str(self._processor.decode(list(ids)))
+        return _text(self._processor, [self.piece(i) for i in ids])
 
     def spelling(self) -> frozenset[int]:
         """Ids of the byte pieces and of the unknown piece."""

@@ -35,7 +35,7 @@ async def drain(
     code = await ended(served.process, grace + 30)
     took = time.monotonic() - stopped[0]
     await client.close()
-    logged = served.log_count('"route": "/translate", "method": "POST", "status": 200') - len(requests)
+    logged = served.log_count('"route":"/translate","method":"POST","status":200') - len(requests)
     return {
         "clients": clients, "in flight at SIGTERM": in_flight, "lost": dict(lost), "sent after SIGTERM": dict(late),
         "last answer after, s": round(answered, 2), "exit status": code, "exit after, s": round(took, 2),

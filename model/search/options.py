@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 LengthNormalization = Literal["gnmt", "average"]
@@ -58,9 +59,12 @@ class DecodingOptions:
 
     def with_beam(self, stated: int) -> DecodingOptions:
         """Returns the options with the width that a model states, if they set none. A wider n-best list widens it."""
-        if self.beam_size:
-            return self
-        return dataclasses.replace(self, beam_size=max(stated, self.hypotheses))
+        return self if self.beam_size else _with_beam(self, stated)
+
+
+@lru_cache(maxsize=256)
+def _with_beam(options: DecodingOptions, stated: int) -> DecodingOptions:
+    return dataclasses.replace(options, beam_size=max(stated, options.hypotheses))
 
 
 @dataclass(frozen=True, slots=True)

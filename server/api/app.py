@@ -6,13 +6,16 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache, partial
+from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.middleware.exceptions import ExceptionMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
+from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.api.compat import deepl, deepl_documents, deepl_glossaries, google
 from server.api.errors import ErrorBody, ErrorResponses
@@ -51,11 +54,34 @@ ERROR_BODIES: tuple[tuple[str, ErrorBody], ...] = (
     (google.PREFIX, google.error_body),
 )
 """Path prefixes whose errors do not have LibreTranslate's form."""
+OUTERMOST = (RequestLog, Tracing, ExceptionMiddleware)
+"""The outermost layer of an application is the first of these types."""
 HANDLED = (AttentiveError, HTTPException, RequestValidationError)
 DESCRIPTION = (
     "Self-hosted translation with a view of the model's attention. The interface is LibreTranslate's with further "
     "parameters; clients of DeepL and of Google Translate v2 work under `/v2` and `/language/translate/v2`."
 )
+
+
+class Application(FastAPI):
+    """FastAPI without its outermost layers, which only forward requests here: `RequestLog` answers every exception,
+    `RequestBody` limits bodies and `Tracing` exports spans."""
+
+    def build_middleware_stack(self) -> ASGIApp:
+        """Returns the stack from this server's own middleware on."""
+        stack: Any = super().build_middleware_stack()
+        while not isinstance(stack, OUTERMOST):
+            stack = stack.app
+        own: ASGIApp = stack
+        return own
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Handles one request, connection or lifespan."""
+        if scope["type"] == "http" and self.middleware_stack is not None:
+            scope["app"] = self
+            await self.middleware_stack(scope, receive, send)
+        else:  # the lifespan comes first and builds the stack
+            await super().__call__(scope, receive, send)
 
 
 def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
@@ -105,7 +131,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
 
 def new_app(lifespan: Lifespan | None = None) -> FastAPI:
     """Returns an application with all routes and their documentation, but without services and middleware."""
-    app = FastAPI(
+    app = Application(
         title="Attentive",
         version=server_version(),
         description=DESCRIPTION,

@@ -11,10 +11,13 @@ import http
 import logging
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 
 import orjson
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from server.api.middleware.request_body import WATCHERS
 
 log = logging.getLogger(__name__)
 HEAD_BYTES = 65_536
@@ -79,6 +82,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._received = 0
         """Bytes since the head began; in a body, bytes since its latest piece."""
         self._deadline = self.loop.time() + IDLE_SECONDS
+        self._watchers: list[Callable[[], None]] = []
 
     # -- events of the connection --------------------------------------------------------------------------------------
 
@@ -103,6 +107,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         self._unfinished.remove(self)
         super().connection_lost(exc)
+        for disconnect in tuple(self._watchers):
+            disconnect()
 
     def check_time(self, now: float) -> None:
         """Ends a connection whose client is too slow."""
@@ -119,6 +125,7 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def on_message_begin(self) -> None:
         super().on_message_begin()
+        self.scope[WATCHERS] = self._watchers  # type: ignore[literal-required]
         self._in_head = True
         self._deadline = self.loop.time() + HEAD_SECONDS
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Literal
 
 from sentencex import segment
@@ -42,6 +43,10 @@ def split_sentences(text: str, language: str, split: Split = "all") -> list[Span
     """
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
+    if text.isprintable():  # one line, and its white space is the space
+        content = text.strip()
+        start = len(text) - len(text.lstrip())
+        return list(_sentences_of_line(text, (start, start + len(content)), language)) if content else []
     breaks = BREAKS if split == "all" else CONTROLS
     return [span for line in split_lines(text, breaks) for span in _sentences_of_line(text, line, language)]
 
@@ -60,12 +65,20 @@ def _sentences_of_line(text: str, line: Span, language: str) -> Iterator[Span]:
     if bullet := BULLET.match(text, start, end):
         start = bullet.end()
     content = text[start:end]
-    parts = segment(language.replace("_", "-").split("-")[0].lower(), content)
+    parts = segment(_base_code(language), content)
+    if len(parts) < 2:
+        yield start, end
+        return
     if "".join(parts) != content:  # the library has normalised the text: the line is kept whole so that nothing is lost
         parts = [content]
     for part in parts:
         yield from _trimmed(text, start, start + len(part))
         start += len(part)
+
+
+@lru_cache(maxsize=1024)
+def _base_code(language: str) -> str:
+    return language.replace("_", "-").split("-")[0].lower()
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:

@@ -57,6 +57,7 @@ ADDRESS = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def scripts_of(language: str) -> frozenset[str]:
     """Returns the writing systems of a language code. Region and script subtags are ignored."""
     return SCRIPTS.get(language.replace("_", "-").split("-")[0].lower(), LATIN)

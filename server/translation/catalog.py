@@ -15,6 +15,8 @@ from server.errors import UnsupportedLanguage
 from server.text.language_id import resolve_language_code
 
 AUTO = "auto"
+ROUTES_LIMIT = 1_000
+"""Routes that a catalog keeps after their first use; a model of 200 languages has 39,800."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +103,7 @@ class ModelCatalog:
         self.sources = tuple(sorted(near))
         self.languages = tuple(sorted(frozenset(near).union(*near.values())))
         self._targets = self._reachable(near)
+        self._routes: dict[tuple[str, str], tuple[Leg, ...]] = {}
 
     def targets(self, source: str) -> tuple[str, ...]:
         """Returns the languages that a source can be translated to, directly or through a pivot. It includes the
@@ -133,6 +136,14 @@ class ModelCatalog:
 
         Raises UnsupportedLanguage if there is no route.
         """
+        route = self._routes.get((source, target))
+        if route is None:
+            route = self._find_route(source, target)
+            if len(self._routes) < ROUTES_LIMIT:
+                self._routes[source, target] = route
+        return route
+
+    def _find_route(self, source: str, target: str) -> tuple[Leg, ...]:
         if source == target:
             return ()
         if model := self._direct(source, target):
@@ -147,7 +158,8 @@ class ModelCatalog:
     def stated_beam(self, source: str, target: str) -> int:
         """Returns the beam width that the model between two codes states, or the widest one of all models if the codes
         need to be resolved or detected first."""
-        direct = self._direct(source, target)
+        known = self._routes.get((source, target), ())
+        direct = known[0].model if len(known) == 1 else self._direct(source, target)
         return direct.beam_size if direct else max((model.beam_size for model in self.models), default=1)
 
     def knows_formality(self, target: str) -> bool:

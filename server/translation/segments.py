@@ -182,7 +182,9 @@ class _Cutter:
             segment = self._with_spans(Segment(span, content, terms=terms), spans)
         elif is_translatable(without_terms(content, terms) if terms else content, leg.source):
             capitals = is_all_caps(content)
-            read = LINE_ENDS.sub(" ", to_sentence_case(content) if capitals else content)
+            read = to_sentence_case(content) if capitals else content
+            if not read.isprintable():
+                read = LINE_ENDS.sub(" ", read)
             ids = leg.encode_ids(read)
             segment = Segment(span, content, ids, Masked(read), capitals, terms=terms)
         else:

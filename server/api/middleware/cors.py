@@ -12,7 +12,7 @@ class Cors(CORSMiddleware):
     """Starlette's middleware with a shortcut: a request without `Origin` only gets the header `Vary: Origin`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or any(name == b"origin" for name, _ in scope["headers"]):
+        if scope["type"] != "http" or b"origin" in dict(scope["headers"]):
             await super().__call__(scope, receive, send)
             return
 

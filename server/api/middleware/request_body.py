@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -11,6 +12,8 @@ from server.errors import InvalidRequest, PayloadTooLarge, Unavailable
 
 BODY = "attentive.body"
 """Key of the ASGI scope that holds the whole body."""
+WATCHERS = "attentive.watchers"
+"""Key of the ASGI scope under which `server.api.http_protocol` keeps the functions to call if the client disconnects."""
 
 
 class ClientDisconnected(Exception):
@@ -64,7 +67,12 @@ class RequestBody:
     async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         scope[BODY] = body
         connection = _Connection(body, asyncio.current_task())
-        watch = asyncio.ensure_future(connection.watch(receive))
+        watchers: list[Callable[[], None]] | None = scope.get(WATCHERS)
+        watch: asyncio.Future[None] | None = None
+        if watchers is None:  # another HTTP server
+            watch = asyncio.ensure_future(connection.watch(receive))
+        else:
+            watchers.append(connection.disconnect)
         try:
             await self.app(scope, connection.receive, send)
         except asyncio.CancelledError:
@@ -72,7 +80,10 @@ class RequestBody:
                 connection.work.uncancel()
                 raise Unavailable("The server is shutting down.") from None
         finally:
-            watch.cancel()
+            if watch is not None:
+                watch.cancel()
+            elif watchers is not None:
+                watchers.remove(connection.disconnect)
             if connection.disconnected:
                 connection.work.uncancel()
 
@@ -102,6 +113,10 @@ class _Connection:
         """Waits for the disconnect and cancels the work."""
         while (await receive())["type"] != "http.disconnect":
             continue
+        self.disconnect()
+
+    def disconnect(self) -> None:
+        """Cancels the work: the client has disconnected."""
         self.disconnected = True
         if self._event is not None:
             self._event.set()

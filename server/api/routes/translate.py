@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from functools import lru_cache
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -10,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.search.options import DecodingOptions
+from server.access.authentication import Caller
 from server.api.dependencies import enter, json_response, reader_languages, services_of
 from server.api.glossaries import inline_or_stored
 from server.api.openapi import WORK, content, errors
@@ -47,10 +49,10 @@ async def translate(
     while one is decoded (with `stream_tokens`), and at the end `translation` with the whole body, or `error`.
     """
     services = services_of(request)
-    wanted = translation_request(asked, request, services.settings)
-    caller = await enter(request, sum(map(len, wanted.texts)), asked.api_key)
-    accepted = reader_languages(request)
-    wanted = dataclasses.replace(wanted, client=caller.name, weight=caller.weight, accepted=accepted)
+    texts, options = checked(asked, services.settings)
+    limit = deadline(request, services.settings.timeout_seconds, asked.timeout)
+    caller = await enter(request, sum(map(len, texts)), asked.api_key)
+    wanted = translation_request(asked, texts, options, limit, caller, reader_languages(request))
     if asked.glossary:
         terms = await inline_or_stored(request, caller, asked.glossary, asked.source, asked.target)
         wanted = dataclasses.replace(wanted, glossary=terms)
@@ -61,31 +63,68 @@ async def translate(
     return json_response(body, headers={"Server-Timing": server_timing(translations)})
 
 
-def translation_request(asked: TranslateParameters, request: Request, settings: Settings) -> TranslationRequest:
-    """Returns the request for the translator. Raises InvalidRequest, TextTooLong or PayloadTooLarge if it
-    exceeds a limit."""
+def checked(asked: TranslateParameters, settings: Settings) -> tuple[tuple[str, ...], DecodingOptions]:
+    """Returns the texts and the decoding options. Raises InvalidRequest, TextTooLong or PayloadTooLarge if they exceed a
+    limit."""
     texts = (asked.q,) if isinstance(asked.q, str) else tuple(asked.q)
     if asked.alternatives > settings.alternatives_limit:
         raise InvalidRequest(f"alternatives must be at most {settings.alternatives_limit} here.")
     hypotheses = asked.alternatives + 1
-    options = DecodingOptions(
-        beam_size=max(beam, hypotheses) if (beam := asked.beam_size or settings.beam_size) else 0,
-        length_penalty=0.6 if asked.length_penalty is None else asked.length_penalty,
-        max_length=asked.max_length,
-        hypotheses=hypotheses,
-        no_repeat_ngram_size=asked.no_repeat_ngram_size,
-        loop_guard=asked.loop_guard,
-        masked_heads=head_mask(asked.masked_heads),
+    options = decoding_options(
+        max(beam, hypotheses) if (beam := asked.beam_size or settings.beam_size) else 0,
+        0.6 if asked.length_penalty is None else asked.length_penalty,
+        asked.max_length,
+        hypotheses,
+        asked.no_repeat_ngram_size,
+        asked.loop_guard,
+        head_mask(asked.masked_heads) if asked.masked_heads else (),
     )
     beam = max(asked.beam_size or 1, hypotheses)
     check_texts(texts, settings, beam + retry_beam(options.beam_size or 1) if asked.on_flag == "retry" else beam)
+    return texts, options
+
+
+@lru_cache(maxsize=64)
+def decoding_options(
+    beam_size: int,
+    length_penalty: float,
+    max_length: int | None,
+    hypotheses: int,
+    no_repeat_ngram_size: int,
+    loop_guard: bool,
+    masked_heads: tuple[tuple[str, int, int], ...],
+) -> DecodingOptions:
+    """Returns the options of a request. Cached, because most requests have the same."""
+    return DecodingOptions(
+        beam_size=beam_size,
+        length_penalty=length_penalty,
+        max_length=max_length,
+        hypotheses=hypotheses,
+        no_repeat_ngram_size=no_repeat_ngram_size,
+        loop_guard=loop_guard,
+        masked_heads=masked_heads,
+    )
+
+
+def translation_request(
+    asked: TranslateParameters,
+    texts: tuple[str, ...],
+    options: DecodingOptions,
+    limit: float,
+    caller: Caller,
+    accepted: tuple[str, ...],
+) -> TranslationRequest:
+    """Returns the request for the translator, without its glossary."""
     return TranslationRequest(
         texts=texts,
         source=asked.source,
         target=asked.target,
         format=asked.format,
         options=options,
-        deadline=deadline(request, settings.timeout_seconds, asked.timeout),
+        client=caller.name,
+        weight=caller.weight,
+        deadline=limit,
+        accepted=accepted,
         do_not_translate=tuple(asked.do_not_translate),
         localize_numbers=asked.localize_numbers,
         on_flag=asked.on_flag,
@@ -183,7 +222,10 @@ def sentence_details(sentence: Sentence, leg: TranslatedLeg) -> dict[str, Any]:
 def server_timing(translations: list[Translation]) -> str:
     """Returns the header Server-Timing: the longest time of any text in each part, in milliseconds."""
     timings = [translation.timings for translation in translations]
-    queue = max([timing.queue for timing in timings])
-    encode = max([timing.encode for timing in timings])
-    decode = max([timing.decode for timing in timings])
+    one = timings[0]
+    queue, encode, decode = one.queue, one.encode, one.decode
+    if len(timings) > 1:
+        queue = max([timing.queue for timing in timings])
+        encode = max([timing.encode for timing in timings])
+        decode = max([timing.decode for timing in timings])
     return f"queue;dur={1000 * queue:.2f}, encode;dur={1000 * encode:.2f}, decode;dur={1000 * decode:.2f}"

@@ -48,7 +48,7 @@ class TranslateParameters(Parameters):
     loop_guard: bool = Field(default=True, description="Decode a sentence again if its translation repeats endlessly.")
     do_not_translate: Annotated[
         list[Annotated[StrictStr, Field(min_length=1, max_length=200)]], BeforeValidator(list_of_one)
-    ] = Field(default=[], max_length=100, description="Words and phrases that are kept as they are written.")
+    ] = Field(default_factory=list, max_length=100, description="Words and phrases that are kept as they are written.")
     glossary: InlineGlossary = Field(
         default=None,
         description="Terms with their translations: the id of a glossary, or pairs, as an object or a list.",

@@ -12,6 +12,7 @@ import os
 import pickle
 import select
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 from operator import attrgetter
 from typing import Any
 
@@ -22,6 +23,7 @@ _HEADER = 8
 _READ = 1 << 20
 
 
+@lru_cache(maxsize=256)
 def _options(*values: Any) -> DecodingOptions:
     return DecodingOptions(**dict(zip(_OPTION_NAMES, values, strict=True)))
 

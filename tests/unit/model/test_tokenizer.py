@@ -89,6 +89,14 @@ def test_byte_fallback_restores_every_character(text: str, tokenizer: Tokenizer)
     assert 1 not in tokenizer.encode(text).ids  # the text contains no unknown piece
 
 
+@given(ids=st.lists(st.integers(0, 400), max_size=12))
+@settings(max_examples=50, deadline=None)
+def test_a_text_is_the_same_with_its_pieces_and_without(ids: list[int], tokenizer: Tokenizer, file: Path) -> None:
+    renumbered = Tokenizer(file, vocabulary={"<unk>": 0, "</s>": 1, "e": 2, "<0xE2>": 3})
+    for one in (tokenizer, renumbered):
+        assert one.decode(ids) == one.decode_pieces(ids).text
+
+
 @pytest.mark.slow
 @given(
     text=st.text(max_size=40) | st.sampled_from(made_up_text(seed=22, lines=40)), language=st.sampled_from(["", "de"])
