@@ -58,6 +58,12 @@ class Authenticator:
         keys = self._shared or self._file
         return self.key_required or (keys is not None and keys.in_use)
 
+    async def has_keys(self) -> bool:
+        """Returns `uses_keys` when it is certain. Raises StateUnreachable where the keys were never read and cannot be."""
+        if self._shared is not None:
+            await self._shared.load()
+        return self.uses_keys
+
     async def identify(self, secret: str | None, address: str) -> Caller:
         """Returns the caller of a request. Raises Forbidden for a key that is missing, unknown or revoked, and
         StateUnreachable for one that cannot be checked."""

@@ -57,7 +57,7 @@ class RedisKeys:
         """Returns the valid key of a secret that this server does not know yet, such as one created a moment ago."""
         try:
             if not self._loaded:
-                await self.refresh()
+                await self.load()
                 return self.find(secret)
             text = await self._state.execute("HGET", KEYS, digest(secret))
         except StateUnreachable:
@@ -69,6 +69,11 @@ class RedisKeys:
             return None
         self._by_digest[key.digest] = key
         return key
+
+    async def load(self) -> None:
+        """Reads the keys if they were never read."""
+        if not self._loaded:
+            await self.refresh()
 
     async def refresh(self) -> None:
         """Reads all keys if they have changed."""

@@ -42,6 +42,6 @@ async def owner_of(request: Request, key: str | None, change: bool = False) -> s
     """Counts the request and returns the owner of the caller's glossaries. Raises Forbidden if it wants to `change` them
     without a key where keys exist."""
     caller = await enter(request, 0, key)
-    if change and caller.key is None and services_of(request).authenticator.uses_keys:
+    if change and caller.key is None and await services_of(request).authenticator.has_keys():
         raise Forbidden("Only callers with an API key have glossaries of their own here.")
     return caller.owner

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import signal
 import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -48,8 +49,8 @@ def client(serve: Callable[..., TestClient]) -> TestClient:
 
 
 @contextmanager
-def running_redis(folder: Path, port: int) -> Iterator[None]:
-    """Runs an empty `redis-server` on a port."""
+def running_redis(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+    """Runs an empty `redis-server` on a port and yields its process."""
     program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
     command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
@@ -57,8 +58,9 @@ def running_redis(folder: Path, port: int) -> Iterator[None]:
             for line in process.stdout or ():
                 if b"eady to accept connections" in line:
                     break
-            yield
+            yield process
         finally:
+            process.send_signal(signal.SIGCONT)
             process.terminate()
 
 
