@@ -19,7 +19,8 @@ from model.backends.cpu.isa import Isa
 _STARTUP_SECONDS = 300.0
 _LIMITS: dict[Isa, dict[str, str]] = {
     "auto": {},
-    "avx512": {},
+    "amx": {},
+    "avx512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"},
     "avxvnni": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2_VNNI", "ATEN_CPU_CAPABILITY": "avx2"},
     "avx2": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
 }

@@ -73,10 +73,15 @@ def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
     refusal: CpuBackendUnavailable | None = None
     for instructions in available(isa):
         try:
-            return _find(folder, instructions) or _compile(folder or default_folder(), instructions)
+            return build_one(instructions, folder)
         except CpuBackendUnavailable as unavailable:
             refusal = refusal or unavailable
     raise refusal or CpuBackendUnavailable("The CPU backend has no instruction set for this processor.")
+
+
+def build_one(instructions: InstructionSet, folder: Path | None = None) -> Path:
+    """Returns the library for `instructions`, compiled into `folder` if necessary. Raises CpuBackendUnavailable."""
+    return _find(folder, instructions) or _compile(folder or default_folder(), instructions)
 
 
 def build_ahead(folder: Path, isa: Isa = "auto") -> list[Path]:
@@ -89,7 +94,7 @@ def build_ahead(folder: Path, isa: Isa = "auto") -> list[Path]:
     for instructions in INSTRUCTION_SETS:
         if isa in ("auto", instructions.name):
             try:
-                built.append(_find(folder, instructions) or _compile(folder, instructions))
+                built.append(build_one(instructions, folder))
             except CpuBackendUnavailable as unavailable:
                 refusal = unavailable
     if not built:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import ctypes
 import platform
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Isa = Literal["auto", "avx512", "avxvnni", "avx2"]
+Isa = Literal["auto", "amx", "avx512", "avxvnni", "avx2"]
 
 _CPU_INFO = Path("/proc/cpuinfo")
 
@@ -18,20 +19,23 @@ class CpuBackendUnavailable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
-    """An instruction set: the required flags of /proc/cpuinfo and the compiler flags."""
+    """An instruction set: the required flags of /proc/cpuinfo and the compiler flags. `tiles`: it uses the tile
+    registers of AMX, for which a process needs the kernel's permission."""
 
     name: Isa
     cpu_flags: tuple[str, ...]
     compiler_flags: tuple[str, ...]
+    tiles: bool = False
 
 
 _AVX2 = ("avx2", "fma")
 _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni")
+_AVX512_OPTIONS = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mavx2", "-mfma")
 INSTRUCTION_SETS = (
     InstructionSet(
-        "avx512", (*_AVX2, *_AVX512),
-        ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mavx2", "-mfma"),
+        "amx", (*_AVX2, *_AVX512, "amx_tile", "amx_int8"), (*_AVX512_OPTIONS, "-mamx-tile", "-mamx-int8"), tiles=True
     ),
+    InstructionSet("avx512", (*_AVX2, *_AVX512), _AVX512_OPTIONS),
     InstructionSet("avxvnni", (*_AVX2, "avx_vnni"), ("-mavx2", "-mfma", "-mavxvnni")),
     InstructionSet("avx2", _AVX2, ("-mavx2", "-mfma")),
 )  # fmt: skip
@@ -49,18 +53,31 @@ def check_platform() -> None:
 
 def available(isa: Isa = "auto") -> list[InstructionSet]:
     """Returns the instruction sets of this processor, fastest first, or only `isa`. Raises CpuBackendUnavailable if
-    none."""
+    none. Asks the kernel for permission to use AMX if the processor has it."""
     check_platform()
     lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     flags = set(next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), []))
     wanted = [each for each in INSTRUCTION_SETS if isa in ("auto", each.name)]
-    found = [each for each in wanted if flags.issuperset(each.cpu_flags)]
+    possible = [each for each in wanted if flags.issuperset(each.cpu_flags)]
+    found = [each for each in possible if not each.tiles or _tiles_permitted()]
+    if possible and not found:
+        raise CpuBackendUnavailable("The kernel does not permit AMX in this process; here PyTorch decodes.")
     if not found:
         missing = [flag for flag in wanted[-1].cpu_flags if flag not in flags]
         raise CpuBackendUnavailable(
             f"The CPU backend needs a processor with {', '.join(missing)}; here PyTorch decodes."
         )
     return found
+
+
+def _tiles_permitted() -> bool:
+    """Asks the kernel to let all threads of this process use the tile registers (arch_prctl, ARCH_REQ_XCOMP_PERM).
+
+    A kernel before 5.16 or a filter of system calls refuses. So does a thread whose signal stack is too small for them.
+    """
+    arch_prctl, request_permission, tile_data = 158, 0x1023, 18
+    arguments = map(ctypes.c_long, (arch_prctl, request_permission, tile_data))
+    return bool(ctypes.CDLL(None).syscall(*arguments) == 0)
 
 
 def check_cpu(isa: Isa = "auto") -> None:

@@ -178,7 +178,7 @@ void Engine::decode(PoolThread& thread, int count, const AttentionCapture* captu
 }
 
 void Engine::select_candidates(PoolThread& thread, int count, int32_t* ids, float* scores, float* forced_scores) {
-    constexpr int kRows = 24;  // the logits of this many rows fit into the L1 cache
+    constexpr int kRows = std::max(24, 2 * kMatrixRows);  // the logits of this many rows fit into the L1 cache
     const Rows input = sublayer_input();
     thread.parallel_for(projection_->panels(), [&](int panel) {
         float* logits = scratch_[thread.index].as<float>();

@@ -93,7 +93,7 @@ void Engine::reserve(int rows) {
     const size_t d = padded_width(config_.d_model), wide = std::max(padded_width(3 * config_.d_model), padded_width(config_.d_ff)), count = rows;
     for (Buffer* buffer : {&x_, &normed_, &out_, &context_}) buffer->reserve(count * d * sizeof(float));
     wide_.reserve(count * wide * sizeof(float));
-    quantized_.reserve(count * wide * sizeof(Quantized));
+    quantized_.reserve(count * wide * sizeof(Quantized) + kDepthStep);
     scales_.reserve(count * sizeof(float));
 }
 
@@ -128,7 +128,7 @@ void Engine::embed(int row, const Linear& table, int token, int position, const 
 }
 
 void Engine::apply(PoolThread& thread, const Linear& linear, const Rows& input, int rows, float* out) {
-    constexpr int kRows = 128, kAtLeast = 12;  // rows per task: enough to reuse the panel, few enough to balance the threads
+    constexpr int kRows = 128, kAtLeast = std::max(12, 2 * kMatrixRows);  // rows per task: enough to reuse the panel, few enough to balance the threads
     const int wanted = 4 * pool_.size(), panels = linear.panels();
     const int split = std::max((rows + kRows - 1) / kRows, std::min((wanted + panels - 1) / panels, (rows + kAtLeast - 1) / kAtLeast));
     const int height = (rows + split - 1) / split, chunks = (rows + height - 1) / height;

@@ -1,5 +1,6 @@
 // Matrix product kernels: tiles of a few rows by kTileColumns outputs. int8 sums are exact and float32 sums are in the order of k,
 // so results do not depend on the tile size. gemm_avx512.cpp or gemm_avx2.cpp has the code; the other one compiles to nothing.
+// With AMX gemm_amx.cpp has the int8 products of 16 rows and more.
 #pragma once
 
 #include <cstddef>
@@ -7,12 +8,15 @@
 
 #include "simd.h"
 
+#if defined(__AMX_INT8__) || defined(ATTENTIVE_EMULATED_TILES)
+#define ATTENTIVE_TILES
+#endif
+
 namespace attentive {
 
 // The storage of quantised activations, and the numbers of rows and columns of a tile.
-#if defined(__AVX512F__)
-using Quantized = uint8_t;  // int8 + 128: the instruction multiplies unsigned by signed bytes
-constexpr const char* kIsa = "avx512";
+#if defined(__AVX512F__) || defined(ATTENTIVE_TILES)
+using Quantized = uint8_t;  // int8 + 128: the instructions multiply unsigned by signed bytes
 constexpr int kOffset = 128, kTileColumns = 64, kTileRows = 6, kFloatTileRows = 6;
 #elif defined(__AVXVNNI__)
 using Quantized = uint8_t;
@@ -24,6 +28,22 @@ constexpr int kOffset = 128, kTileColumns = 16, kTileRows = 6, kFloatTileRows = 
 using Quantized = int16_t;
 constexpr const char* kIsa = "avx2";
 constexpr int kOffset = 0, kTileColumns = 16, kTileRows = 4, kFloatTileRows = 6;
+#endif
+
+#if defined(ATTENTIVE_EMULATED_TILES)
+constexpr const char* kIsa = "emulated amx";
+#elif defined(ATTENTIVE_TILES)
+constexpr const char* kIsa = "amx";
+#elif defined(__AVX512F__)
+constexpr const char* kIsa = "avx512";
+#endif
+
+// kMatrixRows: the least rows of a product by tiles of a matrix unit; 0 without one. Weights are packed with zeros up to a multiple of
+// kDepthStep values of k, and as many bytes may be read after the last row of activations.
+#if defined(ATTENTIVE_TILES)
+constexpr int kMatrixRows = 16, kDepthStep = 64;
+#else
+constexpr int kMatrixRows = 0, kDepthStep = 1;
 #endif
 
 // One block of kTileColumns outputs of an int8 weight matrix.
@@ -39,13 +59,27 @@ struct Int8Block {
 void tile_int8(const Int8Block& block, const int8_t* ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
                float* out, size_t out_stride);
 
+#if defined(ATTENTIVE_TILES)
+// The same for kMatrixRows rows or more, on a thread that has a MatrixUnit.
+void matrix_int8(const Int8Block& block, const int8_t* ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
+                 float* out, size_t out_stride);
+
+// Prepares the matrix unit for the calling thread and releases it.
+struct MatrixUnit {
+    MatrixUnit();
+    ~MatrixUnit();
+};
+#else
+struct MatrixUnit {};
+#endif
+
 // c (rows, kTileColumns) = a (rows, k) b (k, kTileColumns) + bias, for 1 to kFloatTileRows rows. bias may be null.
 void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_t b_stride, int k, const float* bias, float* c,
                 size_t c_stride);
 
 // Stores sixteen int8 values in the format of integer products.
 inline void store_quantized(Quantized* p, Ints q) {
-#if defined(__AVX512F__) || defined(__AVXVNNI__)
+#if defined(__AVX512F__) || defined(__AVXVNNI__) || defined(ATTENTIVE_TILES)
     store_bytes(p, plus(q, kOffset));
 #else
     const __m256i words = to_int16(q);

@@ -1,7 +1,7 @@
 // AVX2 tiles of 16 columns (two registers of eight). An integer product takes one instruction with AVX-VNNI and four without.
 #include "gemm.h"
 
-#if !defined(__AVX512F__)
+#if !defined(__AVX512F__) && !defined(ATTENTIVE_EMULATED_TILES)
 
 #include <cstring>
 

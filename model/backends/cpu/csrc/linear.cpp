@@ -46,7 +46,8 @@ void Buffer::reserve(size_t bytes) {
 void Buffer::Free::operator()(void* memory) const { std::free(memory); }
 
 Linear::Linear(Precision precision, const float* weight, const float* bias, int out, int in)
-    : precision_(precision), out_(out), in_(in), panels_((out + kPanel - 1) / kPanel) {
+    : precision_(precision), out_(out), in_(in), panels_((out + kPanel - 1) / kPanel),
+      depth_(precision == Precision::Int8 ? (in + kDepthStep - 1) / kDepthStep * kDepthStep : in) {
     const size_t columns = static_cast<size_t>(panels_) * kPanel;
     bias_ = Buffer(columns * sizeof(float));
     if (bias) std::memcpy(bias_.as<float>(), bias, out * sizeof(float));
@@ -59,7 +60,7 @@ Linear::Linear(Precision precision, const float* weight, const float* bias, int 
 
 void Linear::pack_int8(const float* weight) {
     const size_t columns = static_cast<size_t>(panels_) * kPanel;
-    weights_ = Buffer(columns * in_);
+    weights_ = Buffer(columns * depth_);
     scales_ = Buffer(columns * sizeof(float));
     corrections_ = Buffer(columns * sizeof(int32_t));
     alignas(64) int8_t quantized[kLanes];
@@ -90,7 +91,7 @@ void Linear::pack_float(const float* weight) {
 
 // Index of an output's first weight. Its weights lie in groups of `group`, interleaved with those of the other columns of its tile.
 size_t Linear::place(int output, int group) const {
-    return static_cast<size_t>(output / kTileColumns) * kTileColumns * in_ + output % kTileColumns * group;
+    return static_cast<size_t>(output / kTileColumns) * kTileColumns * depth_ + output % kTileColumns * group;
 }
 
 void Linear::panel(const Rows& rows, int panel, int next, int first, int last, float* out, size_t stride) const {
@@ -98,11 +99,18 @@ void Linear::panel(const Rows& rows, int panel, int next, int first, int last, f
         const size_t column = static_cast<size_t>(panel) * kPanel + block * kTileColumns;
         const float* bias = bias_.as<float>() + column;
         if (precision_ == Precision::Int8) {
-            const Int8Block weights{weights_.as<int8_t>() + column * in_, corrections_.as<int32_t>() + column, scales_.as<float>() + column, bias, in_};
-            const size_t ahead = (static_cast<size_t>(next) * kPanel + block * kTileColumns) * in_;
+            const Int8Block weights{weights_.as<int8_t>() + column * depth_, corrections_.as<int32_t>() + column, scales_.as<float>() + column, bias, in_};
+            const size_t ahead = (static_cast<size_t>(next) * kPanel + block * kTileColumns) * depth_;
+            const int8_t* following = next < panels_ ? weights_.as<int8_t>() + ahead : nullptr;
+#if defined(ATTENTIVE_TILES)
+            if (last - first >= kMatrixRows) {
+                matrix_int8(weights, following, last - first, rows.quantized + first * rows.stride, rows.stride, rows.scales + first, out, stride);
+                continue;
+            }
+#endif
             int tile = 0;  // the first tile waits for its own panel, so the second one prefetches
             tiles<kTileRows>(last - first, [&](int row, int height) {
-                tile_int8(weights, tile++ == 1 && next < panels_ ? weights_.as<int8_t>() + ahead : nullptr, height,
+                tile_int8(weights, tile++ == 1 ? following : nullptr, height,
                           rows.quantized + (first + row) * rows.stride, rows.stride, rows.scales + first + row, out + row * stride, stride);
             });
         } else {

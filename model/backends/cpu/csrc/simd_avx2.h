@@ -25,6 +25,10 @@ inline __m256 load8(const int8_t* p) {
     return _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(p))));
 }
 inline Floats load(const int8_t* p) { return {load8(p), load8(p + 8)}; }
+inline Floats load(const int32_t* p) {
+    const __m256i* half = reinterpret_cast<const __m256i*>(p);
+    return {_mm256_cvtepi32_ps(_mm256_loadu_si256(half)), _mm256_cvtepi32_ps(_mm256_loadu_si256(half + 1))};
+}
 inline void store(float* p, Floats v) {
     _mm256_storeu_ps(p, v.low);
     _mm256_storeu_ps(p + 8, v.high);

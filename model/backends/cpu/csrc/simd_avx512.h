@@ -17,6 +17,7 @@ inline Floats load(const float* p) { return _mm512_loadu_ps(p); }
 inline Floats load(const int8_t* p) {
     return _mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p))));
 }
+inline Floats load(const int32_t* p) { return _mm512_cvtepi32_ps(_mm512_loadu_si512(p)); }
 inline void store(float* p, Floats v) { _mm512_storeu_ps(p, v); }
 
 inline Floats fma(Floats a, Floats b, Floats c) { return _mm512_fmadd_ps(a, b, c); }    // a b + c

@@ -8,6 +8,8 @@
 #include <thread>
 #include <vector>
 
+#include "gemm.h"
+
 namespace attentive {
 
 constexpr int kMaxThreads = 256;
@@ -27,6 +29,7 @@ class PoolThread {
 
   private:
     ThreadPool& pool_;
+    [[no_unique_address]] MatrixUnit unit_;
     int phase_ = 0;
 };
 

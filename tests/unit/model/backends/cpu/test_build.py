@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import platform
 import subprocess
 import sys
 from pathlib import Path
@@ -15,15 +16,17 @@ from model.backends.cpu.build import build, build_ahead, find, library_name
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, available, check_cpu
 from tests.support.cpu_models import LIBRARY, needs_cpu_backend
 
-BEST, _, LEAST = INSTRUCTION_SETS
+AMX, BEST, _, LEAST = INSTRUCTION_SETS
 FLAGS = "flags\t\t: fpu {}\n"
 
 
 @pytest.fixture
 def cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Simulates Linux on x86-64 and returns the file used as /proc/cpuinfo. Initially it lists all instruction sets."""
+    """Simulates Linux on x86-64 and returns the file used as /proc/cpuinfo. Initially it lists all instruction sets. The
+    kernel permits AMX."""
     monkeypatch.setattr(processor.platform, "system", lambda: "Linux")
     monkeypatch.setattr(processor.platform, "machine", lambda: "x86_64")
+    monkeypatch.setattr(processor, "_tiles_permitted", lambda: True)
     info = tmp_path / "cpuinfo"
     info.write_text(FLAGS.format(" ".join(flag for each in INSTRUCTION_SETS for flag in each.cpu_flags)))
     monkeypatch.setattr(processor, "_CPU_INFO", info)
@@ -42,10 +45,11 @@ def sources(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
 
 @pytest.fixture
 def compiler(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
-    """Returns a fake compiler that writes its arguments to the output file and rejects -mavxvnni."""
+    """Returns a fake compiler that writes its arguments to the output file and rejects -mavxvnni and
+    -mamx-int8."""
     script = tmp_path / "compiler"
     script.write_text(
-        '#!/bin/sh\ncase "$*" in *mavxvnni*) echo "error: unknown option" >&2; exit 1;; esac\n'
+        '#!/bin/sh\ncase "$*" in *mavxvnni*|*mamx*) echo "error: unknown option" >&2; exit 1;; esac\n'
         'for last; do :; done\necho "$*" > "$last"\n'
     )
     script.chmod(0o755)
@@ -68,12 +72,29 @@ def test_library_name_depends_on_sources_and_instruction_set(sources: Path) -> N
         ("avx2 fma avx512f avx512bw avx512dq avx512vl", ["avx2"]),
         ("avx2 fma avx_vnni", ["avxvnni", "avx2"]),
         ("avx2 fma avx512f avx512bw avx512dq avx512vl avx512_vnni", ["avx512", "avx2"]),
+        (" ".join(AMX.cpu_flags), ["amx", "avx512", "avx2"]),
+        ("avx2 fma amx_tile amx_int8", ["avx2"]),
     ],
 )
 def test_the_best_instruction_set_comes_first(cpu: Path, flags: str, names: list[str]) -> None:
     cpu.write_text(FLAGS.format(flags))
     assert [each.name for each in available()] == names
     assert [each.name for each in available("avx2")] == ["avx2"]
+
+
+def test_amx_needs_the_permission_of_the_kernel(monkeypatch: pytest.MonkeyPatch, cpu: Path) -> None:
+    cpu.write_text(FLAGS.format(" ".join(AMX.cpu_flags)))
+    monkeypatch.setattr(processor, "_tiles_permitted", lambda: False)
+    assert [each.name for each in available()] == ["avx512", "avx2"]
+    with pytest.raises(CpuBackendUnavailable, match="kernel does not permit AMX"):
+        available("amx")
+
+
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs a processor with AVX2")
+def test_a_kernel_without_amx_refuses_the_permission() -> None:
+    flags = Path("/proc/cpuinfo").read_text(encoding="utf-8", errors="replace")
+    permitted = processor._tiles_permitted()
+    assert not permitted or "amx_tile" in flags
 
 
 def test_unsupported_processors_are_refused(cpu: Path, sources: Path) -> None:

@@ -1,11 +1,13 @@
 """Tests that all instruction sets give equal results bit for bit.
 
 A setting of PyTorch or oneDNN does not change the CPU backend; the test uses the instruction sets that the processor has.
+AMX is emulated as well.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,6 +16,7 @@ from model.backends.cpu.build import build
 from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, Isa
 from tests.support import cpu_models
+from tests.support.amx_emulation import EMULATED, emulated_library
 from tests.support.cpu_models import (
     PRECISIONS,
     VARIANTS,
@@ -28,13 +31,13 @@ from tests.support.cpu_models import (
 pytestmark = [pytest.mark.slow, pytest.mark.numeric]
 
 LEAST: Isa = "avx2"
-OTHERS: tuple[Isa, ...] = tuple(each.name for each in INSTRUCTION_SETS if each.name != LEAST)
+OTHERS = (EMULATED, *(each.name for each in INSTRUCTION_SETS if each.name != LEAST))
 
 
-def use(monkeypatch: pytest.MonkeyPatch, isa: Isa) -> None:
+def use(monkeypatch: pytest.MonkeyPatch, isa: str) -> None:
     """Selects `isa` for the CPU backends of a test. Skips the test if the processor or the compiler lacks it."""
     try:
-        library: Path = build(isa=isa)
+        library: Path = emulated_library() if isa == EMULATED else build(isa=cast(Isa, isa))
     except CpuBackendUnavailable as unavailable:
         pytest.skip(str(unavailable))
     monkeypatch.setattr(cpu_models, "LIBRARY", library)
@@ -44,7 +47,7 @@ def use(monkeypatch: pytest.MonkeyPatch, isa: Isa) -> None:
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_instruction_sets_agree_bit_for_bit(
-    monkeypatch: pytest.MonkeyPatch, isa: Isa, variant: str, precision: Precision
+    monkeypatch: pytest.MonkeyPatch, isa: str, variant: str, precision: Precision
 ) -> None:
     transformer = tiny(**VARIANTS[variant])
     config = transformer.config
@@ -67,7 +70,7 @@ def test_instruction_sets_agree_bit_for_bit(
 @pytest.mark.parametrize("isa", OTHERS)
 @pytest.mark.parametrize("precision", PRECISIONS)
 def test_attention_maps_are_equal_on_every_instruction_set(
-    monkeypatch: pytest.MonkeyPatch, isa: Isa, precision: Precision
+    monkeypatch: pytest.MonkeyPatch, isa: str, precision: Precision
 ) -> None:
     source, target = sentences(tiny().config, (37, 20))
     results = []
@@ -106,7 +109,7 @@ def test_integer_sums_do_not_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("isa", [each.name for each in INSTRUCTION_SETS])
-def test_targets_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch, isa: Isa, precision: Precision) -> None:
+@pytest.mark.parametrize("isa", (EMULATED, *(each.name for each in INSTRUCTION_SETS)))
+def test_targets_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch, isa: str, precision: Precision) -> None:
     use(monkeypatch, isa)
     check_targets_do_not_depend_on_the_batch(precision)

@@ -1,0 +1,23 @@
+"""The CPU backend with the tile instructions of AMX emulated in plain C++ (tests/support/amx), for processors without AMX."""
+
+from __future__ import annotations
+
+import hashlib
+from pathlib import Path
+
+from model.backends.cpu.build import SOURCES, build_one
+from model.backends.cpu.isa import InstructionSet, available
+
+EMULATED = "emulated amx"
+FOLDER = Path(__file__).parent / "amx"
+
+
+def emulated_library() -> Path:
+    """Returns the library, compiled if necessary. Raises CpuBackendUnavailable without AVX2 or a compiler."""
+    least = available("avx2")[0]
+    digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(FOLDER.iterdir()))).hexdigest()
+    flags = (
+        *least.compiler_flags, "-O1", "-DATTENTIVE_EMULATED_TILES", f"-DATTENTIVE_EMULATION=0x{digest[:8]}",
+        f"-I{FOLDER}", f"-I{SOURCES}", str(FOLDER / "emulated_gemm.cpp"),
+    )  # fmt: skip
+    return build_one(InstructionSet("amx", least.cpu_flags, flags))

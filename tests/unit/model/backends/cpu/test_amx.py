@@ -1,0 +1,130 @@
+"""Tests of the AMX products, with emulated tile instructions: exact sums, instruction counts, checked configurations."""
+
+from __future__ import annotations
+
+import ctypes
+import shutil
+import subprocess
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from model.backends.cpu.build import COMPILERS, FLAGS, SOURCES
+from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable
+from tests.support.amx_emulation import emulated_library
+
+pytestmark = [pytest.mark.slow, pytest.mark.numeric]
+
+SHAPES = [
+    (16, 64, 64), (17, 64, 64), (31, 70, 96), (32, 128, 512), (33, 67, 16), (47, 64, 48), (48, 192, 80), (64, 130, 192),
+    (65, 64, 144), (100, 1, 320), (15, 64, 64), (1, 70, 96),
+]  # fmt: skip
+"""Rows, outputs and k: odd rows and outputs, k that is not a multiple of 64, and too few rows for a tile."""
+
+
+@pytest.fixture(scope="module")
+def library() -> ctypes.CDLL:
+    """Returns the emulation. Skips without AVX2 or a compiler."""
+    try:
+        return ctypes.CDLL(str(emulated_library()))
+    except CpuBackendUnavailable as unavailable:
+        pytest.skip(str(unavailable))
+
+
+def product(
+    library: ctypes.CDLL,
+    activations: NDArray[Any],
+    weights: NDArray[Any],
+    scales: NDArray[Any],
+    bias: NDArray[Any],
+    together: int,
+) -> tuple[NDArray[Any], list[int]]:
+    """Returns the product (rows, outputs) and the numbers of loads, stores and products of tiles."""
+    (rows, k), outputs = activations.shape, len(weights)
+    out = np.full((rows, (outputs + 63) // 64 * 64), np.nan, np.float32)
+    counts = np.zeros(3, np.int64)
+    arrays = (activations, scales, weights, bias, out, counts)
+    library.emulated_product(rows, outputs, k, together, *(ctypes.c_void_p(array.ctypes.data) for array in arrays))
+    return out[:, :outputs], counts.tolist()
+
+
+def operands(rows: int, outputs: int, k: int) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Returns random activations and integer weights with a largest magnitude of 127 in each row, that is with scale 1."""
+    random = np.random.default_rng(rows + outputs + k)
+    activations = random.integers(-127, 128, (rows, k)).astype(np.int8)
+    weights = random.integers(-127, 128, (outputs, k)).astype(np.float32)
+    weights[:, 0] = 127.0
+    return activations, weights
+
+
+@pytest.mark.parametrize(("rows", "outputs", "k"), SHAPES)
+def test_sums_are_exact(library: ctypes.CDLL, rows: int, outputs: int, k: int) -> None:
+    activations, weights = operands(rows, outputs, k)
+    ones, zeros = np.ones(rows, np.float32), np.zeros(outputs, np.float32)
+    found, _ = product(library, activations, weights, ones, zeros, rows)
+    assert np.array_equal(found, activations.astype(np.int64) @ weights.T.astype(np.int64))
+
+
+@pytest.mark.parametrize(("rows", "outputs", "k"), SHAPES)
+def test_tiles_give_the_bits_of_the_small_kernels(library: ctypes.CDLL, rows: int, outputs: int, k: int) -> None:
+    activations, weights = operands(rows, outputs, k)
+    random = np.random.default_rng(5)
+    scales, bias = random.random(rows, np.float32), random.standard_normal(outputs, np.float32)
+    weights *= random.random((outputs, 1), np.float32)
+    tiled, _ = product(library, activations, weights, scales, bias, rows)
+    alone, (_, _, products) = product(library, activations, weights, scales, bias, 1)
+    assert products == 0
+    assert np.array_equal(tiled, alone)
+
+
+def test_extreme_values_do_not_saturate(library: ctypes.CDLL) -> None:
+    activations = np.repeat(np.array([[127], [-127]], np.int8), 16, axis=0) * np.ones((1, 2048), np.int8)
+    weights = np.full((64, 2048), 127.0, np.float32)
+    weights[1::2, 1:] = -127.0
+    ones, zeros = np.ones(32, np.float32), np.zeros(64, np.float32)
+    found, _ = product(library, activations, weights, ones, zeros, 32)
+    assert np.array_equal(found, (activations.astype(np.int64) @ weights.T.astype(np.int64)).astype(np.float32))
+
+
+@pytest.mark.parametrize(
+    ("rows", "loads", "products"),
+    [(16, 4 + 8 * 5, 8 * 4), (32, 2 * (4 + 8 * 4), 8 * 8), (64, 4 * (4 + 8 * 4), 16 * 8), (15, 0, 0)],
+)
+def test_a_panel_takes_the_least_number_of_products(library: ctypes.CDLL, rows: int, loads: int, products: int) -> None:
+    activations, weights = operands(rows, 64, 512)
+    _, counts = product(library, activations, weights, np.ones(rows, np.float32), np.zeros(64, np.float32), rows)
+    assert counts == [loads, products // 8, products]
+
+
+def test_the_emulation_refuses_what_the_processor_refuses(library: ctypes.CDLL) -> None:
+    assert library.emulated_refusal(64, 16) == 0
+    assert library.emulated_refusal(-1, 16) == 1  # no configuration
+    assert library.emulated_refusal(128, 16) == 1  # rows of more than 64 bytes
+    assert library.emulated_refusal(0, 16) == 1  # rows without bytes
+    assert library.emulated_refusal(32, 16) == 1  # fewer sums than outputs
+    assert library.emulated_refusal(64, 8) == 1  # fewer weights than activations
+
+
+def test_the_instructions_compile(tmp_path: Path) -> None:
+    compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
+    if compiler is None:
+        pytest.skip("The CPU backend needs a C++ compiler (g++).")
+    amx = INSTRUCTION_SETS[0]
+    assert amx.tiles
+    command = [
+        compiler,
+        *FLAGS,
+        *amx.compiler_flags,
+        "-c",
+        str(SOURCES / "gemm_amx.cpp"),
+        "-o",
+        str(tmp_path / "amx.o"),
+    ]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[:500]
+    assert (
+        bytes.fromhex("c4e2495ec4") in (tmp_path / "amx.o").read_bytes()
+    )  # tdpbusd tmm0, tmm4 (unsigned), tmm6 (signed)
