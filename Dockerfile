@@ -15,29 +15,31 @@ ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1 PATH=/attentive/venv/bin:
 WORKDIR /build
 RUN python3 -m venv /attentive/venv
 
-# What the server imports on a CPU. Only training, import and GPUs need the packages that are left out.
+# Only training, import and GPUs need the packages that are left out of serving.txt.
+FROM builder AS requirements
+ARG EXTRAS=redis,otel
+COPY pyproject.toml deploy/docker/requirements.py ./
+RUN python requirements.py "${EXTRAS}" torch huggingface-hub > serving.txt && python requirements.py "${EXTRAS}" > all.txt
+
 FROM builder AS dependencies
 ARG PIP_ARGS=
-ARG EXTRAS=redis,otel
-COPY constraints.txt pyproject.toml deploy/docker/requirements.py ./
-RUN python requirements.py "${EXTRAS}" torch huggingface-hub > requirements.txt \
-    && pip install ${PIP_ARGS} -c constraints.txt -r requirements.txt && pip uninstall --yes pip setuptools
+COPY constraints.txt ./
+COPY --from=requirements /build/serving.txt ./
+RUN pip install ${PIP_ARGS} -c constraints.txt -r serving.txt && pip uninstall --yes pip setuptools
 
 FROM builder AS dependencies-torch-cpu
 ARG PIP_ARGS=
-ARG EXTRAS=redis,otel
 ARG TORCH_CPU_INDEX=https://download.pytorch.org/whl/cpu
-COPY constraints.txt pyproject.toml deploy/docker/requirements.py ./
+COPY constraints.txt ./
 RUN pip install ${PIP_ARGS} -c constraints.txt --index-url ${TORCH_CPU_INDEX} torch
-RUN python requirements.py "${EXTRAS}" > requirements.txt \
-    && pip install ${PIP_ARGS} -c constraints.txt -r requirements.txt && pip uninstall --yes pip setuptools
+COPY --from=requirements /build/all.txt ./
+RUN pip install ${PIP_ARGS} -c constraints.txt -r all.txt && pip uninstall --yes pip setuptools
 
 FROM builder AS dependencies-torch-cuda
 ARG PIP_ARGS=
-ARG EXTRAS=redis,otel
-COPY constraints.txt pyproject.toml deploy/docker/requirements.py ./
-RUN python requirements.py "${EXTRAS}" > requirements.txt \
-    && pip install ${PIP_ARGS} -c constraints.txt -r requirements.txt && pip uninstall --yes pip setuptools
+COPY constraints.txt ./
+COPY --from=requirements /build/all.txt ./
+RUN pip install ${PIP_ARGS} -c constraints.txt -r all.txt && pip uninstall --yes pip setuptools
 
 # The images run on other processors, so the CPU backend is compiled for every instruction set.
 FROM builder AS cpu-backend

@@ -4,28 +4,33 @@ CPU."""
 from __future__ import annotations
 
 import asyncio
+import ssl
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
 _MAX_HEAD_BYTES = 65_536
+_UNVERIFIED = ssl._create_unverified_context()  # noqa: S323  see Address
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Address of an HTTP server. `prefix` is prepended to every path."""
+    """Address of an HTTP server. `prefix` is prepended to every path. The certificate of a server with TLS is not
+    checked, because measured servers sign their own."""
 
     host: str
     port: int
     prefix: str
+    tls: bool = False
 
     @classmethod
     def parse(cls, url: str) -> Self:
-        """Parses `http://HOST[:PORT][/PREFIX]`. Raises ValueError for anything else."""
+        """Parses `http[s]://HOST[:PORT][/PREFIX]`. Raises ValueError for anything else."""
         parts = urlsplit(url)
-        if parts.scheme != "http" or not parts.hostname:
-            raise ValueError(f"{url!r} is not an http:// address.")
-        return cls(parts.hostname, parts.port or 80, parts.path.rstrip("/"))
+        tls = parts.scheme == "https"
+        if parts.scheme not in ("http", "https") or not parts.hostname:
+            raise ValueError(f"{url!r} is not an http:// or https:// address.")
+        return cls(parts.hostname, parts.port or (443 if tls else 80), parts.path.rstrip("/"), tls)
 
 
 class Connection:
@@ -46,7 +51,12 @@ class Connection:
     ) -> tuple[int, dict[bytes, bytes], bytes]:
         """Sends a body and returns status, headers (lower-case names) and body. Raises the same errors as `post`."""
         if self._streams is None:
-            self._streams = await asyncio.open_connection(self._address.host, self._address.port, limit=_MAX_HEAD_BYTES)
+            self._streams = await asyncio.open_connection(
+                self._address.host,
+                self._address.port,
+                limit=_MAX_HEAD_BYTES,
+                ssl=_UNVERIFIED if self._address.tls else None,
+            )
         reader, writer = self._streams
         head = (
             f"{method} {self._address.prefix}{path} HTTP/1.1\r\nHost: {self._address.host}:{self._address.port}\r\n"

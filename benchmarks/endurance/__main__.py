@@ -1,5 +1,6 @@
 """Endurance runs against a server that this program starts: overload, killed workers, a stop under load, one caller
-with big requests, documents that need much memory, unfinished requests, and the history on disk.
+with big requests, documents that need much memory, unfinished requests, and the history on disk; and against two servers
+with shared state behind HAProxy.
 
     python -m benchmarks.endurance overload --weights weights --seconds 600
     python -m benchmarks.endurance kills --clients 32 --seconds 180 --every 20
@@ -8,6 +9,8 @@ with big requests, documents that need much memory, unfinished requests, and the
     python -m benchmarks.endurance hog --clients 32 --seconds 6
     python -m benchmarks.endurance heads --megabytes 400 --connections 2000
     python -m benchmarks.endurance disk -- --history-bytes 1000000
+    python -m benchmarks.endurance replicas --minutes 5
+    python -m benchmarks.endurance replicas --minutes 5 --compose "docker compose"
 
 Every answer is compared with the one that the same text got before on an idle server. Arguments after `--` are flags of
 the server. The exit status is 1 if any answer was lost, wrong, repeated or miscounted. Times are reported, not judged.
@@ -28,15 +31,17 @@ from benchmarks.endurance.client import references
 from benchmarks.endurance.disk import disk
 from benchmarks.endurance.documents import documents as unpacking
 from benchmarks.endurance.drain import drain
+from benchmarks.endurance.fleet import fleet
 from benchmarks.endurance.heads import heads
 from benchmarks.endurance.hog import hog
 from benchmarks.endurance.kills import kills
 from benchmarks.endurance.overload import overload
+from benchmarks.endurance.replicas import replicas
 from benchmarks.endurance.server import serving
 from benchmarks.endurance.texts import documents, made_texts, read_texts
 
 _NONE = ("failures", "wrong", "repeated ids", "stray answers", "lost", "metrics minus clients", "exit status",
-         "refusals counted minus 429s", "refused")  # fmt: skip
+         "refusals counted minus 429s", "refused", "state that differs")  # fmt: skip
 """Figures that must be zero or empty."""
 
 
@@ -63,6 +68,8 @@ async def _run(options: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
     flags = ["--weights", str(options.weights), *options.server]
     if options.what == "drain":
         flags = ["--grace-seconds", str(options.grace), *flags]
+    if options.what == "replicas":
+        return await _replicas(options, texts, flags)
     with tempfile.TemporaryDirectory(prefix="endurance-") as folder:
         async with serving(flags, Path(folder)) as served:
             requests = await references(served.address, texts, options.source, options.target)
@@ -96,6 +103,13 @@ async def _run(options: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
                 case _:
                     found = await drain(served, requests, options.clients, options.seconds, options.grace)
             return {**shape, **found}
+
+
+async def _replicas(options: argparse.Namespace, texts: list[str], flags: list[str]) -> dict[str, Any]:
+    with tempfile.TemporaryDirectory(prefix="endurance-") as folder:
+        async with fleet(Path(folder), flags, options.compose, options.front) as found:
+            requests = await references(found.front, texts, options.source, options.target)
+            return await replicas(found, requests, options.clients, 60 * options.minutes, options.every)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -144,6 +158,16 @@ def _parser() -> argparse.ArgumentParser:
     slow.add_argument("--seconds", type=float, default=25.0, help="time for which slow heads are held")
     stored = what.add_parser("disk", parents=[common], help="bytes of the history on disk")
     stored.add_argument("--requests", type=int, default=60, help="texts of 90,000 characters")
+    two = what.add_parser(
+        "replicas", parents=[common], help="two servers behind HAProxy; they and Redis are killed in turn"
+    )
+    two.add_argument("--clients", type=int, default=32)
+    two.add_argument("--minutes", type=float, default=5.0)
+    two.add_argument("--every", type=float, default=5.0, help="seconds between a recovery and the next kill")
+    two.add_argument(
+        "--compose", default="", help="the command of compose, where the profile `scaled` runs (default: processes)"
+    )
+    two.add_argument("--front", default="https://localhost:8443", help="address of HAProxy, with --compose")
     stop.add_argument("--grace", type=float, default=30.0, help="--grace-seconds of the server")
     return parser
 

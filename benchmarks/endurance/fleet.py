@@ -1,0 +1,217 @@
+"""Two servers with shared state behind HAProxy: as processes that are started here, or in the containers of compose."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from benchmarks.common.http_connection import Address, Connection
+
+ROOT = Path(__file__).parents[2]
+PARTS = ("server-1", "server-2", "redis")
+"""What is killed in turn."""
+_START_SECONDS = 240.0
+_TICKS = os.sysconf("SC_CLK_TCK")
+
+
+class Fleet(ABC):
+    """`front` is the address of HAProxy. `doors` are the addresses of the servers themselves."""
+
+    front: Address
+    doors: list[Address]
+
+    @abstractmethod
+    def kill(self, part: str) -> None:
+        """Kills the processes of a part with SIGKILL and starts it again."""
+
+    @abstractmethod
+    def attentive(self, *words: str) -> str:
+        """Runs a command of `attentive` with the settings of the servers. Returns its output."""
+
+    @abstractmethod
+    def processes(self, part: str) -> list[int]:
+        """Returns the ids of the first processes of a part ("front" too)."""
+
+    async def recovered(self) -> None:
+        """Waits until both servers are ready and reach the shared state, and the front answers. Raises TimeoutError."""
+        async with asyncio.timeout(_START_SECONDS):
+            for address in (*self.doors, self.front):
+                await _until_answer(address, "/ready", b"")
+            for address in self.doors:
+                await _until_answer(address, "/metrics", b"\nattentive_state_up 1.0")
+
+    def processor_seconds(self, part: str) -> float:
+        """Returns the processor time of a part until now."""
+        return sum(_tree_seconds(pid) for pid in self.processes(part))
+
+
+class ProcessFleet(Fleet):
+    """Processes on free ports. `folder` receives logs and data, `flags` are for the servers."""
+
+    def __init__(self, folder: Path, flags: Sequence[str]) -> None:
+        self._folder, self._flags = folder, flags
+        self._ports = {part: _free_port() for part in (*PARTS, "front", "metrics")}
+        self._running: dict[str, subprocess.Popen[bytes]] = {}
+        self.front = Address("127.0.0.1", self._ports["front"], "")
+        self.doors = [Address("127.0.0.1", self._ports[part], "") for part in PARTS[:2]]
+        self._environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTENTIVE_")}
+        self._state = ["--state", f"redis://127.0.0.1:{self._ports['redis']}"]
+        for part in (*reversed(PARTS), "front"):
+            self._start(part)
+
+    def kill(self, part: str) -> None:
+        self._running[part].kill()
+        self._running[part].wait()
+        self._start(part)
+
+    def attentive(self, *words: str) -> str:
+        command = [sys.executable, "-m", "server", *words, *self._state]
+        return subprocess.run(
+            command, cwd=ROOT, env=self._environment, capture_output=True, text=True, check=True
+        ).stdout
+
+    def processes(self, part: str) -> list[int]:
+        return [self._running[part].pid]
+
+    def close(self) -> None:
+        """Stops all processes."""
+        for process in self._running.values():
+            process.send_signal(signal.SIGTERM)
+        for process in self._running.values():
+            try:
+                process.wait(60)
+            except subprocess.TimeoutExpired:
+                process.kill()
+
+    def _start(self, part: str) -> None:
+        port, data = str(self._ports[part]), self._folder / part
+        data.mkdir(exist_ok=True)
+        if part == "front":
+            command = ["haproxy", "-W", "-db", "-f", str(ROOT / "deploy/haproxy/haproxy.cfg")]
+        elif part == "redis":
+            command = ["redis-server", "--port", port, "--dir", str(data), "--appendonly", "yes", "--save", ""]
+        else:
+            command = [sys.executable, "-m", "server", "serve", "--port", port, "--data", str(data), *self._state]
+            command += ["--trusted-proxies", "*", "--drain-seconds", "2", *self._flags]
+        addresses = {f"SERVER_{number}": f"127.0.0.1:{self._ports[f'server-{number}']}" for number in (1, 2)}
+        addresses |= {
+            "FRONT": f"127.0.0.1:{self._ports['front']}",
+            "FRONT_METRICS": f"127.0.0.1:{self._ports['metrics']}",
+        }
+        with (self._folder / f"{part}.log").open("ab") as log:
+            self._running[part] = subprocess.Popen(
+                command, cwd=ROOT, env=self._environment | addresses, stdout=log, stderr=log
+            )
+
+
+class ComposeFleet(Fleet):
+    """The containers of `docker compose --profile scaled up`, on the machine that runs them, as root."""
+
+    def __init__(self, compose: Sequence[str], front: str) -> None:
+        self._compose = [*compose, "--profile", "scaled"]
+        self.front = Address.parse(front)
+        self.doors = [Address(self._inspect(part, _ADDRESS), 8000, "") for part in PARTS[:2]]
+
+    def kill(self, part: str) -> None:
+        if part == "redis":  # the first process of a container cannot be killed from inside
+            self._run("restart", "-t", "0", part)
+        else:
+            for child in _children(int(self._inspect(part, "{{.State.Pid}}"))):  # those of tini
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(child, signal.SIGKILL)
+
+    def attentive(self, *words: str) -> str:
+        return self._run("exec", "-T", "server-1", "attentive", *words)
+
+    def processes(self, part: str) -> list[int]:
+        return [int(self._inspect(part, "{{.State.Pid}}"))]
+
+    async def recovered(self) -> None:
+        await asyncio.sleep(0.5)  # a container that ended may have another address when it runs again
+        async with asyncio.timeout(_START_SECONDS):
+            while True:
+                addresses = [self._inspect(part, _ADDRESS) for part in PARTS[:2]]
+                if all(addresses):
+                    break
+                await asyncio.sleep(0.2)
+        self.doors = [Address(address, 8000, "") for address in addresses]
+        await super().recovered()
+
+    def _inspect(self, part: str, template: str) -> str:
+        container = self._run("ps", "-q", part).strip()
+        command = ["docker", "inspect", "-f", template, container]
+        return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    def _run(self, *words: str) -> str:
+        command = [*self._compose, *words]
+        return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
+
+
+_ADDRESS = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+
+
+@asynccontextmanager
+async def fleet(folder: Path, flags: Sequence[str], compose: str, front: str) -> AsyncIterator[Fleet]:
+    """Starts the processes, or finds the containers where `compose` is a command. Raises RuntimeError where a program is
+    missing, TimeoutError where the servers do not become ready."""
+    if compose:
+        found: Fleet = ComposeFleet(compose.split(), front)
+        await found.recovered()
+        yield found
+        return
+    if missing := [program for program in ("haproxy", "redis-server") if shutil.which(program) is None]:
+        raise RuntimeError(f"Not installed: {', '.join(missing)}.")
+    started = ProcessFleet(folder, flags)
+    try:
+        await started.recovered()
+        yield started
+    finally:
+        started.close()
+
+
+async def _until_answer(address: Address, path: str, text: bytes) -> None:
+    """Waits until GET `path` is 200 and its body contains `text`."""
+    while True:
+        connection = Connection(address)
+        try:
+            async with asyncio.timeout(5):
+                status, _, body = await connection.exchange("GET", path)
+            if status == 200 and text in body:
+                return
+        except (OSError, EOFError, ValueError):
+            pass  # it starts
+        finally:
+            connection.close()
+        await asyncio.sleep(0.1)
+
+
+def _free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+def _children(pid: int) -> list[int]:
+    try:
+        return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
+    except OSError:
+        return []
+
+
+def _tree_seconds(pid: int) -> float:
+    """Returns the processor time of a process and of those below it."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
+    except OSError:
+        return 0.0
+    return (int(fields[11]) + int(fields[12])) / _TICKS + sum(map(_tree_seconds, _children(pid)))
