@@ -19,7 +19,7 @@ from benchmarks.common.http_connection import Address, Connection
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("server-1", "server-2", "redis")
-"""What is killed in turn."""
+"""The parts that are killed in turn."""
 _START_SECONDS = 240.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
