@@ -25,7 +25,7 @@ from server.api.middleware.request_body import RequestBody
 from server.api.middleware.request_log import RequestLog
 from server.api.middleware.tracing import Tracing
 from server.api.openapi import document
-from server.api.routes import admin, analysis, attention, files, health, languages, pages, translate
+from server.api.routes import admin, analysis, attention, encoder, files, health, languages, pages, translate
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded
 from server.observability.telemetry import Telemetry
@@ -38,6 +38,7 @@ ROUTERS = (
     languages.router,
     attention.router,
     analysis.router,
+    encoder.router,
     pages.router,
     files.router,
     health.router,

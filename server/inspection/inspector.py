@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 from collections.abc import Sequence
 
@@ -34,6 +35,8 @@ class Inspector:
         self.translator = translator
         self.admission = admission
         self.token_limit = token_limit
+        self.studies = asyncio.Semaphore(1)
+        """Held while an encoder is studied, which takes a core of the API process."""
 
     async def find(self, id: str, *, sentence: int = 0, leg: int = 0) -> InspectedSentence:
         """Returns a sentence of a served translation. Raises UnknownTranslation, ExpiredTranslation, NotFound,

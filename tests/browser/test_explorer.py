@@ -98,11 +98,11 @@ def test_switching_heads_off_shows_the_difference(explorer: Any) -> None:
 
 def test_how_it_works_shows_the_numbers_of_this_model(explorer: Any) -> None:
     explorer.click("#tab-works")
-    explorer.wait_for_selector("#panel-works table.numbers")
+    explorer.wait_for_selector("#works-head table.numbers")
     text = explorer.text_content("#panel-works .drawing")
     assert "64 → 64 → 64" in text and "Cross-attention, 4 heads" in text
     explorer.wait_for_selector("#panel-works [role=img][aria-label^='Histogram']")
-    head = explorer.locator("#panel-works .wide").last
+    head = explorer.locator("#works-head .wide")
     rows = head.locator("tbody tr")
     shares = head.locator("td:nth-child(6)").all_inner_texts()
     assert abs(sum(map(float, shares)) - 1) < 0.01
@@ -124,7 +124,7 @@ def test_how_it_works_says_why_products_are_divided_and_heads_are_several(explor
     assert abs(wide / narrow - 4) < 0.1 and sharp <= soft  # dk is 16
     error = re.search(r"at most (\S+)\.$", explorer.inner_text("#panel-works [aria-live=polite] >> text=applied"))
     assert error and float(error[1]) < 1e-9
-    table = explorer.locator("#panel-works .wide").first.locator("tbody tr")
+    table = explorer.locator("#works-several tbody tr")
     assert table.count() == 4 + 1 and "mean of heads" in table.last.inner_text()
     before = table.all_inner_texts()
     explorer.select_option("select[aria-label='Word of the translation']", index=1)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -32,18 +32,22 @@ class SafetensorFiles(Mapping[str, Float32]):
             self._read_header(file)
 
     def __getitem__(self, name: str) -> Float32:
-        if name not in self._entries:
-            raise FolderError(f"The weights lack the tensor {name}.")
-        file, offset, kind, shape = self._entries[name]
-        count = math.prod(shape)
-        if kind == "BF16":
-            halves = np.fromfile(file, dtype="<u2", count=count, offset=offset)
-            array = (halves.astype(np.uint32) << 16).view(np.float32)
-        else:
-            stored = np.fromfile(file, dtype="<f4" if kind == "F32" else "<f2", count=count, offset=offset)
-            array = stored.astype(np.float32, copy=False)
+        file, offset, kind, shape = self._entry(name)
+        array = _read(file, offset, kind, math.prod(shape))
         check_finite(file.name, name, array)
         return array.reshape(shape)
+
+    def rows(self, name: str, numbers: Sequence[int]) -> Float32:
+        """Returns rows of a matrix without reading the others. Raises FolderError where there is no such tensor."""
+        file, offset, kind, (_, width) = self._entry(name)
+        size = width * _WIDTHS[kind]
+        found = [_read(file, offset + number * size, kind, width) for number in numbers]
+        return np.stack(found) if found else np.empty((0, width), dtype=np.float32)
+
+    def _entry(self, name: str) -> tuple[Path, int, str, tuple[int, ...]]:
+        if name not in self._entries:
+            raise FolderError(f"The weights lack the tensor {name}.")
+        return self._entries[name]
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._entries)
@@ -73,6 +77,15 @@ class SafetensorFiles(Mapping[str, Float32]):
             if isinstance(error, FolderError):
                 raise
             raise FolderError(f"{file.name} is not a safetensors file.") from None
+
+
+def _read(file: Path, offset: int, kind: str, count: int) -> Float32:
+    """Reads numbers of a file as float32."""
+    if kind == "BF16":
+        halves = np.fromfile(file, dtype="<u2", count=count, offset=offset)
+        return (halves.astype(np.uint32) << 16).view(np.float32)
+    stored = np.fromfile(file, dtype="<f4" if kind == "F32" else "<f2", count=count, offset=offset)
+    return stored.astype(np.float32, copy=False)
 
 
 def check_finite(file: str, name: str, array: Float32) -> None:

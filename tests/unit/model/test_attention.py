@@ -78,3 +78,22 @@ def test_heads_split_and_merge_without_loss(attention: MultiHeadAttention) -> No
         attention.output.weight.copy_(torch.eye(H * D))
         attention.output.bias.zero_()
         assert torch.allclose(attention.merge(attention.split(x), None), x)
+
+
+def test_the_variance_of_products_grows_with_the_width_unless_they_are_divided() -> None:
+    """The paper, footnote 4: products of vectors of variance 1 have variance D, and the softmax becomes sharp."""
+    torch.manual_seed(4)
+
+    def entropy(weights: torch.Tensor) -> float:
+        return float(-(weights * weights.clamp_min(1e-30).log2()).sum(-1).mean())
+
+    sharpness = []
+    for width in (16, 64, 256):
+        query, key = torch.randn(1, 1, 200, width), torch.randn(1, 1, 200, width)
+        products = query @ key.transpose(-2, -1)
+        assert float(products.var()) == pytest.approx(width, rel=0.15)
+        assert float((products / math.sqrt(width)).var()) == pytest.approx(1, rel=0.15)
+        divided = entropy(attention_weights(query, key, None))
+        sharpness.append(entropy(products.softmax(-1)))
+        assert divided > 6.5 > 2 * sharpness[-1]  # of at most log2(200) = 7.6 bits
+    assert sharpness == sorted(sharpness, reverse=True)

@@ -5,6 +5,7 @@ Tables and rotations promise equal bits where rows are only selected, else the e
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import pytest
@@ -49,6 +50,29 @@ def test_table_equals_the_formula_of_the_paper() -> None:
             angle = position / 10000 ** (2 * i / 8)
             assert table[position, 2 * i] == pytest.approx(math.sin(angle), abs=1e-6)
             assert table[position, 2 * i + 1] == pytest.approx(math.cos(angle), abs=1e-6)
+
+
+def test_positions_are_unique_bounded_deterministic_and_independent_of_the_length() -> None:
+    table = sinusoidal_table(2000, 64)
+    assert table.abs().max() <= 1
+    assert len({tuple(row) for row in table.tolist()}) == 2000
+    assert torch.equal(table, sinusoidal_table(2000, 64))
+    assert torch.equal(table[:50], sinusoidal_table(50, 64))
+
+
+def test_products_of_positions_depend_on_the_distance_symmetrically_and_decay() -> None:
+    table = sinusoidal_table(400, 512).double()
+    products = table @ table.T
+    by_distance = products[200, 200:].tolist()
+    for position in (50, 200, 300):
+        assert products[position, position:][:50].tolist() == pytest.approx(by_distance[:50], abs=1e-2)
+        assert products[position, position - 49 : position + 1].flip(0).tolist() == pytest.approx(
+            by_distance[:50], abs=1e-2
+        )
+    assert by_distance[0] == pytest.approx(256, abs=1e-3)
+    assert all(near > far for near, far in itertools.pairwise(by_distance[:6]))
+    means = [sum(by_distance[start : start + 40]) / 40 for start in range(0, 200, 40)]
+    assert means == sorted(means, reverse=True)
 
 
 def test_half_layout_is_a_permutation_of_the_interleaved_one() -> None:

@@ -31,7 +31,7 @@ function histogram(numbers, largest, title) {
   const W = 480, H = 150, counts = new Array(BINS).fill(0);
   for (const x of numbers) counts[Math.min(BINS - 1, Math.floor(((x / largest + 1) / 2) * BINS))] += 1;
   const top = Math.max(...counts), drawing = svg("svg", { viewBox: `0 0 ${W} ${H}`, width: "100%", role: "img", "aria-label": `Histogram of ${title} from ${-largest.toFixed(1)} to ${largest.toFixed(1)}` });
-  counts.forEach((count, i) => drawing.append(svg("rect", { class: "box a", x: (i * W) / BINS + 1, width: W / BINS - 2, y: H - 24 - (count * (H - 34)) / top, height: (count * (H - 34)) / top })));
+  counts.forEach((count, i) => drawing.append(svg("rect", { class: "bin", x: (i * W) / BINS + 1, width: W / BINS - 2, y: H - 24 - (count * (H - 34)) / top, height: (count * (H - 34)) / top })));
   for (const [share, anchor] of [[0, "start"], [0.5, "middle"], [1, "end"]]) drawing.append(svg("text", { class: "soft", x: share * W, y: H - 6, "text-anchor": anchor }, ((2 * share - 1) * largest).toFixed(1)));
   return drawing;
 }

@@ -1,0 +1,61 @@
+"""The chapters of "How it works" about the paper: order, residual, units, cost, figures 3 to 5."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+
+
+@pytest.fixture
+def chapters(explorer: Any) -> Any:
+    explorer.click("#tab-works")
+    explorer.wait_for_selector("#panel-works .share")
+    return explorer
+
+
+def rows(page: Any, heading: str) -> Any:
+    """Returns the rows of the table with this column heading."""
+    table = page.locator("#panel-works table", has=page.get_by_role("columnheader", name=heading, exact=True))
+    return table.locator("tbody tr")
+
+
+def test_without_positions_the_order_changes_nothing(chapters: Any) -> None:
+    def changes() -> list[float]:
+        texts = rows(chapters, "its output changes by").locator("td:nth-child(4)").all_inner_texts()
+        return [float(text.removesuffix(" %").removeprefix("<")) for text in texts]
+
+    assert max(changes()) > 1
+    chapters.get_by_role("radio", name="positions off").click()
+    assert max(changes()) < 0.001
+    assert "a bag of words" in chapters.inner_text("#panel-works")
+    chapters.get_by_role("radio", name="Cat eats fish.").click()
+    chapters.wait_for_selector("#panel-works [aria-live] b >> text='Cat eats fish.'")
+    assert max(changes()) < 0.001
+
+
+def test_every_sublayer_has_its_share(chapters: Any) -> None:
+    sublayers = rows(chapters, "carried past it")
+    assert sublayers.count() == 2 * 2
+    before = sublayers.all_inner_texts()
+    chapters.select_option("select[aria-label=Piece]", index=1)
+    assert sublayers.all_inner_texts() != before
+    assert rows(chapters, "active units").count() == 2
+    assert rows(chapters, "R² of the place").count() == 1 + 2
+    assert rows(chapters, "all words").count() == 7
+
+
+def test_the_figures_of_the_paper_are_drawn_with_their_commands(chapters: Any) -> None:
+    chapters.get_by_role("button", name="Draw the figures").click()
+    sync_api.expect(chapters.locator("#works-figures img.figure[src^=blob]")).to_have_count(3, timeout=60_000)
+    for picture in chapters.locator("#works-figures img.figure").all():
+        sync_api.expect(picture).not_to_have_js_property("naturalWidth", 0, timeout=60_000)
+    commands = chapters.locator("#panel-works .card > pre").all_inner_texts()
+    assert [re.search(r"-o (figure\d)\.svg$", command)[1] for command in commands] == ["figure3", "figure4", "figure5"]
+    for command in commands:
+        address = re.search(r"curl '(\S+)'", command)[1]
+        answer = chapters.request.get(address)
+        assert answer.status == 200 and answer.headers["content-type"] == "image/svg+xml"
