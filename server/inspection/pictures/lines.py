@@ -28,7 +28,7 @@ from server.inspection.pictures.themes import Theme
 
 HEADS_LIMIT = 8
 """Number of heads that colours tell apart."""
-LINES_LIMIT = 1_000
+LINES_LIMIT = 600
 """The faintest lines beyond this number are left out."""
 _LARGEST_ROW, _SMALLEST_ROW, _SIDE = 22.0, 6.0, 1600.0
 _FAINT = 0.03

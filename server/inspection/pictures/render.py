@@ -9,7 +9,7 @@ from typing import Literal
 
 from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView
-from server.inspection.pictures.drawing import Drawing
+from server.inspection.pictures.drawing import Curve, Drawing
 from server.inspection.pictures.themes import THEMES, ThemeName
 
 PictureFormat = Literal["svg", "png", "pdf"]
@@ -25,6 +25,8 @@ TITLE_LIMIT = 300
 DPI, CARD_DPI = 144, 96
 _USUAL_PIXELS = 3_000_000
 """Pixels of a PNG beyond which the resolution is lowered if the request does not set it."""
+_DENSE_CURVES = 300
+"""Lines of a drawing beyond which a PNG has a pixel per pixel of the layout if the request does not set `dpi`."""
 _LEAST_DPI = 72
 _CSS_DPI = 96
 _draw_lock = threading.Lock()  # PDFium is not thread-safe
@@ -122,6 +124,8 @@ def query_number(query: int | str | None, labels: Sequence[str]) -> int | None:
 
 
 def _usual_dpi(drawing: Drawing, width: float, wanted: int) -> int:
-    """Returns the resolution, lowered for large drawings."""
+    """Returns the resolution, lowered for large drawings and for many lines, which are slow to paint."""
     area = width * width * drawing.height / drawing.width
+    if sum(isinstance(shape, Curve) for shape in drawing.shapes) > _DENSE_CURVES:
+        wanted = min(wanted, _CSS_DPI)
     return max(_LEAST_DPI, min(wanted, int(_CSS_DPI * (_USUAL_PIXELS / area) ** 0.5)))

@@ -58,6 +58,13 @@ def test_width_and_dpi_set_the_size_of_every_format():
     assert page.get_size() == (180, 120)  # points
 
 
+def test_many_lines_have_fewer_pixels_unless_the_request_sets_them():
+    line = Curve(((0, 10), (10, 10), (20, 60), (120, 60)), 1, "#000000")
+    few, many = drawing(*[line] * 300), drawing(*[line] * 301)
+    assert [pixels(write(each, "png", PictureOptions())).shape[1] for each in (few, many)] == [180, 120]
+    assert pixels(write(many, "png", PictureOptions(dpi=192))).shape[1] == 240
+
+
 def test_a_png_has_a_largest_size():
     with pytest.raises(InvalidRequest, match="lower width or dpi"):
         write(drawing(), "png", PictureOptions(width=4_000, dpi=600))
