@@ -21,6 +21,7 @@ COMMANDS = {
     "calibrate": "calibrate",
     "keys": "keys",
     "glossary": "glossary",
+    "ray": "ray",
 }
 """Command -> its module in server.cli. Only the module of the given command is imported."""
 INTERRUPTED = 130

@@ -17,6 +17,7 @@ OWNERS = {
     "prometheus_client": ["server/observability/metrics.py", "server/observability/histogram.py"],
     "fastapi": ["server/api/"],
     "starlette": ["server/api/"],
+    "ray": ["server/ray_serve/"],
     "opentelemetry": ["server/observability/telemetry.py"],
 }
 """Files and folders that may import each library."""

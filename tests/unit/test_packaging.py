@@ -72,7 +72,7 @@ def declared(*extras: str) -> set[str]:
 
 
 def test_everything_the_server_imports_is_declared() -> None:
-    assert imported_distributions("model", "server") <= declared("train", "redis", "otel", "export", "bench")
+    assert imported_distributions("model", "server") <= declared("train", "redis", "ray", "otel", "export", "bench")
 
 
 def test_everything_the_tests_and_benchmarks_import_is_declared() -> None:

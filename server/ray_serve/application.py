@@ -1,0 +1,70 @@
+"""The Ray Serve application of the server: `build` for a Serve configuration file, `deploy` for the command line."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ray
+from ray import serve
+from ray.serve import Application
+from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
+
+from server.errors import SettingsError
+from server.ray_serve.load import WaitingTokens
+from server.ray_serve.options import Options
+from server.ray_serve.replica import Server
+from server.ray_serve.router import ModelRouter
+
+ROUTING_STATS_SECONDS = 2.0
+"""Interval in which the router learns which models are loaded."""
+HEALTH_SECONDS = 60.0
+"""Time after which a replica that does not answer is replaced. A replica with many requests answers late."""
+
+
+def build(args: dict[str, Any]) -> Application:
+    """Returns the application for `args` of a Serve configuration file, such as `deploy/ray/serve.yaml`. Raises
+    SettingsError."""
+    return application(Options.read(args))
+
+
+def application(options: Options) -> Application:
+    """Returns the application with these options. A replica has the whole server, so nothing is batched by Ray."""
+    return serve.deployment(Server, name="Server", **deployment_options(options)).bind(options.replica_settings())
+
+
+def deployment_options(options: Options) -> dict[str, Any]:
+    """Returns the arguments of `serve.deployment`."""
+    autoscaling = AutoscalingConfig(
+        min_replicas=options.min_replicas,
+        max_replicas=options.max_replicas,
+        upscale_delay_s=options.upscale_seconds,
+        downscale_delay_s=options.downscale_seconds,
+        policy=AutoscalingPolicy(
+            policy_function=WaitingTokens, policy_kwargs={"tokens_per_replica": options.tokens_per_replica}
+        ),
+    )
+    fixed = options.min_replicas == options.max_replicas
+    routing = {"request_router_class": ModelRouter} if options.router == "model" else {}
+    return {
+        **({"num_replicas": options.min_replicas} if fixed else {"autoscaling_config": autoscaling}),
+        "max_ongoing_requests": options.ongoing_requests,
+        "graceful_shutdown_timeout_s": options.stop_seconds(),
+        "health_check_timeout_s": HEALTH_SECONDS,
+        "request_router_config": RequestRouterConfig(request_routing_stats_period_s=ROUTING_STATS_SECONDS, **routing),
+        "ray_actor_options": {
+            "num_cpus": options.cpus,
+            "num_gpus": options.gpus,
+            # uvicorn in the replica would otherwise believe X-Forwarded-For of every proxy on the same machine.
+            "runtime_env": {"env_vars": {"FORWARDED_ALLOW_IPS": ""}},
+        },
+    }
+
+
+def deploy(options: Options, address: str, name: str) -> None:
+    """Deploys the application to a running cluster and waits until its replicas are ready. Raises SettingsError where
+    there is no cluster."""
+    try:
+        ray.init(address=address, namespace="serve", log_to_driver=False, configure_logging=False)
+    except ConnectionError as error:
+        raise SettingsError(f"--address: there is no Ray cluster at {address}: {error}") from None
+    serve.run(application(options), name=name, route_prefix="/")

@@ -1,0 +1,29 @@
+"""What a replica reports to Ray, and the autoscaling policy that reads it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+WAITING_TOKENS = "waiting_tokens"
+"""Accepted and unanswered tokens times beam width, the unit of `--queue-tokens`."""
+MODELS = "models"
+"""Names of the loaded models, as in GET /ready."""
+
+
+class WaitingTokens:
+    """Autoscaling policy: as many replicas as hold `tokens_per_replica` waiting tokens each.
+
+    Ray applies the bounds on replicas, the delays and the factors of its autoscaling configuration to the result.
+    """
+
+    def __init__(self, tokens_per_replica: float) -> None:
+        self._tokens_per_replica = tokens_per_replica
+
+    def __call__(self, context: Any) -> tuple[float, dict[str, Any]]:
+        """Returns the wanted number of replicas, which may be a fraction, and no state."""
+        reported = (context.aggregated_metrics or {}).get(WAITING_TOKENS, {})
+        running = context.current_num_replicas
+        if not reported:
+            return context.target_num_replicas, {}
+        mean = sum(reported.values()) / len(reported)  # a replica that has not reported yet counts as the mean
+        return mean * running / self._tokens_per_replica, {}

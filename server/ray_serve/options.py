@@ -1,0 +1,93 @@
+"""The options of a Ray Serve application, from the command line or from `args` of a Serve configuration file. Imports
+no ray."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal, Self
+
+from server.config import Settings
+from server.errors import SettingsError
+
+Router = Literal["queue", "model"]
+NOT_FOR_REPLICAS = ("host", "port")
+"""Settings of the listener, which is Ray's."""
+STOP_SECONDS = 10.0
+"""Time after the grace time in which a replica ends its worker and closes its stores."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Options:
+    """How many replicas there are, what each of them gets, and how requests are distributed."""
+
+    min_replicas: int = 1
+    max_replicas: int = 1
+    cpus: float = 1.0
+    """Cores that Ray reserves for a replica, and threads of its worker where `threads` is not set."""
+    gpus: float = 0.0
+    """GPUs that Ray reserves for a replica."""
+    ongoing_requests: int = 500
+    """Requests that a replica serves at the same time. The server batches and rejects by itself, so this bound only
+    protects its memory."""
+    tokens_per_replica: float = 4_000.0
+    """Waiting tokens of a replica beyond which another one is started."""
+    upscale_seconds: float = 30.0
+    """Time that the load must last before replicas are added. A replica starts for some seconds, a machine for
+    minutes."""
+    downscale_seconds: float = 600.0
+    """Time without that load before replicas are removed."""
+    router: Router = "queue"
+    """queue sends a request to the replica with fewer requests in progress; model prefers replicas that have its model
+    loaded. Only Ray's default proxy can do the latter."""
+    settings: Mapping[str, str] = field(default_factory=dict)
+    """Settings of every replica by name, as in `ATTENTIVE_*` variables, which apply to all others."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.min_replicas <= self.max_replicas:
+            raise SettingsError("min_replicas must be at least 1 and at most max_replicas.")
+        if self.router not in ("queue", "model"):
+            raise SettingsError(f"router must be queue or model, not {self.router!r}.")
+        for name in ("cpus", "ongoing_requests", "tokens_per_replica"):
+            if getattr(self, name) <= 0:
+                raise SettingsError(f"{name} must be more than 0.")
+        self.replica_settings()
+
+    @classmethod
+    def read(cls, values: Mapping[str, Any]) -> Self:
+        """Returns the options of a configuration file. Raises SettingsError for an unknown name or a wrong value."""
+        types = {item.name: type(item.default) for item in dataclasses.fields(cls) if item.name != "settings"}
+        settings = values.get("settings") or {}
+        if unknown := sorted(values.keys() - types.keys() - {"settings"}):
+            raise SettingsError(f"Unknown option {unknown[0]!r}; known are {', '.join([*types, 'settings'])}.")
+        if not isinstance(settings, Mapping):
+            raise SettingsError("settings must be a mapping of names to values.")
+        try:
+            given = {name: types[name](values[name]) for name in types if name in values}
+        except (TypeError, ValueError) as error:
+            raise SettingsError(f"Wrong value of an option: {error}.") from None
+        return cls(**given, settings={name: text_of(value) for name, value in settings.items()})
+
+    def replica_settings(self) -> dict[str, str]:
+        """Returns the settings of a replica. Raises SettingsError for one that does not exist, is invalid or is Ray's."""
+        known = {item.name for item in dataclasses.fields(Settings)}
+        for name in self.settings:
+            if name in NOT_FOR_REPLICAS:
+                raise SettingsError(f"{name} is not a setting of a replica; the HTTP options of Ray Serve have it.")
+            if name not in known:
+                raise SettingsError(f"There is no setting {name!r}; `attentive serve --help` lists all.")
+        Settings.read(argparse.Namespace(**self.settings), {})
+        threads = {} if self.gpus else {"threads": str(math.ceil(self.cpus))}
+        return {**threads, **self.settings}
+
+    def stop_seconds(self) -> float:
+        """Returns the time after which Ray ends a replica that is draining."""
+        return Settings.read(argparse.Namespace(**self.settings)).grace_seconds + STOP_SECONDS
+
+
+def text_of(value: object) -> str:
+    """Returns a value of a YAML file as the text of a flag."""
+    return str(value).lower() if isinstance(value, bool) else str(value)

@@ -1,0 +1,58 @@
+"""A replica: one whole server with its own worker process. Requests reach its application without a queue of Ray."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Mapping
+from typing import Any
+
+from ray.serve import ingress
+from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
+
+from server.access.trusted_proxies import trusted_hosts
+from server.api.app import create_app
+from server.config import Settings
+from server.engine.gc_tuning import tune_garbage_collector
+from server.errors import Unavailable
+from server.observability.logging import configure_logging
+from server.ray_serve.load import MODELS, WAITING_TOKENS
+from server.services import Services
+
+
+@ingress()
+class Server:
+    """A server that Ray starts, checks and stops.
+
+    `settings` are texts by the names of `Settings`; settings that are not given come from the environment of the
+    replica. Raises SettingsError where a setting cannot be used.
+    """
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = Settings.read(argparse.Namespace(**settings))
+        configure_logging(self._settings.log_level, self._settings.log_format)
+        self._services = Services(self._settings)
+
+    def __serve_build_asgi_app__(self) -> Any:
+        """Returns the ASGI application. Ray runs its lifespan: startup after this call, shutdown after the last
+        request."""
+        app = create_app(self._settings, self._services)
+        tune_garbage_collector()
+        proxies = trusted_hosts(self._settings.trusted_proxies)
+        return ProxyHeadersMiddleware(app, proxies) if proxies else app  # the listener, which is Ray's, trusts none
+
+    async def check_health(self) -> None:
+        """Waits until the models are loaded. Raises Unavailable if none could be, or if the device does not exist.
+
+        Ray sends requests to a replica after the first call, and replaces a replica whose later calls raise.
+        """
+        await self._services.loaded()
+        if self._services.readiness().state == "failed" or self._services.engine.status().no_device:
+            raise Unavailable("No model could be loaded: " + " ".join(self._services.models.errors.values()))
+
+    def record_autoscaling_stats(self) -> dict[str, float]:
+        """Returns the load that the autoscaling policy reads."""
+        return {WAITING_TOKENS: self._services.translator.admission.accepted}
+
+    def record_routing_stats(self) -> dict[str, list[str]]:
+        """Returns the names of the loaded models, which the router reads."""
+        return {MODELS: sorted({key.partition("@")[0] for key in self._services.engine.status().models})}
