@@ -67,8 +67,7 @@ def test_the_file_for_kuberay_is_valid_and_retries_translations() -> None:
     service = yaml.safe_load(SERVE_FILE.read_text(encoding="utf-8"))["spec"]
     (application,) = yaml.safe_load(service["serveConfigV2"])["applications"]
     assert application["import_path"] == "server.ray_serve.application:build"
-    settings = {name: value for name, value in application["args"]["settings"].items() if name != "state"}
-    options = Options.read(application["args"] | {"settings": settings})
+    options = Options.read(application["args"])
     cluster = service["rayClusterConfig"]
     (worker,) = cluster["workerGroupSpecs"]
     assert options.max_replicas == worker["maxReplicas"]
