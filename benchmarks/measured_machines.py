@@ -40,4 +40,4 @@ def machines(path: Path = TABLE) -> dict[str, Machine]:
         for row in csv.DictReader(line for line in lines if not line.startswith("#")):
             batch = int(row["batch"])
             rows.setdefault(row["machine"], []).append((batch, batch / float(row["tokens_per_second"])))
-    return {name: Machine(*zip(*sorted(pairs), strict=True)) for name, pairs in rows.items()}  # type: ignore[arg-type]
+    return {name: Machine(*zip(*sorted(pairs), strict=True)) for name, pairs in rows.items()}

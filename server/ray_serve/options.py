@@ -59,7 +59,8 @@ class Options:
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
         """Returns the options of a configuration file. Raises SettingsError for an unknown name or a wrong value."""
-        types = {item.name: type(item.default) for item in dataclasses.fields(cls) if item.name != "settings"}
+        types: dict[str, type] = {item.name: type(item.default) for item in dataclasses.fields(cls)}
+        del types["settings"]
         settings = values.get("settings") or {}
         if unknown := sorted(values.keys() - types.keys() - {"settings"}):
             raise SettingsError(f"Unknown option {unknown[0]!r}; known are {', '.join([*types, 'settings'])}.")

@@ -35,7 +35,7 @@ class Server:
     def __serve_build_asgi_app__(self) -> Any:
         """Returns the ASGI application. Ray runs its lifespan: startup after this call, shutdown after the last
         request."""
-        app = create_app(self._settings, self._services)
+        app: Any = create_app(self._settings, self._services)
         tune_garbage_collector()
         proxies = trusted_hosts(self._settings.trusted_proxies)
         return ProxyHeadersMiddleware(app, proxies) if proxies else app  # the listener, which is Ray's, trusts none
