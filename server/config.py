@@ -143,6 +143,16 @@ class Settings:
     )
     history_seconds: float = setting(3_600.0, "Seconds that a translation is kept.", 1.0, 10 * 365 * 86_400)
 
+    cache_bytes: int = setting(
+        32_000_000,
+        "Maximum bytes of translations kept in memory to answer the same text again, approximately. 0 keeps none.",
+        0,
+        MAX_INT,
+    )
+    cache_seconds: float = setting(
+        3_600.0, "Seconds that a translation is kept to answer the same text again.", 1.0, 365 * 86_400
+    )
+
     file_characters: int = setting(
         1_000_000, "Maximum characters in one document. --body-bytes limits its bytes.", 1, MAX_INT
     )

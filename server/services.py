@@ -23,6 +23,7 @@ from server.inspection.inspector import Inspector
 from server.observability.metrics import Metrics, StateCollector
 from server.state.setting import open_state
 from server.text.language_id import LanguageDetector
+from server.translation.cache.result_cache import open_cache
 from server.translation.catalog import ModelCatalog
 from server.translation.model_discovery import find_models
 from server.translation.served_models import ServedModels
@@ -78,6 +79,7 @@ class Services:
             admission or Admission(settings.queue_tokens, settings.queue_seconds),
             self.history,
             self.metrics,
+            open_cache(settings),
         )
         self.models = ServedModels(settings.weights, self.engine, self.translator, errors, settings.slots)
 
@@ -133,7 +135,7 @@ class Services:
 
     def _counters(self) -> dict[str, int]:
         """Returns the current values of the metrics in `server.observability.metrics.DESCRIPTIONS`."""
-        admission, history = self.translator.admission, self.history
+        admission, history, cache = self.translator.admission, self.history, self.translator.cache
         shared = {} if self.state is None else {"state_up": self.state.up, "state_errors_total": self.state.errors}
         return shared | {
             "queue_tokens": admission.accepted,
@@ -142,6 +144,9 @@ class Services:
             "history_hits_total": history.hits if history else 0,
             "history_misses_total": history.misses if history else 0,
             "history_errors_total": history.errors if history else 0,
+            "cache_hits_total": cache.hits if cache else 0,
+            "cache_misses_total": cache.misses if cache else 0,
+            "cache_bytes": cache.memory.bytes if cache else 0,
         }
 
 

@@ -34,10 +34,12 @@ class Address:
 
 
 class Connection:
-    """One keep-alive connection, opened on first use and reopened after a failure."""
+    """One keep-alive connection, opened on first use and reopened after a failure. Unless `cached`, it asks the server
+    to translate even what is in its result cache."""
 
-    def __init__(self, address: Address) -> None:
+    def __init__(self, address: Address, cached: bool = False) -> None:
         self._address = address
+        self._headers = "" if cached else "Cache-Control: no-cache\r\n"
         self._streams: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
     async def post(self, path: str, body: bytes) -> tuple[int, bytes]:
@@ -60,7 +62,7 @@ class Connection:
         reader, writer = self._streams
         head = (
             f"{method} {self._address.prefix}{path} HTTP/1.1\r\nHost: {self._address.host}:{self._address.port}\r\n"
-            f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n\r\n"
+            f"Content-Type: {media_type}\r\nContent-Length: {len(body)}\r\n{self._headers}\r\n"
         )
         try:
             writer.write(head.encode("ascii") + body)

@@ -32,7 +32,8 @@ MIN_WEIGHT, MAX_WEIGHT = 0.1, 100.0
 class Key:
     """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. A limit is per minute; None
     selects the server's limit and 0 no limit. Times are in seconds since the epoch. `weight` multiplies the caller's
-    share of the server; a caller without a key has weight 1. Raises SettingsError for a weight out of range."""
+    share of the server; a caller without a key has weight 1. If not `remembered`, the caller's texts are stored neither
+    in the history nor in the result cache. Raises SettingsError for a weight out of range."""
 
     id: str
     name: str
@@ -42,6 +43,7 @@ class Key:
     characters_per_minute: int | None = None
     revoked: float | None = None
     weight: float = 1.0
+    remembered: bool = True
 
     def __post_init__(self) -> None:
         if not MIN_WEIGHT <= self.weight <= MAX_WEIGHT:
@@ -80,10 +82,11 @@ class KeyFile:
         requests_per_minute: int | None = None,
         characters_per_minute: int | None = None,
         weight: float = 1.0,
+        remembered: bool = True,
     ) -> tuple[str, Key]:
         """Creates a key and returns its secret, which is not stored, and the key. Raises SettingsError for a weight
         out of range."""
-        secret, key = new_key(name, requests_per_minute, characters_per_minute, weight)
+        secret, key = new_key(name, requests_per_minute, characters_per_minute, weight, remembered)
         with self._locked():
             self._write([*read(self.path), key])
         return secret, key
@@ -137,12 +140,19 @@ class KeyFile:
 
 
 def new_key(
-    name: str, requests_per_minute: int | None = None, characters_per_minute: int | None = None, weight: float = 1.0
+    name: str,
+    requests_per_minute: int | None = None,
+    characters_per_minute: int | None = None,
+    weight: float = 1.0,
+    remembered: bool = True,
 ) -> tuple[str, Key]:
     """Returns a new secret and its key. Raises SettingsError for a weight out of range."""
     secret = PREFIX + secrets.token_urlsafe(32)
     limits = (requests_per_minute, characters_per_minute)
-    return secret, Key(secrets.token_hex(4), name, digest(secret), time.time(), *limits, weight=weight)
+    key = Key(
+        secrets.token_hex(4), name, digest(secret), time.time(), *limits, weight=weight, remembered=remembered
+    )  # fmt: skip
+    return secret, key
 
 
 def digest(secret: str) -> str:

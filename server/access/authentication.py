@@ -32,6 +32,11 @@ class Caller:
         return self.key.id if self.key else ""
 
     @property
+    def remembered(self) -> bool:
+        """Whether the caller's texts may be stored, in the history and in the result cache."""
+        return self.key is None or self.key.remembered
+
+    @property
     def weight(self) -> float:
         """The factor of the caller's share: the weight of its key, else 1."""
         return self.key.weight if self.key else 1.0

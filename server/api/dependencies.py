@@ -13,6 +13,7 @@ from server.access.authentication import Caller
 from server.api.parameters import Model, ParameterReader, header, merged, validated
 from server.services import Services
 from server.text.language_id import accepted_languages
+from server.translation.types import Storage
 
 
 class CountedReader(ParameterReader[Model]):
@@ -63,6 +64,18 @@ async def count(request: Request, values: Mapping[str, Any]) -> None:
 def header_key(request: Request) -> str | None:
     """Returns the key in the header `Authorization`, or None."""
     return (header(request, b"authorization") or "").strip().partition(" ")[2].strip() or None
+
+
+def storage_of(request: Request, caller: Caller) -> Storage:
+    """Returns what may be stored of a request and taken from the cache, by its caller's key and its `Cache-Control`:
+    with no-store nothing is stored, and with no-cache the text is translated again."""
+    if not caller.remembered:
+        return "none"
+    control = header(request, b"cache-control")
+    if control is None:
+        return "use"
+    directives = {directive.strip().lower() for directive in control.split(",")}
+    return "none" if "no-store" in directives else "renew" if "no-cache" in directives else "use"
 
 
 def reader_languages(request: Request) -> tuple[str, ...]:

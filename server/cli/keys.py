@@ -64,6 +64,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Share of the server while callers wait for each other: a key of weight 2 gets twice that of a key of weight "
         f"1. {MIN_WEIGHT:g} to {MAX_WEIGHT:g}. [default: 1]",
     )
+    create.add_argument(
+        "--no-store",
+        action="store_true",
+        help="Store none of the key's texts: they are neither in the history (so there is no attention by id) nor in the "
+        "result cache.",
+    )
     listing = actions.add_parser("list", help="List the keys without their secrets.")
     listing.add_argument("--json", action="store_true", help="Print JSON instead of a table.")
     revoke = actions.add_parser("revoke", help="Revoke a key.")
@@ -119,6 +125,7 @@ async def change_or_list(arguments: argparse.Namespace, keys: Keys) -> int:
                 requests_per_minute=arguments.requests_per_minute,
                 characters_per_minute=arguments.characters_per_minute,
                 weight=arguments.weight,
+                remembered=not arguments.no_store,
             )
             print(secret)
             print(f"Key {key.id} for {key.name}; the secret above is shown this once.", file=sys.stderr)
@@ -140,7 +147,7 @@ def described(key: Key) -> dict[str, object]:
 
 def table(keys: list[Key]) -> str:
     """Returns the keys as a table."""
-    heads = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "WEIGHT", "NAME")
+    heads = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "STORED", "WEIGHT", "NAME")
     rows = [heads, *(row(key) for key in keys)]
     return aligned(rows)
 
@@ -161,4 +168,12 @@ def row(key: Key) -> tuple[str, ...]:
     ]
     created = time.strftime("%Y-%m-%d %H:%M", time.localtime(key.created))
     name = "".join(character for character in key.name if character.isprintable())
-    return key.id, created, "good" if key.revoked is None else "revoked", *limits, f"{key.weight:g}", name
+    return (
+        key.id,
+        created,
+        "good" if key.revoked is None else "revoked",
+        *limits,
+        f"{key.weight:g}",
+        "yes" if key.remembered else "no",
+        name,
+    )

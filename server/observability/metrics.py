@@ -202,4 +202,7 @@ DESCRIPTIONS = {
     "state_up": "Whether the shared state (Redis) can be reached. Only with --state redis://.",
     "state_errors_total": "Failed operations on the shared state (Redis). Only with --state redis://.",
     "history_errors_total": "Failures of the stored history (a damaged or deleted database is one), and records given up.",
+    "cache_hits_total": "Texts whose translation was in the result cache.",
+    "cache_misses_total": "Texts that were looked up in the result cache and translated.",
+    "cache_bytes": "Approximate bytes of the result cache in memory.",
 }

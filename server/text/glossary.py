@@ -7,6 +7,7 @@ white space and kinds of apostrophes and hyphens do not matter.
 
 from __future__ import annotations
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Iterable, Sequence
@@ -76,6 +77,11 @@ class TermIndex:
     def translations(self) -> TermIndex:
         """The index of the translations, each with itself as its translation."""
         return TermIndex([Entry(entry.target, entry.target, entry.exact) for entry in self.entries], any_case=True)
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """A hash of all terms, for the keys of the result cache."""
+        return hashlib.sha256(repr((self.entries, self._any_case)).encode()).hexdigest()
 
     def find(self, text: str, excluded: Sequence[Span] = (), lines: bool = False) -> list[TermMatch]:
         """Returns the terms of a text in order, the longest at each place. They do not overlap. A term may contain an

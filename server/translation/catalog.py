@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,6 +105,9 @@ class ModelCatalog:
         self.languages = tuple(sorted(frozenset(near).union(*near.values())))
         self._targets = self._reachable(near)
         self._routes: dict[tuple[str, str], tuple[Leg, ...]] = {}
+        described = [(model.key, model.pairs, model.max_length, model.beam_size) for model in self.models]
+        self.fingerprint = hashlib.sha256(repr(described).encode()).hexdigest()
+        """A hash of the content of all models, for the keys of the result cache."""
 
     def targets(self, source: str) -> tuple[str, ...]:
         """Returns the languages that a source can be translated to, directly or through a pivot. It includes the

@@ -15,7 +15,8 @@ from server.history.records import new_id
 from server.text.html_passages import Passage
 from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.markup_projection import Link
-from server.translation.catalog import ModelCatalog
+from server.translation.cache.result_cache import ResultCache, only
+from server.translation.catalog import AUTO, ModelCatalog
 from server.translation.history_record import history_record
 from server.translation.markup_alignment import WordAligner
 from server.translation.preprocessing import PreparedText, prepare, segment_passages
@@ -44,7 +45,7 @@ class Translator:
     """Translates requests with the models of a catalog.
 
     `catalog` can be replaced at any time; a request keeps the catalog it began with. With `history` None translations
-    are not recorded. Belongs to one event loop.
+    are not recorded, and with `cache` None each request is translated. Belongs to one event loop.
     """
 
     def __init__(
@@ -55,12 +56,14 @@ class Translator:
         admission: Admission,
         history: History | None,
         observer: CheckObserver,
+        cache: ResultCache | None = None,
     ) -> None:
         self.engine = engine
         self.catalog = catalog
         self.detector = detector
         self.admission = admission
         self.history = history
+        self.cache = cache
         self._aligner = WordAligner(engine)
         self._sentences = SentenceTranslator(
             engine, self._aligner, SentenceChecker(engine, lambda: self.detector), observer
@@ -74,9 +77,49 @@ class Translator:
         """Returns one translation per text, in order. Cancelling the call cancels the sentences that no other request
         shares.
 
-        Raises UnsupportedLanguage, InvalidRequest, Overloaded (before any work is done), DeadlineExceeded, Unavailable
-        or TranslationFailed.
+        A text that is in the result cache needs no place in the queue. Raises UnsupportedLanguage, InvalidRequest,
+        Overloaded (before any work is done), DeadlineExceeded, Unavailable or TranslationFailed.
         """
+        cache, catalog, computation = self.cache, self.catalog, self.engine.computation
+        if cache is None or not computation or request.storage == "none":
+            return await self._translate(request, listener)
+        keys = cache.keys.of(request, catalog, computation)
+        found: dict[int, Translation] = {}
+        if request.storage == "use":
+            found = await cache.find(keys, together=request.source.strip().lower() == AUTO)
+        missing = [number for number in range(len(keys)) if number not in found]
+        done: list[Translation] = []
+        if missing:
+            current = self.catalog is catalog  # it may have been replaced while the cache was read
+            done = await self._translate(*only(request, listener, missing) if found else (request, listener))
+            if current and self.engine.computation == computation:
+                cache.add([keys[number] for number in missing], done)
+        if not found:
+            return done
+        translated = iter(done)
+        return [
+            self._repeated(number, found[number], request, listener) if number in found else next(translated)
+            for number in range(len(keys))
+        ]
+
+    def _repeated(
+        self, number: int, translation: Translation, request: TranslationRequest, listener: ProgressListener | None
+    ) -> Translation:
+        """Answers a text of a request with a translation from the cache, which gets an id of its own."""
+        answer = dataclasses.replace(translation, id=new_id(), cached=True)
+        self._record(answer, request)
+        if listener is not None:
+            for position, sentence in enumerate(answer.legs[-1].sentences if answer.legs else ()):
+                listener.on_sentence(number, position, sentence)
+        return answer
+
+    def _record(self, translation: Translation, request: TranslationRequest) -> None:
+        """Adds a translation to the history, unless its request must not be there."""
+        if self.history is not None and request.remember and request.storage != "none":
+            self.history.add(history_record(translation))
+
+    async def _translate(self, request: TranslationRequest, listener: ProgressListener | None) -> list[Translation]:
+        """Translates all texts of a request."""
         key = hash((request.client, request.source, request.target, request.texts, request.options))
         characters = sum(map(len, request.texts))
         catalog = self.catalog
@@ -150,8 +193,7 @@ class Translator:
         best, *others = texts
         alternatives = tuple(dict.fromkeys([other for other in others if other != best]))
         translation = Translation(new_id(), best, alternatives, prepared.detected, tuple(legs))
-        if self.history is not None and request.remember:
-            self.history.add(history_record(translation))
+        self._record(translation, request)
         return translation
 
 

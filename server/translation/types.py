@@ -19,6 +19,7 @@ Flag = Literal["truncated", "repetition", "omission", "copied", "wrong_language"
 FAULTS: frozenset[Flag] = frozenset({"truncated", "repetition", "omission", "copied", "wrong_language"})
 """Flags of a translation that is probably wrong."""
 OnFlag = Literal["mark", "retry", "source"]
+Storage = Literal["use", "renew", "none"]
 NO_TIMINGS = Timings(queue=0.0, encode=0.0, decode=0.0, first_token=0.0)
 
 
@@ -30,7 +31,9 @@ class TranslationRequest:
     `split` None stands for "all" in text and for "punctuation" in HTML. `options` applies to every sentence. `client`
     is an opaque key of the caller for fair queuing and `weight` the factor of its share. `accepted` are the codes of
     Accept-Language, which help to detect the source. `deadline` is in seconds on the monotonic clock. With `remember`
-    False the translation is not added to the history. `do_not_translate` holds words that are kept.
+    False the translation is not added to the history. `storage` "use" takes the translation from the result cache if it
+    is there; "renew" translates again and replaces it there; with "none" nothing of the request is stored, neither in
+    the cache nor in the history. `do_not_translate` holds words that are kept.
     With `localize_numbers` numbers get the separators of the target language. The terms of `glossary` are translated
     as it says. `formality` is the form of address, if the model knows it; with `formality_required` it is an error if
     not.
@@ -49,6 +52,7 @@ class TranslationRequest:
     weight: float = 1.0
     deadline: float | None = None
     remember: bool = True
+    storage: Storage = "use"
     accepted: tuple[str, ...] = ()
     do_not_translate: tuple[str, ...] = ()
     localize_numbers: bool = False
@@ -113,18 +117,21 @@ class TranslatedLeg:
 @dataclass(frozen=True, slots=True)
 class Translation:
     """The translation of one text. `detected` is set if the source language was "auto". `legs` is empty if source and
-    target language are the same."""
+    target language are the same. `cached` is True if it is from the result cache."""
 
     id: str
     text: str
     alternatives: tuple[str, ...]
     detected: DetectedLanguage | None
     legs: tuple[TranslatedLeg, ...]
+    cached: bool = False
 
     @property
     def timings(self) -> Timings:
         """The timings of the slowest sentence of each leg, summed over the legs, in seconds: the time the caller
-        waited."""
+        waited. They are 0 for a translation from the result cache."""
+        if self.cached:
+            return NO_TIMINGS
         if len(self.legs) == 1 and len(self.legs[0].sentences) == 1:
             return self.legs[0].sentences[0].timings
         parts = [[sentence.timings for sentence in leg.sentences] or [NO_TIMINGS] for leg in self.legs]

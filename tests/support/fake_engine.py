@@ -144,6 +144,10 @@ class FakeEngine:
         self.attended.append((*pair, masked_heads))
         return self._future(self._attend(*pair, words))
 
+    @property
+    def computation(self) -> tuple[str, ...]:
+        return ("cpu", "float32", "fake")
+
     def status(self) -> WorkerStatus:
         return WorkerStatus(self.ready, "cpu", "float32", "fake", {}, 0, tuple(sorted(self.loaded)))
 

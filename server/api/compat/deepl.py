@@ -13,7 +13,7 @@ from starlette.responses import Response
 
 from model.search.options import DecodingOptions
 from server.api.compat.xml_tags import TagRules, mask
-from server.api.dependencies import enter, header_key, json_response, reader_languages, services_of
+from server.api.dependencies import enter, header_key, json_response, reader_languages, services_of, storage_of
 from server.api.glossaries import terms_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader, deadline
@@ -87,6 +87,7 @@ async def translate(
         options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
         client=caller.name,
         weight=caller.weight,
+        storage=storage_of(request, caller),
         deadline=deadline(request, services.settings.timeout_seconds),
         accepted=reader_languages(request),
         glossary=glossary,

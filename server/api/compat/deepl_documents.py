@@ -13,7 +13,7 @@ from starlette.types import Receive, Scope, Send
 
 from model.search.options import DecodingOptions
 from server.api.compat.deepl import FORMALITY, error_body, glossary_ids, reject_unsupported
-from server.api.dependencies import enter, json_response, services_of
+from server.api.dependencies import enter, json_response, services_of, storage_of
 from server.api.glossaries import terms_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader, Upload, UploadReader, deadline
@@ -66,6 +66,7 @@ async def send(
             options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
             client=caller.name,
             weight=caller.weight,
+            storage=storage_of(request, caller),
             deadline=deadline(request, services.settings.file_timeout_seconds),
             glossary=glossary,
             formality=FORMALITY.get(asked.formality),

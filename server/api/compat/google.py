@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.search.options import DecodingOptions
-from server.api.dependencies import enter, json_response, reader_languages, services_of
+from server.api.dependencies import enter, json_response, reader_languages, services_of, storage_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader, deadline
 from server.api.routes.translate import check_texts
@@ -59,6 +59,7 @@ async def translate(
         options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
         client=caller.name,
         weight=caller.weight,
+        storage=storage_of(request, caller),
         deadline=deadline(request, services.settings.timeout_seconds),
         accepted=reader_languages(request),
     )

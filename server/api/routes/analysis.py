@@ -16,7 +16,7 @@ from model.analysis.head_roles import HeadRoles
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from server.api.attention_formats import text_pieces
-from server.api.dependencies import CountedReader, caller, json_response, services_of
+from server.api.dependencies import CountedReader, caller, json_response, services_of, storage_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import deadline, head_mask
 from server.api.routes.translate import check_texts
@@ -90,6 +90,7 @@ async def traced(
         options=options,
         client=caller(request).name,
         weight=caller(request).weight,
+        storage=storage_of(request, caller(request)),
         deadline=limit,
     )
     return json_response(traced_answer(await trace_search(services.inspector, wanted, asked.sentence)))

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 
 from model.search.options import DecodingOptions
-from server.api.dependencies import enter, json_response, services_of
+from server.api.dependencies import enter, json_response, services_of, storage_of
 from server.api.glossaries import inline_or_stored
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import Upload, UploadReader, deadline
@@ -48,6 +48,7 @@ async def translate_file(
             options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
             client=caller.name,
             weight=caller.weight,
+            storage=storage_of(request, caller),
             deadline=deadline(request, services.settings.file_timeout_seconds),
             glossary=glossary,
         )

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
-from server.api.dependencies import enter, json_response, reader_languages, services_of
+from server.api.dependencies import enter, json_response, reader_languages, services_of, storage_of
 from server.api.glossaries import inline_or_stored
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterReader, deadline, head_mask
@@ -52,7 +52,7 @@ async def translate(
     texts, options = checked(asked, services.settings)
     limit = deadline(request, services.settings.timeout_seconds, asked.timeout)
     caller = await enter(request, sum(map(len, texts)), asked.api_key)
-    wanted = translation_request(asked, texts, options, limit, caller, reader_languages(request))
+    wanted = translation_request(asked, texts, options, limit, caller, request)
     if asked.glossary:
         terms = await inline_or_stored(request, caller, asked.glossary, asked.source, asked.target)
         wanted = dataclasses.replace(wanted, glossary=terms)
@@ -112,7 +112,7 @@ def translation_request(
     options: DecodingOptions,
     limit: float,
     caller: Caller,
-    accepted: tuple[str, ...],
+    request: Request,
 ) -> TranslationRequest:
     """Returns the request for the translator, without its glossary."""
     return TranslationRequest(
@@ -124,7 +124,8 @@ def translation_request(
         client=caller.name,
         weight=caller.weight,
         deadline=limit,
-        accepted=accepted,
+        accepted=reader_languages(request),
+        storage=storage_of(request, caller),
         do_not_translate=tuple(asked.do_not_translate),
         localize_numbers=asked.localize_numbers,
         on_flag=asked.on_flag,
@@ -228,4 +229,5 @@ def server_timing(translations: list[Translation]) -> str:
         queue = max([timing.queue for timing in timings])
         encode = max([timing.encode for timing in timings])
         decode = max([timing.decode for timing in timings])
-    return f"queue;dur={1000 * queue:.2f}, encode;dur={1000 * encode:.2f}, decode;dur={1000 * decode:.2f}"
+    cached = ', cache;desc="hit"' if all(translation.cached for translation in translations) else ""
+    return f"queue;dur={1000 * queue:.2f}, encode;dur={1000 * encode:.2f}, decode;dur={1000 * decode:.2f}{cached}"

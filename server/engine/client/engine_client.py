@@ -59,6 +59,12 @@ class EngineClient:
         return self._supervisor.status()
 
     @property
+    def computation(self) -> tuple[str, ...]:
+        """How the workers compute, on which translations may depend; empty if it is not known
+        (`Supervisor.computation`)."""
+        return self._supervisor.computation
+
+    @property
     def shared(self) -> int:
         """Translations that were answered by an identical one that was already in flight."""
         return self._in_flight.shared

@@ -26,6 +26,7 @@ from server.engine.ipc.messages import (
     StepStats,
     TranslateJob,
     TranslationResult,
+    WorkerReady,
 )
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
@@ -182,6 +183,16 @@ class Supervisor:
             first_token=first_token,
         )
         return self._jobs.accept(job)
+
+    @property
+    def computation(self) -> tuple[str, ...]:
+        """Device, number format and decode path of the workers, on which translations may depend. Empty while no worker
+        is up, or while they differ."""
+        found = {(one.device.partition(":")[0], one.dtype, one.engine) for one in self._ready()}
+        return found.pop() if len(found) == 1 else ()
+
+    def _ready(self) -> list[WorkerReady]:
+        return [worker.ready for worker in self._workers if worker.ready is not None]
 
     def status(self) -> WorkerStatus:
         """Returns the state of the workers now."""

@@ -1,0 +1,1 @@
+"""Results of earlier translations: in this process, and in Redis for all servers of one `--state`."""

@@ -1,0 +1,67 @@
+"""The result cache of one server: memory first, then Redis if servers share their state."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+
+from server.config import Settings
+from server.translation.cache.keys import CacheKeys
+from server.translation.cache.memory import MemoryCache
+from server.translation.types import ProgressListener, Translation, TranslationRequest
+from server.version import server_version
+
+
+class ResultCache:
+    """Finds and keeps translations of whole texts. `hits` and `misses` count texts. Belongs to one event loop.
+
+    A whole text is the unit, because a hit then skips everything: the queue, segmentation, tokenizing and the workers.
+    Identical sentences that are in flight at the same time are shared by the engine (`SingleFlight`).
+    """
+
+    def __init__(self, keys: CacheKeys, memory: MemoryCache) -> None:
+        self.keys = keys
+        self.memory = memory
+        self.hits = 0
+        self.misses = 0
+
+    async def find(self, keys: Sequence[bytes], together: bool = False) -> dict[int, Translation]:
+        """Returns the translations of those keys that have one, as they were added, by position. With `together` it is
+        all or none."""
+        found = {}
+        for number, key in enumerate(keys):
+            if (translation := self.memory.find(key)) is not None:
+                found[number] = translation
+        if together and len(found) < len(keys):
+            found = {}
+        self.hits += len(found)
+        self.misses += len(keys) - len(found)
+        return found
+
+    def add(self, keys: Sequence[bytes], translations: Sequence[Translation]) -> None:
+        """Keeps translations by their keys."""
+        for key, translation in zip(keys, translations, strict=True):
+            self.memory.add(key, translation)
+
+
+def only(
+    request: TranslationRequest, listener: ProgressListener | None, numbers: Sequence[int]
+) -> tuple[TranslationRequest, ProgressListener | None]:
+    """Returns a request with some texts of another, and a listener that gives them their numbers there."""
+    rest = dataclasses.replace(request, texts=tuple([request.texts[number] for number in numbers]))
+    if listener is None:
+        return rest, None
+    on_sentence, on_tokens = listener.on_sentence, listener.on_tokens
+    return rest, ProgressListener(
+        lambda text, position, sentence: on_sentence(numbers[text], position, sentence),
+        on_tokens and (lambda text, position, target: on_tokens(numbers[text], position, target)),
+    )
+
+
+def open_cache(settings: Settings) -> ResultCache | None:
+    """Returns the cache of a server, or None where it is switched off."""
+    if not settings.cache_bytes:
+        return None
+    # A retry needs a wide beam, which a server with few slots refuses.
+    keys = CacheKeys(server_version(), settings.slots)
+    return ResultCache(keys, MemoryCache(settings.cache_bytes, settings.cache_seconds))

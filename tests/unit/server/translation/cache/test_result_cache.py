@@ -1,0 +1,291 @@
+"""The result cache: what its keys cover, its bounds, and that an answer from it is a translation like any other."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from model.search.options import DecodingOptions
+from server.access.api_keys import KeyFile
+from server.config import Settings
+from server.services import Services
+from server.text.glossary import Entry, TermIndex
+from server.translation.cache.keys import NOT_KEYED, CacheKeys
+from server.translation.cache.memory import MemoryCache, size_of
+from server.translation.catalog import ModelCatalog
+from server.translation.types import Translation, TranslationRequest
+from tests.support.fake_engine import FakeEngine, fake_catalog, fake_model
+
+REQUEST = TranslationRequest(texts=("Guten Tag",), source="auto", target="en")
+OTHER = {
+    "source": "de",
+    "target": "fr",
+    "format": "html",
+    "split": "newline",
+    "accepted": ("fr",),
+    "do_not_translate": ("Tag",),
+    "localize_numbers": True,
+    "glossary": TermIndex([Entry("Tag", "day")]),
+    "formality": "formal",
+    "formality_required": True,
+    "on_flag": "retry",
+    "thorough": True,
+}
+"""Another value of each field of a request that is in the keys."""
+OTHER_OPTIONS = {
+    "beam_size": 4,
+    "length_penalty": 0.7,
+    "normalization": "average",
+    "early_stopping": True,
+    "shrinking_beam": True,
+    "max_length": 7,
+    "hypotheses": 2,
+    "prefix": (5,),
+    "first_token": 6,
+    "target": (7,),
+    "no_repeat_ngram_size": 3,
+    "loop_guard": True,
+    "masked_heads": (("cross", 0, 0),),
+    "trace": True,
+}
+COMPUTATION = ("cpu", "int8", "native")
+
+
+def key(request: TranslationRequest = REQUEST, keys: CacheKeys | None = None, **changed) -> bytes:
+    catalog, computation = changed.pop("catalog", fake_catalog()), changed.pop("computation", COMPUTATION)
+    keys = keys or CacheKeys("1.0", 0)
+    [found] = keys.of(dataclasses.replace(request, **changed), catalog, computation)
+    return found
+
+
+def test_every_field_of_a_request_is_in_the_key_or_named_as_irrelevant():
+    names = {field.name for field in dataclasses.fields(TranslationRequest)}
+    assert names == NOT_KEYED | set(OTHER) | {"options"}
+    keys = [key(), *[key(**{name: value}) for name, value in OTHER.items()]]
+    assert len(set(keys)) == len(keys)
+
+
+def test_every_option_of_decoding_is_in_the_key():
+    assert {field.name for field in dataclasses.fields(DecodingOptions)} == set(OTHER_OPTIONS)
+    base = DecodingOptions(beam_size=2)
+    others = [dataclasses.replace(base, **{name: value}) for name, value in OTHER_OPTIONS.items()]
+    keys = [key(options=options) for options in (base, *others)]
+    assert len(set(keys)) == len(keys)
+
+
+def test_keys_depend_on_models_computation_and_server_and_not_on_the_object_that_makes_them():
+    changed = dataclasses.replace(fake_model(), version="2")
+    wider = dataclasses.replace(fake_model(), beam_size=4)
+    others = [
+        key(),
+        key(catalog=ModelCatalog([changed])),
+        key(catalog=ModelCatalog([wider])),
+        key(computation=("cpu", "float32", "native")),
+        key(keys=CacheKeys("1.1", 0)),
+        key(texts=("Guten Tag!",)),
+    ]
+    assert len(set(others)) == len(others)
+    assert key() == key(keys=CacheKeys("1.0", 0)) and len(key()) == 32
+
+
+def test_glossaries_are_keyed_by_their_terms():
+    first, second = (key(glossary=TermIndex([Entry("Tag", target)])) for target in ("day", "date"))
+    assert first != second
+    assert first == key(glossary=TermIndex([Entry("Tag", "day")]))
+
+
+def test_texts_whose_language_is_detected_together_depend_on_each_other():
+    keys = CacheKeys("1.0", 0)
+    alone = key(keys=keys)
+    together = keys.of(dataclasses.replace(REQUEST, texts=("Guten Tag", "Hello")), fake_catalog(), COMPUTATION)
+    assert alone not in together
+    named = dataclasses.replace(REQUEST, source="de", texts=("Guten Tag", "Hello"))
+    assert keys.of(named, fake_catalog(), COMPUTATION)[0] == key(source="de")
+
+
+def with_services(scenario: Callable, engine: FakeEngine | None = None, **settings):
+    """Runs a coroutine with the services of a started server."""
+
+    async def run():
+        services = Services(Settings(**settings), engine or FakeEngine(), fake_catalog())
+        await services.start()
+        await services.loaded()
+        try:
+            return await scenario(services)
+        finally:
+            await services.stop()
+
+    return asyncio.run(run())
+
+
+def translation(text: str = "Hallo") -> Translation:
+    async def scenario(services: Services) -> Translation:
+        request = TranslationRequest(texts=(text,), source="de", target="en")
+        return (await services.translator.translate(request))[0]
+
+    return with_services(scenario)
+
+
+def test_the_least_recently_used_translation_is_dropped_first():
+    one = translation()
+    cache = MemoryCache(3 * size_of(one), 10.0)
+    for name in (b"a", b"b", b"c"):
+        cache.add(name, one)
+    assert cache.find(b"a") is one
+    cache.add(b"d", one)
+    assert [cache.find(name) is not None for name in (b"a", b"b", b"c", b"d")] == [True, False, True, True]
+    assert cache.bytes == 3 * size_of(one)
+    MemoryCache(size_of(one) - 1, 10.0).add(b"a", one)
+
+
+def test_a_translation_that_is_larger_than_the_cache_is_not_kept():
+    one = translation()
+    cache = MemoryCache(size_of(one) - 1, 10.0)
+    cache.add(b"a", one)
+    assert (len(cache), cache.bytes, cache.find(b"a")) == (0, 0, None)
+
+
+def test_a_translation_expires():
+    now = [0.0]
+    cache = MemoryCache(1_000_000, 10.0, lambda: now[0])
+    cache.add(b"a", translation())
+    now[0] = 9.9
+    assert cache.find(b"a") is not None
+    now[0] = 10.0
+    assert cache.find(b"a") is None and cache.bytes == 0
+
+
+def ask(client: TestClient, headers: dict[str, str] | None = None, **fields):
+    body = {"q": "Ein Haus. Ein Hund.", "source": "de", "target": "en"} | fields
+    answer = client.post("/translate", json=body, headers=headers)
+    assert answer.status_code == 200, answer.text
+    return answer
+
+
+def test_a_repeated_text_is_answered_without_the_worker_and_equal_in_all_details(serve, engine):
+    client = serve()
+    fields = {"details": True, "alternatives": 2}
+    first = ask(client, **fields).json()
+    sent = len(engine.submitted)
+    again = ask(client, **fields)
+    second = again.json()
+    assert len(engine.submitted) == sent
+    assert first.pop("id") != second["id"]
+    id = second.pop("id")
+    assert second["details"].pop("timings") == dict.fromkeys(first["details"].pop("timings"), 0.0)
+    assert first == second
+    assert "cache" in again.headers["server-timing"]
+    found = client.get("/attention", params={"id": id, "sentence": 1, "format": "json"}).json()
+    assert found["id"] == id and found["source"]["text"] == "Ein Hund."
+    metrics = client.get("/metrics").text
+    assert "attentive_cache_hits_total 1.0" in metrics and "attentive_cache_misses_total 1.0" in metrics
+
+
+def test_other_options_are_translated(serve, engine):
+    client = serve()
+    for fields in ({}, {"beam_size": 2}, {"target": "fr"}, {"do_not_translate": ["Haus"]}, {"localize_numbers": True}):
+        before = len(engine.submitted)
+        ask(client, **fields)
+        assert len(engine.submitted) > before
+
+
+def test_texts_of_a_list_are_found_one_by_one(serve, engine):
+    client = serve()
+    ask(client, q=["eins", "zwei"])
+    engine.submitted.clear()
+    assert ask(client, q=["drei", "zwei", "vier"]).json()["translatedText"] == ["ierd", "iewz", "reiv"]
+    assert len(engine.submitted) == 2
+
+
+def test_a_stream_from_the_cache_has_the_same_sentences(serve, engine):
+    client = serve()
+    first = ask(client, stream=True).text
+    sent = len(engine.submitted)
+    second = ask(client, stream=True).text
+    assert len(engine.submitted) == sent and first.count("event: sentence") == 2
+    assert [line for line in first.splitlines() if '"sentence"' in line] == [
+        line for line in second.splitlines() if '"sentence"' in line
+    ]
+
+
+def test_a_hit_needs_no_room_in_the_queue(serve, engine):
+    client = serve(queue_tokens=1)
+    ask(client)
+    place = client.app.state.services.translator.admission.admit(10_000)
+    assert ask(client).status_code == 200
+    assert client.post("/translate", json={"q": "neu", "source": "de", "target": "en"}).status_code == 429
+    place.leave()
+
+
+def test_rate_limits_count_hits(serve):
+    client = serve(requests_per_minute=2)
+    ask(client), ask(client)
+    assert client.post("/translate", json={"q": "Ein Haus.", "source": "de", "target": "en"}).status_code == 429
+
+
+@pytest.mark.parametrize(("control", "read", "stored"), [("no-store", False, False), ("max-age=0, No-Cache", False, True),
+                                                         ("max-age=0", True, True)])  # fmt: skip
+def test_cache_control_of_a_request(serve, engine, control, read, stored):
+    client, headers = serve(), {"Cache-Control": control}
+    ask(client, q="warm")
+    engine.submitted.clear()
+    ask(client, headers, q="warm")
+    assert len(engine.submitted) == (0 if read else 1)
+    engine.submitted.clear()
+    id = ask(client, headers, q="neu").json()["id"]
+    ask(client, q="neu")
+    assert len(engine.submitted) == (1 if stored else 2)
+    assert client.get("/attention", params={"id": id}).status_code == (200 if stored else 410)
+
+
+def test_a_key_that_is_not_to_be_remembered_is_neither_in_the_cache_nor_in_the_history(serve, engine, tmp_path: Path):
+    secret, _ = KeyFile(tmp_path).create("a", remembered=False)
+    client = serve(data=tmp_path)
+    for _ in range(2):
+        id = ask(client, api_key=secret).json()["id"]
+    assert len(engine.submitted) == 4
+    assert client.get("/attention", params={"id": id, "api_key": secret}).status_code == 410
+    asked = {"q": "Ein Haus.", "source": "de", "target": "en", "api_key": secret}
+    before = len(client.app.state.services.history)
+    assert client.get("/attention", params=asked).status_code == 200
+    assert len(client.app.state.services.history) == before
+
+
+def test_without_bytes_there_is_no_cache(serve, engine):
+    client = serve(cache_bytes=0)
+    ask(client), ask(client)
+    assert len(engine.submitted) == 4
+
+
+def test_nothing_is_kept_while_the_computation_is_unknown_or_changes(monkeypatch):
+    engine = FakeEngine()
+    kinds = iter([(), ("cpu", "int8", "eager"), ("cpu", "int8", "native"), ("cpu", "int8", "native")])
+    monkeypatch.setattr(FakeEngine, "computation", property(lambda _: next(kinds)))
+
+    async def scenario(services: Services) -> int:
+        request = TranslationRequest(texts=("Hallo",), source="de", target="en")
+        await services.translator.translate(request)  # unknown
+        await services.translator.translate(request)  # eager at the beginning, native at the end
+        return len(services.translator.cache.memory)
+
+    assert with_services(scenario, engine) == 0
+
+
+def test_a_model_with_other_content_never_serves_old_results():
+    engine = FakeEngine()
+
+    async def scenario(services: Services) -> list[int]:
+        request = TranslationRequest(texts=("Hallo",), source="de", target="en")
+        sent = []
+        for version in ("", "", "2", "2"):
+            services.translator.catalog = ModelCatalog([dataclasses.replace(fake_model(), version=version)])
+            await services.translator.translate(request)
+            sent.append(len(engine.submitted))
+        return sent
+
+    assert with_services(scenario, engine) == [1, 1, 2, 2]
