@@ -145,7 +145,8 @@ class Settings:
 
     cache_bytes: int = setting(
         32_000_000,
-        "Maximum bytes of translations kept in memory to answer the same text again, approximately. 0 keeps none.",
+        "Maximum bytes of translations kept in memory to answer the same text again, approximately, and as many again in "
+        "Redis with --state redis://. 0 keeps none.",
         0,
         MAX_INT,
     )

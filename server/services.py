@@ -79,7 +79,7 @@ class Services:
             admission or Admission(settings.queue_tokens, settings.queue_seconds),
             self.history,
             self.metrics,
-            open_cache(settings),
+            open_cache(settings, self.state),
         )
         self.models = ServedModels(settings.weights, self.engine, self.translator, errors, settings.slots)
 
@@ -120,6 +120,8 @@ class Services:
         self.glossaries.store.close()
         if self.history is not None:
             await self.history.close()
+        if self.translator.cache is not None:
+            await self.translator.cache.close()
         if self.state is not None:
             await self.state.stop()
 
@@ -146,6 +148,7 @@ class Services:
             "history_errors_total": history.errors if history else 0,
             "cache_hits_total": cache.hits if cache else 0,
             "cache_misses_total": cache.misses if cache else 0,
+            "cache_shared_hits_total": cache.shared.hits if cache and cache.shared else 0,
             "cache_bytes": cache.memory.bytes if cache else 0,
         }
 

@@ -204,5 +204,6 @@ DESCRIPTIONS = {
     "history_errors_total": "Failures of the stored history (a damaged or deleted database is one), and records given up.",
     "cache_hits_total": "Texts whose translation was in the result cache.",
     "cache_misses_total": "Texts that were looked up in the result cache and translated.",
+    "cache_shared_hits_total": "Those of the hits that another server, or this one earlier, had stored in Redis.",
     "cache_bytes": "Approximate bytes of the result cache in memory.",
 }

@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from server.config import Settings
 from server.translation.cache.keys import CacheKeys
 from server.translation.cache.memory import MemoryCache
 from server.translation.types import ProgressListener, Translation, TranslationRequest
 from server.version import server_version
+
+if TYPE_CHECKING:
+    from server.state.redis import RedisState
+    from server.translation.cache.shared import SharedCache
 
 
 class ResultCache:
@@ -19,9 +24,10 @@ class ResultCache:
     Identical sentences that are in flight at the same time are shared by the engine (`SingleFlight`).
     """
 
-    def __init__(self, keys: CacheKeys, memory: MemoryCache) -> None:
+    def __init__(self, keys: CacheKeys, memory: MemoryCache, shared: SharedCache | None = None) -> None:
         self.keys = keys
         self.memory = memory
+        self.shared = shared
         self.hits = 0
         self.misses = 0
 
@@ -32,6 +38,13 @@ class ResultCache:
         for number, key in enumerate(keys):
             if (translation := self.memory.find(key)) is not None:
                 found[number] = translation
+        if self.shared is not None and len(found) < len(keys):
+            missing = [number for number in range(len(keys)) if number not in found]
+            others = await self.shared.find([keys[number] for number in missing])
+            for number, other in zip(missing, others, strict=True):
+                if other is not None:
+                    self.memory.add(keys[number], other)
+                    found[number] = other
         if together and len(found) < len(keys):
             found = {}
         self.hits += len(found)
@@ -42,6 +55,14 @@ class ResultCache:
         """Keeps translations by their keys."""
         for key, translation in zip(keys, translations, strict=True):
             self.memory.add(key, translation)
+        if self.shared is not None:
+            self.shared.add(keys, translations)
+
+    async def close(self) -> None:
+        """Writes what is to be shared and removes all translations from memory."""
+        if self.shared is not None:
+            await self.shared.close()
+        self.memory.clear()
 
 
 def only(
@@ -58,10 +79,16 @@ def only(
     )
 
 
-def open_cache(settings: Settings) -> ResultCache | None:
-    """Returns the cache of a server, or None where it is switched off."""
+def open_cache(settings: Settings, state: RedisState | None) -> ResultCache | None:
+    """Returns the cache of a server, or None where it is switched off. It is shared through `state`."""
     if not settings.cache_bytes:
         return None
     # A retry needs a wide beam, which a server with few slots refuses.
     keys = CacheKeys(server_version(), settings.slots)
-    return ResultCache(keys, MemoryCache(settings.cache_bytes, settings.cache_seconds))
+    bounds = (settings.cache_bytes, settings.cache_seconds)
+    shared = None
+    if state is not None:
+        from server.translation.cache.shared import SharedCache  # the client of Redis is an extra
+
+        shared = SharedCache(state, *bounds)
+    return ResultCache(keys, MemoryCache(*bounds), shared)

@@ -17,6 +17,7 @@ from server.services import Services
 from server.text.glossary import Entry, TermIndex
 from server.translation.cache.keys import NOT_KEYED, CacheKeys
 from server.translation.cache.memory import MemoryCache, size_of
+from server.translation.cache.serialization import deserialize, serialize
 from server.translation.catalog import ModelCatalog
 from server.translation.types import Translation, TranslationRequest
 from tests.support.fake_engine import FakeEngine, fake_catalog, fake_model
@@ -289,3 +290,15 @@ def test_a_model_with_other_content_never_serves_old_results():
         return sent
 
     assert with_services(scenario, engine) == [1, 1, 2, 2]
+
+
+def test_a_result_as_json_is_the_same_result():
+    async def scenario(services: Services) -> Translation:
+        options = DecodingOptions(beam_size=3, hypotheses=3)
+        text = "Das {name} ist ein Haus. Ein Hund."
+        request = TranslationRequest(texts=(text,), source="auto", target="fr", options=options, thorough=True)
+        return (await services.translator.translate(request))[0]
+
+    one = with_services(scenario)
+    assert len(one.legs) == 2 and one.detected is not None
+    assert deserialize(serialize(one)) == one

@@ -1,0 +1,99 @@
+"""The result cache in Redis, which all servers of one `--state` share. A failure is a miss."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from server.errors import StateUnreachable
+from server.state.redis import RedisState, Script
+from server.translation.cache.serialization import deserialize, serialize
+from server.translation.types import Translation
+
+log = logging.getLogger(__name__)
+PREFIX = "attentive:cache:1:"
+"""Prefix of every key in Redis. The number is the version of the JSON."""
+INDEX = PREFIX + "index"
+"""A sorted set of "key bytes", one entry per translation, scored by the time of writing in milliseconds."""
+BYTES = PREFIX + "bytes"
+"""The total bytes of the translations in the index."""
+LARGEST = 1_000_000
+"""Bytes of JSON beyond which a translation is not shared."""
+UNWRITTEN = 16_000_000
+"""Bytes of JSON that may wait to be written; further translations are not shared."""
+
+WRITE = Script("""
+local limit, life, prefix = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local held = tonumber(redis.call('GET', KEYS[2]) or 0)
+local length = #ARGV[5]
+redis.call('SET', prefix .. ARGV[4], ARGV[5], 'PX', life)
+held = held + length * redis.call('ZADD', KEYS[1], now, ARGV[4] .. ' ' .. length)
+local function forget(entry)
+  local key, length = string.match(entry, '(%S+) (%d+)')
+  redis.call('ZREM', KEYS[1], entry)
+  redis.call('DEL', prefix .. key)
+  held = held - length
+end
+for _, entry in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - life, 'LIMIT', 0, 100)) do forget(entry) end
+while held > limit do
+  local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
+  if not oldest then held = 0 break end
+  forget(oldest)
+end
+redis.call('SET', KEYS[2], held, 'PX', life)
+redis.call('PEXPIRE', KEYS[1], life)
+""")
+"""Adds a translation and removes the oldest ones beyond the bytes, in one atomic step, by the clock of Redis."""
+
+
+class SharedCache:
+    """Translations of at most `limit` bytes of JSON, each for `seconds`. Writes are made in the background."""
+
+    def __init__(self, state: RedisState, limit: int, seconds: float) -> None:
+        self.hits = 0
+        self._state = state
+        self._bounds = (limit, round(1000 * seconds), PREFIX)
+        self._unwritten = 0
+        self._writing: set[asyncio.Task[None]] = set()
+
+    async def find(self, keys: Sequence[bytes]) -> list[Translation | None]:
+        """Returns the translation of each key, or None where there is none or Redis cannot be read."""
+        if not self._state.up:
+            return [None] * len(keys)
+        try:
+            values = await self._state.execute("MGET", *[PREFIX + key.hex() for key in keys])
+            found = [None if value is None else deserialize(value) for value in values]
+        except StateUnreachable:
+            return [None] * len(keys)
+        except (ValueError, TypeError, KeyError):
+            log.warning("the result cache in Redis holds a value that no server of this version wrote")
+            return [None] * len(keys)
+        self.hits += len(keys) - found.count(None)
+        return found
+
+    def add(self, keys: Sequence[bytes], translations: Sequence[Translation]) -> None:
+        """Writes translations in the background. They are dropped while Redis cannot be reached."""
+        if self._state.up and self._unwritten < UNWRITTEN:
+            task = asyncio.create_task(self._write(keys, translations))
+            self._writing.add(task)
+            task.add_done_callback(self._writing.discard)
+
+    async def close(self) -> None:
+        """Waits for the writes."""
+        await asyncio.gather(*self._writing)
+
+    async def _write(self, keys: Sequence[bytes], translations: Sequence[Translation]) -> None:
+        for key, translation in zip(keys, translations, strict=True):
+            value = serialize(translation)
+            if len(value) > LARGEST:
+                continue
+            self._unwritten += len(value)
+            try:
+                await self._state.evaluate(WRITE, [INDEX, BYTES], *self._bounds, key.hex(), value)
+            except StateUnreachable:
+                return
+            finally:
+                self._unwritten -= len(value)

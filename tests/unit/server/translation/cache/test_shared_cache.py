@@ -1,0 +1,135 @@
+"""The result cache in Redis: what one server translated, the others answer, and an outage is only a miss."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+import redis as redis_client
+from starlette.testclient import TestClient
+
+from server.state.redis import RedisState, connect
+from server.translation.cache import shared
+from server.translation.cache.serialization import serialize
+from server.translation.cache.shared import BYTES, INDEX, PREFIX, SharedCache
+from tests.support.in_process import wait_for
+from tests.support.live import free_port
+from tests.unit.server.translation.cache.test_result_cache import ask, translation
+
+
+def keys_of(url: str) -> set[bytes]:
+    with redis_client.Redis.from_url(url) as client:
+        return {key for key in client.keys(PREFIX + "*") if len(key) == len(PREFIX) + 64}
+
+
+def count(client: TestClient, name: str) -> float:
+    [line] = [line for line in client.get("/metrics").text.splitlines() if line.startswith(name + " ")]
+    return float(line.split()[1])
+
+
+def test_what_one_server_translated_another_answers(serve, engine, redis):
+    first, second = serve(state=redis), serve(state=redis)
+    answer = ask(first, details=True).json()
+    wait_for(lambda: keys_of(redis))
+    sent = len(engine.submitted)
+    again = ask(second, details=True).json()
+    assert len(engine.submitted) == sent
+    assert again["translatedText"] == answer["translatedText"]
+    assert again["details"]["sentences"] == answer["details"]["sentences"]
+    assert again["id"] != answer["id"]
+    assert second.get("/attention", params={"id": again["id"], "format": "json"}).json()["id"] == again["id"]
+    assert count(second, "attentive_cache_shared_hits_total") == 1
+    ask(second, details=True)
+    assert count(second, "attentive_cache_shared_hits_total") == 1  # now it is in the memory of the second too
+
+
+def test_no_text_is_in_a_key_and_nothing_of_a_private_request_is_in_redis(serve, redis):
+    client = serve(state=redis, history=False)
+    ask(client, headers={"Cache-Control": "no-store"}, q="Geheim")
+    ask(client, q="Katze")
+    wait_for(lambda: keys_of(redis))
+    with redis_client.Redis.from_url(redis) as direct:
+        keys = direct.keys("*")
+        values = [direct.get(key) for key in keys if direct.type(key) == b"string"]
+    assert not any(b"Katze" in key for key in keys)
+    assert any(b"Katze" in value for value in values) and not any(b"Geheim" in value for value in values)
+
+
+def test_without_redis_translations_go_on(serve, engine):
+    client = serve(state=f"redis://127.0.0.1:{free_port()}")
+    assert ask(client).json()["translatedText"] == ask(client).json()["translatedText"]
+    assert len(engine.submitted) == 2
+
+
+def test_a_value_that_is_not_ours_is_a_miss(serve, engine, redis):
+    first, second = serve(state=redis), serve(state=redis)
+    ask(first)
+    wait_for(lambda: keys_of(redis))
+    with redis_client.Redis.from_url(redis) as direct:
+        direct.set(keys_of(redis).pop(), b'{"id": 1}')
+    sent = len(engine.submitted)
+    ask(second)
+    assert len(engine.submitted) == sent + 2
+
+
+def test_the_oldest_translations_are_dropped_beyond_the_bytes(redis):
+    one = translation()
+    size = len(serialize(one))
+    names = [bytes([number]) * 32 for number in range(5)]
+
+    async def scenario() -> list[bool]:
+        state = RedisState(connect(redis))
+        cache = SharedCache(state, 3 * size, 100.0)
+        for name in names:
+            cache.add([name], [one])
+            await cache.close()
+        assert await state.execute("GET", BYTES) == str(3 * size).encode()
+        assert await state.execute("ZCARD", INDEX) == 3
+        assert 0 < await state.execute("PTTL", PREFIX + names[4].hex()) <= 100_000
+        found = await cache.find(names)
+        await state.stop()
+        return [translation is not None for translation in found]
+
+    assert asyncio.run(scenario()) == [False, False, True, True, True]
+
+
+def test_a_large_translation_is_not_shared(redis, monkeypatch):
+    monkeypatch.setattr(shared, "LARGEST", 10)
+
+    async def scenario() -> object:
+        state = RedisState(connect(redis))
+        cache = SharedCache(state, 1_000_000, 100.0)
+        cache.add([b"x" * 32], [translation_of_test])
+        await cache.close()
+        found = await cache.find([b"x" * 32])
+        await state.stop()
+        return found
+
+    translation_of_test = translation()
+    assert asyncio.run(scenario()) == [None]
+
+
+@pytest.mark.parametrize("down", [True, False])
+def test_nothing_is_sent_while_the_circuit_breaker_is_open(down):
+    class Recorder:
+        up = not down
+        sent = 0
+
+        async def execute(self, *command):
+            self.sent += 1
+            return [None]
+
+        async def evaluate(self, *arguments):
+            self.sent += 1
+
+    state = Recorder()
+    one = translation()
+
+    async def scenario() -> None:
+        cache = SharedCache(state, 1_000_000, 100.0)
+        assert await cache.find([b"x" * 32]) == [None]
+        cache.add([b"x" * 32], [one])
+        await cache.close()
+
+    asyncio.run(scenario())
+    assert state.sent == (0 if down else 2)
