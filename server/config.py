@@ -174,6 +174,11 @@ class Settings:
         MAX_INT,
     )
 
+    file_folder: Path | None = setting(
+        None,
+        "Folder that the servers of one --state redis:// share, for files over 5 MB. Without it such files are refused.",
+    )
+
     key_required: bool = setting(False, "Reject requests without an API key (see `attentive keys`).")
     requests_per_minute: int = setting(
         0, "Maximum requests per minute of one API key, or of one address without a key. 0 is no limit.", 0, MAX_INT

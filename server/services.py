@@ -9,11 +9,10 @@ from server.access.admission import Admission
 from server.access.authentication import Authenticator
 from server.access.rate_limits import RateLimiter
 from server.config import Settings
-from server.documents.jobs import FileJobs
+from server.documents.open_storage import FILES_PER_JOB, open_jobs, open_store
 from server.documents.places import Places
 from server.documents.reader import DocumentReader
 from server.documents.service import DocumentTranslator
-from server.documents.store import FileStore
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
 from server.engine.client.supervisor import Supervisor, WorkerOptions
 from server.glossaries.glossaries import Glossaries
@@ -29,9 +28,6 @@ from server.translation.model_discovery import find_models
 from server.translation.served_models import ServedModels
 from server.translation.translator import Translator
 from server.version import server_version
-
-FILES_PER_JOB = 16
-"""Documents in progress for each of those that are translated at the same time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +79,12 @@ class Services:
         )
         self.models = ServedModels(settings.weights, self.engine, self.translator, errors, settings.slots)
 
-        store = FileStore(settings.file_keep_seconds, settings.file_keep_bytes)
+        store = open_store(settings, self.state)
         places = Places(FILES_PER_JOB * settings.file_jobs, settings.file_keep_bytes)
         self.documents = DocumentTranslator(
             self.translator, store, places, DocumentReader(), settings.file_characters, settings.file_jobs
         )
-        self.file_jobs = FileJobs(settings.file_keep_seconds + settings.file_timeout_seconds)
+        self.file_jobs = open_jobs(settings, self.documents, self.state, lambda: self.readiness().ready)
         self.inspector = Inspector(self.translator, Admission(settings.attention_jobs), settings.attention_tokens)
 
         self.draining = False
@@ -113,10 +109,10 @@ class Services:
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
+        await self.file_jobs.close()  # their clients cannot fetch a result here any more; another server may continue
         await self.engine.stop(self.settings.grace_seconds)
-        self.file_jobs.close()
         await self.documents.reader.close()
-        self.documents.store.close()
+        await self.documents.store.close()
         self.glossaries.store.close()
         if self.history is not None:
             await self.history.close()

@@ -92,7 +92,9 @@ async def _measure(
     total = len(options.clients) * len(systems) * options.rounds
     with tqdm(total=total, unit="round", disable=None) as bar:
         for system in systems:
-            await run(system.address, system.pool, 4, min(1.0, options.seconds), options.timeout)  # warm-up
+            await run(
+                system.address, system.pool, 4, min(1.0, options.seconds), options.timeout, options.cached
+            )  # warm-up
         for clients in options.clients:
             rounds: dict[str, list[Round]] = {system.name: [] for system in systems}
             spent: dict[str, Spent] = {system.name: Spent(0.0, 0.0) for system in systems}
@@ -100,7 +102,9 @@ async def _measure(
                 for system in systems:
                     before = system.spent()
                     rounds[system.name].append(
-                        await run(system.address, system.pool, clients, options.seconds, options.timeout)
+                        await run(
+                            system.address, system.pool, clients, options.seconds, options.timeout, options.cached
+                        )
                     )
                     spent[system.name] += system.spent() - before
                     bar.update()
@@ -159,6 +163,7 @@ def _parser() -> argparse.ArgumentParser:
         "--processor-time", action="store_true",
         help="also measure the processor time per request (server on the same machine)",
     )  # fmt: skip
+    parser.add_argument("--cached", action="store_true", help="accept answers from the server's result cache")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds after which a request counts as failed")
     parser.add_argument("--picture", type=Path, help="draw the result: .svg or .png")
     parser.add_argument("--json", type=Path, help="write the results here")

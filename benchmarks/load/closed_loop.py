@@ -79,15 +79,18 @@ def documents(sentences: Sequence[str], length: int, paragraph: int = 5) -> list
     return ["\n".join(" ".join(lines[at : at + paragraph]) for at in range(0, length, paragraph)) for lines in whole]
 
 
-async def run(address: Address, pool: Iterator[Job], clients: int, seconds: float, timeout_seconds: float) -> Round:
+async def run(
+    address: Address, pool: Iterator[Job], clients: int, seconds: float, timeout_seconds: float, cached: bool = False
+) -> Round:
     """Runs `clients` clients for `seconds`. Requests in flight at the end are awaited and counted, including their
-    time. An answer that takes longer than `timeout_seconds` is an error."""
+    time. An answer that takes longer than `timeout_seconds` is an error. Unless `cached`, the server is asked to
+    translate what is in its result cache too."""
     answers: list[Answer] = []
     began = time.perf_counter()
     deadline = began + seconds
 
     async def client() -> None:
-        connection = Connection(address)
+        connection = Connection(address, cached)
         while time.perf_counter() < deadline:
             answers.append(await _send(connection, next(pool), timeout_seconds))
         connection.close()

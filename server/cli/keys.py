@@ -173,7 +173,7 @@ def row(key: Key) -> tuple[str, ...]:
         created,
         "good" if key.revoked is None else "revoked",
         *limits,
-        f"{key.weight:g}",
         "yes" if key.remembered else "no",
+        f"{key.weight:g}",
         name,
     )

@@ -5,24 +5,59 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Coroutine
 from dataclasses import dataclass
 from time import monotonic
-from typing import Any, Literal
+from typing import Literal, Protocol
 
+from server.documents.service import DocumentTranslator, ReceivedDocument
+from server.documents.store import StoredFile
 from server.errors import AttentiveError, NotFound
+from server.translation.types import TranslationRequest
 
 log = logging.getLogger(__name__)
 State = Literal["translating", "done", "error"]
 JOBS_LIMIT = 10_000
 """Largest number of jobs that are remembered."""
+FAILED = "The file could not be translated."
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """The state of one job. `characters` is the length of its texts, `problem` the reason of a failure in one sentence,
+    and `token` that of the translated file in the store."""
+
+    id: str
+    state: State
+    characters: int
+    problem: str = ""
+    token: str = ""
+
+
+class Jobs(Protocol):
+    """Translates files in the background, for clients that have a job's id and its secret key."""
+
+    async def start(self, document: ReceivedDocument, request: TranslationRequest) -> tuple[str, str]:
+        """Starts a job, which closes the document at its end. Returns its id and its key."""
+        ...
+
+    async def find(self, id: str, key: str) -> JobStatus:
+        """Returns the state of a job. Raises NotFound if there is no such job or the key is not the job's key."""
+        ...
+
+    async def take(self, job: JobStatus) -> StoredFile:
+        """Returns the file of a job that is done, and forgets the job. Raises NotFound for everyone but the first
+        caller, and ExpiredTranslation if the file is no longer kept."""
+        ...
+
+    async def close(self) -> None:
+        """Stops all work of this server."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
 class FileJob:
-    """One file. `key` is the secret returned to the client that uploaded it. `characters` is the length of its texts,
-    `until` the time of expiry in seconds on the monotonic clock. The result of `work` is the file's token in the
-    store."""
+    """One file. `until` is the time of expiry in seconds on the monotonic clock. The result of `work` is the file's
+    token in the store."""
 
     id: str
     key: str
@@ -31,62 +66,71 @@ class FileJob:
     work: asyncio.Future[str]
 
     @property
-    def state(self) -> State:
+    def status(self) -> JobStatus:
         if not self.work.done():
-            return "translating"
-        return "error" if self.work.cancelled() or self.work.exception() else "done"
-
-    @property
-    def problem(self) -> str:
-        """The reason of the failure in one sentence."""
+            return JobStatus(self.id, "translating", self.characters)
         error = None if self.work.cancelled() else self.work.exception()
-        return error.message if isinstance(error, AttentiveError) else "The file could not be translated."
+        if error is None and not self.work.cancelled():
+            return JobStatus(self.id, "done", self.characters, token=self.work.result())
+        problem = error.message if isinstance(error, AttentiveError) else FAILED
+        return JobStatus(self.id, "error", self.characters, problem)
 
 
 class FileJobs:
-    """Remembers jobs, each for at most `seconds`. The number of jobs in progress is limited by the places of their
-    documents."""
+    """The jobs of one server, each remembered for at most `seconds`. The number of jobs in progress is limited by the
+    places of their documents."""
 
-    def __init__(self, seconds: float) -> None:
+    def __init__(self, documents: DocumentTranslator, seconds: float) -> None:
+        self._documents = documents
         self._seconds = seconds
         self._jobs: dict[str, FileJob] = {}
 
-    def start(self, work: Coroutine[Any, Any, str], characters: int, ended: Callable[[], None]) -> FileJob:
-        """Starts a job. `ended` is called when it is done, has failed or is cancelled."""
+    async def start(self, document: ReceivedDocument, request: TranslationRequest) -> tuple[str, str]:
+        """Implements Jobs."""
         self._prune()
-        task = asyncio.ensure_future(work)
-        task.add_done_callback(lambda _: ended())
+        task = asyncio.ensure_future(self._documents.translate(document, request, patient=True))
+        task.add_done_callback(lambda _: self._documents.close(document))  # also if it is cancelled before it begins
         task.add_done_callback(log_failure)
-        job = FileJob(
-            secrets.token_hex(16).upper(), secrets.token_hex(32).upper(), characters, monotonic() + self._seconds, task
-        )
+        job = FileJob(*new_id_and_key(), document.characters, monotonic() + self._seconds, task)
         self._jobs[job.id] = job
-        return job
+        return job.id, job.key
 
-    def find(self, id: str, key: str) -> FileJob:
-        """Returns a job. Raises NotFound if there is no such job or the key is not the job's key."""
+    async def find(self, id: str, key: str) -> JobStatus:
+        """Implements Jobs."""
         self._prune()
         job = self._jobs.get(id)
         if job is None or not secrets.compare_digest(job.key.encode(), key.encode("utf-8", "replace")):
             raise NotFound("Document not found.")
-        return job
+        return job.status
 
-    def forget(self, job: FileJob) -> None:
-        """Cancels and removes a job."""
-        job.work.cancel()
-        self._jobs.pop(job.id, None)
+    async def take(self, job: JobStatus) -> StoredFile:
+        """Implements Jobs."""
+        if job.id not in self._jobs:
+            raise NotFound("Document not found.")
+        found = await self._documents.store.take(job.token)
+        self._forget(job.id)
+        return found
 
-    def close(self) -> None:
-        """Cancels and removes all jobs."""
-        for job in list(self._jobs.values()):
-            self.forget(job)
+    async def close(self) -> None:
+        """Implements Jobs."""
+        for id in list(self._jobs):
+            self._forget(id)
+
+    def _forget(self, id: str) -> None:
+        if job := self._jobs.pop(id, None):
+            job.work.cancel()
 
     def _prune(self) -> None:
         now = monotonic()
         for job in list(self._jobs.values()):  # oldest first
             if job.until > now and len(self._jobs) < JOBS_LIMIT:
                 return
-            self.forget(job)
+            self._forget(job.id)
+
+
+def new_id_and_key() -> tuple[str, str]:
+    """Returns the public id and the secret key of a new job."""
+    return secrets.token_hex(16).upper(), secrets.token_hex(32).upper()
 
 
 def log_failure(work: asyncio.Future[str]) -> None:

@@ -12,7 +12,7 @@ from pathlib import PurePosixPath, PureWindowsPath
 from server.documents.formats import FileFormat, format_of
 from server.documents.places import FairSlots, Place, Places
 from server.documents.reader import DocumentReader
-from server.documents.store import FileStore, disk_errors
+from server.documents.store import ResultStore, disk_errors
 from server.documents.workspace import Workspace
 from server.errors import InvalidRequest, Overloaded
 from server.text.segmentation import cut_text
@@ -34,7 +34,8 @@ SLOWEST_RETRY = 10
 @dataclass(frozen=True, slots=True)
 class ReceivedDocument:
     """A document whose texts have been read. `name` is the name of the translated file, `markup` the format of its
-    texts, and `sample` text from its beginning. `order` is the number of the document."""
+    texts, and `sample` text from its beginning. `order` is the number of the document, `uploaded_name` the name of the
+    upload."""
 
     workspace: Workspace
     place: Place
@@ -45,6 +46,7 @@ class ReceivedDocument:
     markup: Format
     characters: int
     sample: str
+    uploaded_name: str
 
 
 class DocumentTranslator:
@@ -53,7 +55,7 @@ class DocumentTranslator:
     def __init__(
         self,
         translator: Translator,
-        store: FileStore,
+        store: ResultStore,
         places: Places,
         reader: DocumentReader,
         characters: int,
@@ -89,7 +91,7 @@ class DocumentTranslator:
             raise
         return ReceivedDocument(
             workspace, place, order, translated_name(name, language, format.written_as), language, format, found["format"],
-            found["characters"], found["sample"],
+            found["characters"], found["sample"], name,
         )  # fmt: skip
 
     def close(self, document: ReceivedDocument) -> None:
@@ -104,6 +106,7 @@ class DocumentTranslator:
         Raises the errors of `Translator.translate`. If the server is overloaded it raises Overloaded, or waits if
         `patient`; after the first batch it always waits.
         """
+        may_wait = patient
         workspace, caller = document.workspace, document.place.caller
         async with time_limit(request.deadline):
             source = await self._source(document, request)
@@ -122,7 +125,7 @@ class DocumentTranslator:
             await self.reader.run(
                 self._task("write", workspace, document.format, document.target), caller, document.order
             )
-        return self.store.keep(workspace, document.name, document.format.media_type, caller)
+        return await self.store.keep(workspace, document.name, document.format.media_type, caller, may_wait)
 
     def _task(self, action: str, workspace: Workspace, format: FileFormat, target: str) -> dict[str, str | int]:
         """Returns a task of the process that reads documents."""

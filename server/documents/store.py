@@ -9,9 +9,10 @@ import tempfile
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
+from typing import Protocol
 
 from server.documents.workspace import Workspace
 from server.errors import ExpiredTranslation, NotFound, Unavailable
@@ -23,7 +24,7 @@ REMEMBERED = 10_000
 @dataclass(frozen=True, slots=True)
 class StoredFile:
     """A file on disk. `name` is the file name for the download, `until` the time of expiry in seconds on the monotonic
-    clock."""
+    clock. If `once`, the file is deleted when it has been sent."""
 
     path: Path
     name: str
@@ -31,6 +32,37 @@ class StoredFile:
     size: int
     until: float
     caller: str
+    once: bool = False
+
+
+class ResultStore(Protocol):
+    """Keeps the uploads of documents in progress and their translations."""
+
+    def new_workspace(self, upload: bytes) -> Workspace:
+        """Returns a new folder on this machine with an upload. Raises Unavailable if it cannot be written to disk, and
+        PayloadTooLarge if a file of this size cannot be kept."""
+        ...
+
+    async def keep(self, workspace: Workspace, name: str, media_type: str, caller: str, patient: bool = False) -> str:
+        """Keeps the result of a workspace and returns its token. If `patient`, waits while a shared store cannot be
+        reached. Raises Unavailable."""
+        ...
+
+    async def check(self, token: str) -> None:
+        """Raises NotFound if the token is unknown, and ExpiredTranslation if the file is no longer kept."""
+        ...
+
+    async def find(self, token: str) -> StoredFile:
+        """Returns a file. Raises the errors of `check`."""
+        ...
+
+    async def take(self, token: str) -> StoredFile:
+        """Returns a file that nobody else fetches afterwards. Raises the errors of `check`."""
+        ...
+
+    async def close(self) -> None:
+        """Deletes the files on this machine."""
+        ...
 
 
 class FileStore:
@@ -45,11 +77,9 @@ class FileStore:
         self._dropped: OrderedDict[str, None] = OrderedDict()
 
     def new_workspace(self, upload: bytes) -> Workspace:
-        """Returns a new folder with an upload. Raises Unavailable if it cannot be written to disk."""
+        """Implements ResultStore."""
         with disk_errors():
-            if self._folder is None:
-                self._folder = Path(tempfile.mkdtemp(prefix="attentive-"))
-            workspace = Workspace(tempfile.mkdtemp(dir=self._folder))
+            workspace = Workspace(tempfile.mkdtemp(dir=self.folder()))
             try:
                 workspace.upload.write_bytes(upload)
             except OSError:
@@ -57,8 +87,14 @@ class FileStore:
                 raise
             return workspace
 
-    def keep(self, workspace: Workspace, name: str, media_type: str, caller: str) -> str:
-        """Keeps the result of a workspace and returns its token. Raises Unavailable."""
+    def folder(self) -> Path:
+        """Returns the folder of all files, and creates it at the first call. Raises OSError."""
+        if self._folder is None:
+            self._folder = Path(tempfile.mkdtemp(prefix="attentive-"))
+        return self._folder
+
+    async def keep(self, workspace: Workspace, name: str, media_type: str, caller: str, patient: bool = False) -> str:
+        """Implements ResultStore."""
         token = secrets.token_urlsafe(24)
         path = workspace.folder.parent / token
         with disk_errors():
@@ -68,26 +104,26 @@ class FileStore:
         asyncio.get_running_loop().call_later(self._seconds + 1, self._prune)
         return token
 
-    def find(self, token: str) -> StoredFile:
-        """Returns a file. Raises NotFound if the token is unknown, and ExpiredTranslation if the file has expired."""
+    async def check(self, token: str) -> None:
+        """Implements ResultStore."""
+        await self.find(token)
+
+    async def find(self, token: str) -> StoredFile:
+        """Implements ResultStore."""
         self._prune()
         if (found := self._files.get(token)) is not None:
             return found
         if token in self._dropped:
-            raise ExpiredTranslation(
-                f"The translated file is no longer kept; translate it again and fetch it within {self._seconds:,.0f} "
-                "seconds."
-            )
+            raise expired(self._seconds)
         raise NotFound("There is no such file.")
 
-    def take(self, token: str) -> StoredFile:
-        """Like `find`, for a file that is fetched once: the caller deletes it."""
-        found = self.find(token)
-        del self._files[token]
-        return found
+    async def take(self, token: str) -> StoredFile:
+        """Implements ResultStore."""
+        await self.find(token)
+        return replace(self._files.pop(token), once=True)
 
-    def close(self) -> None:
-        """Deletes all files."""
+    async def close(self) -> None:
+        """Implements ResultStore."""
         self._files.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
@@ -111,6 +147,13 @@ class FileStore:
         self._dropped[token] = None
         if len(self._dropped) > REMEMBERED:
             self._dropped.popitem(last=False)
+
+
+def expired(seconds: float) -> ExpiredTranslation:
+    """Returns the error for a file that was kept for `seconds` and is no longer there."""
+    return ExpiredTranslation(
+        f"The translated file is no longer kept; translate it again and fetch it within {seconds:,.0f} seconds."
+    )
 
 
 @contextmanager

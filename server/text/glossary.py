@@ -64,7 +64,7 @@ class TermIndex:
 
     def __init__(self, entries: Iterable[Entry], any_case: bool = False) -> None:
         self.entries = tuple(entries)
-        self._any_case = any_case
+        self.any_case = any_case
         self._root = _Node()
         for entry in self.entries:
             node = self._root
@@ -81,7 +81,7 @@ class TermIndex:
     @cached_property
     def fingerprint(self) -> str:
         """A hash of all terms, for the keys of the result cache."""
-        return hashlib.sha256(repr((self.entries, self._any_case)).encode()).hexdigest()
+        return hashlib.sha256(repr((self.entries, self.any_case)).encode()).hexdigest()
 
     def find(self, text: str, excluded: Sequence[Span] = (), lines: bool = False) -> list[TermMatch]:
         """Returns the terms of a text in order, the longest at each place. They do not overlap. A term may contain an
@@ -123,7 +123,7 @@ class TermIndex:
             for entry in entries:
                 if _case(written, _plain(entry.source)) == case:
                     return TermMatch(start, end, entry, case)
-        return TermMatch(start, end, entries[0]) if self._any_case else None
+        return TermMatch(start, end, entries[0]) if self.any_case else None
 
 
 def term_key(term: str) -> str:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Path
 from starlette.requests import Request
-from starlette.responses import FileResponse, Response
-from starlette.types import Receive, Scope, Send
+from starlette.responses import Response
 
 from model.search.options import DecodingOptions
 from server.api.compat.deepl import FORMALITY, error_body, glossary_ids, reject_unsupported
@@ -17,7 +15,7 @@ from server.api.dependencies import enter, json_response, services_of, storage_o
 from server.api.glossaries import terms_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader, Upload, UploadReader, deadline
-from server.api.routes.files import DOWNLOADED, download_headers
+from server.api.routes.files import DOWNLOADED, file_response
 from server.api.schemas.deepl import DeeplError, DocumentAnswer, DocumentKey, DocumentParameters, DocumentStatus
 from server.errors import InvalidRequest, Unavailable
 from server.translation.catalog import AUTO
@@ -27,16 +25,6 @@ from server.translation.types import TranslationRequest
 router = APIRouter(prefix="/v2/document", tags=["DeepL"])
 Id = Annotated[str, Path(description="From the answer to the upload.")]
 Key = Annotated[DocumentKey, Depends(ParameterReader(DocumentKey))]
-
-
-class FetchedOnce(FileResponse):
-    """Sends a file and deletes it."""
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        try:
-            await super().__call__(scope, receive, send)
-        finally:
-            os.unlink(self.path)  # noqa: PTH108  pathlib is refused in a coroutine
 
 
 @router.post(
@@ -75,9 +63,9 @@ async def send(
         if asked.source_lang:  # rejects an unsupported pair now instead of in the status
             catalog = services.translator.catalog
             addressed(catalog.route(catalog.source(asked.source_lang), catalog.target(asked.target_lang)), wanted)
-        work = services.documents.translate(document, wanted, patient=True)
-        job = services.file_jobs.start(work, document.characters, stack.pop_all().close)
-    return json_response({"document_id": job.id, "document_key": job.key})
+        id, key = await services.file_jobs.start(document, wanted)
+        stack.pop_all()  # the job closes the document
+    return json_response({"document_id": id, "document_key": key})
 
 
 @router.post(
@@ -88,12 +76,12 @@ async def send(
 )
 async def status(document_id: Id, request: Request, asked: Key) -> Response:
     await enter(request, 0, asked.auth_key)
-    job = services_of(request).file_jobs.find(document_id, asked.document_key)
+    job = await services_of(request).file_jobs.find(document_id, asked.document_key)
     body: dict[str, Any] = {"document_id": job.id, "status": job.state}
     if job.state == "translating":
         body["seconds_remaining"] = 1
     elif job.state == "done":
-        services_of(request).documents.store.find(job.work.result())  # a file that is no longer kept is a 410
+        await services_of(request).documents.store.check(job.token)  # a file that is no longer kept is a 410
         body["billed_characters"] = job.characters
     else:
         body["error_message"] = job.problem
@@ -109,11 +97,9 @@ async def status(document_id: Id, request: Request, asked: Key) -> Response:
 async def result(document_id: Id, request: Request, asked: Key) -> Response:
     await enter(request, 0, asked.auth_key)
     jobs = services_of(request).file_jobs
-    job = jobs.find(document_id, asked.document_key)
+    job = await jobs.find(document_id, asked.document_key)
     if job.state == "translating":
         raise Unavailable("The document is not ready yet.", 1)
     if job.state == "error":
         raise InvalidRequest(job.problem)
-    found = services_of(request).documents.store.take(job.work.result())
-    jobs.forget(job)
-    return FetchedOnce(found.path, filename=found.name, headers=download_headers(found))
+    return file_response(await jobs.take(job))

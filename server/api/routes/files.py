@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, Depends, Path
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from model.search.options import DecodingOptions
 from server.api.dependencies import enter, json_response, services_of, storage_of
@@ -70,8 +73,24 @@ async def download_file(
     name: Annotated[str, Path(description="Any name; the file has its own.")],
     request: Request,
 ) -> Response:
-    found = services_of(request).documents.store.find(token)
-    return FileResponse(found.path, filename=found.name, headers=download_headers(found))
+    return file_response(await services_of(request).documents.store.find(token))
+
+
+class FetchedOnce(FileResponse):
+    """Sends a file and deletes it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)  # noqa: PTH108  pathlib is refused in a coroutine
+
+
+def file_response(found: StoredFile) -> Response:
+    """Returns the response with a translated file."""
+    kind = FetchedOnce if found.once else FileResponse
+    return kind(found.path, filename=found.name, headers=download_headers(found))
 
 
 def download_headers(found: StoredFile) -> dict[str, str]:

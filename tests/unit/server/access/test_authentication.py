@@ -80,7 +80,7 @@ def test_the_weight_of_a_key_reaches_admission_and_worker(serve, engine, keys, m
 
     monkeypatch.setattr(Admission, "admit", spied)
     secret, key = keys.create("someone", weight=2.0)
-    client = serve(data=keys.path.parent)
+    client = serve(data=keys.path.parent, cache_bytes=0)
     assert client.post(path, **parts).status_code == 200
     assert client.post(path, **parts, headers={"Authorization": f"Bearer {secret}"}).status_code == 200
     if path == "/v2/document":

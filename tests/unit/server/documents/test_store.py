@@ -14,11 +14,19 @@ def keep(store: FileStore, content: bytes, caller: str = "x") -> str:
     async def kept() -> str:
         workspace = store.new_workspace(b"")
         workspace.result.write_bytes(content)
-        token = store.keep(workspace, "a.txt", "text/plain", caller)
+        token = await store.keep(workspace, "a.txt", "text/plain", caller)
         workspace.remove()
         return token
 
     return asyncio.run(kept())
+
+
+def find(store: FileStore, token: str):
+    return asyncio.run(store.find(token))
+
+
+def take(store: FileStore, token: str):
+    return asyncio.run(store.take(token))
 
 
 def test_a_stored_file_expires(monkeypatch):
@@ -26,15 +34,15 @@ def test_a_stored_file_expires(monkeypatch):
     monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
     store = FileStore(10.0, 1_000)
     token = keep(store, b"x")
-    path = store.find(token).path
+    path = find(store, token).path
     assert path.read_bytes() == b"x"
     now[0] = 10.5
     with pytest.raises(ExpiredTranslation, match="no longer kept"):
-        store.find(token)
+        find(store, token)
     assert not path.exists()
     with pytest.raises(NotFound):
-        store.find("unknown")
-    store.close()
+        find(store, "unknown")
+    asyncio.run(store.close())
 
 
 def test_the_oldest_file_of_the_largest_holder_is_deleted_first():
@@ -42,20 +50,20 @@ def test_the_oldest_file_of_the_largest_holder_is_deleted_first():
     other = keep(store, b"x" * 30, "other")
     tokens = [keep(store, b"x" * 40, "hog") for _ in range(3)]
     with pytest.raises(ExpiredTranslation):
-        store.find(tokens[0])
-    assert store.find(other).size == 30
-    path = store.find(tokens[2]).path
-    store.close()
+        find(store, tokens[0])
+    assert find(store, other).size == 30
+    path = find(store, tokens[2]).path
+    asyncio.run(store.close())
     assert not path.parent.exists()
 
 
 def test_a_file_is_taken_once():
     store = FileStore(1_000.0, 100)
     token = keep(store, b"x")
-    assert store.take(token).path.exists()
+    assert take(store, token).path.exists()
     with pytest.raises(NotFound):
-        store.take(token)
-    store.close()
+        take(store, token)
+    asyncio.run(store.close())
 
 
 def test_a_full_disk_is_reported_as_unavailable(monkeypatch):
@@ -66,4 +74,4 @@ def test_a_full_disk_is_reported_as_unavailable(monkeypatch):
     store = FileStore(1.0, 1)
     with pytest.raises(Unavailable, match="disk"):
         store.new_workspace(b"x")
-    store.close()
+    asyncio.run(store.close())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from types import SimpleNamespace
 
 import pytest
 
@@ -82,29 +83,37 @@ def test_files_wait_for_a_free_job(serve, engine):
     assert [finished(client, each)["status"] for each in sent] == ["done"] * 4
 
 
+class Documents:
+    """Translates nothing, and says which documents were closed."""
+
+    def __init__(self) -> None:
+        self.closed: list[str] = []
+
+    async def translate(self, document, request, patient) -> str:
+        await asyncio.Event().wait()
+        return ""
+
+    def close(self, document) -> None:
+        self.closed.append(document.name)
+
+
 def test_jobs_expire_and_release_what_they_hold(monkeypatch):
     async def go() -> None:
         now = [0.0]
         monkeypatch.setattr("server.documents.jobs.monotonic", lambda: now[0])
-        jobs = FileJobs(10.0)
-        ended: list[str] = []
-
-        async def work() -> str:
-            await asyncio.sleep(100)
-            return ""
-
-        job = jobs.start(work(), 1, lambda: ended.append("first"))
+        documents = Documents()
+        jobs = FileJobs(documents, 10.0)
+        id, key = await jobs.start(SimpleNamespace(name="first", characters=1), None)
+        work = jobs._jobs[id].work
         now[0] = 11.0
         with pytest.raises(NotFound):
-            jobs.find(job.id, job.key)
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert job.work.cancelled() and ended == ["first"]
-        jobs.start(work(), 1, lambda: ended.append("second"))  # cancelled before its first step
-        jobs.close()
-        await asyncio.sleep(0)
-        await asyncio.sleep(0)
-        assert ended == ["first", "second"]
+            await jobs.find(id, key)
+        await asyncio.wait([work])
+        await jobs.start(SimpleNamespace(name="second", characters=1), None)  # cancelled before its first step
+        works = [job.work for job in jobs._jobs.values()]
+        await jobs.close()
+        await asyncio.wait(works)
+        assert documents.closed == ["first", "second"]
 
     asyncio.run(go())
 

@@ -1,0 +1,248 @@
+"""Two whole servers on one Redis: jobs and files work through either, and nothing that was accepted is lost."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+import redis as redis_client
+from starlette.testclient import TestClient
+
+from server.documents import shared_files
+from server.documents.job_record import LEFT_OUT, deserialize, serialize
+from server.documents.shared_jobs import ATTEMPTS
+from server.documents.shared_scripts import JOB, OPEN
+from server.translation.types import TranslationRequest
+from tests.support.in_process import wait_for
+from tests.support.live import free_port
+from tests.unit.server.api.compat.test_deepl_documents import finished, send
+from tests.unit.server.translation.cache.test_result_cache import OTHER, OTHER_OPTIONS
+
+Two = tuple[TestClient, TestClient]
+
+
+@pytest.fixture
+def two(serve: Callable[..., TestClient], redis: str) -> Two:
+    return serve(state=redis, cache_bytes=0), serve(state=redis, cache_bytes=0)
+
+
+@pytest.fixture
+def direct(redis: str) -> Iterator[redis_client.Redis]:
+    with redis_client.Redis.from_url(redis) as client:
+        yield client
+
+
+def result(client: TestClient, sent: dict):
+    return client.post(f"/v2/document/{sent['document_id']}/result", data={"document_key": sent["document_key"]})
+
+
+def crash(client: TestClient, direct: redis_client.Redis) -> None:
+    """Stops the work of a server as a crash does: its leases stay, and expire."""
+    jobs = client.app.state.services.file_jobs
+    jobs._closed = True
+
+    async def cancel() -> None:
+        for task in list(jobs._working.values()):
+            task.cancel()
+
+    client.portal.call(cancel)
+    for id in direct.zrange(OPEN, 0, -1):
+        direct.zadd(OPEN, {id: 0})
+
+
+def test_a_job_of_one_server_is_polled_and_fetched_through_the_other(two, direct):
+    first, second = two
+    sent = send(first).json()
+    assert finished(second, sent) == {"document_id": sent["document_id"], "status": "done", "billed_characters": 11}
+    found = result(second, sent)
+    assert (found.status_code, found.content) == (200, b"dlrow olleH")
+    assert "a.de.txt" in found.headers["content-disposition"]
+    assert [result(client, sent).status_code for client in two] == [404, 404]
+    assert not direct.keys(JOB + "*") and not direct.zcard(OPEN)
+    assert not [key for key in direct.keys(shared_files.PREFIX + "*") if b"index" not in key]
+    for client in two:
+        folder = client.app.state.services.documents.store._local.folder()
+        assert not list(folder.iterdir())
+
+
+def test_a_job_needs_its_key_on_every_server(two):
+    first, second = two
+    sent = send(first).json()
+    finished(first, sent)
+    for path in ("", "/result"):
+        answer = second.post(f"/v2/document/{sent['document_id']}{path}", json={"document_key": "0" * 64})
+        assert answer.status_code == 404
+
+
+def test_a_result_is_fetched_exactly_once_by_many_clients(two):
+    first, second = two
+    sent = send(first).json()
+    finished(first, sent)
+    statuses: list[int] = []
+    threads = [
+        threading.Thread(target=lambda client=client: statuses.append(result(client, sent).status_code))
+        for client in (first, second) * 4
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(30)
+    assert sorted(statuses) == [200] + [404] * 7
+
+
+def test_a_failure_is_reported_by_every_server(two, engine):
+    from server.engine.client.supervisor import WorkerFailure
+
+    engine.failures["Hello world"] = WorkerFailure("internal", "The worker failed.")
+    sent = send(two[0]).json()
+    assert "failed" in finished(two[1], sent)["error_message"]
+    assert result(two[1], sent).status_code == 400
+
+
+def test_a_job_whose_server_crashed_is_taken_up_by_the_other(two, engine, direct):
+    first, second = two
+    engine.gate = threading.Event()
+    sent = send(first, glossary_id="").json()
+    wait_for(lambda: engine.submitted)
+    crash(first, direct)
+    engine.gate.set()
+    assert finished(second, sent)["status"] == "done"
+    assert result(second, sent).content == b"dlrow olleH"
+    assert len(first.app.state.services.documents._places) == 0
+
+
+def test_a_server_that_stops_gives_its_jobs_to_the_other(serve, redis, engine):
+    second = serve(state=redis)
+    first = serve(state=redis)
+    engine.gate = threading.Event()
+    second.app.state.services.file_jobs._closed = True  # it must not have finished before the first one stops
+    sent = send(first).json()
+    wait_for(lambda: engine.submitted)
+    first.portal.call(first.app.state.services.file_jobs.close)
+    engine.gate.set()
+    second.app.state.services.file_jobs._closed = False
+    assert finished(second, sent)["status"] == "done"
+
+
+def test_a_file_that_stops_every_server_is_reported_as_failed(two, engine, direct):
+    first, second = two
+    engine.gate = threading.Event()
+    sent = send(first).json()
+    direct.hset(JOB + sent["document_id"], "attempts", ATTEMPTS)
+    crash(first, direct)
+    answer = finished(second, sent)
+    assert answer["status"] == "error" and "send it again" in answer["error_message"]
+    engine.gate.set()
+
+
+def test_an_upload_that_is_gone_is_reported(two, engine, direct):
+    first, second = two
+    engine.gate = threading.Event()
+    sent = send(first).json()
+    direct.delete(shared_files.PREFIX + direct.hget(JOB + sent["document_id"], "upload").decode())
+    crash(first, direct)
+    assert "no longer kept" in finished(second, sent)["error_message"]
+    engine.gate.set()
+
+
+def test_a_server_that_lost_its_lease_does_not_change_the_outcome(two, engine, direct):
+    first, _ = two
+    engine.gate = threading.Event()
+    sent = send(first).json()
+    job = first.app.state.services.file_jobs
+    direct.hset(JOB + sent["document_id"], "server", "another")
+    wait_for(lambda: not job._working)
+    engine.gate.set()
+    assert direct.hget(JOB + sent["document_id"], "state") == b"translating"
+
+
+def test_a_translated_file_is_downloaded_from_either_server(two):
+    first, second = two
+    answer = first.post("/translate_file", files={"file": ("a.txt", b"Hello")}, data={"source": "en", "target": "de"})
+    path = answer.json()["translatedFileUrl"].removeprefix("http://testserver")
+    for client in (second, first, second):
+        found = client.get(path)
+        assert (found.status_code, found.content) == (200, b"olleH")
+    assert second.get("/download_file/" + "x" * 32 + "/a").status_code == 404
+
+
+def test_a_file_that_is_no_longer_kept_is_gone_everywhere(two, direct):
+    answer = two[0].post("/translate_file", files={"file": ("a.txt", b"Hello")}, data={"source": "en", "target": "de"})
+    path = answer.json()["translatedFileUrl"].removeprefix("http://testserver")
+    direct.delete(shared_files.PREFIX + path.split("/")[2])
+    assert [client.get(path).status_code for client in two] == [410, 410]
+
+
+def test_the_oldest_file_of_the_largest_holder_goes_first(serve, redis, direct):
+    client = serve(state=redis, file_keep_bytes=1_000)
+    sent = []
+    for letter in (b"A", b"B"):
+        sent.append(send(client, content=letter * 600).json())
+        wait_for(lambda: direct.hget(JOB + sent[-1]["document_id"], "state") == b"done")
+    assert [result(client, one).status_code for one in sent] == [410, 200]
+
+
+def test_large_files_are_in_the_shared_folder(serve, redis, monkeypatch, tmp_path: Path):
+    monkeypatch.setattr(shared_files, "IN_REDIS", 100)
+    folder = tmp_path / "files"
+    folder.mkdir()
+    first, second = (serve(state=redis, file_folder=folder) for _ in range(2))
+    sent = send(first, content=b"x" * 150).json()
+    assert finished(second, sent)["status"] == "done"
+    assert [path.stat().st_size for path in folder.iterdir()] == [150]
+    assert result(second, sent).content == b"x" * 150
+    assert not list(folder.iterdir())
+
+
+def test_a_file_that_fits_nowhere_is_refused_at_the_upload(serve, redis, monkeypatch):
+    monkeypatch.setattr(shared_files, "IN_REDIS", 100)
+    client = serve(state=redis)
+    answer = send(client, content=b"x" * 150)
+    assert answer.status_code == 413 and "over the limit of 100" in answer.json()["message"]
+
+
+def test_without_redis_a_file_is_refused_with_a_reason(serve):
+    client = serve(state=f"redis://127.0.0.1:{free_port()}")
+    wait_for(lambda: not client.app.state.services.state.up)
+    answer = send(client)
+    assert answer.status_code == 503 and "shared state" in answer.json()["message"]
+    assert len(client.app.state.services.documents._places) == 0
+
+
+def test_a_shared_folder_needs_redis_and_must_exist(tmp_path: Path):
+    from server.config import Settings
+    from server.documents.open_storage import open_store
+    from server.errors import SettingsError
+
+    with pytest.raises(SettingsError, match="needs --state"):
+        open_store(Settings(file_folder=tmp_path), None)
+    with pytest.raises(SettingsError, match="must be a folder"):
+        open_store(Settings(file_folder=tmp_path / "none"), object())
+
+
+def test_a_request_in_redis_has_all_fields(client):
+    options = {name: value for name, value in OTHER_OPTIONS.items() if name not in ("trace",)}
+    fields = {name: value for name, value in OTHER.items() if name != "glossary"}
+    base = TranslationRequest(texts=(), source="", target="")
+    decoding = dataclasses.replace(base.options, **options)
+    request = TranslationRequest(
+        texts=(), glossary=OTHER["glossary"], options=decoding, client="x", weight=2.0, remember=False, storage="none",
+        **fields,
+    )  # fmt: skip
+
+    async def receive():
+        return await client.app.state.services.documents.receive(b"Hello", "a.txt", "de", "x")
+
+    document = asyncio.run(receive())
+    found = deserialize(serialize(document, request))
+    client.app.state.services.documents.close(document)
+    assert found.name == "a.txt"
+    for field in dataclasses.fields(TranslationRequest):
+        if field.name not in LEFT_OUT | {"glossary"}:
+            assert getattr(found.request, field.name) == getattr(request, field.name), field.name
+            assert getattr(request, field.name) != getattr(base, field.name), field.name
+    assert found.request.glossary.fingerprint == request.glossary.fingerprint
