@@ -6,15 +6,21 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
+SAMPLE_BYTES = 4096
 
-def hash_of_files(files: Iterable[Path], ends_bytes: int) -> str:
-    """Returns a hash of files in their order: their names, sizes, and `ends_bytes` bytes at each end (hexadecimal)."""
+
+def hash_of_files(files: Iterable[Path], ends_bytes: int, step: int = 0) -> str:
+    """Returns a hash of files in their order: their names, sizes, and `ends_bytes` bytes at each end (hexadecimal). With
+    a `step` also SAMPLE_BYTES at every so many bytes between the ends."""
     digest = hashlib.sha256()
     for file in files:
         size = file.stat().st_size
         digest.update(f"{file.name} {size}\n".encode())
         with file.open("rb") as content:
             digest.update(content.read(ends_bytes))
+            for position in range(ends_bytes, size - ends_bytes, step) if step else ():
+                content.seek(position)
+                digest.update(content.read(SAMPLE_BYTES))
             content.seek(max(0, size - ends_bytes))
             digest.update(content.read(ends_bytes))
     return digest.hexdigest()

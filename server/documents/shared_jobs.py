@@ -19,7 +19,7 @@ from typing import Any
 from server.documents.job_record import deserialize, serialize
 from server.documents.jobs import FAILED, JobStatus, new_id_and_key
 from server.documents.service import DocumentTranslator, ReceivedDocument
-from server.documents.shared_files import SharedFiles
+from server.documents.shared_files import PREFIX, SharedFiles
 from server.documents.shared_scripts import CLAIM, FINISH, JOB, OPEN, RELEASE, RENEW, START, TAKE
 from server.documents.store import StoredFile
 from server.errors import AttentiveError, NotFound, Overloaded, StateUnreachable
@@ -120,7 +120,7 @@ class SharedFileJobs:
                 if task := self._working.get(id.decode()):
                     task.cancel()
         if len(self._working) < self._most and self._ready():
-            claimed = await self._state.evaluate(CLAIM, [OPEN], JOB, self._server, _lease(), self._life)
+            claimed = await self._state.evaluate(CLAIM, [OPEN], JOB, self._server, _lease(), self._life, PREFIX)
             if claimed and (id := claimed.decode()) not in self._working:
                 self._begin(id, self._continue(id))
 

@@ -50,12 +50,13 @@ return lost
 CLAIM = Script(
     _NOW
     + """
-local prefix, server, lease, life = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4])
+local prefix, server, lease, life, files = ARGV[1], ARGV[2], tonumber(ARGV[3]), tonumber(ARGV[4]), ARGV[5]
 for _, id in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now, 'LIMIT', 0, 10)) do
   if redis.call('HGET', prefix .. id, 'state') == 'translating' then
     redis.call('HSET', prefix .. id, 'server', server)
     redis.call('HINCRBY', prefix .. id, 'attempts', 1)
     redis.call('PEXPIRE', prefix .. id, life)
+    redis.call('PEXPIRE', files .. redis.call('HGET', prefix .. id, 'upload'), life)
     redis.call('ZADD', KEYS[1], now + lease, id)
     return id
   end

@@ -13,8 +13,9 @@ from server.errors import SettingsError
 from server.translation.catalog import ServedModel
 
 log = logging.getLogger(__name__)
-ENDS_BYTES = 1_000_000
-"""Number of bytes at each end of a file that its folder's fingerprint covers."""
+ENDS_BYTES, STEP_BYTES = 1_000_000, 131_072
+"""Number of bytes at each end of a file that its folder's fingerprint covers, and distance of the samples between them.
+A matrix of weights that has changed contains several samples."""
 SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 
 
@@ -82,7 +83,7 @@ def read_confidence(folder: Path) -> Confidence | None:
 
 
 def fingerprint(folder: Path) -> str:
-    """Returns a hash of a folder's content: names and sizes of its files, and the first and last megabyte of each.
-    Markdown files are ignored."""
+    """Returns a hash of a folder's content: names and sizes of its files, and of each the first and last megabyte and
+    samples between them. Markdown files are ignored."""
     files = [file for file in sorted(folder.iterdir()) if file.is_file() and file.suffix != ".md"]
-    return hash_of_files(files, ENDS_BYTES)[:12]
+    return hash_of_files(files, ENDS_BYTES, STEP_BYTES)[:12]

@@ -20,7 +20,8 @@ _SPECIAL = frozenset({"accepted", "glossary"})
 """Fields of which only a part, or something made of them, is in the key."""
 _plain_values = attrgetter(*[one.name for one in fields(TranslationRequest) if one.name not in NOT_KEYED | _SPECIAL])
 _SEEDS = 64
-"""Combinations of options whose hash is kept."""
+_SEED_CHARACTERS = 2_000
+"""Number and largest size of the combinations of options whose hash is kept."""
 
 
 class CacheKeys:
@@ -40,7 +41,7 @@ class CacheKeys:
         elif len(texts) == 1:
             seed = self._seed((*values, request.accepted))
         else:  # the languages of the texts are detected together, each with the others as evidence
-            seed = self._hash((*values, request.accepted, texts))
+            seed = self._hash(repr((*values, request.accepted, texts)))
         keys = []
         for text in texts:
             key = seed.copy()
@@ -52,10 +53,13 @@ class CacheKeys:
         """Returns the hash of everything but the text, from the ones that are kept if it is there."""
         seed = self._seeds.get(values)
         if seed is None:
-            if len(self._seeds) >= _SEEDS:
-                self._seeds.clear()
-            seed = self._seeds[values] = self._hash(values)
+            plain = repr(values)
+            seed = self._hash(plain)
+            if len(plain) <= _SEED_CHARACTERS:
+                if len(self._seeds) >= _SEEDS:
+                    self._seeds.clear()
+                self._seeds[values] = seed
         return seed
 
-    def _hash(self, values: tuple[Any, ...]) -> Any:
-        return hashlib.sha256(f"{self._server} {values!r}\n".encode())  # repr escapes line ends and surrogates
+    def _hash(self, plain: str) -> Any:
+        return hashlib.sha256(f"{self._server} {plain}\n".encode())  # repr has escaped line ends and surrogates

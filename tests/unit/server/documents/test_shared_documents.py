@@ -51,7 +51,7 @@ def crash(client: TestClient, direct: redis_client.Redis) -> None:
 
     client.portal.call(cancel)
     for id in direct.zrange(OPEN, 0, -1):
-        direct.zadd(OPEN, {id: 0})
+        direct.execute_command("ZADD", OPEN, 0, id)
 
 
 def test_a_job_of_one_server_is_polled_and_fetched_through_the_other(two, direct):

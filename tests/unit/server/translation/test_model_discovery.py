@@ -79,3 +79,12 @@ def test_the_beam_that_a_model_states_fits_into_the_slots(tiny_weights: Path, tm
     [file] = (tmp_path / "weights").rglob("config.json")
     file.write_text(json.dumps({**json.loads(file.read_text()), "generation": {"beam_size": 6}}))
     assert [find_models(tmp_path / "weights", slots)[0][0].beam_size for slots in (0, 64, 4)] == [6, 6, 4]
+
+
+def test_the_fingerprint_covers_a_matrix_in_the_middle_of_a_large_file(tmp_path: Path):
+    weights = bytearray(3_000_000)
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    first = fingerprint(tmp_path)
+    weights[1_400_000 : 1_400_000 + 512 * 512] = b"\1" * 512 * 512
+    (tmp_path / "model.safetensors").write_bytes(weights)
+    assert fingerprint(tmp_path) != first
