@@ -79,6 +79,9 @@ class Settings:
     device: Device = setting("auto", "Device that runs the model. auto is a GPU if there is one.")
     dtype: Dtype = setting("auto", "Number format of the weights. auto is int8 on a CPU and bfloat16 on a GPU.")
     isa: Isa = setting("auto", "Instruction set of the CPU backend. auto is the best one that the processor has.")
+    shortlist: bool = setting(
+        False, "Write only tokens of the lexical shortlist of a sentence, for models that have one (Firefox): faster."
+    )
     threads: int = setting(0, "CPU threads of a worker. 0 uses every core.", 0, 1024)
     slots: int = setting(
         0,

@@ -155,6 +155,7 @@ def worker_options(settings: Settings) -> WorkerOptions:
         device=settings.device,
         dtype=settings.dtype,
         isa=settings.isa,
+        shortlist=settings.shortlist,
         threads=settings.threads,
         slots=settings.slots,
         max_batch_tokens=settings.prefill_tokens,

@@ -14,7 +14,6 @@ import argparse
 import json
 import random
 import statistics
-import struct
 import subprocess
 import sys
 import tempfile
@@ -36,11 +35,12 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
 from tests.support.firefox_models import BASE_MEMORY, TINY, sharpened, write_firefox
+from tests.support.shortlists import binary_shortlist, random_lists
 
 SHAPES = {"tiny": TINY, "base-memory": BASE_MEMORY}
 HEADER = ("shape", "batch", "Attentive", "Bergamot", "with a shortlist", "ratio", "ratio with a shortlist")
 _PIECES, _LENGTH, _BEST = 32_000, 30, 100
-_MODEL, _VOCABULARY, _SHORTLIST = "model.ende.intgemm.alphas.bin", "vocab.ende.spm", "lex.bin"
+_MODEL, _VOCABULARY, _SHORTLIST = "model.ende.intgemm.alphas.bin", "vocab.ende.spm", "lex.50.50.ende.s2t.bin"
 _SCRIPT = Path(__file__).with_name("bergamot.mjs")
 
 
@@ -81,18 +81,8 @@ def _prepare(path: Path, shape: str) -> ModelFolder:
     with torch.no_grad():
         transformer.output_bias[config.eos_id] = -1000.0
     write_firefox(path / _MODEL, transformer, "int8")
-    (path / _SHORTLIST).write_bytes(_shortlist())
+    (path / _SHORTLIST).write_bytes(binary_shortlist(random_lists(_PIECES, _PIECES, _BEST), _BEST))
     return import_model(path, path.parent / "weights", ImportOptions(name=shape))
-
-
-def _shortlist() -> bytes:
-    """A shortlist of 100 random targets for each source piece, besides the first 100, as in Firefox's models."""
-    draw = random.Random(1)
-    listed = [sorted(draw.sample(range(_PIECES), _BEST)) for _ in range(_PIECES)]
-    offsets = [_BEST * number for number in range(_PIECES + 1)]
-    header = struct.pack("<6Q", 0xF11A48D5013417F5, 0, _BEST, _BEST, len(offsets), _BEST * _PIECES)
-    flat = [target for targets in listed for target in targets]
-    return header + struct.pack(f"<{len(offsets)}Q", *offsets) + struct.pack(f"<{len(flat)}I", *flat)
 
 
 def _compare(

@@ -35,7 +35,9 @@ class AttentionMaps:
 
     Query t generates target token t, the last query the end of sentence. The keys of `decoder` are the start token and
     the target. `token_scores` (T,) are the natural log-probabilities of the target tokens and of the end of sentence.
-    `candidate_ids` and `candidate_scores` (T, C) are the most probable tokens at each position, best first.
+    `candidate_ids` and `candidate_scores` (T, C) are the most probable tokens at each position, best first. Decoders
+    with a recurrence have no heads in `decoder` (L, 0, T, T) and `forget_gates` (L, T) instead: the share of the state
+    that a position keeps, averaged over the features.
     """
 
     cross: NDArray[np.float32]  # (L, H, T, S)
@@ -45,6 +47,7 @@ class AttentionMaps:
     candidate_ids: NDArray[np.int64]
     candidate_scores: NDArray[np.float32]
     vectors: HeadVectors | None = None
+    forget_gates: NDArray[np.float32] | None = None  # (L, T)
 
     def without_first_token(self, vectors_of: Head | None) -> AttentionMaps:
         """Returns the maps of a target without its first token: its query is removed, and what the other queries
@@ -64,6 +67,7 @@ class AttentionMaps:
             candidate_ids=self.candidate_ids[1:],
             candidate_scores=self.candidate_scores[1:],
             vectors=vectors,
+            forget_gates=None if self.forget_gates is None else self.forget_gates[:, 1:],
         )
 
 

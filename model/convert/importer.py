@@ -202,6 +202,8 @@ def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:
         _write_vocabulary(folder.path / files.target_vocabulary, imported.target_vocabulary)
     for name, data in {CARD: _card(folder).encode(), **imported.extra_files}.items():
         (folder.path / name).write_bytes(data)
+    if imported.shortlist is not None:
+        imported.shortlist.write(folder.path)
     written = read_folder(folder.path)
     written.load_tokenizer()
     loaded = load_model(written)

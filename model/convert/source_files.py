@@ -14,6 +14,7 @@ from torch import Tensor
 
 from model.config import ModelConfig
 from model.model_folder import FolderError, Generation
+from model.shortlist import Shortlist
 
 MAX_TEXT_BYTES = 1_000_000
 MAX_VOCABULARY_BYTES = 64_000_000
@@ -66,6 +67,7 @@ class Imported:
     source_end: bool = True
     extra_files: dict[str, bytes] = field(default_factory=dict)
     exported: dict[str, Any] | None = None
+    shortlist: Shortlist | None = None
 
 
 def read_bytes(path: Path, most: int) -> bytes:

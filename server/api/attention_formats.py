@@ -96,6 +96,8 @@ def attention_body(query: AttentionQuery, found: InspectionResult) -> dict[str, 
     }
     if absent := absent_kinds(found):
         body["absent"] = absent
+    if (gates := found.attention.maps.forget_gates) is not None:
+        body["forget_gates"] = gates
     if asked.figures:
         body["figures"] = head_statistics(found, [view.kind for view in maps])
     if (vectors := found.attention.maps.vectors) is not None:

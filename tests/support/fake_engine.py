@@ -211,6 +211,7 @@ class FakeEngine:
                 token_scores=np.full(rows, -0.1),
                 candidate_ids=likeliest,
                 candidate_scores=np.full((rows, 1), -0.1),
+                forget_gates=np.full((2, rows), 0.25, dtype=np.float32) if self.decoder_heads == 0 else None,
             ),
             words and mirrored(*words),
         )

@@ -16,12 +16,16 @@ from model.backends.cpu.tensors import SafetensorFiles, position_table, weight_f
 from model.backends.cpu.weights import unsupported
 from model.model_folder import FolderError, ModelFolder
 from model.search.base import StepOutput
+from model.shortlist import Shortlist, read_shortlist
 
 
 def open_backend(
-    folder: ModelFolder, library: Path, *, slots: int, threads: int, precision: Precision
+    folder: ModelFolder, library: Path, *, slots: int, threads: int, precision: Precision, shortlist: bool = False
 ) -> CpuBackend:  # fmt: skip
-    """Opens a model folder. Raises CpuBackendUnavailable for an unsupported shape, FolderError for invalid weights."""
+    """Opens a model folder. `shortlist` limits each sentence to the folder's shortlist, if there is one.
+
+    Raises CpuBackendUnavailable for an unsupported shape, FolderError for invalid weights.
+    """
     if reason := unsupported(folder.model):
         raise CpuBackendUnavailable(reason)
     tensors = SafetensorFiles(weight_files(folder.path))
@@ -32,13 +36,15 @@ def open_backend(
         )  # fmt: skip
     except ValueError as error:
         raise FolderError(str(error)) from None
-    return CpuBackend(engine)
+    return CpuBackend(engine, read_shortlist(folder) if shortlist else None)
 
 
 class CpuBackend:
-    """Implements the backend interface of model.search with a CpuEngine."""
+    """Implements the backend interface of model.search with a CpuEngine. With a `shortlist`, each row writes only tokens
+    that its source allows; forced tokens are scored among all."""
 
-    def __init__(self, engine: CpuEngine) -> None:
+    def __init__(self, engine: CpuEngine, shortlist: Shortlist | None = None) -> None:
+        self._shortlist = shortlist
         self.engine, self.slots, self.end = engine, engine.slots, engine.config.eos_id
 
     def prefill(
@@ -46,6 +52,11 @@ class CpuBackend:
     ) -> None:
         """Encodes the sources and starts a row for each in its slot."""
         self.engine.prefill(sources, slots, masked_heads)
+        if self._shortlist is not None:
+            for source, slot in zip(sources, slots, strict=True):
+                allowed = self._shortlist.allowed(source, self.end)
+                if allowed is not None:
+                    self.engine.restrict(slot, allowed)
 
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token. Returns its `candidates` best next tokens, a forced one in column 0."""
@@ -85,7 +96,14 @@ class CpuBackend:
         candidates = min(CANDIDATES, config.vocab_size)
         ids, scores, forced = self.engine.forced_decode(source, inputs, candidates, written, capture, masked_heads)
         return AttentionMaps(
-            capture.cross, capture.encoder, capture.decoder, forced, ids.astype(np.int64), scores, capture.vectors
+            capture.cross,
+            capture.encoder,
+            capture.decoder,
+            forced,
+            ids.astype(np.int64),
+            scores,
+            capture.vectors,
+            capture.forget_gates,
         )
 
     def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:

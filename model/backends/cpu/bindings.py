@@ -20,6 +20,7 @@ _SIGNATURES = {
     "attentive_vector": (c_int, [c_void_p, c_char_p, _FLOAT32, c_int]),
     "attentive_resolve": (c_int, [c_void_p]),
     "attentive_prefill": (c_int, [c_void_p, c_int, _INT32, _INT32, _INT32, c_void_p]),
+    "attentive_restrict": (c_int, [c_void_p, c_int, _INT32, c_int]),
     "attentive_step": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p]),
     "attentive_forced_decode": (
         c_int,

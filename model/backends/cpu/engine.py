@@ -108,6 +108,15 @@ class CpuEngine:
         masked = self._masked(masked_heads, len(sources))
         self._call("prefill", len(sources), address(where), address(lengths), address(tokens), address(masked))
 
+    def restrict(self, slot: int, allowed: Int32) -> None:
+        """Restricts the sentence in `slot` to the `allowed` tokens, ascending. They have the whole probability; further
+        candidates have the score -inf. Steps of a row with a forced token are not restricted."""
+        if not len(allowed) or allowed[0] < 0 or allowed[-1] >= self.config.vocab_size or (np.diff(allowed) < 1).any():
+            raise ValueError("Allowed tokens must be ascending ids of the vocabulary.")
+        self._check_slots(_int32([slot]))
+        ids = np.ascontiguousarray(allowed, dtype=np.int32)
+        self._call("restrict", slot, address(ids), len(ids))
+
     def step(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int],
         capture: AttentionCapture | None = None,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadVectors, check_head, check_pair
 from model.attention import MultiHeadAttention
 from model.backends.torch.inputs import head_gates, pad_ids
+from model.layers import DecoderLayer
 from model.positions import rotate
 from model.transformer import Transformer
 
@@ -40,7 +41,7 @@ def attention_maps(
     if transformer.training:  # eval() visits every module
         transformer.eval()
     gates = head_gates(transformer, [tuple(masked_heads)]) if masked_heads else None
-    with _recorded(transformer, vectors_of) as seen:
+    with _recorded(transformer, vectors_of) as seen, _recorded_gates(transformer) as gates_of_layers:
         logits, weights = transformer.forward_with_weights(ids, mask, inputs, gates)
     scores = torch.log_softmax(logits[0].float(), dim=-1)  # (T, V)
     written = torch.tensor([*target, config.eos_id], device=parameter.device)
@@ -53,6 +54,7 @@ def attention_maps(
         candidate_ids=best_ids.cpu().numpy(),
         candidate_scores=_array(best),
         vectors=None if vectors_of is None else _vectors(transformer, vectors_of, seen),
+        forget_gates=_array(torch.stack(gates_of_layers)) if gates_of_layers else None,
     )
 
 
@@ -67,6 +69,25 @@ def _recorded(transformer: Transformer, head: Head | None) -> Iterator[dict[str,
     hooks = [
         getattr(attention, name).register_forward_hook(lambda _, __, output, name=name: seen.update({name: output}))
         for name in ("query", "key", "value")
+    ]
+    try:
+        yield seen
+    finally:
+        for hook in hooks:
+            hook.remove()
+
+
+@contextmanager
+def _recorded_gates(transformer: Transformer) -> Iterator[list[torch.Tensor]]:
+    """Records the mean of the forget gates (T,) of each layer with a recurrence while the block runs."""
+    seen: list[torch.Tensor] = []
+    recurrences = [cast(DecoderLayer, block).recurrence for block in transformer.decoder]
+    hooks = [
+        recurrence.forget.register_forward_hook(
+            lambda _, __, output: seen.append(torch.sigmoid(output[0].float()).mean(dim=-1))
+        )
+        for recurrence in recurrences
+        if recurrence is not None
     ]
     try:
         yield seen

@@ -14,18 +14,22 @@ from model.backends.torch.inputs import head_gates, pad_ids
 from model.backends.torch.word_reading import read_words
 from model.kv_cache import KVCache
 from model.search.base import MaskedHeads, StepOutput
+from model.shortlist import Shortlist
 from model.transformer import HeadGates, Transformer
 
 
 class TorchBackend:
-    """Runs a Transformer in evaluation mode on any device, without gradients."""
+    """Runs a Transformer in evaluation mode on any device, without gradients. With a `shortlist`, each row writes only
+    tokens that its source allows; forced tokens are scored among all."""
 
-    def __init__(self, transformer: Transformer, slots: int) -> None:
+    def __init__(self, transformer: Transformer, slots: int, shortlist: Shortlist | None = None) -> None:
         parameter = next(transformer.parameters())
         self.transformer, self.slots = transformer.eval(), slots
         self.device = parameter.device
         self.cache = KVCache(transformer.config, slots, parameter.dtype, self.device)
         self._masked: dict[int, MaskedHeads] = {}
+        self._shortlist = shortlist
+        self._allowed: dict[int, Tensor] = {}
 
     @torch.inference_mode()
     def prefill(
@@ -37,12 +41,18 @@ class TorchBackend:
             self._set_mask(slot, masked)
         memory = self.transformer.encode(ids, mask, self._gates(slots))
         self.transformer.write_cross(memory, [len(source) for source in sources], self.cache, list(slots))
+        for source, slot in zip(sources, slots, strict=True):
+            self._allow(slot, source)
 
     @torch.inference_mode()
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token; returns the `candidates` likeliest next tokens of each."""
         inputs = torch.tensor(tokens, device=self.device)
         logits = self.transformer.decode_step(inputs, self.cache, list(slots), self._gates(slots))
+        for row, slot in enumerate(slots):
+            if slot in self._allowed and forced[row] < 0:
+                allowed = self._allowed[slot]
+                logits[row] = torch.full_like(logits[row], -torch.inf).index_copy(0, allowed, logits[row, allowed])
         return choose(logits, candidates, forced)
 
     @torch.inference_mode()
@@ -52,12 +62,16 @@ class TorchBackend:
         self.cache.reorder(list(targets), list(origins))
         for target, mask in zip(targets, masked, strict=True):
             self._set_mask(target, mask)
+        allowed = {target: self._allowed.get(origin) for target, origin in zip(targets, origins, strict=True)}
+        for target, tokens in allowed.items():
+            self._set_allowed(target, tokens)
 
     def free(self, slots: Sequence[int]) -> None:
         """Releases the rows."""
         self.cache.free(list(slots))
         for slot in slots:
             self._masked.pop(slot, None)
+            self._allowed.pop(slot, None)
 
     @property
     def details(self) -> Mapping[str, str]:
@@ -82,6 +96,17 @@ class TorchBackend:
             self._masked[slot] = masked
         else:
             self._masked.pop(slot, None)
+
+    def _allow(self, slot: int, source: Sequence[int]) -> None:
+        if self._shortlist is not None:
+            tokens = self._shortlist.allowed(source, self.transformer.config.eos_id)
+            self._set_allowed(slot, None if tokens is None else torch.from_numpy(tokens).long().to(self.device))
+
+    def _set_allowed(self, slot: int, tokens: Tensor | None) -> None:
+        if tokens is not None:
+            self._allowed[slot] = tokens
+        else:
+            self._allowed.pop(slot, None)
 
     def _gates(self, slots: Sequence[int]) -> HeadGates | None:
         if not any(slot in self._masked for slot in slots):

@@ -19,6 +19,7 @@ import yaml
 from model.convert.languages import language_code
 from model.convert.marian.binary_archive import BinaryArchive
 from model.convert.marian.model_npz import convert, read_options, vocabulary_of
+from model.convert.marian.shortlist_binary import read_binary_shortlist
 from model.convert.source_files import (
     Imported,
     ImportRefused,
@@ -35,6 +36,7 @@ LICENSE = "MPL-2.0"
 METADATA = "metadata.json"
 _MODELS = "*.intgemm*.bin"
 _CONFIGS = "config.*.yml"
+_SHORTLISTS = "lex.*.bin"
 _ENGLISH = "en"
 
 
@@ -43,6 +45,7 @@ class _Files:
     model: Path
     source: Path
     target: Path
+    shortlist: Path | None
 
 
 def is_firefox(path: Path) -> bool:
@@ -81,6 +84,7 @@ def read_firefox(path: Path) -> Imported:
         languages=_languages(files.model, published, listed),
         license=license_ or (LICENSE if published else ""),
         generation=Generation(forbidden=(unknown,)),
+        shortlist=None if files.shortlist is None else read_binary_shortlist(files.shortlist, config),
     )
 
 
@@ -98,18 +102,27 @@ def _find_files(path: Path, folder: Path) -> _Files:
         reasons.append(f"it has {len(models)} models ({_MODELS}): give one of the files, or one folder a model")
     if not 1 <= len(vocabularies) <= 2:
         reasons.append(f"it has {len(vocabularies)} vocabularies (*.spm) instead of one or two")
+    shortlists = [file for name in named.get("shortlist", ()) if (file := folder / name).is_file()]
+    shortlists = shortlists or sorted(folder.glob(_SHORTLISTS))
+    if len(shortlists) > 1:
+        reasons.append(f"it has {len(shortlists)} shortlists ({_SHORTLISTS}): keep one of the files")
     if reasons:
         raise ImportRefused(path, reasons)
-    return _Files(models[0], vocabularies[0], vocabularies[-1])
+    return _Files(models[0], vocabularies[0], vocabularies[-1], shortlists[0] if shortlists else None)
 
 
 def _configuration(folder: Path) -> dict[str, list[str]]:
-    """Returns the names of `models` and `vocabs` in the configuration of Bergamot, without their folders."""
+    """Returns the names of `models`, `vocabs` and `shortlist` in the configuration of Bergamot, without their
+    folders."""
     for file in sorted(folder.glob(_CONFIGS)):
         with contextlib.suppress(ImportRefused):
             fields = read_object(file, yaml.safe_load)
             if isinstance(fields.get("models"), list) and isinstance(fields.get("vocabs"), list):
-                return {key: [Path(str(name)).name for name in fields[key]] for key in ("models", "vocabs")}
+                listed = fields.get("shortlist")
+                fields["shortlist"] = listed[:1] if isinstance(listed, list) else []  # the rest is options of Marian
+                return {
+                    key: [Path(str(name)).name for name in fields[key]] for key in ("models", "vocabs", "shortlist")
+                }
     return {}
 
 

@@ -242,6 +242,12 @@ class AttentionAnswer(Answer):
         description="Kinds of maps that the model does not have, each with the reason: a decoder with a recurrence (Firefox) "
         "has no self-attention.",
     )
+    forget_gates: list[list[float]] | None = Field(
+        default=None,
+        description="Only for a decoder with a recurrence: the share of its state that each layer keeps when it reads each of "
+        "the pieces of `decoder_input`, averaged over the features.",
+        examples=[[[0.0, 0.41, 0.37]]],
+    )
     figures: dict[str, list[list[HeadFiguresAnswer]]] | None = Field(
         default=None, description="Only with `figures`: by kind, layer and head."
     )

@@ -30,6 +30,7 @@ class WorkerOptions:
     may stay silent before it is killed; `start_seconds` and `load_seconds` bound its start and the loading of one
     model. `max_attention_jobs` bounds the attention requests that wait in one worker. `engine` "eager" keeps the plain
     PyTorch decode path. `isa` is the instruction set of the CPU backend, "auto" the best that the processor has.
+    `shortlist` limits each sentence to its shortlist, for models that have one.
     """
 
     device: Device = "auto"
@@ -44,6 +45,7 @@ class WorkerOptions:
     load_seconds: float = 600.0
     engine: Engine = "auto"
     isa: Isa = "auto"
+    shortlist: bool = False
 
     def __post_init__(self) -> None:
         for name, kind in (("device", Device), ("dtype", Dtype), ("engine", Engine), ("isa", Isa)):

@@ -38,7 +38,7 @@ def open_model(path: str, device: DeviceConfig, options: WorkerOptions) -> Loade
     library = None if reason else find(isa=options.isa)
     if library is not None:
         try:
-            return open_on_cpu_backend(folder, library, device)
+            return open_on_cpu_backend(folder, library, device, options)
         except CpuBackendUnavailable as unavailable:
             reason = str(unavailable)
     elif reason is None:
@@ -50,7 +50,7 @@ def open_model(path: str, device: DeviceConfig, options: WorkerOptions) -> Loade
             raise
         raise FolderError(f"{reason} {NO_TORCH}") from None
 
-    return _warmed_up(folder, open_on_cpu(folder, device, reason), started)
+    return _warmed_up(folder, open_on_cpu(folder, device, options, reason), started)
 
 
 def cpu_backend_refusal(device: DeviceConfig, options: WorkerOptions) -> str | None:
@@ -68,11 +68,15 @@ def cpu_backend_refusal(device: DeviceConfig, options: WorkerOptions) -> str | N
     return None
 
 
-def open_on_cpu_backend(folder: ModelFolder, library: Path, device: DeviceConfig) -> LoadedModel:
+def open_on_cpu_backend(
+    folder: ModelFolder, library: Path, device: DeviceConfig, options: WorkerOptions
+) -> LoadedModel:  # fmt: skip
     """Loads a model on the CPU backend. Raises CpuBackendUnavailable for shapes that it does not have, FolderError."""
     started = time.monotonic()
     precision: Precision = "int8" if device.dtype == "int8" else "float32"
-    backend = open_backend(folder, library, slots=device.slots, threads=device.threads, precision=precision)
+    backend = open_backend(
+        folder, library, slots=device.slots, threads=device.threads, precision=precision, shortlist=options.shortlist
+    )
     return _warmed_up(folder, (backend, "native", None), started)
 
 

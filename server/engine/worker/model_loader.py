@@ -85,7 +85,7 @@ class ModelLoader:
     def _upgrade(self, model: str, loaded: LoadedModel) -> None:
         with self._build_lock:
             try:
-                better = open_on_cpu_backend(loaded.folder, build(isa=self._options.isa), self._device)
+                better = open_on_cpu_backend(loaded.folder, build(isa=self._options.isa), self._device, self._options)
             except (CpuBackendUnavailable, FolderError, OSError) as reason:
                 self._outcomes.put(UpgradeOutcome(model, loaded, None, str(reason)))
                 return

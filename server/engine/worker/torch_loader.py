@@ -14,6 +14,7 @@ from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.model_folder import ModelFolder
 from model.quantization import quantize
+from model.shortlist import read_shortlist
 from model.transformer import Transformer
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
@@ -23,10 +24,13 @@ _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 """Parameters of mallopt(3)."""
 
 
-def open_on_cpu(folder: ModelFolder, device: DeviceConfig, reason: str | None) -> OpenedBackend:
+def open_on_cpu(
+    folder: ModelFolder, device: DeviceConfig, options: WorkerOptions, reason: str | None
+) -> OpenedBackend:  # fmt: skip
     """Loads a model for eager steps on the CPU; `reason` says why the CPU backend is not used. Raises FolderError."""
     _keep_freed_memory()
-    return TorchBackend(_load_transformer(folder, device), device.slots), "eager", reason
+    shortlist = read_shortlist(folder) if options.shortlist else None
+    return TorchBackend(_load_transformer(folder, device), device.slots, shortlist), "eager", reason
 
 
 def open_on_gpu(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> OpenedBackend:

@@ -77,6 +77,10 @@ int attentive_prefill(Engine* engine, int count, const int32_t* slots, const int
     });
 }
 
+int attentive_restrict(Engine* engine, int slot, const int32_t* allowed, int count) {
+    return locked(engine, [&] { engine->restrict(slot, allowed, count); });
+}
+
 int attentive_step(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced,
                    int32_t* ids, float* scores, float* forced_scores, const AttentionCapture* capture) {
     return locked(engine, [&] { engine->step(rows, slots, tokens, candidates, forced, ids, scores, forced_scores, capture); });

@@ -19,6 +19,7 @@ struct AttentionCapture {
     float* query;               // (S or T, head width)
     float* key;                 // (S or T, head width); int8 keys and values are dequantised
     float* value;
+    float* forget_gates;        // (layers, T), the mean of each position's gates; written by decoders with a recurrence
 
     bool captures(Kind which, int number) const { return kind == which && layer == number; }
     // Start of the weights of a head, and of one of its queries; `number` counts heads through all layers.

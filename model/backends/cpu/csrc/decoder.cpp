@@ -24,10 +24,38 @@ void Engine::run_step(int count, int candidates, const int32_t* forced, int32_t*
     const size_t needed = std::max<size_t>(config_.max_length + kPage, static_cast<size_t>(count) * kPanel);
     for (Buffer& scratch : scratch_) scratch.reserve(needed * sizeof(float));
     top_k_.begin(count, config_.vocabulary, candidates, forced, pool_.size());
+    for (int row = 0; row < count; ++row) {
+        StepRow& current = step_rows_[row];
+        if (forced[row] >= 0) current.restriction = nullptr;
+        if (current.restriction) top_k_.restrict(row, current.restriction->allowed.data(), current.restriction->projection.out());
+    }
+    group_rows(count);
     pool_.run(3 + (capture ? 13 : 12) * config_.decoder_layers, [&](PoolThread& thread) {
         decode(thread, count, capture);
         select_candidates(thread, count, ids, scores, forced_scores);
     });
+}
+
+// Collects the rows with the same allowed tokens, for select_candidates.
+void Engine::group_rows(int count) {
+    row_groups_.clear();
+    int tasks = 0;
+    for (int row = 0; row < count; ++row) {
+        const Restriction* restriction = step_rows_[row].restriction;
+        if (row && restriction == step_rows_[row - 1].restriction) continue;
+        row_groups_.push_back({row, tasks});
+        tasks += restriction ? restriction->projection.panels() : projection_->panels();
+    }
+    row_groups_.push_back({count, tasks});
+}
+
+void Engine::restrict(int index, const int32_t* allowed, int count) {
+    Slot& held = slot(index);
+    if (held.source < 0) throw std::invalid_argument("slot " + std::to_string(index) + " holds no sentence");
+    for (int i = 0; i < count; ++i) check_token(allowed[i]);
+    if (count < 1) throw std::invalid_argument("a sentence needs at least one allowed token");
+    sources_[held.source].restriction =
+        std::make_shared<const Restriction>(Restriction{std::vector<int32_t>(allowed, allowed + count), Linear(*projection_, allowed, count)});
 }
 
 void Engine::multi_step(int count, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores) {
@@ -79,7 +107,7 @@ void Engine::prepare_step(int count, const int32_t* slots, const int32_t* tokens
         const int token = config_.zero_start && held.length == 0 ? -1 : tokens[i];
         const size_t first = step_pages_.size();
         step_rows_.push_back({token, held.length, source.length, first, first + held.pages.size(), held.state.data(),
-                              held.masked.empty() ? nullptr : held.masked.data()});
+                              held.masked.empty() ? nullptr : held.masked.data(), source.restriction.get()});
         for (int page : held.pages) step_pages_.push_back(pages_.at(page));
         for (int page : source.pages) step_pages_.push_back(pages_.at(page));
     }
@@ -137,6 +165,7 @@ void Engine::recurrence(PoolThread& thread, int index, int count, const Norm& no
         for (int row = first; row < first + together; ++row) {
             const float* input = wide_.as<float>() + row * padded_width(2 * d);
             advance_state(input, input + d, d, step_rows_[row].state + static_cast<size_t>(index) * d, out_.as<float>() + row * padded_width(d));
+            if (capture) capture->forget_gates[index * capture->queries + step_rows_[row].position] = mean_sigmoid(input + d, d);
             add_norm(row, norm);
         }
     });
@@ -177,17 +206,24 @@ void Engine::decode(PoolThread& thread, int count, const AttentionCapture* captu
     }
 }
 
+// Rows that follow each other and have the same allowed tokens are computed together.
 void Engine::select_candidates(PoolThread& thread, int count, int32_t* ids, float* scores, float* forced_scores) {
     constexpr int kRows = std::max(24, 2 * kMatrixRows);  // the logits of this many rows fit into the L1 cache
     const Rows input = sublayer_input();
-    thread.parallel_for(projection_->panels(), [&](int panel) {
+    const auto project = [&](int panel, int begin, int end) {
+        const Restriction* restriction = step_rows_[begin].restriction;
+        const Linear& projection = restriction ? restriction->projection : *projection_;
         float* logits = scratch_[thread.index].as<float>();
-        for (int first = 0; first < count; first += kRows) {
-            const int last = std::min(count, first + kRows);
-            const int next = first ? projection_->panels() : panel + pool_.size();  // prefetch once
-            projection_->panel(input, panel, next, first, last, logits, kPanel);
+        for (int first = begin; first < end; first += kRows) {
+            const int last = std::min(end, first + kRows);
+            const int next = first > begin ? projection.panels() : panel + pool_.size();  // prefetch once
+            projection.panel(input, panel, next, first, last, logits, kPanel);
             for (int row = first; row < last; ++row) top_k_.add_panel(thread.index, row, panel, logits + (row - first) * kPanel);
         }
+    };
+    thread.parallel_for(row_groups_.back().first_task, [&](int task) {
+        const auto after = std::upper_bound(row_groups_.begin(), row_groups_.end(), task, [](int at, const RowGroup& group) { return at < group.first_task; });
+        project(task - (after - 1)->first_task, (after - 1)->first_row, after->first_row);
     });
     const int candidates = top_k_.candidates();
     thread.parallel_for(count, [&](int row) {

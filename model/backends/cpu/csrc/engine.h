@@ -73,6 +73,9 @@ class Engine {
 
     // Encodes sentences and starts a sequence in each slot. The earlier contents of the slots are discarded.
     void prefill(const std::vector<Sentence>& sentences);
+    // Restricts the sentence of a slot to `allowed` (count) tokens, ascending. They have the whole probability, and further
+    // candidates have the id of the first one and the score -inf. A row with a forced token in a step is not restricted there.
+    void restrict(int slot, const int32_t* allowed, int count);
     // Advances each slot by its token: ids and scores (rows, candidates), forced_scores (rows). `capture`, allowed for one row,
     // receives the attention weights of its position.
     void step(int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced, int32_t* ids, float* scores,
@@ -101,9 +104,14 @@ class Engine {
     std::mutex& mutex() { return mutex_; }
 
   private:
+    struct Restriction {
+        std::vector<int32_t> allowed;
+        Linear projection;  // of the allowed tokens
+    };
     struct Source {
         int length = 0, references = 0;
         std::vector<int> pages;
+        std::shared_ptr<const Restriction> restriction;  // null: all tokens
     };
     struct Slot {
         int length = 0, source = -1;
@@ -116,6 +124,10 @@ class Engine {
         size_t self_pages, cross_pages;  // index of its first page in step_pages_
         float* state;                    // as in Slot
         const uint8_t* masked;           // as in Slot; null if no head is masked
+        const Restriction* restriction = nullptr;  // null: all tokens
+    };
+    struct RowGroup {  // rows up to those of the next group; tasks are panels of their projection
+        int first_row, first_task;
     };
     struct Span {  // a sentence within the packed rows of a prefill
         int first, length, source;
@@ -144,6 +156,7 @@ class Engine {
 
     void prepare_step(int rows, const int32_t* slots, const int32_t* tokens);
     void run_step(int rows, int candidates, const int32_t* forced, int32_t* ids, float* scores, float* forced_scores, const AttentionCapture* capture);
+    void group_rows(int rows);
     void decode(PoolThread& thread, int rows, const AttentionCapture* capture);
     void mask_heads(const uint8_t* masked, float* context) const;
     void write_self(int row, int layer);
@@ -192,6 +205,7 @@ class Engine {
     std::vector<Buffer> scratch_;                                  // one per thread
     std::vector<StepRow> step_rows_;
     std::vector<const char*> step_pages_;
+    std::vector<RowGroup> row_groups_;  // and an end
     TopK top_k_;
 };
 

@@ -58,6 +58,30 @@ Linear::Linear(Precision precision, const float* weight, const float* bias, int 
     }
 }
 
+Linear::Linear(const Linear& all, const int32_t* chosen, int count)
+    : precision_(all.precision_), out_(count), in_(all.in_), panels_((count + kPanel - 1) / kPanel) {
+    const size_t columns = static_cast<size_t>(panels_) * kPanel;
+    const int group = precision_ == Precision::Int8 ? 4 : 1;
+    bias_ = Buffer(columns * sizeof(float));
+    weights_ = Buffer(columns * in_ * (group == 4 ? 1 : sizeof(float)));
+    if (group == 4) {
+        scales_ = Buffer(columns * sizeof(float));
+        corrections_ = Buffer(columns * sizeof(int32_t));
+    }
+    for (int n = 0; n < count; ++n) {
+        const int from = chosen[n];
+        bias_.as<float>()[n] = all.bias_.as<float>()[from];
+        if (group == 4) {
+            scales_.as<float>()[n] = all.scales_.as<float>()[from];
+            corrections_.as<int32_t>()[n] = all.corrections_.as<int32_t>()[from];
+        }
+        // A group of weights has four bytes in both precisions.
+        const uint32_t* source = all.weights_.as<uint32_t>() + all.place(from, group) / group;
+        uint32_t* target = weights_.as<uint32_t>() + place(n, group) / group;
+        for (int k = 0; k < in_ / group; ++k) target[static_cast<size_t>(k) * kTileColumns] = source[static_cast<size_t>(k) * kTileColumns];
+    }
+}
+
 void Linear::pack_int8(const float* weight) {
     const size_t columns = static_cast<size_t>(panels_) * kPanel;
     weights_ = Buffer(columns * depth_);

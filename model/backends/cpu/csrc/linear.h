@@ -50,6 +50,9 @@ class Linear {
     // weight (out, in) row-major; bias (out) or null. in must be a multiple of 16.
     Linear(Precision precision, const float* weight, const float* bias, int out, int in);
 
+    // The outputs `chosen` of another Linear, with the same weights.
+    Linear(const Linear& all, const int32_t* chosen, int count);
+
     // Outputs [panel * 64, panel * 64 + 64) of rows [first, last): out[(row - first) * stride + j]. Columns past `out` are 0.
     // `next` is the panel to prefetch: the one this thread will probably compute next (panels() for none).
     void panel(const Rows& rows, int panel, int next, int first, int last, float* out, size_t stride) const;

@@ -74,6 +74,12 @@ void advance_state(const float* input, const float* forget, int n, float* state,
     }
 }
 
+float mean_sigmoid(const float* x, int n) {
+    Floats total = fill(0.0f);
+    for (int i = 0; i < n; i += kLanes) total = total + sigmoid(load(x + i));
+    return sum(total) / static_cast<float>(n);
+}
+
 void quantize_row(const float* x, int n, Quantized* quantized, float* scale) {
     quantize([x](int i) { return load(x + i); }, max_magnitude(x, n), n, quantized, scale);
 }

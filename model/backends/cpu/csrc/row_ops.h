@@ -21,6 +21,9 @@ void activate(Activation activation, float* x, int n);
 // One step of a recurrence over n features (model/ssru.py): with f = sigmoid(forget), state = f state + (1 - f) input; out = relu(state).
 void advance_state(const float* input, const float* forget, int n, float* state, float* out);
 
+// The mean of sigmoid(x).
+float mean_sigmoid(const float* x, int n);
+
 // Quantises a row to int8 in the format of gemm.h and stores its scale.
 void quantize_row(const float* x, int n, Quantized* quantized, float* scale);
 

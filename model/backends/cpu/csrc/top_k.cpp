@@ -26,11 +26,14 @@ void TopK::begin(int rows, int vocabulary, int candidates, const int32_t* forced
     sums_.assign(static_cast<size_t>(rows) * padded_, 0.0f);
     best_.assign(static_cast<size_t>(threads) * rows * candidates, Candidate{kNever, vocabulary});
     forced_logits_.assign(rows, 0.0f);
+    allowed_.assign(rows, Allowed{nullptr, vocabulary});
 }
+
+void TopK::restrict(int row, const int32_t* allowed, int count) { allowed_[row] = {allowed, count}; }
 
 void TopK::add_panel(int thread, int row, int panel, float* logits) {
     const int first = panel * kPanel;
-    for (int i = vocabulary_ - first; i < kPanel; ++i) logits[i] = kNever;
+    for (int i = allowed_[row].count - first; i < kPanel; ++i) logits[i] = kNever;
     Floats part[4];
     for (int j = 0; j < 4; ++j) part[j] = load(logits + kLanes * j);
     const float top = largest(max(max(part[0], part[1]), max(part[2], part[3])));
@@ -80,6 +83,7 @@ void TopK::finish(int row, int32_t* ids, float* scores, float* forced_score) con
         }
         ++taken[from];
         ids[i] = winner.id;
+        if (const int32_t* allowed = allowed_[row].ids) ids[i] = allowed[winner.id < allowed_[row].count ? winner.id : 0];
         scores[i] = winner.logit - log_sum;
     }
 }

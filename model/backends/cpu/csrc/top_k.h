@@ -13,12 +13,16 @@ class TopK {
     // Starts a step of rows x vocabulary logits. candidates: best tokens per row. forced[row]: a token to score, or -1.
     void begin(int rows, int vocabulary, int candidates, const int32_t* forced, int threads);
 
+    // Restricts a row to `count` tokens, ascending: its panels have only their logits.
+    void restrict(int row, const int32_t* allowed, int count);
+
     // Adds the logits of the 64 tokens of a panel of one row; `thread` is the calling thread. Tokens past the vocabulary are ignored.
     // Overwrites logits.
     void add_panel(int thread, int row, int panel, float* logits);
 
     int candidates() const { return candidates_; }
-    // Best tokens of a row with log-probabilities, best first, ties by lower id; and the log-probability of the forced token, or 0.
+    // Best tokens of a row with log-probabilities, best first, ties by lower id; where a restricted row has fewer tokens, the first
+    // of them with -inf; and the log-probability of the forced token, or 0.
     void finish(int row, int32_t* ids, float* scores, float* forced_score) const;
     // log(sum(exp(logits))) of a row: log-probability = logit - log_normalizer.
     float log_normalizer(int row) const;
@@ -32,6 +36,11 @@ class TopK {
 
     int rows_ = 0, vocabulary_ = 0, panels_ = 0, padded_ = 0, candidates_ = 0, thread_count_ = 0;
     const int32_t* forced_ = nullptr;
+    struct Allowed {
+        const int32_t* ids;  // null: all tokens
+        int count;
+    };
+    std::vector<Allowed> allowed_;        // (rows)
     std::vector<float> tops_, sums_;      // (rows, panels rounded up to 16)
     std::vector<Candidate> best_;         // (threads, rows, candidates), sorted
     std::vector<float> forced_logits_;    // (rows)

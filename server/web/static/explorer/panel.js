@@ -59,7 +59,7 @@ export function panel(host, result, state, { onPoint = () => {}, changed = () =>
   } else figures(body, result, state.kind, (layer, head) => set({ layer, head, view: "map" }));
 }
 
-/** Says why the model does not have maps of this kind. */
+/** Says why the model does not have maps of this kind, and shows the forget gates of a recurrence. */
 function absent(host, result, state, options) {
   const keep = (kind) => {
     Object.assign(state, { kind, layer: null });
@@ -68,7 +68,10 @@ function absent(host, result, state, options) {
     host.querySelector('[aria-label="Attention"] [aria-checked="true"]')?.focus();
   };
   options.link.point = () => {};
-  host.replaceChildren(el("div", { class: "controls" }, segmented("Attention", KINDS, state.kind, keep)), el("p", { class: "note", id: "absent" }, result.absent[state.kind]));
+  const gates = result.forget_gates, map = el("div");
+  host.replaceChildren(el("div", { class: "controls" }, segmented("Attention", KINDS, state.kind, keep)), el("p", { class: "note", id: "absent" }, result.absent[state.kind]),
+    ...(gates ? [el("p", { class: "note" }, "Forget gates: the share of its state that a layer (row) keeps when it reads a piece (column), averaged over the features."), map] : []));
+  if (gates) heat(map, { rows: gates.length, columns: gates[0].length, queries: gates.map((_, layer) => `layer ${layer}`), keys: result.decoder_input.pieces, data: Float32Array.from(gates.flat()) }, { label: "Forget gates", verb: "keeps at" });
 }
 
 function mapAndLines(body, result, state, onPoint, tools, link) {

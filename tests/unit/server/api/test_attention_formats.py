@@ -103,11 +103,13 @@ def test_a_report_is_one_file_and_escapes_its_data(client):
     assert "'sha256-" in answer.headers["content-security-policy"]
 
 
-def test_a_decoder_with_a_recurrence_has_no_maps_and_says_why(client, engine):
+def test_a_decoder_with_a_recurrence_has_no_maps_but_forget_gates(client, engine):
+    assert "forget_gates" not in client.get("/attention", params=ASK).json()
     engine.decoder_heads = 0
     found = client.get("/attention", params=ASK | {"figures": "true"}).json()
     assert set(found["shapes"]) == set(found["figures"]) == {"cross", "encoder"}
     assert "recurrence" in found["absent"]["decoder"]
+    assert found["forget_gates"] == [[0.25] * len(found["decoder_input"]["pieces"])] * 2
     for format in ("json", "npz", "png"):
         answer = client.get("/attention", params=ASK | {"kind": "decoder", "format": format})
         assert (answer.status_code, answer.json()["error"]) == (404, found["absent"]["decoder"])

@@ -56,6 +56,7 @@ def test_maps_equal_the_incremental_decode(variant: str, precision: Precision) -
         capture, scores = decoded(backend, source, target, slot=3)
         assert np.array_equal(maps.cross, capture.cross)
         assert np.array_equal(maps.decoder, capture.decoder)
+        assert np.array_equal(maps.forget_gates, capture.forget_gates)
         assert maps.token_scores.tolist() == scores
         assert backend.engine.pages_used == 0
 
@@ -95,6 +96,10 @@ def test_maps_agree_with_torch(variant: str, precision: Precision, tolerance: fl
         theirs = attention_maps(torch_backend(transformer, precision).transformer, source, target, (), head)
         for kind in ("encoder", "decoder", "cross"):
             np.testing.assert_allclose(getattr(ours, kind), getattr(theirs, kind), atol=tolerance)
+        assert (ours.forget_gates is None) == (config.recurrence == "none")
+        if ours.forget_gates is not None and theirs.forget_gates is not None:
+            assert ours.forget_gates.shape == (config.decoder_layers, len(target) + 1)
+            np.testing.assert_allclose(ours.forget_gates, theirs.forget_gates, atol=tolerance)
         if precision == "float32":
             np.testing.assert_allclose(ours.token_scores, theirs.token_scores, atol=1e-4)
             assert np.array_equal(ours.candidate_ids[:, 0], theirs.candidate_ids[:, 0])

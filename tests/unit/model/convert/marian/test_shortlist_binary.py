@@ -1,0 +1,61 @@
+"""Tests of the import of lexical shortlists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from model.convert.importer import import_model
+from model.convert.source_files import ImportRefused
+from model.shortlist import read_shortlist
+from tests.support.firefox_models import random_firefox
+from tests.support.shortlists import binary_shortlist, random_lists
+
+NAME = "lex.50.50.ende.s2t.bin"
+
+
+@pytest.mark.parametrize("vocabularies", [1, 2])
+def test_a_shortlist_is_imported(vocabularies: int, tmp_path: Path) -> None:
+    config = random_firefox(tmp_path / "ende", vocabularies=vocabularies).config
+    sources = config.source_vocab_size or config.vocab_size
+    lists = random_lists(sources, config.vocab_size, 3)
+    (tmp_path / "ende" / NAME).write_bytes(binary_shortlist(lists, 16))
+    found = read_shortlist(import_model(tmp_path / "ende", tmp_path / "weights"))
+    assert found is not None
+    assert (found.first, found.shared, found.vocabulary) == (16, vocabularies == 1, config.vocab_size)
+    assert [found.targets[a:b].tolist() for a, b in zip(found.offsets, found.offsets[1:], strict=False)] == lists
+    assert np.array_equal(found.offsets, np.arange(sources + 1) * 3)
+
+
+def damaged() -> dict[str, tuple[bytes, str]]:
+    whole = binary_shortlist(random_lists(500, 100, 3), 16)
+    descending = bytearray(whole)
+    descending[48 + 8 : 48 + 16] = (1400).to_bytes(8, "little")
+    return {
+        "empty": (b"", "too short"),
+        "another format": (binary_shortlist([[1]], 16, magic=7), "not a binary shortlist"),
+        "truncated": (whole[:-4], "size that its header states"),
+        "too few sources": (binary_shortlist([[1]] * 10, 16), "not those of a source vocabulary"),
+        "unknown targets": (binary_shortlist([[100_000]] * 500, 16), "outside the vocabulary"),
+        "descending offsets": (bytes(descending), "do not ascend"),
+    }
+
+
+@pytest.mark.parametrize("case", damaged())
+def test_a_damaged_shortlist_is_refused(case: str, tmp_path: Path) -> None:
+    data, message = damaged()[case]
+    random_firefox(tmp_path / "ende")
+    (tmp_path / "ende" / NAME).write_bytes(data)
+    with pytest.raises(ImportRefused, match=message):
+        import_model(tmp_path / "ende", tmp_path / "weights")
+    assert not (tmp_path / "weights" / "ende").exists()
+
+
+def test_two_shortlists_are_refused(tmp_path: Path) -> None:
+    random_firefox(tmp_path / "ende")
+    for name in (NAME, "lex.ende.bin"):
+        (tmp_path / "ende" / name).write_bytes(b"")
+    with pytest.raises(ImportRefused, match="2 shortlists"):
+        import_model(tmp_path / "ende", tmp_path / "weights")

@@ -1,0 +1,139 @@
+"""Tests of lexical shortlists: which tokens a source allows, and that backends write no others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from model.backends.cpu.backend import CpuBackend
+from model.backends.torch.backend import TorchBackend
+from model.model_folder import FolderError, ModelFolder, TokenizerFiles
+from model.search.base import Backend
+from model.search.driver import translate
+from model.search.options import DecodingOptions
+from model.shortlist import SHORTLIST, Shortlist, read_shortlist
+from model.transformer import Transformer
+from tests.support.cpu_models import VARIANTS, cpu_backend, needs_cpu_backend, sentences, tiny
+from tests.support.shortlists import random_lists
+
+END = 0
+BACKENDS = ["torch", pytest.param("cpu", marks=[needs_cpu_backend, pytest.mark.numeric])]
+
+
+def shortlist(lists: list[list[int]], first: int, vocabulary: int, *, shared: bool = False) -> Shortlist:
+    offsets = np.cumsum([0, *map(len, lists)]).astype(np.int64)
+    targets = np.array([target for targets in lists for target in targets], dtype=np.int32)
+    return Shortlist(offsets, targets, first, shared, vocabulary)
+
+
+def backend(kind: str, transformer: Transformer, listed: Shortlist | None, slots: int = 16) -> Backend:
+    if kind == "torch":
+        return TorchBackend(transformer, slots, listed)
+    return CpuBackend(cpu_backend(transformer, "float32", slots=slots).engine, listed)
+
+
+def test_a_source_allows_the_first_tokens_and_those_of_its_own() -> None:
+    lists = [[], [30, 31], [31, 40], [50]]
+    allowed = shortlist(lists, 4, 100).allowed([2, 1, 2, 0], END)
+    assert allowed is not None
+    assert allowed.tolist() == [0, 1, 2, 3, 4, 30, 31, 40]  # 4 fills the list to a multiple of 8
+    shared = shortlist(lists, 4, 100, shared=True).allowed([3, 0], END)
+    assert shared is not None
+    assert shared.tolist() == [0, 1, 2, 3, 4, 5, 6, 50]
+
+
+def test_the_end_of_sentence_is_always_allowed() -> None:
+    allowed = shortlist([[1, 2, 3, 4, 5, 6, 7, 8]], 0, 100).allowed([0], 60)
+    assert allowed is not None
+    assert allowed.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 60]
+
+
+def test_more_than_half_of_the_vocabulary_is_all_of_it() -> None:
+    assert shortlist([[]], 51, 100).allowed([0], END) is None
+
+
+def test_unknown_source_tokens_are_refused() -> None:
+    with pytest.raises(ValueError, match="7 is not in the shortlist"):
+        shortlist([[1]], 4, 100).allowed([7], END)
+
+
+@pytest.mark.parametrize("changes", [
+    {"offsets": np.array([0, 3, 2])}, {"offsets": np.array([1, 2])}, {"offsets": np.array([0, 1])},
+    {"targets": np.array([1, 100], dtype=np.int32)}, {"targets": np.array([-1, 1], dtype=np.int32)}, {"first": 101},
+])  # fmt: skip
+def test_invalid_numbers_are_refused(changes: dict[str, Any]) -> None:
+    valid = shortlist([[1, 2]], 4, 100)
+    with pytest.raises(ValueError, match=r"its|it begins"):
+        replace(valid, **changes)
+
+
+def test_a_folder_keeps_its_shortlist(tmp_path: Path) -> None:
+    config = tiny().config
+    folder = ModelFolder(
+        path=tmp_path, name="x", model=config, pairs=(), tags={}, license="", origin="", tokenizer=TokenizerFiles()
+    )
+    assert read_shortlist(folder) is None
+    written = shortlist(random_lists(200, 200, 5), 8, 200, shared=True)
+    written.write(tmp_path)
+    found = read_shortlist(folder)
+    assert found is not None
+    assert (found.first, found.shared) == (8, True)
+    assert np.array_equal(found.offsets, written.offsets)
+    assert np.array_equal(found.targets, written.targets)
+    shortlist([[1]], 4, 200).write(tmp_path)
+    with pytest.raises(FolderError, match="not those of the source vocabulary"):
+        read_shortlist(folder)
+    (tmp_path / SHORTLIST).write_bytes(b"{}")
+    with pytest.raises(FolderError, match="is not a shortlist"):
+        read_shortlist(folder)
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+@pytest.mark.parametrize("variant", ["post-norm", "two vocabularies", "recurrence"])
+def test_scores_are_those_of_the_allowed_tokens_alone(kind: str, variant: str) -> None:
+    transformer = tiny(**VARIANTS[variant])
+    config = transformer.config
+    listed = shortlist(
+        random_lists(config.source_vocab_size or config.vocab_size, config.vocab_size, 3), 8, config.vocab_size
+    )
+    sources = sentences(config, [3, 1, 4])
+    limited, free = backend(kind, transformer, listed), backend(kind, transformer, None)
+    for each in (limited, free):
+        each.prefill(sources, [4, 2, 0])
+    found = limited.step([4, 2, 0], [1, 1, 1], 60, [-1, -1, 5])
+    every = free.step([4, 2, 0], [1, 1, 1], config.vocab_size, [-1, -1, 5])
+    for row in (0, 1):
+        allowed = listed.allowed(sources[row], config.eos_id)
+        assert allowed is not None
+        keep = np.isin(every.ids[row], allowed)
+        scores = every.scores[row][keep] - np.log(np.exp(every.scores[row][keep]).sum())
+        finite = np.isfinite(found.scores[row])
+        assert found.ids[row][finite].tolist() == every.ids[row][keep][: finite.sum()].tolist()
+        assert finite.sum() == min(60, len(allowed))
+        np.testing.assert_allclose(found.scores[row][finite], scores[: finite.sum()], atol=1e-4)
+    assert found.ids[2].tolist() == every.ids[2][:60].tolist()  # a row with a forced token is not limited
+    np.testing.assert_allclose(found.scores[2], every.scores[2][:60], atol=1e-4)
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+@pytest.mark.parametrize("beam", [1, 4])
+def test_targets_have_allowed_tokens_and_do_not_depend_on_the_batch(kind: str, beam: int) -> None:
+    transformer = tiny(**VARIANTS["recurrence"])
+    config = transformer.config
+    listed = shortlist(random_lists(200, 200, 3), 8, 200)
+    sources = sentences(config, [3, 9, 1, 6, 2, 5, 4, 60])  # the last one allows all tokens
+    bounds: dict[str, Any] = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    options = DecodingOptions(beam_size=beam, max_length=12)
+    together = translate(backend(kind, transformer, listed), sources, options, **bounds)
+    alone = backend(kind, transformer, listed, slots=beam)
+    for source, found in zip(sources, together, strict=True):
+        [single] = translate(alone, [source], options, **bounds)
+        assert single[0].tokens == found[0].tokens
+        assert single[0].score == pytest.approx(found[0].score, abs=1e-5)
+        allowed = listed.allowed(source, config.eos_id)
+        assert allowed is None or set(found[0].tokens) <= set(allowed.tolist())
+    assert listed.allowed(sources[-1], config.eos_id) is None
