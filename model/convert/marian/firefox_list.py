@@ -26,6 +26,7 @@ from model.model_folder import FolderError
 PREFIX = "firefox/"
 _ARCHITECTURES = ("base-memory", "base", "tiny")
 _VOCABULARIES = (("vocab",), ("srcVocab", "trgVocab"))
+_SHORTLIST = "lexicalShortlist"
 _MAX_LIST_BYTES = 20_000_000
 _MAX_FILE_BYTES = 1_000_000_000
 _BLOCK = 1 << 20
@@ -35,8 +36,8 @@ _BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A model of the list. `urls` are those of the weights and of one or two vocabularies, gzip; `size` and `sha256` those
-    of the unpacked weights."""
+    """A model of the list. `urls` are those of the weights, of one or two vocabularies, and of the shortlist if there is
+    one, gzip; `size` and `sha256` those of the unpacked weights."""
 
     source: str
     target: str
@@ -122,7 +123,8 @@ def _published(base: str, entry: dict[str, Any]) -> Published:
     """Returns an entry of the list. Raises KeyError, TypeError or ValueError for one without the necessary files."""
     files = entry["files"]
     vocabularies = next(names for names in _VOCABULARIES if all(name in files for name in names))
-    urls = tuple(f"{base}/{files[name]['path']}" for name in ("model", *vocabularies))
+    shortlist = (_SHORTLIST,) if _SHORTLIST in files else ()
+    urls = tuple(f"{base}/{files[name]['path']}" for name in ("model", *vocabularies, *shortlist))
     size, sha256 = int(files["model"]["uncompressedSize"]), str(files["model"]["uncompressedHash"]).lower()
     if not 0 < size <= _MAX_FILE_BYTES or not all(url.startswith(("http://", "https://")) for url in urls):
         raise ValueError

@@ -59,11 +59,11 @@ Linear::Linear(Precision precision, const float* weight, const float* bias, int 
 }
 
 Linear::Linear(const Linear& all, const int32_t* chosen, int count)
-    : precision_(all.precision_), out_(count), in_(all.in_), panels_((count + kPanel - 1) / kPanel) {
+    : precision_(all.precision_), out_(count), in_(all.in_), panels_((count + kPanel - 1) / kPanel), depth_(all.depth_) {
     const size_t columns = static_cast<size_t>(panels_) * kPanel;
     const int group = precision_ == Precision::Int8 ? 4 : 1;
     bias_ = Buffer(columns * sizeof(float));
-    weights_ = Buffer(columns * in_ * (group == 4 ? 1 : sizeof(float)));
+    weights_ = Buffer(columns * depth_ * (group == 4 ? 1 : sizeof(float)));
     if (group == 4) {
         scales_ = Buffer(columns * sizeof(float));
         corrections_ = Buffer(columns * sizeof(int32_t));

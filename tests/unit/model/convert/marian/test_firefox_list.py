@@ -16,10 +16,12 @@ import pytest
 
 from model.convert.marian.firefox_list import download, find
 from model.model_folder import FolderError, read_folder
+from model.shortlist import read_shortlist
 from server.__main__ import main
 from tests.support.firefox_models import random_firefox
+from tests.support.shortlists import binary_shortlist, random_lists
 
-MODEL = "model.ende.intgemm.alphas.bin"
+MODEL, SHORTLIST = "model.ende.intgemm.alphas.bin", "lex.50.50.ende.s2t.bin"
 
 
 class Quiet(SimpleHTTPRequestHandler):
@@ -32,7 +34,9 @@ class Published:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        random_firefox(path / "made")
+        config = random_firefox(path / "made").config
+        lists = random_lists(config.vocab_size, config.vocab_size, 3)
+        (path / "made" / SHORTLIST).write_bytes(binary_shortlist(lists, 16))
         weights = (path / "made" / MODEL).read_bytes()
         for file in (path / "made").iterdir():
             (path / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
@@ -42,7 +46,9 @@ class Published:
         }  # fmt: skip
         self.entry: dict[str, Any] = {
             "architecture": "base-memory", "releaseStatus": "Release", "sourceLanguage": "en", "targetLanguage": "de",
-            "files": {"model": model, "vocab": {"path": "vocab.ende.spm.gz"}, "lexicalShortlist": {"path": "lex.gz"}},
+            "files": {
+                "model": model, "vocab": {"path": "vocab.ende.spm.gz"}, "lexicalShortlist": {"path": f"{SHORTLIST}.gz"},
+            },
             "metrics": {"flores200-plus": {"bleu": 40.02, "comet22": 0.8651, "chrf": 66.0}},
         }  # fmt: skip
         server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(path)))
@@ -77,6 +83,7 @@ def test_a_pulled_model_names_size_licence_and_scores(
     folder = read_folder(tmp_path / "weights" / "firefox-en-de")
     assert (list(folder.pairs), folder.license) == ([("en", "de")], "MPL-2.0")
     assert published.entry["files"]["model"]["uncompressedHash"] in folder.origin
+    assert read_shortlist(folder) is not None
     assert not (tmp_path / "weights" / ".pull").exists()
 
 
