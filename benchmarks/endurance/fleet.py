@@ -62,9 +62,11 @@ class ProcessFleet(Fleet):
         self._folder, self._flags = folder, flags
         self._ports = {part: _free_port() for part in (*PARTS, "front", "metrics")}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
-        self.front = Address("127.0.0.1", self._ports["front"], "")
+        self.front = Address("127.0.0.1", self._ports["front"], "", tls=True)
         self.doors = [Address("127.0.0.1", self._ports[part], "") for part in PARTS[:2]]
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTENTIVE_")}
+        script = ["sh", str(ROOT / "deploy/haproxy/make-certificate.sh"), str(folder)]
+        subprocess.run(script, capture_output=True, check=True)
         self._state = ["--state", f"redis://127.0.0.1:{self._ports['redis']}"]
         for part in (*reversed(PARTS), "front"):
             self._start(part)
@@ -104,6 +106,7 @@ class ProcessFleet(Fleet):
             command = [sys.executable, "-m", "server", "serve", "--port", port, "--data", str(data), *self._state]
             command += ["--trusted-proxies", "*", "--drain-seconds", "2", *self._flags]
         addresses = {f"SERVER_{number}": f"127.0.0.1:{self._ports[f'server-{number}']}" for number in (1, 2)}
+        addresses |= {"CERTIFICATE": str(self._folder / "front.pem")}
         addresses |= {
             "FRONT": f"127.0.0.1:{self._ports['front']}",
             "FRONT_METRICS": f"127.0.0.1:{self._ports['metrics']}",
@@ -169,7 +172,7 @@ async def fleet(folder: Path, flags: Sequence[str], compose: str, front: str) ->
         await found.recovered()
         yield found
         return
-    if missing := [program for program in ("haproxy", "redis-server") if shutil.which(program) is None]:
+    if missing := [program for program in ("haproxy", "redis-server", "openssl") if shutil.which(program) is None]:
         raise RuntimeError(f"Not installed: {', '.join(missing)}.")
     started = ProcessFleet(folder, flags)
     try:
