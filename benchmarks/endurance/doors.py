@@ -64,8 +64,14 @@ def _usage(fleet: Fleet) -> str:
     secret, _ = _new_key(fleet)
     for door in fleet.doors:
         _ask(door, "/translate", {"q": _TEXT, "source": "en", "target": "de"}, secret)
-    counts = [json.loads(_ask(door, "/v2/usage", key=secret)[1]).get("character_count") for door in fleet.doors]
-    return "" if counts == [2 * len(_TEXT)] * 2 else f"character counts {counts}, not {2 * len(_TEXT)}"
+    deadline = time.monotonic() + _WAIT_SECONDS
+    while True:  # the servers report to Redis now and then
+        counts = [json.loads(_ask(door, "/v2/usage", key=secret)[1]).get("character_count") for door in fleet.doors]
+        if counts == [2 * len(_TEXT)] * 2:
+            return ""
+        if time.monotonic() > deadline:
+            return f"character counts {counts}, not {2 * len(_TEXT)}"
+        time.sleep(0.1)
 
 
 def _jobs(fleet: Fleet) -> str:
