@@ -70,7 +70,7 @@ RUN apt-get update \
     && rm -rf /var/lib/apt/lists/* \
     && groupadd --gid 10001 attentive \
     && useradd --uid 10001 --gid attentive --no-create-home --home-dir /data --shell /usr/sbin/nologin attentive \
-    && install -d -o attentive -g attentive /data /models
+    && install -d -o attentive -g attentive /data /models /files
 # /data and /models are persistent; all other files are written to /tmp, so the root may be read-only. A new volume at
 # /models receives the models of the image.
 ENV PATH=/attentive/venv/bin:/attentive/code/bin:$PATH \

@@ -125,7 +125,9 @@ def test_every_setting_reaches_the_container(name: str) -> None:
     assert passed == {f"ATTENTIVE_{setting.upper()}" for setting in set(Settings.__slots__) - OWN_SETTINGS}
     values = {key: value for key, value in SERVICES[name]["environment"].items() if value is not None}
     for key, value in values.items():  # a fixed value, or a default that the caller's value replaces
-        assert key in ("ATTENTIVE_DEVICE", "ATTENTIVE_TRUSTED_PROXIES") or value.startswith(f"${{{key}:-")
+        assert key in ("ATTENTIVE_DEVICE", "ATTENTIVE_TRUSTED_PROXIES", "ATTENTIVE_FILE_FOLDER") or value.startswith(
+            f"${{{key}:-"
+        )
 
 
 def test_docker_waits_for_the_drain_and_the_accepted_requests() -> None:
