@@ -9,7 +9,7 @@ from __future__ import annotations
 import html
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from server.text.html_scanner import Tag, scan_markup
 from server.text.markup_projection import Link, Mark, project_marks, with_marks
@@ -49,7 +49,7 @@ class Passage:
     def translated(self, text: str, links: Sequence[Link] = ()) -> Passage:
         """Returns the passage with its text replaced by a translation. `links` connect words of both (see
         `project_marks`)."""
-        marks = project_marks(self.marks, self.text, text, links) if self.marks else ()
+        marks = project_marks([_apart(mark, self.text) for mark in self.marks], self.text, text, links)
         return Passage(text, self.before, marks, self.escaped)
 
     def render(self) -> str:
@@ -62,6 +62,15 @@ class Passage:
 def parse_passages(text: str, format: str) -> tuple[Passage, ...]:
     """Splits a document ("text" or "html") into passages. Their renderings, joined together, are the document."""
     return (Passage(text),) if format == "text" else tuple(_PassageBuilder().build(text))
+
+
+def _apart(mark: Mark, text: str) -> Mark:
+    """Returns a mark that keeps its distance to the words of the text: "use <code>x</code> now" has two spaces around
+    the element, and a translation of "use  now" one."""
+    if mark.closing or mark.opening.startswith("<!"):
+        return mark
+    at = mark.span[0]
+    return replace(mark, spaces=(text[:at][-1:].isspace(), text[at : at + 1].isspace()))
 
 
 def escape(text: str) -> str:

@@ -15,13 +15,15 @@ __all__ = ["Link", "Mark", "project_marks", "with_marks"]
 class Mark:
     """Inline markup of a text: `opening` is written before `span` and `closing` after it. A point has an empty span and
     no closing. `order` and `end_order` number the opening and closing tags of a text as written; a mark lies within
-    another if its numbers lie between those of the other. Marks of a text are sorted by `order`."""
+    another if its numbers lie between those of the other. Marks of a text are sorted by `order`. `spaces` says whether a
+    point stands apart from the text before and after it: where it would not, a space is written."""
 
     opening: str
     closing: str
     span: Span
     order: int
     end_order: int
+    spaces: tuple[bool, bool] = (False, False)
 
 
 def project_marks(marks: Sequence[Mark], source: str, target: str, links: Sequence[Link]) -> tuple[Mark, ...]:
@@ -47,7 +49,7 @@ def project_marks(marks: Sequence[Mark], source: str, target: str, links: Sequen
             project(children, first, done)
             order += 1 if mark.closing else 0
             projected[index] = Mark(
-                mark.opening, mark.closing, (first, done), opened, order if mark.closing else opened
+                mark.opening, mark.closing, (first, done), opened, order if mark.closing else opened, mark.spaces
             )
 
     project(marks, 0, len(target))
@@ -65,9 +67,14 @@ def with_marks(marks: Sequence[Mark], text: str, write: Callable[[str], str]) ->
             yield write(text[done : closed.span[1]]), False
             yield closed.closing, True
             done = closed.span[1]
-        yield write(text[done : mark.span[0]]), False
+        at = mark.span[0]
+        yield write(text[done:at]), False
+        if mark.spaces[0] and at > 0 and not text[at - 1].isspace():
+            yield " ", False
         yield mark.opening, True
-        done = mark.span[0]
+        if mark.spaces[1] and at < len(text) and not text[at].isspace():
+            yield " ", False
+        done = at
         if mark.closing:
             open_marks.append(mark)
     for closed in reversed(open_marks):
