@@ -145,7 +145,7 @@ def test_docker_waits_for_the_drain_and_the_accepted_requests() -> None:
 
 def test_servers_have_a_volume_of_models_and_a_bound_of_memory() -> None:
     for name in ("server", "server-gpu", "server-1", "server-2"):
-        assert "models:/models" in SERVICES[name]["volumes"]
+        assert "models:/models:ro" in SERVICES[name]["volumes"]
         assert SERVICES[name]["mem_limit"]
     assert "models:/models" in SERVICES["tools"]["volumes"]
     mounted = {volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", ())}
