@@ -1,0 +1,80 @@
+"""Time until Chromium paints a page of a running server for the first time, from its own trace: milliseconds since the
+navigation, and processor time of the page's main thread in this interval, which other work on the machine changes less.
+
+python -m benchmarks.load.first_paint http://localhost:8000/ --repeats 21
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import statistics
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome")
+CATEGORIES = ["toplevel", "blink.user_timing", "loading", "devtools.timeline"]
+TASK = "ThreadControllerImpl::RunTask"
+"""Event of one task of a thread; all other events of the thread lie within tasks."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the command line."""
+    from playwright.sync_api import sync_playwright
+
+    options = _parser().parse_args(arguments)
+    program = next(filter(None, map(shutil.which, NAMES)), None)
+    if program is None:
+        print("There is no Chromium on this machine.", file=sys.stderr)
+        return 2
+    found = []
+    with sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
+        for _ in range(options.repeats + 1):
+            context = browser.new_context()
+            page = context.new_page()
+            browser.start_tracing(page=page, categories=CATEGORIES)
+            page.goto(options.url, wait_until="load")
+            page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
+            found.append(first_paint(json.loads(browser.stop_tracing())["traceEvents"], options.url))
+            context.close()
+        browser.close()
+    walls, times = zip(*found[1:], strict=True)  # the first load starts the renderer
+    print(f"first contentful paint: median {statistics.median(walls):.0f} ms, least {min(walls):.0f} ms")
+    print(f"processor time until then: median {statistics.median(times):.1f} ms, least {min(times):.1f} ms")
+    return 0
+
+
+def first_paint(events: Sequence[dict[str, Any]], url: str) -> tuple[float, float]:
+    """Returns the milliseconds from the navigation to `url` until the first contentful paint, and those of processor time
+    that the page's main thread spent in between."""
+    started = next(
+        event
+        for event in events
+        if event["name"] == "navigationStart" and event["args"].get("data", {}).get("documentLoaderURL") == url
+    )
+    thread = (started["pid"], started["tid"])
+    painted = next(
+        event["ts"]
+        for event in events
+        if event["name"] == "firstContentfulPaint" and event["pid"] == started["pid"] and event["ts"] > started["ts"]
+    )
+    spent = sum(
+        event.get("tdur", 0)
+        for event in events
+        if event["name"] == TASK and (event["pid"], event["tid"]) == thread and started["ts"] <= event["ts"] <= painted
+    )
+    return (painted - started["ts"]) / 1000, spent / 1000
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="benchmarks.load.first_paint", description=__doc__)
+    parser.add_argument("url", help="address of a page, as the browser writes it")
+    parser.add_argument("--repeats", type=int, default=21)
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())
