@@ -193,7 +193,8 @@ async def _hog(address: Address, own: str, request: HogRequest, longest: float, 
 def _exchange(connection: http.client.HTTPConnection, request: HogRequest) -> tuple[str, int]:
     """Returns the status, or the kind of failure, and the Retry-After or 1."""
     try:
-        connection.request("POST", request.path, request.body, {"Content-Type": request.media_type})
+        headers = {"Content-Type": request.media_type, "Cache-Control": "no-cache"}  # every request is work
+        connection.request("POST", request.path, request.body, headers)
         answer = connection.getresponse()
         answer.read()
         return str(answer.status), int(answer.headers.get("Retry-After", "1"))

@@ -7,12 +7,13 @@ from collections import OrderedDict
 from collections.abc import Callable
 from sys import getsizeof
 
-from server.translation.types import Sentence, Translation
+from server.translation.types import Translation
 
-_ENTRY = 900
+_ENTRY = 700
 """Bytes of an entry without its sentences: key, translation, leg, and the places in the dictionary."""
-_SENTENCE = 350
+_SENTENCE = 300
 _HYPOTHESIS = 150
+_RUN = 120
 _INTEGER, _FLOAT = 40, 32
 """Bytes of a number with its place in a tuple."""
 
@@ -65,18 +66,16 @@ class MemoryCache:
 
 def size_of(translation: Translation) -> int:
     """Returns the approximate bytes of a translation in memory."""
-    total = _ENTRY + getsizeof(translation.text) + sum([getsizeof(text) for text in translation.alternatives])
+    total = _ENTRY + getsizeof(translation.text)
+    for text in translation.alternatives:
+        total += getsizeof(text)
     for leg in translation.legs:
         total += getsizeof(leg.text)
-        total += sum([_size_of_sentence(sentence) for sentence in leg.sentences])
-    return total
-
-
-def _size_of_sentence(sentence: Sentence) -> int:
-    total = _SENTENCE + getsizeof(sentence.source) + getsizeof(sentence.read) + _INTEGER * len(sentence.ids)
-    total += 120 * (len(sentence.to_read) + len(sentence.to_target))
-    for text in sentence.targets:
-        total += getsizeof(text)
-    for hypothesis in sentence.hypotheses:
-        total += _HYPOTHESIS + _INTEGER * len(hypothesis.tokens) + _FLOAT * len(hypothesis.token_scores)
+        for sentence in leg.sentences:
+            total += _SENTENCE + getsizeof(sentence.source) + getsizeof(sentence.read) + _INTEGER * len(sentence.ids)
+            total += _RUN * (len(sentence.to_read) + len(sentence.to_target))
+            for text in sentence.targets:
+                total += getsizeof(text)
+            for hypothesis in sentence.hypotheses:
+                total += _HYPOTHESIS + _INTEGER * len(hypothesis.tokens) + _FLOAT * len(hypothesis.token_scores)
     return total
