@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from model.search.loop_guard import longest_loop
+from model.search.loop_guard import LONGEST_PERIOD, longest_loop
 from server.text.copied_spans import do_not_translate_spans, foreign_script_spans
 from server.text.numbers import same_numbers
 from server.text.placeholders import is_all_caps
@@ -140,8 +140,13 @@ def broken_rules(case: Case, answer: str) -> list[str]:
         found.append("lost a number")
     if len(answer) > 3 * len(text) + 30:
         found.append(f"{len(answer)} characters from {len(text)}")
-    if longest_loop([ord(c) for c in answer.lower()]) > max(20, 3 * longest_loop([ord(c) for c in text.lower()])):
+    if _loop_characters(answer) > max(20, 3 * _loop_characters(text)):
         found.append("a loop")
     if is_all_caps(text) and any(word != word.upper() for word in re.findall(r"\w+", answer) if word not in text):
         found.append("not in capitals")
     return found
+
+
+def _loop_characters(text: str) -> int:
+    """Returns the characters of the longest loop of a text. A token has about four characters, and so has a period."""
+    return longest_loop([ord(character) for character in text.lower()], 4 * LONGEST_PERIOD)

@@ -25,13 +25,13 @@ _CHECK_INTERVAL = 8
 """Steps between two checks of an unfinished target."""
 
 
-def longest_loop(tokens: Sequence[int]) -> int:
-    """Returns the length of the longest stretch of tokens that repeats one block several times in a row; 0 for no
-    loop."""
+def longest_loop(tokens: Sequence[int], longest_period: int = LONGEST_PERIOD) -> int:
+    """Returns the length of the longest stretch of tokens that repeats one block, of at most `longest_period` tokens,
+    several times in a row; 0 for no loop."""
     size, longest = len(tokens), 0
     if size - len(set(tokens)) < _TOKENS - _TOKENS // _COPIES:  # fewer repeated tokens than any loop has
         return 0
-    for period in range(1, min(LONGEST_PERIOD, size // _COPIES) + 1):
+    for period in range(1, min(longest_period, size // _COPIES) + 1):
         run = 0
         for i in range(period, size):
             run = run + 1 if tokens[i] == tokens[i - period] else 0

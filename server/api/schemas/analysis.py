@@ -42,7 +42,7 @@ class ScoredTranslation(Answer):
 
 
 class ScoreAnswer(Answer):
-    model: str = Field(examples=["everyday-en-de-fr-es"])
+    model: str = Field(examples=["general-en-de-fr-es"])
     source: TextPieces
     scores: ScoredTranslation | list[ScoredTranslation] = Field(description="A list if `translation` is a list.")
 
@@ -88,7 +88,7 @@ class TracedHypothesis(Answer):
 
 
 class TraceAnswer(Answer):
-    model: str = Field(examples=["everyday-en-de-fr-es"])
+    model: str = Field(examples=["general-en-de-fr-es"])
     language: LanguagePair
     sentence: int = Field(examples=[0])
     sentences: int = Field(description="Number of sentences in the text.", examples=[1])
@@ -124,7 +124,7 @@ class HeadRolesAnswer(Answer):
 
 
 class ModelLeg(Answer):
-    name: str = Field(examples=["everyday-en-de-fr-es"])
+    name: str = Field(examples=["general-en-de-fr-es"])
     source: str = Field(examples=["en"])
     target: str = Field(examples=["de"])
     license: str = Field(examples=["CC-BY-4.0"])

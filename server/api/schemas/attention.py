@@ -212,7 +212,7 @@ class AttentionAnswer(Answer):
     id: str | None = Field(
         description="Id of the translation; null for a given one.", examples=["01JDX3T0W5C7Q8Z1V2B3N4M5K6"]
     )
-    model: str = Field(examples=["everyday-en-de-fr-es"])
+    model: str = Field(examples=["general-en-de-fr-es"])
     language: LanguagePair
     sentence: int = Field(examples=[0])
     sentences: int = Field(description="Number of sentences in the text.", examples=[1])

@@ -63,7 +63,7 @@ class PositionFitAnswer(Answer):
 
 
 class EncoderAnswer(Answer):
-    model: str = Field(examples=["everyday-en-de-fr-es"])
+    model: str = Field(examples=["general-en-de-fr-es"])
     language: LanguagePair
     source: TextPieces
     layers: list[EncoderLayerAnswer]

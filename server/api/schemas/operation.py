@@ -8,7 +8,7 @@ from pydantic import Field
 
 from server.api.schemas.base import Answer
 
-MODEL_NAMES = [["everyday-en-de-fr-es"]]
+MODEL_NAMES = [["general-en-de-fr-es"]]
 METRICS_EXAMPLE = (
     "# HELP attentive_requests_running Sentences being decoded.\n"
     "# TYPE attentive_requests_running gauge\n"

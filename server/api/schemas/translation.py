@@ -76,7 +76,7 @@ class TranslateParameters(Parameters):
 
 
 class RouteStep(Answer):
-    model: str = Field(examples=["everyday-en-de-fr-es"])
+    model: str = Field(examples=["general-en-de-fr-es"])
     source: str = Field(examples=["en"])
     target: str = Field(examples=["de"])
 

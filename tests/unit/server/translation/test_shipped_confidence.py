@@ -17,5 +17,6 @@ def test_the_confidence_was_fitted_for_these_weights(folder):
     confidence = Confidence.load(folder)
     assert confidence is not None, "run the command in docs/models.md#calibration"
     assert set(confidence.directions) == {f"{source}-{target}" for source, target in read_folder(folder).pairs}
-    for limits in confidence.directions.values():
-        assert limits.quality.spearman > 0.5 and limits.quality.calibration_error < 0.1
+    qualities = [limits.quality for limits in confidence.directions.values()]
+    assert all(quality.spearman > 0.4 and quality.calibration_error < 0.1 for quality in qualities)
+    assert sum(quality.spearman for quality in qualities) / len(qualities) > 0.5
