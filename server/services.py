@@ -114,6 +114,7 @@ class Services:
         await self.documents.reader.close()
         await self.documents.store.close()
         self.glossaries.store.close()
+        await self.rate_limiter.usage.close()
         if self.history is not None:
             await self.history.close()
         if self.translator.cache is not None:

@@ -14,9 +14,11 @@ from limits.strategies import FixedWindowRateLimiter
 from server.access.api_keys import Key
 from server.access.authentication import Caller
 from server.access.charges import Charge, over_limit
+from server.access.sqlite_usage import SQLiteUsage
 from server.access.usage import Usage
 from server.config import Settings
 from server.errors import StateUnreachable, TextTooLong
+from server.state.setting import state_kind
 
 if TYPE_CHECKING:
     from server.access.redis_limits import RedisLimits
@@ -34,7 +36,7 @@ class RateLimiter:
         self._default_limits = (settings.requests_per_minute, settings.characters_per_minute)
         self._local = FixedWindowRateLimiter(MemoryStorage())
         self._shared = shared_limits(state) if state is not None else None
-        self.usage = shared_usage(state) if state is not None else Usage()
+        self.usage = open_usage(settings, state)
 
     async def count(self, caller: Caller, requests: int = 1, characters: int = 0) -> None:
         """Counts requests and characters of a caller. `requests` 0 adds characters to a request counted before.
@@ -92,8 +94,12 @@ def shared_limits(state: RedisState) -> RedisLimits:
     return RedisLimits(state)
 
 
-def shared_usage(state: RedisState) -> Usage:
-    """Returns the usage in Redis."""
-    from server.access.redis_usage import RedisUsage  # needs the extra `redis`
+def open_usage(settings: Settings, state: RedisState | None) -> Usage:
+    """Returns the usage that the settings select: in Redis, in the data folder, or in memory."""
+    if state is not None:
+        from server.access.redis_usage import RedisUsage  # needs the extra `redis`
 
-    return RedisUsage(state)
+        return RedisUsage(state)
+    if settings.data is not None and state_kind(settings) == "sqlite":
+        return SQLiteUsage(settings.data)
+    return Usage()

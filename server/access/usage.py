@@ -21,3 +21,6 @@ class Usage:
     async def read(self, key: str) -> int:
         """Returns the characters of a key."""
         return self._characters[key]
+
+    async def close(self) -> None:
+        """Stores the counts, where they are kept over a restart."""

@@ -86,7 +86,7 @@ class RedisState:
         return answer
 
     async def run(self, operation: Callable[[Redis], Awaitable[Result]], seconds: float | None = None) -> Result:
-        """Returns the result of `operation(client)`, such as a pipeline, on a connection of its own. For large values.
+        """Returns the result of `operation(client)`, such as that of a pipeline. Uses a separate connection, for large values.
 
         Raises StateUnreachable where Redis cannot be reached, does not answer within `seconds` (TIMEOUT_SECONDS) or
         refuses the command, and at once while the circuit breaker is open.

@@ -139,7 +139,7 @@ async def languages(
 
 @router.get(
     "/usage",
-    summary="Characters sent with this key, or without a key, since the server started",
+    summary="Characters sent with this key, or without a key",
     response_model=DeeplUsage,
     responses=errors(403, model=DeeplError, body=error_body),
 )

@@ -109,7 +109,10 @@ class DeeplLanguage(Answer):
 
 
 class DeeplUsage(Answer):
-    character_count: int = Field(description="Characters sent with this key since the server started.", examples=[1234])
+    character_count: int = Field(
+        description="Characters sent with this key; without stored state, since the server started.",
+        examples=[1234],
+    )
     character_limit: int = Field(examples=[10**12])
 
 

@@ -49,10 +49,10 @@ def client(serve: Callable[..., TestClient]) -> TestClient:
 
 
 @contextmanager
-def running_redis(folder: Path, port: int) -> Iterator[subprocess.Popen[bytes]]:
+def running_redis(folder: Path, port: int, *options: str) -> Iterator[subprocess.Popen[bytes]]:
     """Runs an empty `redis-server` on a port and yields its process."""
     program = shutil.which("redis-server") or pytest.skip("redis-server is not installed")
-    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder)]
+    command = [program, "--port", str(port), "--bind", "127.0.0.1", "--save", "", "--dir", str(folder), *options]
     with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
         try:
             for line in process.stdout or ():

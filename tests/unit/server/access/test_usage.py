@@ -8,6 +8,7 @@ import pytest
 
 from server.__main__ import main
 from server.access.redis_usage import RedisUsage
+from server.access.sqlite_usage import FILE_NAME, SQLiteUsage
 from server.errors import StateUnreachable
 from server.state.redis import RedisState, connect
 from tests.support.in_process import wait_for
@@ -46,6 +47,29 @@ def test_usage_is_kept_over_a_restart(redis):
             await state.stop()
 
     asyncio.run(scenario())
+
+
+def test_usage_is_kept_in_the_data_folder(serve, tmp_path):
+    for count in (1, 2):
+        client = serve(data=tmp_path)
+        assert client.post("/translate", json=HELLO).status_code == 200
+        assert used(client) == 5 * count
+    assert (tmp_path / FILE_NAME).stat().st_mode & 0o777 == 0o600
+
+
+def test_counts_wait_while_the_file_cannot_be_used(tmp_path, caplog):
+    async def scenario() -> None:
+        usage = SQLiteUsage(tmp_path)
+        (tmp_path / FILE_NAME).mkdir()
+        for count in (1, 2):
+            usage.add("a", 5)
+            assert await usage.read("a") == 5 * count
+        (tmp_path / FILE_NAME).rmdir()
+        await usage.close()
+        assert await SQLiteUsage(tmp_path).read("a") == 10
+
+    asyncio.run(scenario())
+    assert caplog.text.count("usage cannot be stored") == 1
 
 
 def test_a_batch_whose_answer_was_lost_is_counted_once(redis):
