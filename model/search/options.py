@@ -78,7 +78,7 @@ class TraceStep:
     finished: tuple[tuple[int, int, float], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Hypothesis:
     """One finished target. `tokens` is without start and end of sentence. `token_scores` has the natural
     log-probability of every generated token, and of the end of sentence if it was reached. `score` is their sum after

@@ -99,11 +99,8 @@ async def merged(request: Request) -> dict[str, Any]:
 
 def header(request: Request, name: bytes) -> str | None:
     """Returns the first header with this lower-case name, or None. Faster than building `request.headers`."""
-    for found, value in request.scope["headers"]:
-        if found == name:
-            text: str = value.decode("latin-1")
-            return text
-    return None
+    value: bytes | None = dict(reversed(request.scope["headers"])).get(name)
+    return None if value is None else value.decode("latin-1")
 
 
 def json_object(body: bytes) -> dict[str, Any]:

@@ -6,15 +6,17 @@ import os
 import re
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 
 import orjson
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
-_PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
+_DIGITS = (8 * ALPHABET).encode()
+"""A digit of five bits for each byte."""
 ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SentenceRecord:
     """One sentence with the token ids that the model read and wrote. A sentence that was copied instead of translated
     has no tokens."""
@@ -29,7 +31,7 @@ class SentenceRecord:
         return not self.source
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class LegRecord:
     """The sentences that one model translated. A translation through a pivot language has two legs."""
 
@@ -39,7 +41,7 @@ class LegRecord:
     sentences: tuple[SentenceRecord, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TranslationRecord:
     """One translation. `created` is in seconds since the epoch."""
 
@@ -60,8 +62,12 @@ class TranslationRecord:
 def new_id(now: float | None = None) -> str:
     """Returns a ULID: 48 bits of milliseconds since the epoch and 80 random bits in 26 characters, sortable by time."""
     milliseconds = int(1000 * (time.time() if now is None else now)) & (2**48 - 1)
-    number = milliseconds << 80 | int.from_bytes(os.urandom(10), "big")
-    return "".join([_PAIRS[number >> shift & 1023] for shift in range(120, -10, -10)])
+    return _time_part(milliseconds) + os.urandom(16).translate(_DIGITS).decode()
+
+
+@lru_cache(maxsize=1)
+def _time_part(milliseconds: int) -> str:
+    return "".join(ALPHABET[milliseconds >> shift & 31] for shift in range(45, -5, -5))
 
 
 def creation_time(id: str) -> float | None:

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import islice
 
 import orjson
 
@@ -48,7 +49,8 @@ class JsonFormatter(logging.Formatter):
         }
         if current := request_id.get():
             line["request_id"] = current
-        line |= {key: value for key, value in vars(record).items() if key not in STANDARD_FIELDS}
+        further = islice(vars(record).items(), len(_EMPTY_RECORD), None)
+        line |= {key: value for key, value in further if key not in STANDARD_FIELDS}
         if record.exc_info:
             line["exception"] = stack_frames(record.exc_info[1])
         try:

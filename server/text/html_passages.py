@@ -32,7 +32,7 @@ MARKS_LIMIT = 200
 """Largest number of marks in a passage. A further inline tag ends the passage, which bounds the time to place marks."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Passage:
     """A run of text, the markup before it, and the marks within it. `escaped` is True for HTML."""
 

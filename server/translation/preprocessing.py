@@ -19,7 +19,7 @@ NO_FORMALITY = (
 )
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class PreparedText:
     """One text of a request before its first leg. `segmented` holds the passages as the first leg's model reads them.
     Without a leg, because source and target language are the same, both are empty. `tokens` estimates the number of

@@ -25,7 +25,7 @@ _NUMBER_SIGN = re.compile(r"#(?!\w)")
 """Stands for the number in the arms of an ICU message."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Segment:
     """One sentence, or a part of one that is longer than the model reads. A segment without ids is copied.
 
@@ -48,7 +48,7 @@ class Segment:
         return self.masked.read
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class SegmentedText:
     """The segments of a text in order. The text between two segments is copied."""
 
@@ -157,7 +157,7 @@ def _joined_within(sentences: Sequence[Span], spans: Sequence[Span]) -> list[Spa
     return joined
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class _Cutter:
     """Makes segments of sentences for one leg."""
 

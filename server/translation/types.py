@@ -23,7 +23,7 @@ Storage = Literal["use", "renew", "none"]
 NO_TIMINGS = Timings(queue=0.0, encode=0.0, decode=0.0, first_token=0.0)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(slots=True, kw_only=True)
 class TranslationRequest:
     """One or more texts between the same two languages. Language codes are as the caller wrote them; `source` may be
     "auto".
@@ -63,7 +63,7 @@ class TranslationRequest:
     thorough: bool = False
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Sentence:
     """One sentence of one leg. `span` is its position in the text or passage of the leg. `ids` are the token ids that
     the encoder read; they are empty for a copied sentence. `hypotheses` is the n-best list and `targets` holds their
@@ -101,7 +101,7 @@ class ProgressListener:
     on_tokens: Callable[[int, int, str], None] | None = None
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TranslatedLeg:
     """A whole text translated by one model, with its sentences in order. `key` identifies the model's weights
     (`ServedModel.key`)."""
@@ -114,7 +114,7 @@ class TranslatedLeg:
     sentences: tuple[Sentence, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Translation:
     """The translation of one text. `detected` is set if the source language was "auto". `legs` is empty if source and
     target language are the same. `cached` is True if it is from the result cache."""

@@ -104,6 +104,6 @@ def missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
 
     Responses that are not HTML get a Content-Security-Policy that denies everything.
     """
-    present = {name.lower(): value for name, value in headers}
+    present = dict(headers)  # ASGI's names are in small letters
     wanted = FIXED_HEADERS if present.get(b"content-type", b"").startswith(b"text/html") else FIXED_WITHOUT_HTML
     return [header for header in wanted if header[0] not in present]

@@ -38,7 +38,7 @@ class UnloadModel:
     model: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TranslateJob:
     """One sentence. `source` holds the ids as the encoder reads them (language tag and end of sentence included)."""
 
@@ -145,7 +145,7 @@ class Progress:
     tokens: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class TranslationResult:
     """The answer to a TranslateJob."""
 
