@@ -60,8 +60,11 @@ class MultiStepBackend(Backend, Protocol):
 
     end: int
 
-    def multi_step(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
-        """Runs `steps` greedy steps of each row. Columns after a row's `end` are undefined."""
+    def multi_step(
+        self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
+    ) -> list[StepOutput]:
+        """Runs `steps` greedy steps of each row, without `forbidden` tokens. Columns after a row's `end` are
+        undefined."""
 
 
 class PendingSteps(Protocol):

@@ -38,15 +38,17 @@ class RunningSearch:
 class SearchDriver:
     """Advances the searches of one backend together, each by one token or by a few.
 
-    `end` is the end of sentence, `max_length` the longest target of the model. On a backend that supports step_async,
+    `end` is the end of sentence, `max_length` the longest target of the model, `forbidden` its tokens that are never
+    written. On a backend that supports step_async,
     new sources are encoded while the other rows take their next step, and take their own first step after it.
     """
 
-    def __init__(self, backend: Backend, *, end: int, max_length: int) -> None:
+    def __init__(self, backend: Backend, *, end: int, max_length: int, forbidden: Sequence[int] = ()) -> None:
         self.backend = backend
-        self._max_length = max_length
-        self._multi_step = supports_multi_step(backend) and backend.end == end
+        self._max_length, self._forbidden = max_length, tuple(forbidden)
         self._async = supports_async(backend)
+        # Steps that a device computes ahead have no forbidden tokens.
+        self._multi_step = supports_multi_step(backend) and backend.end == end and not (self._async and forbidden)
         self._unencoded: list[RunningSearch] = []
 
     def start(self, searches: Sequence[RunningSearch]) -> None:
@@ -86,7 +88,7 @@ class SearchDriver:
         forced = [token for item in running for token in item.search.forced]
         candidates = max([item.search.candidates for item in running])
         steps = 1
-        if self._multi_step and candidates == 1 and max(forced) < 0:
+        if self._multi_step and candidates == 1 + len(self._forbidden) and max(forced) < 0:
             steps = max(1, min(_MULTI_STEPS, self._max_length - max([item.steps for item in running])))
         if supports_async(backend):
             length = max((len(item.source) for item in unencoded), default=0)
@@ -97,7 +99,7 @@ class SearchDriver:
                 outputs = pending.outputs()
             return outputs
         if steps > 1 and supports_multi_step(backend):
-            return backend.multi_step(rows, tokens, steps)
+            return backend.multi_step(rows, tokens, steps, self._forbidden)
         return [backend.step(rows, tokens, candidates, forced)]
 
     def _advance(self, running: Sequence[RunningSearch], output: StepOutput) -> int:
@@ -157,7 +159,7 @@ def translate(
         new_search(one, start=start, end=end, source=source, max_length=max_length, generation=generation)
         for one, source in zip(each, sources, strict=True)
     ]
-    driver = SearchDriver(backend, end=end, max_length=max_length)
+    driver = SearchDriver(backend, end=end, max_length=max_length, forbidden=generation.forbidden)
     waiting = sorted(range(len(sources)), key=lambda i: len(sources[i]))
     free = list(range(backend.slots))
     running: dict[int, RunningSearch] = {}

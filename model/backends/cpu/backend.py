@@ -69,10 +69,12 @@ class CpuBackend:
                 ids[row, 0], scores[row, 0] = token, forced_scores[row]
         return StepOutput(ids.astype(np.int64), scores)
 
-    def multi_step(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
-        """Runs `steps` greedy steps without returning to Python: ids and scores (B, 1) of each step. Outputs after a
-        row's end of sentence are undefined."""
-        ids, scores = self.engine.multi_step(slots, tokens, steps)
+    def multi_step(
+        self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
+    ) -> list[StepOutput]:
+        """Runs `steps` greedy steps without returning to Python: ids and scores (B, 1) of each step, without `forbidden`
+        tokens. Outputs after a row's end of sentence are undefined."""
+        ids, scores = self.engine.multi_step(slots, tokens, steps, forbidden)
         wide = ids.astype(np.int64)
         return [StepOutput(wide[i, :, None], scores[i, :, None]) for i in range(steps)]
 

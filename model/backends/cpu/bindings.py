@@ -30,7 +30,10 @@ _SIGNATURES = {
         c_int,
         [c_void_p, _INT32, c_int, _INT32, c_int, c_int, _INT32, c_int, _FLOAT32, _FLOAT32],
     ),
-    "attentive_multi_step": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, c_int, _INT32, _FLOAT32]),
+    "attentive_multi_step": (
+        c_int,
+        [c_void_p, c_int, _INT32, _INT32, c_int, c_int, _INT32, c_int, _INT32, _FLOAT32],
+    ),
     "attentive_reorder": (c_int, [c_void_p, c_int, _INT32, _INT32]),
     "attentive_free": (c_int, [c_void_p, c_int, _INT32]),
     "attentive_create": (c_void_p, [_INT32, _FLOAT32]),

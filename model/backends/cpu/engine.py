@@ -180,20 +180,28 @@ class CpuEngine:
         )  # fmt: skip
         return states, scores
 
-    def multi_step(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> tuple[Int32, Float32]:
+    def multi_step(
+        self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
+    ) -> tuple[Int32, Float32]:
         """Runs `steps` greedy steps, each row reading its own last token: ids and log-probabilities (steps, rows).
 
-        A row stops after the end of sentence; the rest of its column is undefined.
+        A row stops after the end of sentence; the rest of its column is undefined. `forbidden` tokens are not written,
+        but have their part of the distribution.
         """
         rows, limit = len(slots), self.config.max_length
         if len(tokens) != rows or not 1 <= steps <= limit:
             raise ValueError(f"multi_step needs one token for each slot and 1 to {limit} steps.")
         ids = np.empty((steps, rows), dtype=np.int32)
         scores = np.empty((steps, rows), dtype=np.float32)
-        where, given = self._slots(slots), _int32(tokens)
+        where, given, never = self._slots(slots), _int32(tokens), _int32(sorted(set(forbidden)))
         end = self.config.eos_id
+        if end in forbidden or len(never) >= self.config.vocab_size:
+            raise ValueError("Neither the end of sentence nor the whole vocabulary can be forbidden.")
         if rows:
-            self._call("multi_step", rows, address(where), address(given), steps, end, address(ids), address(scores))
+            self._call(
+                "multi_step", rows, address(where), address(given), steps, end, address(never), len(never), address(ids),
+                address(scores),
+            )  # fmt: skip
         return ids, scores
 
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:

@@ -132,8 +132,12 @@ class GraphedBackend(TorchBackend):
         """Advances each row by its token. Returns the `candidates` most probable next tokens of each row."""
         return self.step_async(slots, tokens, candidates, forced).outputs()[0]
 
-    def multi_step(self, slots: Sequence[int], tokens: Sequence[int], steps: int) -> list[StepOutput]:
-        """Runs `steps` greedy steps without returning to the host in between."""
+    def multi_step(
+        self, slots: Sequence[int], tokens: Sequence[int], steps: int, forbidden: Sequence[int] = ()
+    ) -> list[StepOutput]:
+        """Runs `steps` greedy steps without returning to the host in between. Raises ValueError for forbidden tokens."""
+        if forbidden:
+            raise ValueError("Captured steps have no forbidden tokens.")
         return self.step_async(slots, tokens, 1, [-1] * len(slots), steps).outputs()
 
     @torch.inference_mode()

@@ -61,7 +61,12 @@ class ModelRunner:
             raise TypeError(f"{type(loaded).__name__} is not a model of this runner.")
         config = loaded.folder.model
         self._models[queue_id] = self._current[outcome.model] = loaded
-        self._drivers[queue_id] = SearchDriver(loaded.backend, end=config.eos_id, max_length=config.max_length)
+        self._drivers[queue_id] = SearchDriver(
+            loaded.backend,
+            end=config.eos_id,
+            max_length=config.max_length,
+            forbidden=loaded.folder.generation.forbidden,
+        )
         self._ready = self._describe()
         if loaded.reason == COMPILING:
             self._loader.upgrade(outcome.model, loaded)

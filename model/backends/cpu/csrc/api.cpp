@@ -96,9 +96,11 @@ int attentive_read_words(Engine* engine, const int32_t* source, int length, cons
     return locked(engine, [&] { engine->read_words(source, length, bounds, words, start, wanted, wanted_count, states, scores); });
 }
 
-int attentive_multi_step(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids,
-                    float* scores) {
-    return locked(engine, [&] { engine->multi_step(rows, slots, tokens, steps, end, ids, scores); });
+int attentive_multi_step(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, const int32_t* forbidden,
+                         int forbidden_count, int32_t* ids, float* scores) {
+    return locked(engine, [&] {
+        engine->multi_step(rows, slots, tokens, steps, end, std::vector<int32_t>(forbidden, forbidden + forbidden_count), ids, scores);
+    });
 }
 
 int attentive_reorder(Engine* engine, int count, const int32_t* targets, const int32_t* origins) {

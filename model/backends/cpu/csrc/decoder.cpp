@@ -58,25 +58,29 @@ void Engine::restrict(int index, const int32_t* allowed, int count) {
         std::make_shared<const Restriction>(Restriction{std::vector<int32_t>(allowed, allowed + count), Linear(*projection_, allowed, count)});
 }
 
-void Engine::multi_step(int count, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores) {
+void Engine::multi_step(int count, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, const std::vector<int32_t>& forbidden,
+                        int32_t* ids, float* scores) {
+    const int candidates = 1 + static_cast<int>(forbidden.size());
     std::vector<int> live(count);
     std::iota(live.begin(), live.end(), 0);
-    std::vector<int32_t> where(slots, slots + count), read(tokens, tokens + count), chosen(count);
+    std::vector<int32_t> where(slots, slots + count), read(tokens, tokens + count), chosen(count * candidates);
     const std::vector<int32_t> none(count, -1);
-    std::vector<float> found(count), unused(count);
+    std::vector<float> found(count * candidates), unused(count);
     std::fill_n(ids, static_cast<size_t>(steps) * count, end);
     std::fill_n(scores, static_cast<size_t>(steps) * count, 0.0f);
     for (int at = 0; at < steps && !live.empty(); ++at, ids += count, scores += count) {
         const int rows = static_cast<int>(live.size());
-        step(rows, where.data(), read.data(), 1, none.data(), chosen.data(), found.data(), unused.data());
+        step(rows, where.data(), read.data(), candidates, none.data(), chosen.data(), found.data(), unused.data());
         int kept = 0;
         for (int i = 0; i < rows; ++i) {
-            ids[live[i]] = chosen[i];
-            scores[live[i]] = found[i];
-            if (chosen[i] == end) continue;
+            int best = i * candidates;
+            while (std::find(forbidden.begin(), forbidden.end(), chosen[best]) != forbidden.end()) ++best;
+            ids[live[i]] = chosen[best];
+            scores[live[i]] = found[best];
+            if (chosen[best] == end) continue;
             live[kept] = live[i];
             where[kept] = where[i];
-            read[kept++] = chosen[i];
+            read[kept++] = chosen[best];
         }
         live.resize(kept);
     }

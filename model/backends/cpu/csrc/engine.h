@@ -90,8 +90,9 @@ class Engine {
     void read_words(const int32_t* source, int length, const int32_t* bounds, int words, int32_t start, const int32_t* wanted,
                     int wanted_count, float* states, float* scores);
     // Runs up to `steps` greedy steps; each row reads the token it selected before: ids and scores (steps, rows). A row stops
-    // after it selected `end`; its remaining ids are `end` with score 0.
-    void multi_step(int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, int32_t* ids, float* scores);
+    // after it selected `end`; its remaining ids are `end` with score 0. `forbidden` tokens are never selected.
+    void multi_step(int rows, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, const std::vector<int32_t>& forbidden,
+                    int32_t* ids, float* scores);
     // Slot targets[i] continues from what slot origins[i] held before the call.
     void reorder(int count, const int32_t* targets, const int32_t* origins);
     void free(int count, const int32_t* slots);

@@ -5,10 +5,15 @@ The CPU backend promises equal bits whatever the batch, the slots and the thread
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
+from model.backends.cpu.backend import CpuBackend
 from model.backends.cpu.engine import Precision
+from model.model_folder import Generation
+from model.search.base import StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from tests.support.cpu_models import (
@@ -155,6 +160,31 @@ def test_multi_step_equals_single_steps(precision: Precision) -> None:
         assert np.array_equal(one.scores[~ended], other.scores[~ended])
         ended |= one.ids[:, 0] == transformer.config.eos_id
     assert 0 < ended.sum() < 12
+
+
+@pytest.mark.parametrize("forbidden", [(), (5,), (9, 4, 17)])
+def test_multi_step_never_writes_forbidden_tokens(forbidden: tuple[int, ...], monkeypatch: pytest.MonkeyPatch) -> None:
+    transformer = tiny(vocab_size=20)
+    config = transformer.config
+    sources = sentences(config, tuple(range(2, 10)))
+    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    generation, options = Generation(forbidden=forbidden), DecodingOptions(max_length=30)
+    single = cpu_backend(transformer, "float32")
+    single.end = -1  # not the model's: the driver takes single steps
+    expected = translate(single, sources, options, generation=generation, **bounds)
+    backend, calls = cpu_backend(transformer, "float32"), []
+
+    def counted(self: CpuBackend, *given: Any) -> list[StepOutput]:
+        calls.append(given[3])
+        return multi_step(self, *given)
+
+    multi_step = CpuBackend.multi_step
+    monkeypatch.setattr(CpuBackend, "multi_step", counted)
+    assert translate(backend, sources, options, generation=generation, **bounds) == expected
+    assert set(calls) == {forbidden}
+    written = {token for best in expected for token in best[0].tokens}
+    assert written
+    assert not written & set(forbidden)
 
 
 @pytest.mark.parametrize("length", [1, 6, 62, 64])
