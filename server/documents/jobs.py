@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from time import monotonic
 from typing import Literal, Protocol
 
@@ -107,9 +107,10 @@ class FileJobs:
         """Implements Jobs."""
         if job.id not in self._jobs:
             raise NotFound("Document not found.")
-        found = await self._documents.store.take(job.token)
+        found = await self._documents.store.find(job.token)
+        await self._documents.store.forget(job.token)
         self._forget(job.id)
-        return found
+        return replace(found, once=True)
 
     async def close(self) -> None:
         """Implements Jobs."""

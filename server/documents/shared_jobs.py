@@ -88,10 +88,17 @@ class SharedFileJobs:
 
     async def take(self, job: JobStatus) -> StoredFile:
         """Implements Jobs. Raises StateUnreachable."""
-        await self._documents.store.check(job.token)
-        if not await self._state.evaluate(TAKE, [JOB + job.id]):  # somebody else has just taken it
-            raise NotFound("Document not found.")
-        return await self._documents.store.take(job.token)
+        store = self._documents.store
+        found = await store.find(job.token)  # a copy, before the job is removed: a failure here loses nothing
+        try:
+            if not await self._state.evaluate(TAKE, [JOB + job.id]):  # somebody else has just taken it
+                raise NotFound("Document not found.")
+        except BaseException:
+            found.path.unlink(missing_ok=True)
+            raise
+        with contextlib.suppress(StateUnreachable):  # it expires
+            await store.forget(job.token)
+        return found
 
     async def close(self) -> None:
         """Stops the work of this server and offers its jobs to the others."""

@@ -84,9 +84,10 @@ if redis.call('HGET', KEYS[1], 'server') ~= ARGV[2] then return 0 end
 redis.call('HSET', KEYS[1], 'state', ARGV[4], ARGV[5], ARGV[6])
 redis.call('HDEL', KEYS[1], 'record', 'upload')
 redis.call('PEXPIRE', KEYS[1], tonumber(ARGV[3]))
-return redis.call('ZREM', KEYS[2], ARGV[1])
+redis.call('ZREM', KEYS[2], ARGV[1])
+return 1
 """)
-"""Stores the outcome of a job of a server. Returns 0 if another server has the job now."""
+"""Stores the outcome of a job of a server; may be repeated. Returns 0 if another server has the job now."""
 
 TAKE = Script("""
 if redis.call('HGET', KEYS[1], 'state') ~= 'done' then return 0 end

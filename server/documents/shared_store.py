@@ -116,12 +116,10 @@ class SharedFileStore:
             raise expired(self._seconds)
         return StoredFile(copy, meta["name"], meta["media_type"], int(meta["size"]), monotonic(), "", once=True)
 
-    async def take(self, token: str) -> StoredFile:
-        """Implements ResultStore."""
-        found = await self.find(token)
+    async def forget(self, token: str) -> None:
+        """Implements ResultStore. Raises StateUnreachable."""
         await self._state.execute("UNLINK", f"{PREFIX}meta:{token}")
         await self._files.remove(token)
-        return found
 
     async def close(self) -> None:
         """Implements ResultStore."""

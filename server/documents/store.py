@@ -9,7 +9,7 @@ import tempfile
 from collections import Counter, OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
 from typing import Protocol
@@ -56,8 +56,8 @@ class ResultStore(Protocol):
         """Returns a file. Raises the errors of `check`."""
         ...
 
-    async def take(self, token: str) -> StoredFile:
-        """Returns a file that nobody else fetches afterwards. Raises the errors of `check`."""
+    async def forget(self, token: str) -> None:
+        """Makes a file unknown. What `find` returned before can still be sent, and is then deleted."""
         ...
 
     async def close(self) -> None:
@@ -117,10 +117,9 @@ class FileStore:
             raise expired(self._seconds)
         raise NotFound("There is no such file.")
 
-    async def take(self, token: str) -> StoredFile:
+    async def forget(self, token: str) -> None:
         """Implements ResultStore."""
-        await self.find(token)
-        return replace(self._files.pop(token), once=True)
+        self._files.pop(token, None)
 
     async def close(self) -> None:
         """Implements ResultStore."""

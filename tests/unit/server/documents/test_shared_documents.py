@@ -16,6 +16,7 @@ from server.documents import shared_files
 from server.documents.job_record import LEFT_OUT, deserialize, serialize
 from server.documents.shared_jobs import ATTEMPTS
 from server.documents.shared_scripts import JOB, OPEN
+from server.errors import StateUnreachable
 from server.translation.types import TranslationRequest
 from tests.support.in_process import wait_for
 from tests.support.live import free_port
@@ -92,6 +93,30 @@ def test_a_result_is_fetched_exactly_once_by_many_clients(two):
     for thread in threads:
         thread.join(30)
     assert sorted(statuses) == [200] + [404] * 7
+
+
+def test_a_result_that_cannot_be_read_is_not_lost(two, monkeypatch):
+    first, second = two
+    sent = send(first).json()
+    finished(second, sent)
+    files = second.app.state.services.documents.store._files
+
+    async def unreachable(*_: object) -> bool:
+        raise StateUnreachable
+
+    with monkeypatch.context() as outage:
+        outage.setattr(files, "get", unreachable)
+        assert result(second, sent).status_code == 503
+    assert result(second, sent).content == b"dlrow olleH"
+
+
+def test_an_outcome_that_is_stored_twice_stays(two, direct):
+    first, _ = two
+    sent = send(first).json()
+    finished(first, sent)
+    jobs, token = first.app.state.services.file_jobs, direct.hget(JOB + sent["document_id"], "token").decode()
+    first.portal.call(jobs._finish, sent["document_id"], "x" * 32, "done", "token", token)
+    assert result(first, sent).content == b"dlrow olleH"
 
 
 def test_a_failure_is_reported_by_every_server(two, engine):

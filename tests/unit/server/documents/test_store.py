@@ -25,10 +25,6 @@ def find(store: FileStore, token: str):
     return asyncio.run(store.find(token))
 
 
-def take(store: FileStore, token: str):
-    return asyncio.run(store.take(token))
-
-
 def test_a_stored_file_expires(monkeypatch):
     now = [0.0]
     monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
@@ -57,12 +53,14 @@ def test_the_oldest_file_of_the_largest_holder_is_deleted_first():
     assert not path.parent.exists()
 
 
-def test_a_file_is_taken_once():
+def test_a_file_can_be_sent_after_it_is_forgotten():
     store = FileStore(1_000.0, 100)
     token = keep(store, b"x")
-    assert take(store, token).path.exists()
+    found = find(store, token)
+    asyncio.run(store.forget(token))
+    assert found.path.exists()
     with pytest.raises(NotFound):
-        take(store, token)
+        find(store, token)
     asyncio.run(store.close())
 
 
