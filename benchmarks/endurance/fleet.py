@@ -20,7 +20,7 @@ from benchmarks.common.http_connection import Address, Connection
 ROOT = Path(__file__).parents[2]
 PARTS = ("server-1", "server-2", "redis")
 """The parts that are killed in turn."""
-_START_SECONDS = 240.0
+_START_SECONDS = 600.0
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -43,12 +43,15 @@ class Fleet(ABC):
         """Returns the ids of the first processes of a part ("front" too)."""
 
     async def recovered(self) -> None:
-        """Waits until both servers are ready and reach the shared state, and the front answers. Raises TimeoutError."""
-        async with asyncio.timeout(_START_SECONDS):
-            for address in (*self.doors, self.front):
-                await _until_answer(address, "/ready", b"")
-            for address in self.doors:
-                await _until_answer(address, "/metrics", b"\nattentive_state_up 1.0")
+        """Waits until both servers are ready and reach the shared state, and the front answers. Raises RuntimeError."""
+        try:
+            async with asyncio.timeout(_START_SECONDS):
+                for address in (*self.doors, self.front):
+                    await _until_answer(address, "/ready", b"")
+                for address in self.doors:
+                    await _until_answer(address, "/metrics", b"\nattentive_state_up 1.0")
+        except TimeoutError:
+            raise RuntimeError(f"The servers were not ready within {_START_SECONDS:.0f} seconds.") from None
 
     def processor_seconds(self, part: str) -> float:
         """Returns the processor time of a part until now."""
@@ -166,7 +169,7 @@ _ADDRESS = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
 @asynccontextmanager
 async def fleet(folder: Path, flags: Sequence[str], compose: str, front: str) -> AsyncIterator[Fleet]:
     """Starts the processes, or finds the containers where `compose` is a command. Raises RuntimeError where a program is
-    missing, TimeoutError where the servers do not become ready."""
+    missing or the servers do not become ready."""
     if compose:
         found: Fleet = ComposeFleet(compose.split(), front)
         await found.recovered()

@@ -27,7 +27,9 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LiveServer]:
     folder = tmp_path_factory.mktemp("live")
     tiny_model(folder / "weights" / "tiny")
     # The metrics of the shared state exist where it is configured; nothing listens on that port.
-    with live_server(folder / "weights", folder / "log", ("--state", "redis://127.0.0.1:1", "--cache-bytes", "0")) as running:
+    with live_server(
+        folder / "weights", folder / "log", ("--state", "redis://127.0.0.1:1", "--cache-bytes", "0")
+    ) as running:
         yield running
 
 
