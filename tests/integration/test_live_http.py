@@ -49,7 +49,7 @@ def test_a_disconnected_client_cancels_its_jobs():
 def test_identical_requests_in_flight_are_computed_once():
     engine = FakeEngine()
     engine.gate = threading.Event()
-    with running(engine) as (url, server), ThreadPoolExecutor(6) as pool:
+    with running(engine, cache_bytes=0) as (url, server), ThreadPoolExecutor(6) as pool:
         waiting = [pool.submit(httpx.post, url + "/translate", json=BODY) for _ in range(6)]
         wait_for(lambda: server._services.translator.admission.requests == 6)
         engine.gate.set()
