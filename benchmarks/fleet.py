@@ -54,9 +54,11 @@ class Replica:
 
 @dataclass(frozen=True, slots=True)
 class Autoscaler:
-    """Every `every` seconds it wants `target` sentences a replica. A new replica serves after `start` seconds."""
+    """Every `every` seconds it wants `target` sentences a replica, and at most `most` replicas. A new one serves after
+    `start` seconds."""
 
     target: float
+    most: int
     every: float = 15.0
     start: float = 60.0
 
@@ -137,7 +139,7 @@ class Simulation:
             heapq.heappush(self._slices, (now + seconds, next(self._order), replica, ended))
 
     def _scale(self, now: float, scaler: Autoscaler) -> None:
-        wanted = math.ceil(sum(replica.load for replica in self._fleet) / scaler.target)
+        wanted = min(scaler.most, math.ceil(sum(replica.load for replica in self._fleet) / scaler.target))
         self._fleet += [Replica(now + scaler.start) for _ in range(wanted - len(self._fleet))]
 
 
@@ -152,12 +154,14 @@ def needed(machine: Machine, rate: float, tokens: float, limit: float, seconds: 
         count += max(1, count // 20)
 
 
+SIMULATED = 1_500.0
+"""Sentences per second that are simulated at most. A larger fleet is computed as several of this size."""
 ASSUMPTIONS = (
     ("--sentences", 20.0, "sentences of a user on a day"),
     ("--peak", 0.12, "share of a day in its busiest hour"),
     ("--tokens", 32.0, "mean tokens of a translation"),
     ("--limit", 1.0, "seconds within which 99%% of the sentences are answered"),
-    ("--seconds", 30.0, "simulated time at the peak"),
+    ("--seconds", 10.0, "simulated time at the peak"),
     ("--start-seconds", 60.0, "time until a new machine serves"),
 )
 
@@ -175,13 +179,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
     print("users, sentences/s, machines, busy, p99 s | while the load doubles: machines, p99 s")
     for users in options.users:
         rate = users * options.sentences * options.peak / 3600
-        count, steady = needed(machine, rate, options.tokens, options.limit, options.seconds)
-        half, scaler = math.ceil(count / 2), Autoscaler(machine.batches[-1] / 2, start=options.start_seconds)
-        doubling = [(options.seconds, rate / 2), (options.start_seconds + options.seconds, rate)]
+        fleets = math.ceil(rate / SIMULATED)
+        count, steady = needed(machine, rate / fleets, options.tokens, options.limit, options.seconds)
+        half, scaler = math.ceil(count / 2), Autoscaler(machine.batches[-1] / 2, 2 * count, start=options.start_seconds)
+        doubling = [
+            (options.seconds, rate / fleets / 2),
+            (options.start_seconds + options.seconds, rate / fleets),
+        ]
         grown = Simulation(machine, half, options.tokens, scaler=scaler).run(doubling)
         print(
-            f"{users:,}  {rate:,.1f}  {count:,}  {steady.utilisation:.0%}  {steady.latency(0.99):.2f} | "
-            f"{half:,} to {grown.replicas:,}  {grown.latency(0.99):.2f}"
+            f"{users:,}  {rate:,.1f}  {count * fleets:,}  {steady.utilisation:.0%}  {steady.latency(0.99):.2f} | "
+            f"{half * fleets:,} to {grown.replicas * fleets:,}  {grown.latency(0.99):.2f}"
         )
 
 

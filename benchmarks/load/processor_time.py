@@ -49,12 +49,12 @@ class Server:
         sockets = {f"socket:[{inode}]" for inode in _listening(port)}
         for process in _processes():
             if sockets & _open_files(process):
-                return cls(process, tuple(_descendants(process)))
+                return cls(process, tuple(descendants(process)))
         raise ValueError(f"No readable process of this machine listens on port {port}.")
 
     def spent(self) -> Spent:
         """Returns the processor time used so far."""
-        return Spent(_seconds(self.front), sum(_seconds(worker) for worker in self.workers))
+        return Spent(seconds_of(self.front), sum(seconds_of(worker) for worker in self.workers))
 
 
 def _listening(port: int) -> set[str]:
@@ -83,7 +83,8 @@ def _open_files(process: int) -> set[str]:
     return found
 
 
-def _descendants(process: int) -> list[int]:
+def descendants(process: int) -> list[int]:
+    """Returns the process ids of all processes below a process."""
     parents = {child: int(fields[1]) for child in _processes() if (fields := _stat(child))}
     found = [process]
     for parent in found:
@@ -91,7 +92,7 @@ def _descendants(process: int) -> list[int]:
     return found[1:]
 
 
-def _seconds(process: int) -> float:
+def seconds_of(process: int) -> float:
     """Returns user plus system time of all threads of a process, including ended ones; 0 if the process has ended."""
     fields = _stat(process)
     return (int(fields[11]) + int(fields[12])) / _TICK if fields else 0.0

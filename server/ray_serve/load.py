@@ -1,7 +1,9 @@
-"""What a replica reports to Ray, and the autoscaling policy that reads it."""
+"""The reports of a replica to Ray, and the autoscaling and the routing that read them. Imports no ray."""
 
 from __future__ import annotations
 
+import random
+from collections.abc import Sequence
 from typing import Any
 
 WAITING_TOKENS = "waiting_tokens"
@@ -27,3 +29,13 @@ class WaitingTokens:
             return context.target_num_replicas, {}
         mean = sum(reported.values()) / len(reported)  # a replica that has not reported yet counts as the mean
         return mean * running / self._tokens_per_replica, {}
+
+
+def proposals(replicas: Sequence[Any], model: str) -> list[list[Any]]:
+    """Returns two random replicas that have the model loaded, and two of all in case that these are full.
+
+    Where no replica has it, or no model is wanted, there are only the latter. `routing_stats` of a replica is its last
+    report.
+    """
+    loaded = [replica for replica in replicas if model and model in replica.routing_stats.get(MODELS, ())]
+    return [random.sample(group, min(2, len(group))) for group in (loaded, replicas) if group]

@@ -16,6 +16,7 @@ from server.engine.gc_tuning import tune_garbage_collector
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
 from server.ray_serve.load import MODELS, WAITING_TOKENS
+from server.ray_serve.request_id import without_request_id
 from server.services import Services
 
 
@@ -37,8 +38,9 @@ class Server:
         request."""
         app: Any = create_app(self._settings, self._services)
         tune_garbage_collector()
-        proxies = trusted_hosts(self._settings.trusted_proxies)
-        return ProxyHeadersMiddleware(app, proxies) if proxies else app  # the listener, which is Ray's, trusts none
+        if proxies := trusted_hosts(self._settings.trusted_proxies):
+            app = ProxyHeadersMiddleware(app, proxies)  # the listener, which is Ray's, trusts none
+        return without_request_id(app)
 
     async def check_health(self) -> None:
         """Waits until the models are loaded. Raises Unavailable if none could be, or if the device does not exist.

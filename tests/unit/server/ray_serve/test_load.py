@@ -1,4 +1,4 @@
-"""The autoscaling policy: replicas in proportion to the waiting tokens."""
+"""Replicas in proportion to the waiting tokens; requests to replicas that have their model loaded."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from server.ray_serve.load import WAITING_TOKENS, WaitingTokens
+from server.ray_serve.load import MODELS, WAITING_TOKENS, WaitingTokens, proposals
 
 
 def context(*tokens: float, running: int, target: int = 1) -> SimpleNamespace:
@@ -24,3 +24,20 @@ def test_replicas_follow_the_waiting_tokens(tokens: tuple[float, ...], running: 
 
 def test_without_a_report_the_number_stays() -> None:
     assert WaitingTokens(4000)(context(running=3, target=3)) == (3, {})
+
+
+def test_replicas_with_the_model_are_proposed_first() -> None:
+    first, second, third = (
+        SimpleNamespace(routing_stats=stats) for stats in ({MODELS: ["a"]}, {MODELS: ["a", "b"]}, {})
+    )
+    replicas = [first, second, third]
+    only, everyone = proposals(replicas, "b")
+    assert only == [second]
+    assert len(everyone) == 2
+    assert {id(one) for one in proposals(replicas, "a")[0]} == {id(first), id(second)}
+
+
+def test_without_a_model_all_replicas_are_proposed() -> None:
+    replica = SimpleNamespace(routing_stats={MODELS: ["a"]})
+    assert proposals([replica], "") == proposals([replica], "unknown") == [[replica]]
+    assert proposals([], "a") == []
