@@ -30,3 +30,15 @@ def test_a_node_that_ends_loses_no_request(tiny_weights: Path, proxy: str) -> No
     assert (found["lost"], found["wrong"]) == ({}, 0)
     if proxy == "haproxy":  # it repeats what the node had accepted, and the clients see nothing
         assert found["repeated by clients"] == 0
+
+
+def test_the_options_of_the_deployment_are_those_of_this_version_of_ray() -> None:
+    program = (
+        "from server.ray_serve.application import build, deployment_options; from server.ray_serve.options import Options\n"
+        "config = deployment_options(Options(max_replicas=4, router='model'))['autoscaling_config']\n"
+        "assert config.policy.get_policy()(4000.0).__class__.__name__ == 'WaitingTokens'\n"
+        "build({'max_replicas': 4, 'router': 'model', 'gpus': 1, 'settings': {'log_format': 'json'}})\n"
+        "build({'min_replicas': 2, 'max_replicas': 2})\n"
+    )
+    run = subprocess.run([sys.executable, "-c", program], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert run.returncode == 0, run.stderr
