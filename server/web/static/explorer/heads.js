@@ -8,6 +8,7 @@ const ROLES = {
   end: "end of sentence", start: "first token", previous: "previous token", before_previous: "the token before the previous",
   next: "next token", same: "same token", rare: "the rarest piece", delimiter: "punctuation", diagonal: "the same place in the sentence", mixed: "nothing in particular",
 };
+const SHORT = { ...ROLES, end: "end", start: "first", previous: "previous", next: "next", same: "same", rare: "rarest", diagonal: "same place", mixed: "mixed", before_previous: "before previous" };
 /** Returns the role of a head in words. */
 export const role = (figures) => ROLES[figures.role] || figures.role;
 /** Returns the role of a head over the sentences of the import, with its share; nothing if the model has none. */
@@ -29,7 +30,7 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
       const picture = el("canvas", { "aria-hidden": "true" });
       const button = el("button", { type: "button", class: "thumb", onclick: () => choose(layer, head, button),
         title: figures ? `entropy ${figures.entropy.toFixed(2)} bits, diagonality ${figures.diagonality.toFixed(2)}` : "" },
-        picture, el("small", {}, `head ${head}${figures ? " · " + role(figures).replace(/ token| of sentence/, "") : ""}`));
+        picture, el("small", {}, `head ${head}${figures ? " · " + (SHORT[figures.role] || figures.role) : ""}`));
       button.setAttribute("aria-label", `${kind} layer ${layer} head ${head}${figures ? ", " + role(figures) : ""}`);
       if (current) button.setAttribute("aria-current", "true");
       if (pressed !== undefined) button.setAttribute("aria-pressed", pressed);

@@ -34,6 +34,10 @@ export function stage(host, film, { source = "", target = "", onFocus = () => {}
       return { x: box.left - frame.left + box.width / 2, top: box.top - frame.top, bottom: box.bottom - frame.top, width: Math.min(WIDEST, Math.max(12, box.width)) };
     };
     const from = nodes.source.map(place), to = nodes.target.map(place);
+    // Ribbons fill the gap between the two texts, so that they do not cross further lines of either.
+    const bottom = Math.max(...from.map((box) => box.bottom)), top = Math.min(...to.map((box) => box.top));
+    for (const box of from) box.bottom = bottom;
+    for (const box of to) box.top = top;
     seen.fill(-1);
     const glow = color("--glow");
     ribbons = film.targets.map(({ looks }, t) => bands(looks, from, to[t]).map((band) => {

@@ -24,9 +24,11 @@ function written({ text, words }) {
   });
   return found;
 }
-/** Returns the likeliest pieces that the model did not write in a word, best first: {text, chance, prefix}. A translation
- * that begins with the pieces of `prefix` has this runner-up; it is null at the end of the sentence. */
-function runnersUp({ target: { pieces, candidates, words } }, word) {
+/** Returns the likeliest pieces that the model did not write in a word, best first: {text, chance, prefix}. `chance` is the
+ * product over the word's pieces before it and itself, as `chanceOf` counts a word. A translation that begins with the pieces of
+ * `prefix` has this runner-up; it is null at the end of the sentence. */
+function runnersUp({ target: { pieces, candidates, scores, words } }, word) {
+  const before = (p) => word.pieces.filter((other) => other < p).reduce((sum, other) => sum + scores[other], 0);
   const begun = (p, piece) => {
     // A piece without a space before it continues a word: the same one, or the one before it.
     const goesOn = p === word.pieces[0] && pieces[p].startsWith("▁") && /^\p{L}/u.test(piece);
@@ -37,7 +39,7 @@ function runnersUp({ target: { pieces, candidates, words } }, word) {
     .filter(([piece]) => piece !== pieces[p] && !/^<(0x..|unk|s|pad)>$/.test(piece))
     .map(([piece, score]) => ({
       text: piece === "</s>" ? "■ end" : readable([...begun(p, piece), piece]),
-      chance: Math.exp(score), prefix: piece === "</s>" ? null : [...pieces.slice(0, p), piece],
+      chance: Math.exp(before(p) + score), prefix: piece === "</s>" ? null : [...pieces.slice(0, p), piece],
     })));
   return found.filter(({ text }) => text).sort((a, b) => b.chance - a.chance).slice(0, RUNNERS_UP);
 }
