@@ -6,9 +6,9 @@ import { pick } from "./maps.js";
 
 const ROLES = {
   end: "end of sentence", start: "first token", previous: "previous token", before_previous: "the token before the previous",
-  next: "next token", same: "same token", rare: "the rarest piece", delimiter: "punctuation", diagonal: "the same place in the sentence", mixed: "nothing in particular",
+  next: "next token", same: "same token", rare: "the rarest piece", delimiter: "punctuation", diagonal: "the same place in the sentence", mixed: "nothing in particular", broad: "many words at once",
 };
-const SHORT = { ...ROLES, end: "end", start: "first", previous: "previous", next: "next", same: "same", rare: "rarest", diagonal: "same place", mixed: "mixed", before_previous: "before previous" };
+const SHORT = { ...ROLES, end: "end", start: "first", previous: "previous", next: "next", same: "same", rare: "rarest", diagonal: "same place", mixed: "mixed", broad: "broad", before_previous: "before previous" };
 /** Returns the role of a head in words. */
 export const role = (figures) => ROLES[figures.role] || figures.role;
 /** Returns the role of a head over the sentences of the import, with its share; nothing if the model has none. */
