@@ -6,11 +6,12 @@ import os
 import re
 import time
 from dataclasses import dataclass
-from functools import lru_cache
 
 import orjson
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
+_PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
+"""Two digits for each number of ten bits."""
 _DIGITS = (8 * ALPHABET).encode()
 """A digit of five bits for each byte."""
 ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
@@ -62,12 +63,8 @@ class TranslationRecord:
 def new_id(now: float | None = None) -> str:
     """Returns a ULID: 48 bits of milliseconds since the epoch and 80 random bits in 26 characters, sortable by time."""
     milliseconds = int(1000 * (time.time() if now is None else now)) & (2**48 - 1)
-    return _time_part(milliseconds) + os.urandom(16).translate(_DIGITS).decode()
-
-
-@lru_cache(maxsize=1)
-def _time_part(milliseconds: int) -> str:
-    return "".join(ALPHABET[milliseconds >> shift & 31] for shift in range(45, -5, -5))
+    time_part = "".join([_PAIRS[milliseconds >> shift & 1023] for shift in (40, 30, 20, 10, 0)])
+    return time_part + os.urandom(16).translate(_DIGITS).decode()
 
 
 def creation_time(id: str) -> float | None:
