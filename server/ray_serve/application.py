@@ -50,6 +50,7 @@ def deployment_options(options: Options) -> dict[str, Any]:
         "max_ongoing_requests": options.ongoing_requests,
         "graceful_shutdown_timeout_s": options.stop_seconds(),
         "health_check_timeout_s": HEALTH_SECONDS,
+        "logging_config": {"enable_access_log": False},  # the server writes a line for each request
         "request_router_config": RequestRouterConfig(request_routing_stats_period_s=ROUTING_STATS_SECONDS, **routing),
         "ray_actor_options": {
             "num_cpus": options.cpus,
