@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import sync_playwright
 
-SENTENCE = "The cat sleeps on the table because it is tired."
+SENTENCE = "The children are playing in the garden because it is warm."
 
 
 def main(

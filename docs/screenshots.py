@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 
 from playwright.sync_api import sync_playwright
 
-SENTENCE = "The cat sleeps on the table because it is tired."
+SENTENCE = "The children are playing in the garden because it is warm."
 LONG = " and ".join(["the old dog walks to the small house near the station"] * 9) + "."
 SIZES = {"wide": (1440, 1000), "narrow": (390, 844)}
 ENGLISH = {"source": "en", "target": "de"}

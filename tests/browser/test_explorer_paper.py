@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from typing import Any
 
 import pytest
+
+from tests.support.live import LiveServer
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
@@ -59,3 +62,16 @@ def test_the_figures_of_the_paper_are_drawn_with_their_commands(chapters: Any) -
         address = re.search(r"curl '(\S+)'", command)[1]
         answer = chapters.request.get(address)
         assert answer.status == 200 and answer.headers["content-type"] == "image/svg+xml"
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious_in_the_chapters(
+    open_page: Callable[..., Any], live: LiveServer, scheme: str
+) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page = open_page(color_scheme=scheme, bypass_csp=True)
+    page.goto(f"{live.url}/attention#source=en&target=de&q=the+cat+sleeps.&tab=works")
+    page.wait_for_selector("#panel-works .share")
+    found = axe.Axe().run(page).response["violations"]
+    serious = [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")]
+    assert serious == []
