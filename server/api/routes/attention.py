@@ -9,6 +9,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.search.options import DecodingOptions
+from server.access.authentication import Caller
 from server.api.attention_formats import formatted
 from server.api.attention_query import MEDIA, AttentionQuery, AttentionQueryReader, etag
 from server.api.dependencies import caller, services_of, storage_of
@@ -19,7 +20,7 @@ from server.api.schemas.attention import AttentionAnswer, AttentionParameters
 from server.errors import InvalidRequest
 from server.inspection.types import InspectedSentence
 from server.services import Services
-from server.translation.types import TranslationRequest
+from server.translation.types import Storage, TranslationRequest
 
 router = APIRouter(tags=["attention"])
 EXAMPLES = {
@@ -55,14 +56,16 @@ async def attention(
                 query.parameters.id, sentence=query.parameters.sentence, leg=query.parameters.leg
             )
         return Response(status_code=304, headers=headers)
-    subject = await inspected_sentence(query, request)
+    asking = caller(request)
+    subject = await inspected_sentence(query, services, asking, storage_of(request, asking))
     result = await services.inspector.attend(subject, query.options, query.deadline)
     return await formatted(query, result, headers)
 
 
-async def inspected_sentence(query: AttentionQuery, request: Request) -> InspectedSentence:
+async def inspected_sentence(
+    query: AttentionQuery, services: Services, caller: Caller, storage: Storage = "use"
+) -> InspectedSentence:
     """Returns the sentence pair of the query. Raises InvalidRequest if it does not exist."""
-    services, asking = services_of(request), caller(request)
     asked, inspector = query.parameters, services.inspector
     chosen = asked.hypothesis is not None or bool(asked.prefix)
     if asked.translation is not None and asked.id is None:
@@ -84,16 +87,16 @@ async def inspected_sentence(query: AttentionQuery, request: Request) -> Inspect
             source=source,
             target=target,
             options=options,
-            client=asking.name,
-            weight=asking.weight,
-            storage=storage_of(request, asking),
+            client=caller.name,
+            weight=caller.weight,
+            storage=storage,
             deadline=query.deadline,
         )
         subject = await inspector.translate(wanted, sentence=asked.sentence, leg=asked.leg)
     if not chosen:
         return subject
     return await inspector.decoded(
-        subject, options, asked.hypothesis or 0, asked.prefix, client=asking.name, deadline=query.deadline
+        subject, options, asked.hypothesis or 0, asked.prefix, client=caller.name, deadline=query.deadline
     )
 
 
