@@ -1,4 +1,4 @@
-"""What the layers of an encoder do with a sentence: residual, feed-forward units, and what positions are for.
+"""Studies of an encoder on one sentence: residual, feed-forward units, and the effect of positions in every layer.
 
 Computed in float32 from the weights in the model folder, in a thread of the API process, one sentence at a time. Workers
 do not take part, so translations do not wait for it.
@@ -165,13 +165,11 @@ def _layer(record: LayerRecord, plain: Sequence[int]) -> LayerStudy:
     """Returns the numbers of a layer; units are chosen by the pieces with text."""
     units = record.units[list(plain)] if plain else record.units[:0]
     best = np.argsort(-units.max(axis=0, initial=0.0), kind="stable")[:_UNITS] if len(units) else ()
-    firing = [
-        FiringUnit(
-            int(unit),
-            tuple((plain[i], round(float(units[i, unit]), 4)) for i in np.argsort(-units[:, unit])[:_PIECES].tolist()),
-        )
-        for unit in best
-    ]
+    firing = []
+    for unit in best:
+        strongest = np.argsort(-units[:, unit])[:_PIECES].tolist()
+        pieces = ((plain[i], round(float(units[i, unit]), 4)) for i in strongest)
+        firing.append(FiringUnit(int(unit), tuple((piece, output) for piece, output in pieces if output > 0)))
     return LayerStudy(record, tuple((record.units > 0).mean(axis=1).tolist()), tuple(firing))
 
 

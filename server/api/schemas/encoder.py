@@ -54,8 +54,8 @@ class OrderAnswer(Answer):
 
 
 class PositionFitAnswer(Answer):
-    """R² of the place of a piece in its sentence, read by a linear regression from the embedding and from the output of
-    each layer, on sentences that the regression has not seen."""
+    """R² of the place of a piece in its sentence, on sentences that the regression has not seen. A linear regression reads
+    the place from the embedding and from the output of each layer."""
 
     sentences: int = Field(examples=[24])
     with_positions: list[float] = Field(examples=[[0.93, 0.98]])

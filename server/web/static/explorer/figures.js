@@ -39,12 +39,12 @@ const place = ({ layer, head, word, weight }) => `head ${head} of layer ${layer}
 function longDistance(result) {
   const [best] = heads(result, "making", ["difficult", "more"]), count = Math.min(MOST_HEADS, result.maps.encoder.shape[1]);
   return { number: 3, title: "a long-distance dependency", chosen: { layer: best.layer, head: [...Array(count).keys()].join(","), query: "making" },
-    found: `In the paper several heads look from “making” to “more difficult”, which complete the phrase. Here the most is ${place(best)}; the picture shows all heads of its layer.` };
+    found: `In the paper several heads look from “making” to “more difficult”, which complete the phrase. Here the largest of these weights is that of ${place(best)}; the picture shows all heads of its layer.` };
 }
 function anaphora(result) {
   const all = heads(result, "its", ["Law", "application"]), [best] = all, second = all.find(({ layer, head }) => layer === best.layer && head !== best.head);
   return { number: 4, title: "what “its” refers to", chosen: { layer: best.layer, head: [best, ...(second ? [second] : [])].map(({ head }) => head).join(","), query: "its" },
-    found: `In the paper two heads look from “its” sharply to “Law” and “application”. Here the most is ${place(best)}${second ? `, and in the same layer ${place(second)}` : ""}.` };
+    found: `In the paper two heads look from “its” sharply to “Law” and “application”. Here the largest of these weights is that of ${place(best)}${second ? `, and in the same layer ${place(second)}` : ""}.` };
 }
 /** Chooses the two heads of one layer whose weights differ most. */
 function structure(result) {
