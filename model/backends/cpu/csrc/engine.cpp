@@ -162,7 +162,9 @@ void Engine::feed_forward(PoolThread& thread, const FeedForward& layer, int coun
             quantize_input(row, values, inner);
         }
     });
-    apply(thread, *layer.outer, rows(wide_.as<float>(), inner), count, out_.as<float>());
+    Rows input = rows(wide_.as<float>(), inner);
+    input.nonnegative = fused;
+    apply(thread, *layer.outer, input, count, out_.as<float>());
     thread.parallel_for(count, [&](int row) { add_norm(row, norm); });
 }
 

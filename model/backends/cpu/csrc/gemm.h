@@ -53,6 +53,7 @@ struct Int8Block {
     const float* scales;
     const float* bias;
     int k;
+    bool nonnegative;  // no activation is negative
 };
 
 // Writes (rows, kTileColumns) outputs for 1 to kTileRows rows. `ahead`, if not null, is the block to prefetch.

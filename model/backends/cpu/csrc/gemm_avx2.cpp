@@ -1,4 +1,5 @@
-// AVX2 tiles of 16 columns (two registers of eight). An integer product takes one instruction with AVX-VNNI and four without.
+// AVX2 tiles of 16 columns (two registers of eight). An integer product takes one instruction with AVX-VNNI and four without, three
+// for activations that are not negative.
 #include "gemm.h"
 
 #if !defined(__AVX512F__) && !defined(ATTENTIVE_EMULATED_TILES)
@@ -15,34 +16,47 @@ __m256i four_bytes(const Quantized* p) {
     return _mm256_set1_epi32(value);
 }
 
-// acc += 32 weights (4 of k for 8 columns) times 4 activations `a` of a row. Inline assembly keeps the accumulators of a tile in
-// registers; with intrinsics GCC 12 stores them to the stack.
+// Adds the products of four activations of a row with four weights of 16 columns (w0, w1). `Signed`: activations may be negative.
+// Inline assembly keeps the accumulators of a tile in registers; with intrinsics GCC 12 stores them to the stack.
 #if defined(__AVXVNNI__)
-struct Activations {
-    explicit Activations(const Quantized* a) : bytes(four_bytes(a)) {}
-    void times(__m256i weights, __m256i& acc) const { asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(acc) : "x"(bytes), "x"(weights)); }
-
-    __m256i bytes;
-};
+template <bool Signed>
+void multiply(const Quantized* a, __m256i w0, __m256i w1, __m256i& sum0, __m256i& sum1) {
+    const __m256i x = four_bytes(a);
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum0) : "x"(x), "x"(w0));
+    asm("%{vex%} vpdpbusd %2, %1, %0" : "+x"(sum1) : "x"(x), "x"(w1));
+}
 #else
-struct Activations {
-    explicit Activations(const Quantized* a) : bytes(four_bytes(a)), magnitudes(four_bytes(a + 2)) {}
-    void times(__m256i weights, __m256i& acc) const {
-        __m256i product;
-        asm("vpsignb %2, %4, %1\n\t"      // weights with the signs of the activations
-            "vpmaddubsw %1, %3, %1\n\t"   // sums of two, in 16 bits
-            "vpmaddwd %5, %1, %1\n\t"     // sums of four, in 32 bits
-            "vpaddd %1, %0, %0"
-            : "+x"(acc), "=&x"(product)
-            : "x"(bytes), "x"(magnitudes), "x"(weights), "x"(_mm256_set1_epi16(1)));
+template <bool Signed>
+void multiply(const Quantized* a, __m256i w0, __m256i w1, __m256i& sum0, __m256i& sum1) {
+    const __m256i magnitudes = four_bytes(a + 2), one = _mm256_set1_epi16(1);
+    __m256i p0, p1;
+    if constexpr (Signed) {
+        p1 = four_bytes(a);
+        asm("vpsignb %3, %5, %2\n\t"  // weights with the signs of the activations
+            "vpsignb %3, %6, %3\n\t"
+            "vpmaddubsw %2, %4, %2\n\t"  // sums of two, in 16 bits
+            "vpmaddubsw %3, %4, %3\n\t"
+            "vpmaddwd %7, %2, %2\n\t"  // sums of four, in 32 bits
+            "vpmaddwd %7, %3, %3\n\t"
+            "vpaddd %2, %0, %0\n\t"
+            "vpaddd %3, %1, %1"
+            : "+x"(sum0), "+x"(sum1), "=&x"(p0), "+x"(p1)
+            : "x"(magnitudes), "x"(w0), "x"(w1), "x"(one));
+    } else {
+        asm("vpmaddubsw %5, %4, %2\n\t"
+            "vpmaddubsw %6, %4, %3\n\t"
+            "vpmaddwd %7, %2, %2\n\t"
+            "vpmaddwd %7, %3, %3\n\t"
+            "vpaddd %2, %0, %0\n\t"
+            "vpaddd %3, %1, %1"
+            : "+x"(sum0), "+x"(sum1), "=&x"(p0), "=&x"(p1)
+            : "x"(magnitudes), "x"(w0), "x"(w1), "x"(one));
     }
-
-    __m256i bytes, magnitudes;
-};
+}
 #endif
 
 // Prefetches `ahead`, which is not cached yet, during the product.
-template <int R, bool Ahead>
+template <int R, bool Ahead, bool Signed>
 void int8(const Int8Block& block, const int8_t* ahead, const Quantized* a, size_t stride, const float* row_scales, float* out,
           size_t out_stride) {
     __m256i acc[R][2];
@@ -59,9 +73,7 @@ void int8(const Int8Block& block, const int8_t* ahead, const Quantized* a, size_
         const __m256i w0 = _mm256_load_si256(w), w1 = _mm256_load_si256(w + 1);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
-            const Activations x(a + r * stride + i);
-            x.times(w0, acc[r][0]);
-            x.times(w1, acc[r][1]);
+            multiply<Signed>(a + r * stride + i, w0, w1, acc[r][0], acc[r][1]);
         }
     }
 #pragma GCC unroll 8
@@ -100,17 +112,18 @@ void float32(const float* a, size_t a_stride, const float* b, size_t b_stride, i
     }
 }
 
-constexpr decltype(&int8<1, false>) kInt8[2][6] = {
-    {int8<1, false>, int8<2, false>, int8<3, false>, int8<4, false>, int8<5, false>, int8<6, false>},
-    {int8<1, true>, int8<2, true>, int8<3, true>, int8<4, true>, int8<5, true>, int8<6, true>},
-};
+template <bool Ahead, bool Signed>
+constexpr decltype(&int8<1, false, true>) kInt8[] = {int8<1, Ahead, Signed>, int8<2, Ahead, Signed>, int8<3, Ahead, Signed>,
+                                                     int8<4, Ahead, Signed>, int8<5, Ahead, Signed>, int8<6, Ahead, Signed>};
 constexpr decltype(&float32<1>) kFloat32[kFloatTileRows] = {float32<1>, float32<2>, float32<3>, float32<4>, float32<5>, float32<6>};
 
 }  // namespace
 
 void tile_int8(const Int8Block& block, const int8_t* ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
                float* out, size_t out_stride) {
-    kInt8[ahead != nullptr][rows - 1](block, ahead, a, a_stride, row_scales, out, out_stride);
+    const auto& signs = ahead ? kInt8<true, true> : kInt8<false, true>;
+    const auto& nonnegative = ahead ? kInt8<true, false> : kInt8<false, false>;
+    (block.nonnegative ? nonnegative : signs)[rows - 1](block, ahead, a, a_stride, row_scales, out, out_stride);
 }
 
 void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_t b_stride, int k, const float* bias, float* c,

@@ -123,7 +123,7 @@ void Linear::panel(const Rows& rows, int panel, int next, int first, int last, f
         const size_t column = static_cast<size_t>(panel) * kPanel + block * kTileColumns;
         const float* bias = bias_.as<float>() + column;
         if (precision_ == Precision::Int8) {
-            const Int8Block weights{weights_.as<int8_t>() + column * depth_, corrections_.as<int32_t>() + column, scales_.as<float>() + column, bias, in_};
+            const Int8Block weights{weights_.as<int8_t>() + column * depth_, corrections_.as<int32_t>() + column, scales_.as<float>() + column, bias, in_, rows.nonnegative};
             const size_t ahead = (static_cast<size_t>(next) * kPanel + block * kTileColumns) * depth_;
             const int8_t* following = next < panels_ ? weights_.as<int8_t>() + ahead : nullptr;
 #if defined(ATTENTIVE_TILES)

@@ -43,6 +43,7 @@ struct Rows {
     const Quantized* quantized;
     const float* scales;
     size_t stride;
+    bool nonnegative = false;  // after ReLU
 };
 
 class Linear {

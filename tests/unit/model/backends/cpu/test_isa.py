@@ -11,10 +11,12 @@ from typing import cast
 
 import numpy as np
 import pytest
+import torch
 
 from model.backends.cpu.build import build
 from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, Isa
+from model.config import Activation
 from tests.support import cpu_models
 from tests.support.amx_emulation import EMULATED, emulated_library
 from tests.support.cpu_models import (
@@ -106,6 +108,24 @@ def test_integer_sums_do_not_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
     theirs = decode(torch_backend(transformer, "int8"), [source], [0], [target])
     for our, their in zip(ours, theirs, strict=True):
         assert np.abs(our.scores - their.scores).max() < 0.2
+
+
+@pytest.mark.parametrize("activation", ["relu", "swish"])
+def test_the_largest_products_are_exact(monkeypatch: pytest.MonkeyPatch, activation: Activation) -> None:
+    transformer = tiny(d_ff=512, activation=activation)  # AVX2 multiplies activations after ReLU without signs
+    for layer in (*transformer.encoder, *transformer.decoder):
+        signs = torch.where(torch.arange(64) % 2 == 0, 1.0, -1.0)
+        layer.feed_forward.outer.weight.data.copy_(signs[:, None].expand(64, 512))  # quantized to 127 and -127
+        layer.feed_forward.inner.weight.data.mul_(1e-3)
+        layer.feed_forward.inner.bias.data.fill_(1.0)  # all activations are quantized to 127
+    source, target = sentences(transformer.config, (9, 6))
+    outputs = []
+    for isa in (LEAST, EMULATED):
+        use(monkeypatch, isa)
+        outputs.append(decode(cpu_backend(transformer, "int8"), [source], [0], [target]))
+    for ours, theirs in zip(*outputs, strict=True):
+        assert np.array_equal(ours.ids, theirs.ids)
+        assert np.array_equal(ours.scores, theirs.scores)
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
