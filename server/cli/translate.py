@@ -27,8 +27,8 @@ NAME = "translate"
 HELP = "Translate a file or standard input line by line, without a server."
 LINES_AT_ONCE = 256
 FLAGS = (
-    "weights", "model_bytes", "device", "dtype", "isa", "threads", "slots", "prefill_tokens", "beam_size", "log_level",
-    "log_format",
+    "weights", "model_bytes", "device", "dtype", "isa", "threads", "slots", "shortlist", "prefill_tokens", "beam_size",
+    "log_level", "log_format",
 )  # fmt: skip
 """Settings that have an effect here. The limits of `attentive serve` do not apply."""
 

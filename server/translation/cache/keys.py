@@ -18,6 +18,8 @@ NOT_KEYED = frozenset({"texts", "client", "weight", "deadline", "remember", "sto
 """Fields that do not change the translation of a text."""
 _SPECIAL = frozenset({"accepted", "glossary"})
 """Fields of which only a part, or something made of them, is in the key."""
+KEYED_SETTINGS = ("slots", "shortlist")
+"""Settings of a server that can change its translations. A retry needs a wide beam, which few slots do not allow."""
 _plain_values = attrgetter(*[one.name for one in fields(TranslationRequest) if one.name not in NOT_KEYED | _SPECIAL])
 _SEEDS = 64
 _SEED_CHARACTERS = 2_000

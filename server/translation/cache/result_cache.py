@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from server.config import Settings
-from server.translation.cache.keys import CacheKeys
+from server.translation.cache.keys import KEYED_SETTINGS, CacheKeys
 from server.translation.cache.memory import MemoryCache
 from server.translation.types import ProgressListener, Translation, TranslationRequest
 from server.version import server_version
@@ -83,8 +83,7 @@ def open_cache(settings: Settings, state: RedisState | None) -> ResultCache | No
     """Returns the cache of a server, or None where it is switched off. It is shared through `state`."""
     if not settings.cache_bytes:
         return None
-    # A retry needs a wide beam, which a server with few slots refuses.
-    keys = CacheKeys(server_version(), settings.slots)
+    keys = CacheKeys(server_version(), *[getattr(settings, name) for name in KEYED_SETTINGS])
     bounds = (settings.cache_bytes, settings.cache_seconds)
     shared = None
     if state is not None:

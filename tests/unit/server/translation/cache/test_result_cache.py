@@ -13,10 +13,12 @@ from starlette.testclient import TestClient
 from model.search.options import DecodingOptions
 from server.access.api_keys import KeyFile
 from server.config import Settings
+from server.engine.ipc.options import WorkerOptions
 from server.services import Services
 from server.text.glossary import Entry, TermIndex
-from server.translation.cache.keys import NOT_KEYED, CacheKeys
+from server.translation.cache.keys import KEYED_SETTINGS, NOT_KEYED, CacheKeys
 from server.translation.cache.memory import MemoryCache, size_of
+from server.translation.cache.result_cache import open_cache
 from server.translation.cache.serialization import deserialize, serialize
 from server.translation.catalog import ModelCatalog
 from server.translation.types import Translation, TranslationRequest
@@ -92,6 +94,16 @@ def test_keys_depend_on_models_computation_and_server_and_not_on_the_object_that
     ]
     assert len(set(others)) == len(others)
     assert key() == key(keys=CacheKeys("1.0", 0)) and len(key()) == 32
+
+
+def test_every_option_of_a_worker_is_in_the_key_or_named_as_irrelevant():
+    computation = {"device", "dtype", "engine"}
+    irrelevant = {"devices", "threads", "isa", "max_batch_tokens", "max_attention_jobs"}
+    times = {"watchdog_seconds", "start_seconds", "load_seconds"}
+    names = {field.name for field in dataclasses.fields(WorkerOptions)}
+    assert names == computation | irrelevant | times | set(KEYED_SETTINGS)
+    caches = [open_cache(settings, None) for settings in (Settings(), Settings(slots=8), Settings(shortlist=True))]
+    assert len({key(keys=cache.keys) for cache in caches}) == 3
 
 
 def test_glossaries_are_keyed_by_their_terms():
