@@ -4,8 +4,9 @@ npm pack @browsermt/bergamot-translator@0.4.9 && tar xzf browsermt-bergamot-tran
 python -m benchmarks.engine.bergamot --package package --json bergamot.json
 
 Both translate the same sentences of 30 pieces in int8 on one thread, greedily, to targets of the same length: the end of
-sentence has a low bias. Bergamot runs with and without a lexical shortlist, which this server does not use. Tokens per second
-of processor time, so that other processes hardly matter; the first turn of each engine is not counted.
+sentence has a low bias. Both run without and with a lexical shortlist: ours is that of each sentence, Bergamot's that of each
+batch. With `--marian PYTHON`, a Python that has pymarian, Marian itself translates too, in float32 without a shortlist. Tokens
+per second of processor time, so that other processes hardly matter; the first turn of each engine is not counted.
 """
 
 from __future__ import annotations
@@ -38,9 +39,13 @@ from tests.support.firefox_models import BASE_MEMORY, TINY, sharpened, write_fir
 from tests.support.shortlists import binary_shortlist, random_lists
 
 SHAPES = {"tiny": TINY, "base-memory": BASE_MEMORY}
-HEADER = ("shape", "batch", "Attentive", "Bergamot", "with a shortlist", "ratio", "ratio with a shortlist")
+HEADER = (
+    "shape", "batch", "Attentive", "Bergamot", "ratio", "with a shortlist: Attentive", "Bergamot", "ratio", "Marian float32",
+    "ratio",
+)  # fmt: skip
 _PIECES, _LENGTH, _BEST = 32_000, 30, 100
 _MODEL, _VOCABULARY, _SHORTLIST = "model.ende.intgemm.alphas.bin", "vocab.ende.spm", "lex.50.50.ende.s2t.bin"
+_FLOAT32 = "float32.bin"
 _SCRIPT = Path(__file__).with_name("bergamot.mjs")
 
 
@@ -51,13 +56,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         prepared = {shape: _prepare(Path(scratch) / shape, shape) for shape in options.shapes}
         for shape, folder in prepared.items():
-            backend = open_backend(folder, build(), slots=max(options.batches), threads=1, precision="int8")
+            backends = [
+                open_backend(
+                    folder, build(), slots=max(options.batches), threads=1, precision="int8", shortlist=shortlist
+                )
+                for shortlist in (False, True)
+            ]
             for batch in options.batches:
-                rows.append(_compare(options, shape, Path(scratch) / shape, folder, backend, batch))
+                rows.append(_compare(options, shape, Path(scratch) / shape, folder, backends, batch))
                 print(report.table(HEADER, rows[-1:]), flush=True)
     print(report.table(HEADER, rows))
     if options.json:
-        results = [dict(zip(HEADER, row, strict=True)) for row in rows]
+        results = [list(zip(HEADER, row, strict=True)) for row in rows]
         report.write(options.json, {"benchmark": "bergamot", "turns": options.turns, "rows": results})
     return 0
 
@@ -81,29 +91,26 @@ def _prepare(path: Path, shape: str) -> ModelFolder:
     with torch.no_grad():
         transformer.output_bias[config.eos_id] = -1000.0
     write_firefox(path / _MODEL, transformer, "int8")
+    write_firefox(path / _FLOAT32, transformer, "float32")
     (path / _SHORTLIST).write_bytes(binary_shortlist(random_lists(_PIECES, _PIECES, _BEST), _BEST))
     return import_model(path, path.parent / "weights", ImportOptions(name=shape))
 
 
 def _compare(
-    options: argparse.Namespace, shape: str, path: Path, folder: ModelFolder, backend: CpuBackend, batch: int
+    options: argparse.Namespace, shape: str, path: Path, folder: ModelFolder, backends: list[CpuBackend], batch: int
 ) -> tuple[Any, ...]:
     """Returns a row: tokens per second of the engines in turn, and their ratios."""
     draw = random.Random(batch)
     count = options.sentences * (1 if batch == 1 else 4)
     texts = [" ".join(f"w{draw.randrange(2, _PIECES - 10)}" for _ in range(_LENGTH)) for _ in range(count)]
     theirs, length = _bergamot(options, path, texts, batch, None)
-    ours = _attentive(options, folder, backend, texts, batch, length)
+    ours, limited = (_attentive(options, folder, backend, texts, batch, length) for backend in backends)
     shortlisted, _ = _bergamot(options, path, texts, batch, path / _SHORTLIST)
+    marian = _marian(options, path, texts, batch) if options.marian else 0.0
     return (
-        shape,
-        batch,
-        round(ours),
-        round(theirs),
-        round(shortlisted),
-        round(ours / theirs, 2),
-        round(ours / shortlisted, 2),
-    )
+        shape, batch, round(ours), round(theirs), round(ours / theirs, 2), round(limited), round(shortlisted),
+        round(limited / shortlisted, 2), round(marian), round(ours / marian, 2) if marian else "",
+    )  # fmt: skip
 
 
 def _bergamot(
@@ -119,6 +126,18 @@ def _bergamot(
     answer = json.loads(done.stdout)
     lengths = [len(target.split()) for target in answer["targets"]]
     return sum(lengths) / statistics.median(answer["seconds"][1:]), max(lengths)
+
+
+def _marian(options: argparse.Namespace, path: Path, texts: list[str], batch: int) -> float:
+    """Returns tokens per second of Marian on the same weights in float32."""
+    request = {"texts": texts, "batch": batch, "repeat": options.turns + 1, "options": {
+        "models": [str(path / _FLOAT32)], "vocabs": [str(path / _VOCABULARY)] * 2, "beam-size": 1, "cpu-threads": 1,
+        "mini-batch": batch, "max-length-factor": 2, "quiet": True, "quiet-translation": True,
+    }}  # fmt: skip
+    command = [options.marian, _SCRIPT.with_name("marian_process.py")]
+    done = subprocess.run(command, input=json.dumps(request), stdout=subprocess.PIPE, text=True, check=True)
+    answer = json.loads(done.stdout)
+    return float(sum(len(line.split()) for line in answer["lines"]) / statistics.median(answer["seconds"][1:]))
 
 
 def _attentive(
@@ -145,6 +164,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m benchmarks.engine.bergamot", description=(__doc__ or "").split("\n")[0]
     )
     parser.add_argument("--package", type=Path, required=True, help="unpacked @browsermt/bergamot-translator")
+    parser.add_argument("--marian", help="a Python that has pymarian")
     parser.add_argument("--shapes", nargs="+", choices=list(SHAPES), default=list(SHAPES))
     parser.add_argument("--batches", nargs="+", type=int, default=[1, 32])
     parser.add_argument("--sentences", type=int, default=16, help="at batch 1; four times as many at larger batches")
