@@ -20,12 +20,13 @@ class CpuBackendUnavailable(RuntimeError):
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
     """An instruction set: the required flags of /proc/cpuinfo and the compiler flags. `tiles`: it uses the tile
-    registers of AMX, for which a process needs the kernel's permission."""
+    registers of AMX, for which a process needs the kernel's permission. `automatic`: "auto" may select it."""
 
     name: Isa
     cpu_flags: tuple[str, ...]
     compiler_flags: tuple[str, ...]
     tiles: bool = False
+    automatic: bool = True
 
 
 _AVX2 = ("avx2", "fma")
@@ -33,7 +34,8 @@ _AVX512 = ("avx512f", "avx512bw", "avx512dq", "avx512vl", "avx512_vnni")
 _AVX512_OPTIONS = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx512vnni", "-mavx2", "-mfma")
 INSTRUCTION_SETS = (
     InstructionSet(
-        "amx", (*_AVX2, *_AVX512, "amx_tile", "amx_int8"), (*_AVX512_OPTIONS, "-mamx-tile", "-mamx-int8"), tiles=True
+        "amx", (*_AVX2, *_AVX512, "amx_tile", "amx_int8"), (*_AVX512_OPTIONS, "-mamx-tile", "-mamx-int8"), tiles=True,
+        automatic=False,  # until the tests of its bits have passed on a processor, not only in an emulation
     ),
     InstructionSet("avx512", (*_AVX2, *_AVX512), _AVX512_OPTIONS),
     InstructionSet("avxvnni", (*_AVX2, "avx_vnni"), ("-mavx2", "-mfma", "-mavxvnni")),
@@ -57,7 +59,7 @@ def available(isa: Isa = "auto") -> list[InstructionSet]:
     check_platform()
     lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
     flags = set(next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), []))
-    wanted = [each for each in INSTRUCTION_SETS if isa in ("auto", each.name)]
+    wanted = [each for each in INSTRUCTION_SETS if isa == each.name or (isa == "auto" and each.automatic)]
     possible = [each for each in wanted if flags.issuperset(each.cpu_flags)]
     found = [each for each in possible if not each.tiles or _tiles_permitted()]
     if possible and not found:

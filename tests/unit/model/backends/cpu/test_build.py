@@ -72,7 +72,7 @@ def test_library_name_depends_on_sources_and_instruction_set(sources: Path) -> N
         ("avx2 fma avx512f avx512bw avx512dq avx512vl", ["avx2"]),
         ("avx2 fma avx_vnni", ["avxvnni", "avx2"]),
         ("avx2 fma avx512f avx512bw avx512dq avx512vl avx512_vnni", ["avx512", "avx2"]),
-        (" ".join(AMX.cpu_flags), ["amx", "avx512", "avx2"]),
+        (" ".join(AMX.cpu_flags), ["avx512", "avx2"]),
         ("avx2 fma amx_tile amx_int8", ["avx2"]),
     ],
 )
@@ -80,6 +80,13 @@ def test_the_best_instruction_set_comes_first(cpu: Path, flags: str, names: list
     cpu.write_text(FLAGS.format(flags))
     assert [each.name for each in available()] == names
     assert [each.name for each in available("avx2")] == ["avx2"]
+
+
+def test_amx_is_used_only_if_it_is_selected(monkeypatch: pytest.MonkeyPatch, cpu: Path) -> None:
+    cpu.write_text(FLAGS.format(" ".join(AMX.cpu_flags)))
+    monkeypatch.setattr(processor, "_tiles_permitted", lambda: True)
+    assert [each.name for each in available("amx")] == ["amx"]
+    assert "amx" not in [each.name for each in available()]
 
 
 def test_amx_needs_the_permission_of_the_kernel(monkeypatch: pytest.MonkeyPatch, cpu: Path) -> None:
