@@ -11,7 +11,7 @@ import { emptyPanels, tab } from "./tabs.js";
 import { clear, highlight, outdated, pointAtSource, show, words } from "./text.js";
 import { total } from "./whynot.js";
 
-const EXAMPLES = ["The cat sleeps on the table because it is tired.", "I never said that she stole my money.", "Could you show me where the station is, please?"];
+const EXAMPLES = ["My brother is working in the city because he has found a job.", "My sister is reading a book because it is raining.", "The children are playing in the garden because they are happy."];
 const PART = 4, LONG = 1500;
 let busy = null, timer = 0, starting = null;
 
