@@ -1,6 +1,7 @@
 #!/bin/sh
-# Makes front.pem in the folder $1 (default /data), a self-signed certificate for localhost with its key, unless it is there. Clients must be told to
-# trust it; for a public name, put the certificate chain and the key of that name into front.pem instead.
+# Makes front.pem in the folder $1 (default /data), a self-signed certificate for localhost with its key, unless it is there.
+# Clients must be told to trust it; for a public name, put the certificate chain and the key of that name into front.pem
+# instead.
 set -eu
 cd "${1:-/data}"
 [ -s front.pem ] && exit 0

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import http.client
 import itertools
 import json
 import os
 import re
 import shutil
+import socket
+import ssl
 import subprocess
 import sys
+import time
 import tomllib
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +22,7 @@ import pytest
 import yaml
 
 from server.config import Settings
+from tests.support.live import free_port
 
 ROOT = Path(__file__).parents[3]
 PROMETHEUS = ROOT / "deploy/prometheus"
@@ -169,20 +175,58 @@ def test_the_image_without_torch_has_everything_else() -> None:
     }
 
 
-def test_the_front_is_configured(tmp_path: Path) -> None:
+@pytest.fixture
+def front_variables(tmp_path: Path) -> dict[str, str]:
+    """Returns the environment of HAProxy in front of two servers that do not run, with a new certificate."""
     if shutil.which("haproxy") is None or shutil.which("openssl") is None:
         pytest.skip("haproxy is not installed (Debian packages: haproxy, openssl)")
     subprocess.run(["sh", ROOT / "deploy/haproxy/make-certificate.sh", tmp_path], capture_output=True, check=True)
     assert [path.name for path in tmp_path.iterdir()] == ["front.pem"]
     addresses = {"SERVER_1": "127.0.0.1:1", "SERVER_2": "127.0.0.1:2", "CERTIFICATE": str(tmp_path / "front.pem")}
-    run = subprocess.run(
-        ["haproxy", "-c", "-f", ROOT / "deploy/haproxy/haproxy.cfg"],
-        env={**os.environ, **addresses},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    return {**os.environ, **addresses}
+
+
+def test_the_front_is_configured(front_variables: dict[str, str]) -> None:
+    command = ["haproxy", "-c", "-f", ROOT / "deploy/haproxy/haproxy.cfg"]
+    run = subprocess.run(command, env=front_variables, capture_output=True, text=True, check=False)
     assert run.returncode == 0, run.stderr
+
+
+def test_the_front_hides_metrics_and_administration_however_the_path_is_written(
+    front_variables: dict[str, str],
+) -> None:
+    port = free_port()
+    listeners = {"FRONT": f"127.0.0.1:{port}", "FRONT_METRICS": f"127.0.0.1:{free_port()}"}
+    command = ["haproxy", "-db", "-f", ROOT / "deploy/haproxy/haproxy.cfg"]
+    with subprocess.Popen(
+        command, env=front_variables | listeners, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+    ) as front:
+        try:
+            wait_for_port(port, front)
+            for path in ("/metrics", "/%6Detrics", "/admin/reload", "/%61dmin/reload", "/admin%2Freload"):
+                assert status_of(port, path) == 404, path
+            assert status_of(port, "/ready") == 503  # no server runs
+        finally:
+            front.kill()
+
+
+def status_of(port: int, path: str) -> int:
+    context = ssl._create_unverified_context()  # noqa: S323  the certificate is self-signed
+    with closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)) as connection:
+        connection.request("GET", path)
+        with connection.getresponse() as answer:
+            return answer.status
+
+
+def wait_for_port(port: int, process: subprocess.Popen[bytes]) -> None:
+    """Waits until the process accepts connections."""
+    while True:
+        assert process.poll() is None, process.stdout and process.stdout.read()
+        try:
+            socket.create_connection(("127.0.0.1", port), timeout=30).close()
+            return
+        except ConnectionRefusedError:
+            time.sleep(0.01)
 
 
 def test_alerts_have_a_receiver() -> None:
