@@ -6,6 +6,7 @@ for folder in /models/*/; do
     name=$(basename "$folder")
     copy="/volume/.$name.$HOSTNAME"
     [ -e "/volume/$name" ] && continue
+    rm -rf "$copy" # of a run that was interrupted
     cp -R "$folder" "$copy"
     mv -T "$copy" "/volume/$name" || rm -rf "$copy"
 done

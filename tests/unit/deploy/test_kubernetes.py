@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -151,3 +152,15 @@ def test_the_adapter_offers_the_metrics_of_the_autoscaler() -> None:
     values = yaml.safe_load((KUBERNETES / "overlays/autoscaled-hpa/adapter-values.yaml").read_text(encoding="utf-8"))
     [rule] = values["rules"]["custom"]
     assert set(re.findall(r"attentive_\w+", rule["seriesQuery"])) == metrics_of_autoscaling("autoscaled-hpa")
+
+
+def test_models_are_copied_whole_after_an_interrupted_copy(tmp_path: Path) -> None:
+    image, volume = tmp_path / "image", tmp_path / "volume"
+    (image / "general").mkdir(parents=True)
+    (image / "general/config.json").write_text("{}", encoding="utf-8")
+    (volume / ".general.pod").mkdir(parents=True)
+    script = (KUBERNETES / "base/pull-models.sh").read_text(encoding="utf-8")
+    script = script.replace("/models/", f"{image}/").replace("/volume", str(volume))
+    for _ in range(2):  # a pod that starts later finds the folder
+        subprocess.run(["sh", "-c", script], env={**os.environ, "HOSTNAME": "pod", "MODELS": ""}, check=True)
+        assert [path.relative_to(volume).as_posix() for path in volume.rglob("*")] == ["general", "general/config.json"]
