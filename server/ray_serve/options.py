@@ -54,6 +54,9 @@ class Options:
         for name in ("cpus", "ongoing_requests", "tokens_per_replica"):
             if getattr(self, name) <= 0:
                 raise SettingsError(f"{name} must be more than 0.")
+        for name in ("gpus", "upscale_seconds", "downscale_seconds"):
+            if getattr(self, name) < 0:
+                raise SettingsError(f"{name} must be 0 or more.")
         self.replica_settings()
 
     @classmethod
@@ -66,10 +69,13 @@ class Options:
             raise SettingsError(f"Unknown option {unknown[0]!r}; known are {', '.join([*types, 'settings'])}.")
         if not isinstance(settings, Mapping):
             raise SettingsError("settings must be a mapping of names to values.")
-        try:
-            given = {name: types[name](values[name]) for name in types if name in values}
-        except (TypeError, ValueError) as error:
-            raise SettingsError(f"Wrong value of an option: {error}.") from None
+        given = {}
+        for name in types.keys() & values.keys():
+            try:
+                given[name] = types[name](values[name])
+            except (TypeError, ValueError):
+                kind = "a whole number" if types[name] is int else "a number"
+                raise SettingsError(f"{name} must be {kind}, not {values[name]!r}.") from None
         return cls(**given, settings={name: text_of(value) for name, value in settings.items()})
 
     def replica_settings(self) -> dict[str, str]:

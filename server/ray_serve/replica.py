@@ -13,6 +13,7 @@ from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
 from server.config import Settings
 from server.engine.gc_tuning import tune_garbage_collector
+from server.engine.ipc.options import NO_DEVICE
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
 from server.ray_serve.load import MODELS, WAITING_TOKENS
@@ -48,7 +49,9 @@ class Server:
         Ray sends requests to a replica after the first call, and replaces a replica whose later calls raise.
         """
         await self._services.loaded()
-        if self._services.readiness().state == "failed" or self._services.engine.status().no_device:
+        if self._services.engine.status().no_device:
+            raise Unavailable(NO_DEVICE)
+        if self._services.readiness().state == "failed":
             raise Unavailable("No model could be loaded: " + " ".join(self._services.models.errors.values()))
 
     def record_autoscaling_stats(self) -> dict[str, float]:

@@ -30,7 +30,10 @@ def test_flags_are_texts() -> None:
     ("values", "message"),
     [
         ({"replicas": 2}, "replicas"),
-        ({"max_replicas": "many"}, "many"),
+        ({"max_replicas": "many"}, "max_replicas must be a whole number, not 'many'"),
+        ({"cpus": None}, "cpus must be a number, not None"),
+        ({"gpus": -1}, "gpus"),
+        ({"upscale_seconds": -1}, "upscale_seconds"),
         ({"min_replicas": 0}, "min_replicas"),
         ({"min_replicas": 3, "max_replicas": 2}, "max_replicas"),
         ({"cpus": 0}, "cpus"),
