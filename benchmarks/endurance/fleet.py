@@ -25,10 +25,10 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Fleet(ABC):
-    """`front` is the address of HAProxy. `doors` are the addresses of the servers themselves."""
+    """`front` is the address of HAProxy. `servers` are the addresses of the servers themselves."""
 
     front: Address
-    doors: list[Address]
+    servers: list[Address]
 
     @abstractmethod
     def kill(self, part: str) -> None:
@@ -46,9 +46,9 @@ class Fleet(ABC):
         """Waits until both servers are ready and reach the shared state, and the front answers. Raises RuntimeError."""
         try:
             async with asyncio.timeout(_START_SECONDS):
-                for address in (*self.doors, self.front):
+                for address in (*self.servers, self.front):
                     await _until_answer(address, "/ready", b"")
-                for address in self.doors:
+                for address in self.servers:
                     await _until_answer(address, "/metrics", b"\nattentive_state_up 1.0")
         except TimeoutError:
             raise RuntimeError(f"The servers were not ready within {_START_SECONDS:.0f} seconds.") from None
@@ -66,7 +66,7 @@ class ProcessFleet(Fleet):
         self._ports = {part: _free_port() for part in (*PARTS, "front", "metrics")}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.front = Address("127.0.0.1", self._ports["front"], "", tls=True)
-        self.doors = [Address("127.0.0.1", self._ports[part], "") for part in PARTS[:2]]
+        self.servers = [Address("127.0.0.1", self._ports[part], "") for part in PARTS[:2]]
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTENTIVE_")}
         script = ["sh", str(ROOT / "deploy/haproxy/make-certificate.sh"), str(folder)]
         subprocess.run(script, capture_output=True, check=True)
@@ -127,7 +127,7 @@ class ComposeFleet(Fleet):
         self._compose = [*compose, "--profile", "scaled"]
         self._containers = {part: self._run("ps", "-q", part).strip() for part in (*PARTS, "front")}
         self.front = Address.parse(front)
-        self.doors = [Address(self._inspect(part, _ADDRESS), 8000, "") for part in PARTS[:2]]
+        self.servers = [Address(self._inspect(part, _ADDRESS), 8000, "") for part in PARTS[:2]]
 
     def kill(self, part: str) -> None:
         if part == "redis":  # the first process of a container cannot be killed from inside
@@ -151,7 +151,7 @@ class ComposeFleet(Fleet):
                 if all(addresses):
                     break
                 await asyncio.sleep(0.2)
-        self.doors = [Address(address, 8000, "") for address in addresses]
+        self.servers = [Address(address, 8000, "") for address in addresses]
         await super().recovered()
 
     def _inspect(self, part: str, template: str) -> str:

@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from benchmarks.endurance.client import AttemptStats, CheckedRequest, CheckingClient, distinct
-from benchmarks.endurance.doors import doors
 from benchmarks.endurance.fleet import PARTS, Fleet
+from benchmarks.endurance.shared_state import shared_state
 
 _CALM_SHARE = 0.2
 """Part of the time before the first kill, in which the processor time per request is measured."""
@@ -22,7 +22,7 @@ async def replicas(
 ) -> dict[str, Any]:
     """Runs `clients` clients against the front for `seconds`. After a calm part of the time, a part of the fleet is killed
     every `every` seconds, once all have recovered from the kill before."""
-    before = await asyncio.to_thread(doors, fleet)
+    before = await asyncio.to_thread(shared_state, fleet)
     stats, killed = AttemptStats(), Counter[str]()
     client = CheckingClient(fleet.front, stats, 110.0)
     supply = distinct(requests)
@@ -38,7 +38,7 @@ async def replicas(
         raise ended
     await client.close()
     await fleet.recovered()
-    after = await asyncio.to_thread(doors, fleet)
+    after = await asyncio.to_thread(shared_state, fleet)
     return {
         "clients": clients, "seconds": round(elapsed, 1), "kills": dict(killed),
         "answers": stats.answers, "answers/s": round(stats.answers / elapsed, 1), "statuses": dict(stats.statuses),

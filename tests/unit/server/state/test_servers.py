@@ -1,4 +1,4 @@
-"""Two servers with one Redis: everything works through either door, and translations go on without Redis."""
+"""Two servers with one Redis: everything works through either server, and translations go on without Redis."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ _WAIT_SECONDS = 30.0
 _TEXT = "The house is small."
 
 
-def doors(fleet: Fleet) -> dict[str, str]:
+def shared_state(fleet: Fleet) -> dict[str, str]:
     """Returns "right", or what differs, for each kind of state."""
     checks: dict[str, Callable[[Fleet], str]] = {
         "attention": _attention, "keys": _keys, "limits": _limits, "usage": _usage, "jobs": _jobs,
@@ -39,11 +39,11 @@ def _attention(fleet: Fleet) -> str:
 def _keys(fleet: Fleet) -> str:
     _new_key(fleet)  # servers that have no key accept any
     secret, id = _new_key(fleet)
-    if statuses := {_ask(door, "/v2/usage", key=secret)[0] for door in fleet.doors} - {200}:
+    if statuses := {_ask(server, "/v2/usage", key=secret)[0] for server in fleet.servers} - {200}:
         return f"a new key {statuses}"
     fleet.attentive("keys", "revoke", id)
     deadline = time.monotonic() + _WAIT_SECONDS
-    while {_ask(door, "/v2/usage", key=secret)[0] for door in fleet.doors} != {403}:
+    while {_ask(server, "/v2/usage", key=secret)[0] for server in fleet.servers} != {403}:
         if time.monotonic() > deadline:
             return "a revoked key is still valid"
         time.sleep(0.05)
@@ -54,7 +54,7 @@ def _limits(fleet: Fleet) -> str:
     secret, _ = _new_key(fleet, "--requests-per-minute", str(_LIMIT))
     minute = int(time.time() // 60)
     body = {"q": "the house", "source": "en", "target": "de"}
-    statuses = [_ask(fleet.doors[turn % 2], "/translate", body, secret)[0] for turn in range(2 * _LIMIT)]
+    statuses = [_ask(fleet.servers[turn % 2], "/translate", body, secret)[0] for turn in range(2 * _LIMIT)]
     accepted = statuses.count(200)
     if int(time.time() // 60) != minute:
         return ""  # two minutes were counted; the next run shows it
@@ -63,11 +63,13 @@ def _limits(fleet: Fleet) -> str:
 
 def _usage(fleet: Fleet) -> str:
     secret, _ = _new_key(fleet)
-    for door in fleet.doors:
-        _ask(door, "/translate", {"q": _TEXT, "source": "en", "target": "de"}, secret)
+    for server in fleet.servers:
+        _ask(server, "/translate", {"q": _TEXT, "source": "en", "target": "de"}, secret)
     deadline = time.monotonic() + _WAIT_SECONDS
     while True:  # the servers report to Redis now and then
-        counts = [json.loads(_ask(door, "/v2/usage", key=secret)[1]).get("character_count") for door in fleet.doors]
+        counts = [
+            json.loads(_ask(server, "/v2/usage", key=secret)[1]).get("character_count") for server in fleet.servers
+        ]
         if counts == [2 * len(_TEXT)] * 2:
             return ""
         if time.monotonic() > deadline:
@@ -98,7 +100,7 @@ def _jobs(fleet: Fleet) -> str:
 
 
 def _directions(fleet: Fleet) -> tuple[tuple[Address, Address], tuple[Address, Address]]:
-    one, two = fleet.doors
+    one, two = fleet.servers
     return (one, two), (two, one)
 
 
@@ -110,22 +112,22 @@ def _new_key(fleet: Fleet, *options: str) -> tuple[str, str]:
     return secret, str(id)
 
 
-def _upload(door: Address) -> tuple[int, bytes]:
+def _upload(server: Address) -> tuple[int, bytes]:
     fields = {"source_lang": "EN", "target_lang": "DE"}
     parts = [
         f'--x\r\nContent-Disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()
     ]
     parts.append(f'--x\r\nContent-Disposition: form-data; name="file"; filename="a.txt"\r\n\r\n{_TEXT}\r\n--x--\r\n')
-    return _send(door, "/v2/document", "".join(parts).encode(), "multipart/form-data; boundary=x", "")
+    return _send(server, "/v2/document", "".join(parts).encode(), "multipart/form-data; boundary=x", "")
 
 
-def _ask(door: Address, path: str, body: dict[str, str] | None = None, key: str = "") -> tuple[int, bytes]:
-    return _send(door, path, None if body is None else json.dumps(body).encode(), "application/json", key)
+def _ask(server: Address, path: str, body: dict[str, str] | None = None, key: str = "") -> tuple[int, bytes]:
+    return _send(server, path, None if body is None else json.dumps(body).encode(), "application/json", key)
 
 
-def _send(door: Address, path: str, body: bytes | None, media_type: str, key: str) -> tuple[int, bytes]:
+def _send(server: Address, path: str, body: bytes | None, media_type: str, key: str) -> tuple[int, bytes]:
     headers = {"Content-Type": media_type} | ({"Authorization": f"DeepL-Auth-Key {key}"} if key else {})
-    request = urllib.request.Request(f"http://{door.host}:{door.port}{path}", body, headers)
+    request = urllib.request.Request(f"http://{server.host}:{server.port}{path}", body, headers)
     try:
         with urllib.request.urlopen(request, timeout=60) as answer:
             return answer.status, answer.read()
