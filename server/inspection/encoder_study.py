@@ -7,9 +7,10 @@ do not take part, so translations do not wait for it.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,6 +39,7 @@ PARAMETERS_LIMIT = 100_000_000
 _UNITS, _PIECES = 4, 3
 """Units that are named in each layer, and pieces of each unit."""
 _KEPT = 64
+Result = TypeVar("Result")
 Fits = tuple[tuple[float, ...], tuple[float, ...]]
 _fits: dict[tuple[str, str, str], Fits] = {}
 """R2 by layer with and without positions, by model and languages."""
@@ -95,8 +97,22 @@ async def study_encoder(
         raise TextTooLong(f"The encoder is studied with at most {limit} tokens; this sentence has {len(encoding.ids)}.")
     async with time_limit(deadline):
         with inspector.admission.admit(1, deadline):
-            async with inspector.studies:
-                return await asyncio.to_thread(_study, leg, text, encoding)
+            return await in_turn(inspector.studies, lambda: _study(leg, text, encoding))
+
+
+async def in_turn(place: asyncio.Semaphore, work: Callable[[], Result]) -> Result:
+    """Runs `work` in a thread and returns its result. A cancelled caller leaves at once, and the place is free when the
+    thread has ended, because a thread cannot be stopped."""
+
+    def ended(thread: asyncio.Task[Result]) -> None:
+        place.release()
+        if not thread.cancelled():
+            thread.exception()  # otherwise asyncio logs it when the caller is gone
+
+    await place.acquire()
+    thread = asyncio.create_task(asyncio.to_thread(work))
+    thread.add_done_callback(ended)
+    return await asyncio.shield(thread)
 
 
 def _study(leg: Leg, text: str, encoding: Encoding) -> EncoderStudy:
