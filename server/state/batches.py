@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
@@ -10,9 +11,11 @@ from redis.asyncio import Redis
 
 from server.errors import StateUnreachable
 
+log = logging.getLogger(__name__)
 BATCH = 500
 """Most commands of a batch."""
 Command = tuple[Any, ...]
+Waiting = tuple[Command, asyncio.Future[Any]]
 Send = Callable[[Callable[[Redis], Awaitable[list[Any]]]], Awaitable[list[Any]]]
 """Runs an operation. Raises StateUnreachable."""
 
@@ -22,7 +25,7 @@ class Batches:
 
     def __init__(self, send: Send) -> None:
         self._send = send
-        self._waiting: list[tuple[Command, asyncio.Future[Any]]] = []
+        self._waiting: list[Waiting] = []
         self._sending: asyncio.Task[None] | None = None
 
     async def execute(self, command: Command) -> Any:
@@ -42,15 +45,24 @@ class Batches:
                 except StateUnreachable as error:
                     # Further batches would probably fail too, and their callers would wait once more.
                     batch, self._waiting = batch + self._waiting, []
-                    for _, waiter in batch:
-                        if not waiter.done():
-                            waiter.set_exception(StateUnreachable(error.message))
+                    fail(batch, error.message)
+                    continue
+                except Exception:  # such as a command that cannot be encoded; its callers must not wait for ever
+                    log.exception("a batch of commands failed")
+                    fail(batch, "The server's shared state failed; try again later.")
                     continue
                 for (_, waiter), answer in zip(batch, answers, strict=True):
                     if not waiter.done():  # it is done where its caller was cancelled
                         waiter.set_result(answer)
         finally:
             self._sending = None
+
+
+def fail(batch: Sequence[Waiting], message: str) -> None:
+    """Raises StateUnreachable for every caller of a batch."""
+    for _, waiter in batch:
+        if not waiter.done():
+            waiter.set_exception(StateUnreachable(message))
 
 
 def operation(commands: Sequence[Command]) -> Callable[[Redis], Awaitable[list[Any]]]:

@@ -13,6 +13,7 @@ from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.connection import SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
@@ -21,6 +22,7 @@ from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from server.errors import StateUnreachable
 from server.state.batches import Batches
+from server.state.connections import PlainConnection, TLSConnection
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -163,7 +165,8 @@ class RedisState:
             try:
                 await task()
             except StateUnreachable:
-                return
+                if not self.up:
+                    return
             except Exception:  # a fault of one task must not end the probes
                 log.exception("a task of the shared state failed")
 
@@ -180,6 +183,7 @@ def connect(url: str) -> Redis:
         socket_connect_timeout=None,
         retry=Retry(NoBackoff(), 0),
     )
+    pool.connection_class = TLSConnection if issubclass(pool.connection_class, SSLConnection) else PlainConnection
     return Redis.from_pool(pool)
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 
 import pytest
+import uvloop
 
 from server.errors import StateUnreachable
 from server.state.redis import BEAT_SECONDS, FAILURES, RedisState, Script, connect, ping
@@ -88,6 +90,51 @@ def test_commands_that_wait_for_a_batch_fail_with_it():
     asyncio.run(scenario())
 
 
+def test_a_command_that_cannot_be_sent_fails_instead_of_waiting(redis):
+    async def scenario() -> None:
+        async with opened(redis) as state, asyncio.timeout(10):
+            with pytest.raises(StateUnreachable):
+                await state.execute("GET", "\ud800")
+            assert await state.execute("PING")
+
+    asyncio.run(scenario())
+
+
+def test_a_name_that_is_looked_up_longer_than_the_time_limit_leaves_no_error():
+    """With uvloop, as the server runs."""
+    reported = []
+
+    async def scenario() -> None:
+        loop = asyncio.get_running_loop()
+        loop.set_exception_handler(lambda _, context: reported.append(context))
+        state = RedisState(connect("redis://nowhere.invalid:1"))
+        for _ in range(FAILURES):
+            with pytest.raises(StateUnreachable):
+                await state.run(ping, seconds=0.0001)
+        for _ in range(2 * FAILURES):  # these end after the look-ups of the state
+            with pytest.raises(OSError):
+                await loop.getaddrinfo("nowhere.invalid", 1)
+        await state.stop()
+        gc.collect()
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        runner.run(scenario())
+    assert reported == []
+
+
+def test_the_name_of_a_host_may_have_several_addresses(redis, monkeypatch):
+    async def found(host: str, port: int) -> list[str]:
+        return ["127.0.0.2", "127.0.0.1"]  # Redis listens on the second only
+
+    monkeypatch.setattr("server.state.connections.addresses", found)
+
+    async def scenario() -> None:
+        async with opened(redis.replace("127.0.0.1", "redis.example")) as state:
+            assert await state.execute("PING")
+
+    asyncio.run(scenario())
+
+
 def test_after_two_time_outs_operations_fail_without_waiting():
     async def scenario() -> None:
         async with silent_server() as (url, received):
@@ -149,12 +196,16 @@ def test_a_task_that_fails_does_not_end_the_others(redis, monkeypatch):
     async def fails() -> None:
         raise RuntimeError
 
+    async def refused() -> None:
+        raise StateUnreachable
+
     async def counts() -> None:
         beats.append(1)
 
     async def scenario() -> None:
         state = RedisState(connect(redis))
         state.at_every_beat(fails)
+        state.at_every_beat(refused)
         state.at_every_beat(counts)
         await state.start()
         await until(lambda: len(beats) >= 3)
