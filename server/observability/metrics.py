@@ -51,12 +51,12 @@ class Metrics:
         )
         self._rejected = Counter(
             "attentive_requests_rejected",
-            "HTTP requests refused for want of room or time.",
+            "HTTP requests refused because the queue was full, a limit was reached or the time was too short.",
             ("reason",),
             registry=registry,
         )
         self._cancelled = Counter(
-            "attentive_requests_cancelled", "Sentences given up because nobody waited any more.", registry=registry
+            "attentive_requests_cancelled", "Sentences cancelled because their callers had left.", registry=registry
         )
         self._failed = Counter("attentive_request_failures", "Sentences that failed.", ("kind",), registry=registry)
         self._success = Counter(
@@ -87,6 +87,19 @@ class Metrics:
             name: Histogram(f"attentive_{name}_seconds", help, SECONDS, registry)
             for name, help in SENTENCE_TIMES.items()
         }
+        self._describe_steps(registry)
+        self._build = Gauge("attentive_build_info", "Version of the server.", ("version",), registry=registry)
+        self._build.labels(version).set(1)
+        for reason in ("queue", "deadline", "rate", "looks"):
+            self._rejected.labels(reason)
+        for reason in FLAGS:
+            self._flagged.labels(reason)
+        for kept in ("first", "retry"):
+            self._retried.labels(kept)
+        self._ended = {reason: self._success.labels(reason) for reason in ("stop", "length")}
+
+    def _describe_steps(self, registry: CollectorRegistry) -> None:
+        """Creates the metrics of a worker's steps."""
         self._batch_size = Histogram("attentive_batch_size", "Rows per decode step.", ROWS, registry)
         self._padding = Histogram(
             "attentive_batch_padding_ratio", "Padding among the tokens of a prefill.", RATIOS, registry
@@ -97,15 +110,6 @@ class Metrics:
         self._running = Gauge("attentive_requests_running", "Sentences being decoded.", registry=registry)
         self._waiting = Gauge("attentive_requests_waiting", "Sentences waiting in the worker.", registry=registry)
         self._slots = Gauge("attentive_kv_slots_in_use_ratio", "Key and value slots in use.", registry=registry)
-        self._build = Gauge("attentive_build_info", "Version of the server.", ("version",), registry=registry)
-        self._build.labels(version).set(1)
-        for reason in ("queue", "deadline", "rate", "looks"):
-            self._rejected.labels(reason)
-        for reason in FLAGS:
-            self._flagged.labels(reason)
-        for kept in ("first", "retry"):
-            self._retried.labels(kept)
-        self._ended = {reason: self._success.labels(reason) for reason in ("stop", "length")}
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
         """Counts one answered HTTP request. `route` is the template of the path."""
