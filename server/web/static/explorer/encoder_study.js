@@ -40,18 +40,21 @@ export function order(host, study, example, other) {
   }
   const controls = el("div", { class: "controls" }, segmented("Positions", [[true, "positions on"], [false, "positions off"]], true, (on) => { state.positions = on; draw(); }));
   if (example) controls.append(segmented("Sentence", [[false, "this sentence"], [true, example]], false, choose));
-  host.replaceChildren(el("p", {}, "Attention has no order of its own: a head compares words, wherever they stand. Only the positions that are added to the words tell “Cat eats fish” from “Fish eats cat”. Here the encoder reads the words in two orders."), controls, view);
+  host.replaceChildren(el("p", {}, "Attention has no order of its own: a head compares words, wherever they stand. Only positions tell “Cat eats fish” from “Fish eats cat”. Here the encoder reads the words in two orders."), controls, view);
   draw();
 }
 const share = (x) => (x >= 0.0005 ? percent(x) : `${(100 * x).toExponential(0)} %`);
 
-/** Draws how well the place of a word can be read from its vector, after each layer. */
-export function positionFit(host, { position_fit: fit, layers }) {
+/** Returns whether the layers, not the embeddings, have the positions. */
+const inLayers = (c) => ["rotary", "alibi"].includes(c.positions);
+
+/** Draws how well the place of a word can be read from its vector, after each layer. `c` is the configuration of the model. */
+export function positionFit(host, { position_fit: fit, layers }, c) {
   if (!fit) return host.replaceChildren(el("p", { class: "note" }, "This needs the sample sentences of the server, which it has for English, German, French and Spanish."));
   const names = ["embedding", ...layers.map((_, i) => `layer ${i}`)], last = fit.with_positions.length - 1;
   const text = (x) => (x < 0 ? "none" : x.toFixed(2));
   host.replaceChildren(
-    el("p", {}, `Positions are added to the embeddings, not written beside them, and no layer gets them again. A linear regression reads the place of a piece from its vector; R² says how well, on sentences that it has not seen (1: exactly, 0: not at all). After the last layer it is ${text(fit.with_positions[last])}: what is left of the place came through every layer.`),
+    el("p", {}, `${inLayers(c) ? "This model adds no positions to the embeddings: every layer gets the distances between the words." : "Positions are added to the embeddings, not written beside them, and no layer gets them again."} A linear regression reads the place of a piece from its vector; R² says how well, on sentences that it has not seen (1: exactly, 0: not at all). After the last layer it is ${text(fit.with_positions[last])}${inLayers(c) ? "." : ": what is left of the place came through every layer."}`),
     table(["after", "R² of the place", "", "positions off", ""], names.map((name, i) => el("tr", {}, el("td", {}, name), number(text(fit.with_positions[i])), bar(fit.with_positions[i]), number(text(fit.without_positions[i])), bar(fit.without_positions[i])))),
     el("p", { class: "note" }, `Over ${fit.sentences} sample sentences. Without positions something remains, because some words usually stand at the end.`));
 }

@@ -45,7 +45,7 @@ export function howItWorks(host, model, result, vectors, study) {
     residual(carried, found, c.norm);
     units(fired, found, c);
     order(ordered, found, model.source === "en" ? EXAMPLE : null, () => study(EXAMPLE));
-    positionFit(fitted, found);
+    positionFit(fitted, found, c);
   }).catch(waiting(carried, fired, ordered, fitted));
   appendix(paper, model);
   const read = result.decoder_input.pieces;
