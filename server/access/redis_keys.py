@@ -59,6 +59,7 @@ class RedisKeys:
             if not self._loaded:
                 await self.load()
                 return self.find(secret)
+            known = self._by_digest
             text = await self._state.execute("HGET", KEYS, digest(secret))
         except StateUnreachable:
             raise StateUnreachable(
@@ -67,7 +68,9 @@ class RedisKeys:
         key = parse(text) if text is not None else None
         if key is None or key.revoked is not None:
             return None
-        self._by_digest[key.digest] = key
+        known[key.digest] = (
+            key  # not in `_by_digest`: if it was read again meanwhile, it may know that this key is revoked
+        )
         return key
 
     async def load(self) -> None:

@@ -144,3 +144,26 @@ def test_known_keys_work_while_redis_is_down(serve, tmp_path, capsys):
     assert (status(cold, secret), status(cold, None)) == (503, 403)
     with running_redis(tmp_path, port):
         wait_for(lambda: status(cold, secret) == 403)  # this Redis is empty
+
+
+def test_a_key_that_is_revoked_while_it_is_looked_up_is_not_remembered(redis):
+    async def scenario() -> None:
+        state = RedisState(connect(redis))
+        keys, operator = RedisKeys(state), RedisKeys(state)
+        await keys.refresh()
+        secret, key = await operator.create("Ann")
+        execute = state.execute
+
+        async def delayed(*command):
+            answer = await execute(*command)
+            if command[0] == "HGET":
+                await operator.revoke(key.id)
+                await keys.refresh()
+            return answer
+
+        state.execute = delayed
+        await keys.look_up(secret)
+        assert keys.find(secret) is None
+        await state.stop()
+
+    asyncio.run(scenario())
