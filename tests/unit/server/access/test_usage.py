@@ -96,6 +96,20 @@ def test_a_batch_whose_answer_was_lost_is_counted_once(redis):
     asyncio.run(scenario())
 
 
+def test_a_server_leaves_one_key_in_redis_beside_the_counts(redis):
+    async def scenario() -> None:
+        state = RedisState(connect(redis))
+        usage = RedisUsage(state)
+        for _ in range(3):
+            usage.add("a", 5)
+            await usage.flush()
+        assert await state.execute("DBSIZE") == 2
+        assert await usage.read("a") == 15
+        await state.stop()
+
+    asyncio.run(scenario())
+
+
 def test_without_redis_requests_are_served_and_usage_is_unavailable(serve):
     client = serve(state=f"redis://127.0.0.1:{free_port()}")
     assert client.post("/translate", json=HELLO).status_code == 200
