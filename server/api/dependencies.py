@@ -71,10 +71,10 @@ def storage_of(request: Request, caller: Caller) -> Storage:
     with no-store nothing is stored, and with no-cache the text is translated again."""
     if not caller.remembered:
         return "none"
-    control = header(request, b"cache-control")
-    if control is None:
+    lines = [value for name, value in request.scope["headers"] if name == b"cache-control"]
+    if not lines:
         return "use"
-    directives = {directive.strip().lower() for directive in control.split(",")}
+    directives = {directive.strip().lower() for directive in b",".join(lines).decode("latin-1").split(",")}
     return "none" if "no-store" in directives else "renew" if "no-cache" in directives else "use"
 
 

@@ -256,6 +256,14 @@ def test_cache_control_of_a_request(serve, engine, control, read, stored):
     assert client.get("/attention", params={"id": id}).status_code == (200 if stored else 410)
 
 
+def test_every_line_of_cache_control_counts(serve, engine):
+    client, lines = serve(), [("Cache-Control", "max-age=0"), ("Cache-Control", "no-store")]
+    for _ in range(2):
+        id = ask(client, lines).json()["id"]
+    assert len(engine.submitted) == 4
+    assert client.get("/attention", params={"id": id}).status_code == 410
+
+
 def test_a_key_that_is_not_to_be_remembered_is_neither_in_the_cache_nor_in_the_history(serve, engine, tmp_path: Path):
     secret, _ = KeyFile(tmp_path).create("a", remembered=False)
     client = serve(data=tmp_path)
