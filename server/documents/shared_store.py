@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import hashlib
 import secrets
 from pathlib import Path
@@ -92,8 +93,8 @@ class SharedFileStore:
         token = secrets.token_urlsafe(24)
         size = (await asyncio.to_thread(path.stat)).st_size
         await self._files.put(token, path, self._seconds)
-        meta = orjson.dumps({"name": name, "media_type": media_type, "size": size})
         owner = hashlib.sha256(caller.encode()).hexdigest()[:16]
+        meta = orjson.dumps({"name": name, "media_type": media_type, "size": size, "owner": owner})
         life = round(1000 * self._seconds)
         dropped = await self._state.evaluate(
             KEEP, [INDEX], self._limit, life, token, size, owner, PREFIX, meta, 1000 * KNOWN_SECONDS
@@ -118,6 +119,9 @@ class SharedFileStore:
 
     async def forget(self, token: str) -> None:
         """Implements ResultStore. Raises StateUnreachable."""
+        with contextlib.suppress(NotFound):
+            meta = await self._meta(token)
+            await self._state.execute("ZREM", INDEX, f"{token} {meta['size']} {meta.get('owner')}")
         await self._state.execute("UNLINK", f"{PREFIX}meta:{token}")
         await self._files.remove(token)
 

@@ -16,6 +16,7 @@ from server.documents import shared_files
 from server.documents.job_record import LEFT_OUT, deserialize, serialize
 from server.documents.shared_jobs import ATTEMPTS
 from server.documents.shared_scripts import JOB, OPEN
+from server.documents.shared_store import INDEX
 from server.errors import StateUnreachable
 from server.translation.types import TranslationRequest
 from tests.support.in_process import wait_for
@@ -209,6 +210,15 @@ def test_the_oldest_file_of_the_largest_holder_goes_first(serve, redis, direct):
         sent.append(send(client, content=letter * 600).json())
         wait_for(lambda: direct.hget(JOB + sent[-1]["document_id"], "state") == b"done")
     assert [result(client, one).status_code for one in sent] == [410, 200]
+
+
+def test_a_fetched_file_does_not_count_against_the_bytes(serve, redis, direct):
+    client = serve(state=redis)
+    sent = send(client).json()
+    wait_for(lambda: direct.hget(JOB + sent["document_id"], "state") == b"done")
+    assert direct.zcard(INDEX) == 1
+    assert result(client, sent).status_code == 200
+    assert direct.zcard(INDEX) == 0
 
 
 def test_large_files_are_in_the_shared_folder(serve, redis, monkeypatch, tmp_path: Path):
