@@ -76,6 +76,8 @@ def test_the_file_for_kuberay_is_valid_and_retries_translations() -> None:
     assert options.max_replicas == worker["maxReplicas"]
     for group in (cluster["headGroupSpec"], worker):
         (container,) = group["template"]["spec"]["containers"]
+        assert container["securityContext"]["runAsNonRoot"] is True
+        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         variables = {item["name"]: item["value"] for item in container["env"]}
         assert variables["RAY_SERVE_ENABLE_HA_PROXY"] == "1"
         assert "empty-response" in variables["RAY_SERVE_HAPROXY_RETRY_ON"]
