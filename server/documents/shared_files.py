@@ -99,11 +99,11 @@ class SharedFiles:
     async def prune(self, seconds: float) -> None:
         """Deletes the files of the folder that are older than `seconds`: Redis deletes its own."""
         if self._folder is not None:
-            await asyncio.to_thread(_remove_old, self._folder, time.time() - seconds)
+            await asyncio.to_thread(remove_old, self._folder, time.time() - seconds)
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copies a file so that nobody sees a part of it."""
+    """Copies a file; the copy has its name only when it is complete."""
     part = target.with_name(f"{target.name}.{os.getpid()}.part")
     try:
         with source.open("rb") as content, part.open("xb") as copy:
@@ -115,7 +115,8 @@ def _copy(source: Path, target: Path) -> None:
         part.unlink(missing_ok=True)
 
 
-def _remove_old(folder: Path, before: float) -> None:
+def remove_old(folder: Path, before: float) -> None:
+    """Deletes the files of a folder that have a token as their name and were last changed before a time."""
     for path in folder.iterdir():
         if TOKEN.fullmatch(path.name.partition(".")[0]):
             try:

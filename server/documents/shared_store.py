@@ -6,12 +6,13 @@ import asyncio
 import contextlib
 import hashlib
 import secrets
+import time
 from pathlib import Path
 from time import monotonic
 
 import orjson
 
-from server.documents.shared_files import PREFIX, TOKEN, SharedFiles
+from server.documents.shared_files import PREFIX, TOKEN, SharedFiles, remove_old
 from server.documents.store import FileStore, StoredFile, disk_errors, expired
 from server.documents.workspace import Workspace
 from server.errors import NotFound, StateUnreachable
@@ -22,6 +23,9 @@ INDEX = PREFIX + "index"
 KNOWN_SECONDS = 86_400
 """Time for which the answer for a deleted file is that it is no longer kept."""
 PRUNE_SECONDS = 60.0
+COPY_SECONDS = 600.0
+"""Time after which the copy for a download is deleted. The response deletes it earlier, unless the client disconnected
+before it began."""
 
 KEEP = Script("""
 local limit, life, token, size, caller = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3], ARGV[4], ARGV[5]
@@ -69,6 +73,7 @@ class SharedFileStore:
         self._files = files
         self._seconds, self._limit = seconds, limit
         self._local = FileStore(seconds, limit)
+        self._copies: Path | None = None
         self._next_prune = 0.0
         state.at_every_beat(self._prune)
 
@@ -112,7 +117,8 @@ class SharedFileStore:
         """Implements ResultStore."""
         meta = await self._meta(token)
         with disk_errors():
-            copy = self._local.folder() / f"{token}.{secrets.token_hex(8)}"
+            self._copies = self._local.folder()
+            copy = self._copies / f"{token}.{secrets.token_hex(8)}"
         if not await self._files.get(token, copy):
             raise expired(self._seconds)
         return StoredFile(copy, meta["name"], meta["media_type"], int(meta["size"]), monotonic(), "", once=True)
@@ -127,6 +133,7 @@ class SharedFileStore:
 
     async def close(self) -> None:
         """Implements ResultStore."""
+        self._copies = None
         await self._local.close()
 
     async def _meta(self, token: str) -> dict[str, str]:
@@ -139,4 +146,6 @@ class SharedFileStore:
     async def _prune(self) -> None:
         if monotonic() >= self._next_prune:
             self._next_prune = monotonic() + PRUNE_SECONDS
+            if self._copies is not None:
+                await asyncio.to_thread(remove_old, self._copies, time.time() - COPY_SECONDS)
             await self._files.prune(KNOWN_SECONDS)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import os
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,10 +15,12 @@ from starlette.testclient import TestClient
 
 from server.documents import shared_files
 from server.documents.job_record import LEFT_OUT, deserialize, serialize
+from server.documents.shared_files import SharedFiles
 from server.documents.shared_jobs import ATTEMPTS
 from server.documents.shared_scripts import JOB, OPEN
-from server.documents.shared_store import INDEX
+from server.documents.shared_store import INDEX, SharedFileStore
 from server.errors import StateUnreachable
+from server.state.redis import RedisState, connect
 from server.translation.types import TranslationRequest
 from tests.support.in_process import wait_for
 from tests.support.live import free_port
@@ -219,6 +222,23 @@ def test_a_fetched_file_does_not_count_against_the_bytes(serve, redis, direct):
     assert direct.zcard(INDEX) == 1
     assert result(client, sent).status_code == 200
     assert direct.zcard(INDEX) == 0
+
+
+def test_a_copy_whose_client_disconnected_is_deleted(redis):
+    async def scenario() -> None:
+        state = RedisState(connect(redis))
+        store = SharedFileStore(state, SharedFiles(state, None), 100.0, 1_000)
+        workspace = store.new_workspace(b"Hello")
+        workspace.result.write_bytes(b"olleH")
+        token = await store.keep(workspace, "a.txt", "text/plain", "a")
+        old, new = await store.find(token), await store.find(token)
+        os.utime(old.path, (0, 0))
+        await store._prune()
+        assert [old.path.exists(), new.path.exists(), workspace.upload.exists()] == [False, True, True]
+        await store.close()
+        await state.stop()
+
+    asyncio.run(scenario())
 
 
 def test_large_files_are_in_the_shared_folder(serve, redis, monkeypatch, tmp_path: Path):
