@@ -57,8 +57,8 @@ class Settings:
     )
     data: Path | None = setting(
         None,
-        "Folder that keeps the history, the API keys and the glossaries over a restart. Without it they are in memory, and "
-        "there are no keys.",
+        "Folder that keeps the history, the API keys, the usage and the glossaries over a restart. Without it they are in "
+        "memory, and there are no keys.",
     )
     state: str = setting(
         "",

@@ -70,7 +70,7 @@ def option_values(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def replicas(dashboard: str) -> dict[str, Any]:
-    """Returns what Ray's dashboard tells about its Serve applications. Raises SettingsError if it does not answer."""
+    """Returns the Serve applications as Ray's dashboard describes them. Raises SettingsError if it does not answer."""
     try:
         with urllib.request.urlopen(f"{dashboard.rstrip('/')}/api/serve/applications/", timeout=SECONDS) as answer:  # noqa: S310
             found: dict[str, Any] = json.load(answer)

@@ -50,7 +50,7 @@ class Server(uvicorn.Server):
         super().__init__(config)
         self.interrupted = False
         self._close_at = float("inf")
-        """Time of time.monotonic() at which the server stops to listen."""
+        """Time of time.monotonic() at which the server stops listening."""
         self._services = services
         self._url = url
         self._reloading: asyncio.Future[None] | None = None

@@ -1,4 +1,4 @@
-"""What another server needs to continue a job, as JSON in Redis."""
+"""The record of a job, from which another server continues it, as JSON in Redis."""
 
 from __future__ import annotations
 

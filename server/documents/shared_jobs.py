@@ -91,7 +91,7 @@ class SharedFileJobs:
         store = self._documents.store
         found = await store.find(job.token)  # a copy, before the job is removed: a failure here loses nothing
         try:
-            if not await self._state.evaluate(TAKE, [JOB + job.id]):  # somebody else has just taken it
+            if not await self._state.evaluate(TAKE, [JOB + job.id]):  # another request has just taken it
                 raise NotFound("Document not found.")
         except BaseException:
             found.path.unlink(missing_ok=True)

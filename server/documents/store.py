@@ -57,7 +57,8 @@ class ResultStore(Protocol):
         ...
 
     async def forget(self, token: str) -> None:
-        """Makes a file unknown. What `find` returned before can still be sent, and is then deleted."""
+        """Makes a file unknown. A file that `find` returned before can still be sent, and is then
+        deleted."""
         ...
 
     async def close(self) -> None:
