@@ -35,9 +35,7 @@ class SharedFiles:
     def check(self, size: int) -> None:
         """Raises PayloadTooLarge for an upload that cannot be kept."""
         if size > IN_REDIS and self._folder is None:
-            raise PayloadTooLarge(
-                f"The file's {size:,} bytes are over the limit of {IN_REDIS:,}, up to which the servers share files."
-            )
+            raise PayloadTooLarge(f"The file's {size:,} bytes are over the limit of {IN_REDIS:,} bytes of this server.")
 
     async def put(self, token: str, path: Path, seconds: float) -> None:
         """Copies a file to where all servers find it for `seconds`. Raises StateUnreachable, Unavailable for a full
