@@ -64,6 +64,57 @@ def test_the_figures_of_the_paper_are_drawn_with_their_commands(chapters: Any) -
         assert answer.status == 200 and answer.headers["content-type"] == "image/svg+xml"
 
 
+def test_back_forward_and_reload_reproduce_what_is_chosen_in_the_chapters(chapters: Any) -> None:
+    def shows(*, positions: str, sentence: str, piece: str, figures: int) -> None:
+        for name in (positions, sentence):
+            radio = chapters.get_by_role("radio", name=name, exact=True)
+            sync_api.expect(radio).to_have_attribute("aria-checked", "true", timeout=60_000)
+        sync_api.expect(chapters.get_by_label("Piece", exact=True)).to_have_value(piece)
+        sync_api.expect(chapters.locator("#works-figures img.figure")).to_have_count(figures, timeout=60_000)
+
+    chapters.select_option("select[aria-label=Piece]", index=2)
+    chapters.get_by_role("radio", name="positions off").click()
+    chapters.get_by_role("radio", name="Cat eats fish.").click()
+    chapters.get_by_role("button", name="Draw the figures").click()
+    last = {"positions": "positions off", "sentence": "Cat eats fish.", "piece": "1", "figures": 3}
+    shows(**last)
+    chapters.go_back()
+    shows(**last | {"figures": 0})
+    chapters.go_back()
+    shows(**last | {"figures": 0, "sentence": "this sentence"})
+    chapters.go_back()
+    shows(positions="positions on", sentence="this sentence", piece="1", figures=0)
+    chapters.go_back()
+    shows(positions="positions on", sentence="this sentence", piece="-1", figures=0)
+    for _ in range(4):
+        chapters.go_forward()
+    shows(**last)
+    chapters.reload()
+    shows(**last)
+
+
+def test_the_head_word_and_distance_of_the_chapters_are_in_the_link(
+    chapters: Any, open_page: Callable[..., Any]
+) -> None:
+    chapters.select_option("#works-head select[aria-label=Head]", index=3)
+    chapters.wait_for_selector("#works-head table.numbers")
+    chapters.select_option("#works-head select[aria-label=Query]", index=0)
+    chapters.select_option("select[aria-label='Word of the translation']", index=1)
+    chapters.get_by_label("Distance k").press("ArrowRight")
+
+    def values(page: Any) -> list[str]:
+        labels = ("Head", "Query", "Word of the translation", "Distance k")
+        works = page.locator("#panel-works")
+        return [works.get_by_label(label, exact=label != "Distance k").input_value() for label in labels]
+
+    chosen = values(chapters)
+    page = open_page()
+    page.goto(chapters.url)
+    page.wait_for_selector("#works-head table.numbers")
+    assert values(page) == chosen
+    assert (chosen[0], chosen[1], chosen[3]) == ("3", "0", "4")
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_the_chapters(
     open_page: Callable[..., Any], live: LiveServer, scheme: str

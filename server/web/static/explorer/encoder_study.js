@@ -13,35 +13,35 @@ function bar(share) {
   return el("td", {}, el("span", { class: "share", "aria-hidden": "true" }, fill));
 }
 
-/** Draws what the order of the words changes, with positions and without. `other` fetches the study of an example that
- * can be chosen in place of the sentence, `example` is its text; null for none. */
-export function order(host, study, example, other) {
-  const state = { positions: true, example: false, study }, view = el("div", { "aria-live": "polite" });
-  const choose = async (chosen) => {
-    state.example = chosen;
+/** Draws what the order of the words changes, with positions and without. `example` can be chosen in place of the sentence:
+ * `text` is its text, null for none, and `study()` fetches its study. `chosen` has {positions, example}; `changed()` is called after a choice. */
+export function order(host, study, example, chosen, changed) {
+  const state = { study }, view = el("div", { "aria-live": "polite" });
+  const choose = async () => {
     try {
-      if (chosen) state.other ??= await other();
-      state.study = state.example ? state.other : study;
+      if (chosen.example) state.other ??= await example.study();
+      state.study = chosen.example ? state.other : study;
       draw();
     } catch (error) {
       view.replaceChildren(el("p", { class: "error" }, error.message));
     }
   };
   function draw() {
-    const { source, order } = state.study, moved = state.positions ? order.moved : order.moved_without_positions;
+    const { source, order } = state.study, moved = chosen.positions ? order.moved : order.moved_without_positions;
     const worst = Math.max(...moved), part = ([start, end]) => (start === 0 || /\s/.test(source.text[start - 1]) ? " " : "") + source.text.slice(start, end);
     const text = (places) => places.map((i) => (source.offsets[i][0] < source.offsets[i][1] ? part(source.offsets[i]) : "")).join("").replace(/\s+/g, " ").trim();
     const rows = source.pieces.slice(0, SHOWN).map((piece, i) => el("tr", {}, el("td", {}, piece), number(String(i)), number(String(order.pieces.indexOf(i))), number(share(moved[i])), bar(moved[i])));
     view.replaceChildren(
       el("p", {}, "“", el("b", {}, source.text), "” and “", el("b", {}, text(order.pieces)), "”: ",
-        state.positions ? `with positions the encoder's outputs change by up to ${share(worst)} of their length.` : `without positions each piece has the same output in both, to ${share(worst)}: rounding. The encoder reads a bag of words.`),
+        chosen.positions ? `with positions the encoder's outputs change by up to ${share(worst)} of their length.` : `without positions each piece has the same output in both, to ${share(worst)}: rounding. The encoder reads a bag of words.`),
       table(["piece", "place", "place in the other order", "its output changes by", ""], rows),
       source.pieces.length > SHOWN ? el("p", { class: "note" }, `The first ${SHOWN} of ${source.pieces.length} pieces.`) : "");
   }
-  const controls = el("div", { class: "controls" }, segmented("Positions", [[true, "positions on"], [false, "positions off"]], true, (on) => { state.positions = on; draw(); }));
-  if (example) controls.append(segmented("Sentence", [[false, "this sentence"], [true, example]], false, choose));
+  const controls = el("div", { class: "controls" }, segmented("Positions", [[true, "positions on"], [false, "positions off"]], chosen.positions, (on) => { chosen.positions = on; changed(); draw(); }));
+  if (example.text) controls.append(segmented("Sentence", [[false, "this sentence"], [true, example.text]], chosen.example, (other) => { chosen.example = other; changed(); return choose(); }));
+  else chosen.example = false;
   host.replaceChildren(el("p", {}, "Attention has no order of its own: a head compares words, wherever they stand. Only positions tell “Cat eats fish” from “Fish eats cat”. Here the encoder reads the words in two orders."), controls, view);
-  draw();
+  choose();
 }
 const share = (x) => (x >= 0.0005 ? percent(x) : `${(100 * x).toExponential(0)} %`);
 
@@ -59,9 +59,10 @@ export function positionFit(host, { position_fit: fit, layers }, c) {
     el("p", { class: "note" }, `Over ${fit.sentences} sample sentences. Without positions something remains, because some words usually stand at the end.`));
 }
 
-/** Draws what the residual carries and what each sublayer adds, for a piece or on average. */
-export function residual(host, { source, layers }, norm) {
-  const view = el("div");
+/** Draws what the residual carries and what each sublayer adds, for the piece `chosen` or on average. `choose(piece)` is
+ * called for another, with null for all. */
+export function residual(host, { source, layers }, norm, chosen, choose) {
+  const view = el("div"), first = chosen < source.pieces.length ? chosen ?? -1 : -1;
   const show = (at) => {
     const of = (numbers) => (at < 0 ? mean(numbers) : numbers[at]);
     const rows = layers.flatMap((layer, i) => [["self-attention", layer.carried_past_attention, layer.attention], ["feed-forward", layer.carried_past_feed_forward, layer.feed_forward]].map(([name, carried, added]) => {
@@ -73,8 +74,8 @@ export function residual(host, { source, layers }, norm) {
   const ratio = mean(layers.flatMap((layer) => [mean(layer.attention) / mean(layer.carried_past_attention), mean(layer.feed_forward) / mean(layer.carried_past_feed_forward)]));
   host.replaceChildren(
     el("p", {}, `Every sublayer adds to what it was given: ${norm === "pre" ? "x + Sublayer(LayerNorm(x))" : "LayerNorm(x + Sublayer(x))"}. So a word keeps what it was, and gradients reach the first layer. LayerNorm scales each word by itself: no word depends on others in its batch. In this model a sublayer's output is on average ${ratio.toFixed(1)} times as long as the vector that it is added to${ratio > 3 ? ": the layers rewrite more than they keep" : ""}.`),
-    el("div", { class: "controls" }, el("label", { class: "note" }, "Lengths of the vectors of ", select("Piece", [[-1, "all pieces, mean"], ...source.pieces.map((piece, i) => [i, `${i} ${piece}`])], -1, show))), view);
-  show(-1);
+    el("div", { class: "controls" }, el("label", { class: "note" }, "Lengths of the vectors of ", select("Piece", [[-1, "all pieces, mean"], ...source.pieces.map((piece, i) => [i, `${i} ${piece}`])], first, (at) => { choose(at < 0 ? null : at); show(at); }))), view);
+  show(first);
 }
 
 /** Draws which units of the feed-forward networks fire. `c` is the configuration of the model. */

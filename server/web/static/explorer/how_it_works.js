@@ -12,8 +12,13 @@ import { severalHeads } from "./several_heads.js";
 import { shift } from "./shift.js";
 
 /** Shows the panel. `model` is an entry of GET /model, `result` the attention of the current sentence; `vectors(kind, layer, head)` fetches
- * vectors, `study(text)` the answer of GET /encoder for a text. */
-export function howItWorks(host, model, result, vectors, study) {
+ * vectors, `study(text)` the answer of GET /encoder for a text. `chosen` is `state.works`, which the controls of the chapters update before they
+ * call `changed()`. */
+export function howItWorks(host, model, result, { vectors, study, chosen, changed }) {
+  const choose = (name) => (value) => {
+    chosen[name] = value;
+    changed();
+  };
   const c = model.config, S = result.source.pieces.length, T = result.target.pieces.length;
   const drawing = el("div", { class: "drawing card" }), wave = el("div"), curve = el("div", { class: "drawing" }), mask = el("div"), turned = el("div", { class: "card" });
   const [head, scaled, several, ordered, fitted, carried, fired, costs, paper] = ["head", "scale", "several", "order", "fit", "residual", "units", "cost", "figures"].map((name) => el("div", { id: `works-${name}` }));
@@ -36,29 +41,30 @@ export function howItWorks(host, model, result, vectors, study) {
   contents.append(...[...host.querySelectorAll("h2")].map((chapter) => el("button", { type: "button", class: "quiet", onclick: () => chapter.scrollIntoView({ block: "start" }) }, chapter.textContent)));
   drawing.append(architecture(c, S, T));
   positions(wave, curve, c, places);
-  if (sinusoidal) shift(turned, c, places);
-  severalHeads(several, result);
+  if (sinusoidal) shift(turned, c, places, chosen.distance, choose("distance"));
+  severalHeads(several, result, chosen.word, choose("word"));
   cost(costs, c, S);
   const waiting = (...hosts) => (error) => hosts.forEach((each) => each.replaceChildren(el("p", { class: "error" }, error.message)));
   scale(scaled, result, vectors).catch(waiting(scaled));
   study(result.source.text).then((found) => {
-    residual(carried, found, c.norm);
+    residual(carried, found, c.norm, chosen.piece, choose("piece"));
     units(fired, found, c);
-    order(ordered, found, model.source === "en" ? EXAMPLE : null, () => study(EXAMPLE));
+    order(ordered, found, { text: model.source === "en" ? EXAMPLE : null, study: () => study(EXAMPLE) }, chosen, changed);
     positionFit(fitted, found, c);
   }).catch(waiting(carried, fired, ordered, fitted));
-  appendix(paper, model);
+  appendix(paper, model, chosen.figures, choose("figures"));
   const read = result.decoder_input.pieces;
   const seen = (q, k) => k <= q && (!c.window || q - k <= c.window);
   heat(mask, { rows: T, columns: T, data: Float32Array.from({ length: T * T }, (_, i) => (seen(Math.floor(i / T), i % T) ? 1 : 0)), queries: result.target.pieces, keys: read },
     { label: "Mask of the decoder", format: (x) => (x ? "may look" : "masked, −∞"), verb: "→" });
-  oneHead(head, c, result, vectors);
+  oneHead(head, c, result, vectors, chosen.one, choose("one"));
 }
 const EXAMPLE = "Cat eats fish.";
-/** Offers the figures of the paper, which cost translations of two long sentences. */
-function appendix(host, model) {
+/** Offers the figures of the paper, which cost translations of two long sentences, and draws them if they are `wanted`. */
+function appendix(host, model, wanted, choose) {
   if (model.source !== "en") return host.replaceChildren(el("p", { class: "note" }, "The sentences of these figures are English: choose English as the source language."));
-  const button = el("button", { type: "button", class: "quiet", onclick: async () => {
+  const button = el("button", { type: "button", class: "quiet", onclick: () => { choose(true); return draw(); } }, "Draw the figures");
+  async function draw() {
     button.disabled = true;
     try {
       await figures(host, { source: model.source, target: model.target });
@@ -66,8 +72,9 @@ function appendix(host, model) {
       host.replaceChildren(el("p", { class: "error" }, error.message), button);
       button.disabled = false;
     }
-  } }, "Draw the figures");
+  }
   host.replaceChildren(el("p", {}, "The paper's appendix shows three things that heads of its encoder had learned. Here are the same sentences with the heads of this model, each with the command that draws it."), button);
+  if (wanted) draw();
 }
 const POSITIONS = {
   sinusoidal: "Every position gets a vector of sines and cosines of different wavelengths. The product of two of them depends on their distance only, so the model can compute how far apart two words are.",

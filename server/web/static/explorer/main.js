@@ -2,7 +2,7 @@
 import { chance, el, percent, segmented } from "../common/dom.js";
 import { ask, download, query } from "../common/server.js";
 import { commandDialog, copyFrom, dialogButtons } from "./dialog.js";
-import { $, address, direction, guard, name, permalink, recalled, remember, showError, state, TABS } from "./state.js";
+import { $, address, direction, guard, name, permalink, recalled, remember, showError, state, TABS, unchosen } from "./state.js";
 import { chapters } from "./film/chapters.js";
 import { stop } from "./film/film.js";
 import { change, showFilm } from "./film/versions.js";
@@ -39,7 +39,7 @@ async function translate({ typed = false, sentence = 0, asked } = {}) {
   }
   const first = state.done === null;
   state.done = { text, from: $("from").value, to: $("to").value, beam: $("beam").value, seconds: (performance.now() - began) / 1000 };
-  if (!state.restoring) Object.assign(state, { leg: null, version: null, film: null });
+  if (!state.restoring) Object.assign(state, { leg: null, version: null, film: null, works: unchosen() });
   state.fresh = true;
   present(paragraphs);
   state.current = Math.min(sentence, Math.max(0, state.items.length - 1));
@@ -93,7 +93,7 @@ function present(paragraphs) {
 
 /** Opens another sentence; its film begins. */
 function choose(index) {
-  Object.assign(state, { version: null, film: null, fresh: true });
+  Object.assign(state, { version: null, film: null, fresh: true, works: unchosen() });
   return open(index);
 }
 

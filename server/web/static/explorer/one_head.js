@@ -3,16 +3,23 @@ import { el, percent, segmented, select } from "../common/dom.js";
 import { paint } from "./colour.js";
 import { best } from "./maps.js";
 
-/** Draws a head to choose. `c` is the configuration of the model; `vectors(kind, layer, head)` fetches its vectors. */
-export function oneHead(host, c, result, vectors) {
+/** Draws a head. `c` is the configuration of the model; `vectors(kind, layer, head)` fetches its vectors. `chosen` is [kind, layer,
+ * head, query], null for the cross-attention head that aligns best; `choose([...])` is called for another. */
+export function oneHead(host, c, result, vectors, chosen, choose) {
   const state = { kind: "cross", layer: best(result).layer, head: best(result).head || 0, query: Math.min(1, result.target.pieces.length - 1) };
+  if (result.maps[chosen?.[0]]) [state.kind, state.layer, state.head, state.query] = chosen;
   const panel = el("div");
   async function draw() {
     const [layers, heads] = result.maps[state.kind].shape;
     state.layer = Math.min(state.layer, layers - 1);
+    state.head = Math.min(state.head, heads - 1);
     const [queries, keys] = { cross: [result.target.pieces, result.source.pieces], encoder: [result.source.pieces, result.source.pieces], decoder: [result.target.pieces, result.decoder_input.pieces] }[state.kind];
     state.query = Math.min(state.query, queries.length - 1);
-    const change = (name) => (value) => { state[name] = value; return draw(); };
+    const change = (name) => (value) => {
+      state[name] = value;
+      choose([state.kind, state.layer, state.head, state.query]);
+      return draw();
+    };
     const range = (n, word) => Array.from({ length: n }, (_, i) => [i, `${word} ${i}`]);
     host.replaceChildren(el("div", { class: "controls" }, segmented("Attention of the head", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]].filter(([kind]) => result.maps[kind]), state.kind, change("kind")),
       select("Layer of the head", range(layers, "layer"), state.layer, change("layer")), select("Head", range(heads, "head"), state.head, change("head")),

@@ -6,10 +6,10 @@ const SHOWN = 8;
 /** Returns the angle per position of each pair of a sine and a cosine. */
 const angles = (d, half) => Array.from({ length: d / 2 }, (_, i) => 1 / 10000 ** (half && d > 2 ? i / (d / 2 - 1) : (2 * i) / d));
 
-/** Draws the matrix for a distance to choose, and how exact the equation is for `n` positions. */
-export function shift(host, c, n) {
+/** Draws the matrix for the distance `chosen` (null: 3), and how exact the equation is for `n` positions. `choose(distance)` is called for another. */
+export function shift(host, c, n, chosen, choose) {
   const steps = angles(c.d_model, c.positions === "sinusoidal_half"), picture = el("div"), error = el("p", { class: "note", "aria-live": "polite" });
-  const slider = el("input", { type: "range", min: "1", max: String(Math.min(32, n - 1)), value: "3", "aria-label": "Distance k" });
+  const slider = el("input", { type: "range", min: "1", max: String(Math.min(32, n - 1)), value: String(chosen ?? 3), "aria-label": "Distance k" });
   function draw() {
     const k = Number(slider.value), shown = Math.min(SHOWN, steps.length), data = new Float32Array((2 * shown) ** 2).fill(0.5);
     const set = (row, column, x) => (data[row * 2 * shown + column] = (x + 1) / 2);
@@ -25,6 +25,7 @@ export function shift(host, c, n) {
     error.textContent = `k = ${k}. Over ${n} positions and ${c.d_model} dimensions, T applied to PE(p) differs from PE(p + ${k}) by at most ${largestError(steps, k, n).toExponential(1)}.`;
   }
   slider.addEventListener("input", draw);
+  slider.addEventListener("change", () => choose(Number(slider.value)));
   host.replaceChildren(el("p", {}, "A shift by k places is one matrix, whatever the position: each pair of a sine and a cosine is turned by an angle. So a layer can learn to look k words back, everywhere in a sentence."),
     el("div", { class: "controls" }, el("label", { class: "note" }, "distance k ", slider)), picture, error);
   draw();

@@ -7,11 +7,17 @@ export const TABS = ["attention", "decoding", "whynot", "heads", "works"];
 /** `items` are the sentences of the chosen leg (null: the last of `steps`); `done` holds text and languages of the translation that is shown;
  * `word` is the target word that the URL marks; `link.point(query, key)` marks words in the panel below the text. `version` is
  * the version of the sentence in the film (see film/versions.js), `film` the word at which the film stands (null: at its end),
- * `fresh` whether it has not been played, `who` the head of the first chapter. */
+ * `fresh` whether it has not been played, `who` the head of the first chapter. `works` is what is chosen in "How it works": `positions` and
+ * `example` of the order of the words, `figures` whether the figures of the paper are drawn, the `word`, `piece` and `distance` of their chapters, and
+ * `one`, the head that is shown step by step: its kind, layer, number and query. */
 export const state = {
   languages: [], paragraphs: [], items: [], current: 0, leg: null, steps: 1, panel: start(), link: {}, word: null, tab: "attention", masked: new Set(), done: null, restoring: false,
-  version: null, film: null, fresh: false, who: null,
+  version: null, film: null, fresh: false, who: null, works: unchosen(),
 };
+/** Returns the state of "How it works" before anything is chosen. */
+export function unchosen() {
+  return { positions: true, example: false, figures: false, word: null, piece: null, distance: null, one: null };
+}
 /** Returns the name of a language. */
 export const name = (code) => state.languages.find((language) => language.code === code)?.name || englishName(code);
 function englishName(code) {
@@ -41,10 +47,11 @@ export const pair = (item, translation, extra = {}) => ({ q: item.read, translat
 /** Returns the view as a URL fragment. Browsers do not send fragments, so the text does not reach server logs. */
 export function permalink() {
   const { kind, layer, head, level, view, special } = state.panel;
-  const { text, from, to, beam } = state.done;
+  const { text, from, to, beam } = state.done, { works } = state;
   return "#" + query({ q: text, source: from, target: to, beam, leg: state.steps > 1 ? state.leg : null, s: state.current || null, tab: state.tab, kind, layer, head, level, view, special: special ? 1 : null, word: state.items[state.current]?.word ?? state.word,
     off: [...state.masked].sort().join(","), trace: state.beam, asked: state.items[state.current]?.asked,
-    film: state.film, who: state.who?.join("."), fork: state.version?.fork?.join(" "), hyp: state.version?.beam ? `${state.version.hypothesis}.${state.version.beam}` : null, broken: state.version?.off && 1 });
+    film: state.film, who: state.who?.join("."), fork: state.version?.fork?.join(" "), hyp: state.version?.beam ? `${state.version.hypothesis}.${state.version.beam}` : null, broken: state.version?.off && 1,
+    positions: works.positions ? null : 0, example: works.example ? 1 : null, figures: works.figures ? 1 : null, several: works.word, piece: works.piece, distance: works.distance, one: works.one?.join(".") });
 }
 /** Writes the view into the URL: as a new entry of the browser's history, or in place of the current one. */
 export function remember(replace = false) {
@@ -72,6 +79,11 @@ export function recalled() {
   state.film = number(wanted.get("film"), null);
   state.who = /^\d{1,3}\.\d{1,3}$/.test(wanted.get("who")) ? wanted.get("who").split(".").map(Number) : null;
   state.version = version(wanted);
+  const one = /^(cross|encoder|decoder)\.(\d{1,3})\.(\d{1,3})\.(\d{1,4})$/.exec(wanted.get("one"));
+  state.works = {
+    positions: wanted.get("positions") !== "0", example: wanted.get("example") === "1", figures: wanted.get("figures") === "1", word: number(wanted.get("several"), null),
+    piece: number(wanted.get("piece"), null), distance: number(wanted.get("distance"), null), one: one && [one[1], ...one.slice(2).map(Number)],
+  };
   return { asked: (wanted.get("asked") || "").slice(0, 2000), text: (wanted.get("q") || "").slice(0, 20000), from: wanted.get("source"), to: wanted.get("target"), beam: wanted.get("beam"), sentence: number(wanted.get("s"), 0) };
 }
 /** Returns the version of the sentence that a URL names. */

@@ -89,5 +89,5 @@ async function works(host, item, found) {
   const { howItWorks } = await import("./how_it_works.js"); // only this tab needs these modules
   const vectors = (kind, layer, head) => ask("/attention?" + query(address(item, { kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })));
   const study = (text) => ask("/encoder?" + query({ q: text, ...direction(item) })), model = await modelOf(item);
-  if (item === state.items[state.current]) howItWorks(host, model, found, vectors, study);
+  if (item === state.items[state.current]) howItWorks(host, model, found, { vectors, study, chosen: state.works, changed: () => remember() });
 }
