@@ -25,14 +25,17 @@ class PageLog:
     foreign_requests: list[str] = field(default_factory=list)
 
 
-def speaking_model(path: Path, pairs: tuple[tuple[str, str], ...] = (("en", "de"), ("en", "fr"))) -> None:
-    """Saves the tiny model with embeddings of byte pieces so small that they are never chosen."""
+def speaking_model(
+    path: Path, pairs: tuple[tuple[str, str], ...] = (("en", "de"), ("en", "fr")), **changes: Any
+) -> None:
+    """Saves the tiny model with embeddings of byte pieces so small that they are never chosen. `changes` are other values
+    of its configuration."""
     import torch
 
     from model.checkpoint import load_model, save_model
     from model.model_folder import read_folder
 
-    folder = read_folder(tiny_model(path))
+    folder = read_folder(tiny_model(path, **changes))
     tags = {language: tag for language, tag in folder.tags.items() if language in dict(map(reversed, pairs))}
     folder = dataclasses.replace(folder, model=folder.model.replace(max_length=96), pairs=pairs, tags=tags)
     transformer = load_model(folder)

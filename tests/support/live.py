@@ -23,8 +23,9 @@ START_SECONDS = 120
 WORDS = "the a house station where is dog cat walks sleeps in on under green small old train bread water friend".split()
 
 
-def tiny_model(folder: Path, seed: int = 0) -> Path:
-    """Writes a model folder with random weights, English to German and French. Its translations are random words."""
+def tiny_model(folder: Path, seed: int = 0, **changes: Any) -> Path:
+    """Writes a model folder with random weights, English to German and French. Its translations are random words.
+    `changes` are other values of its configuration."""
     import sentencepiece
     import torch
 
@@ -47,7 +48,7 @@ def tiny_model(folder: Path, seed: int = 0) -> Path:
         minloglevel=2,
     )  # fmt: skip
     size = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model")).get_piece_size()
-    config = small(size, d_model=64, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2)
+    config = small(size, d_model=64, heads=4, d_ff=64, encoder_layers=2, decoder_layers=2, **changes)
     description = ModelFolder(
         path=folder,
         name=folder.name,
