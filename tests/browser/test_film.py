@@ -227,7 +227,7 @@ def test_roles_over_sentences_are_shown_where_the_model_has_them(explorer: Any, 
     page.goto(url.replace("view=map", "view=figures"))
     page.wait_for_selector("#panel-attention tbody tr")
     assert "over 24 sentences" in page.inner_text("#panel-attention thead")
-    assert "the rarest piece (60 %)" in page.inner_text("#panel-attention tbody tr >> nth=0")
+    assert "the rarest piece (60\u00a0%)" in page.inner_text("#panel-attention tbody tr >> nth=0")
     page.click("#chapters .chapter >> nth=0 >> .head >> nth=1")
     page.wait_for_selector("#chapters .caption >> text=Over 24 sentences: the rarest piece (60 %)")
 

@@ -182,6 +182,15 @@ def test_the_interface_has_four_languages_and_fits_a_small_screen(
 def test_right_to_left_text_runs_from_right_to_left(page: Any) -> None:
     page.fill("#text", "שלום עולם")
     assert page.evaluate("document.getElementById('text').matches(':dir(rtl)')")
+    page.wait_for_selector("#output:not(.busy):dir(rtl) .s")
+
+
+def test_words_that_the_model_cannot_read_are_named_as_copied(page: Any) -> None:
+    page.fill("#text", "שלום עולם")
+    page.wait_for_selector("#warning:not([hidden]) >> text=copied and not translated")
+    page.fill("#text", "https://example.org/a 12:30")
+    page.wait_for_selector("#output:not(.busy) .s >> text=example")
+    assert page.locator("#warning").is_hidden()
 
 
 def test_a_text_typed_before_the_page_is_ready_is_translated(

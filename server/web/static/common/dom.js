@@ -25,7 +25,7 @@ export function svg(tag, attributes = {}, ...children) {
 }
 
 export const percent = (share) =>
-  (share >= 0.0995 ? Math.round(100 * share) : share >= 0.001 ? (100 * share).toFixed(1) : "<0.1") + " %";
+  (share >= 0.0995 ? Math.round(100 * share) : share >= 0.001 ? (100 * share).toFixed(1) : "<0.1") + "\u00a0%";
 /** Returns the probability of a log-probability as text. */
 export const chance = (score) => percent(Math.exp(score));
 /** Returns the value of a CSS variable. */

@@ -26,7 +26,7 @@ export function positions(wave, curve, c, n) {
   const data = new Float32Array(n * shown);
   for (let p = 0; p < n; p++) for (let i = 0; i < shown; i++) data[p * shown + i] = (all[p * d + Math.floor(i * stride)] + 1) / 2;
   heat(wave, { rows: n, columns: shown, data, queries: Array.from({ length: n }, (_, p) => String(p)), keys: Array.from({ length: shown }, (_, i) => String(Math.floor(i * stride))) },
-    { top: 1, label: "Positional encodings", format: (x) => (2 * x - 1).toFixed(2), verb: "dimension" });
+    { top: 1, label: "Positional encodings", format: (x) => (2 * x - 1).toFixed(2), scale: (x) => (2 * x - 1).toFixed(1), verb: "dimension" });
   const middle = Math.floor(n / 2), dots = [];
   for (let p = 0; p < n; p++) {
     let sum = 0;

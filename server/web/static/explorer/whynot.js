@@ -27,5 +27,5 @@ export function compare(host, own, asked) {
 /** Returns a negative difference of log-probabilities as a ratio, such as "36 times". */
 export function times(difference) {
   const ratio = Math.exp(-difference);
-  return ratio < 1e6 ? `${ratio < 10 ? ratio.toFixed(1) : Math.round(ratio).toLocaleString("en")} times` : `10^${Math.round(-difference / Math.LN10)} times`;
+  return ratio < 1e6 ? `${ratio < 10 ? ratio.toFixed(1) : Math.round(ratio).toLocaleString("en")} times` : `10${[...String(Math.round(-difference / Math.LN10))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")} times`;
 }

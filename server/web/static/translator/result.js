@@ -38,9 +38,11 @@ export function show(done, answer) {
   choose(items.find((item) => !item.copied) || null, false);
   outdated(false);
 }
-/** Returns what may be wrong with a sentence, in the language of the interface. */
-function reasons({ flags = [] }) {
-  return flags.map((name) => say(name === "copied" ? "copied_source" : name));
+/** Returns what may be wrong with a sentence, in the language of the interface. A sentence that was copied although it has
+ * words, not only numbers and addresses, is named too. */
+function reasons({ source, copied, flags = [] }) {
+  const words = source.replace(/\S*[@./:]\S+/g, "");
+  return [...new Set([...(copied && /\p{L}/u.test(words) ? ["copied"] : []), ...flags])].map((name) => say(name === "copied" ? "copied_source" : name));
 }
 /** Underlines a sentence, with the reasons as its tooltip. */
 function flag(item, found) {
