@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import os
+import re
 import shutil
 import signal
 import socket
@@ -15,19 +16,24 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+import httpx
+
 from benchmarks.common.http_connection import Address, Connection
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("server-1", "server-2", "redis")
 """The parts that are killed in turn."""
 _START_SECONDS = 600.0
+_BOTH_UP = re.compile(r'^haproxy_backend_agg_server_status{proxy="servers",state="UP"} 2$', re.MULTILINE)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Fleet(ABC):
-    """`front` is the address of HAProxy. `servers` are the addresses of the servers themselves."""
+    """`front` is the address of HAProxy, `front_metrics` that of its metrics. `servers` are the addresses of the servers
+    themselves."""
 
     front: Address
+    front_metrics: Address
     servers: list[Address]
 
     @abstractmethod
@@ -43,15 +49,26 @@ class Fleet(ABC):
         """Returns the ids of the first processes of a part ("front" too)."""
 
     async def recovered(self) -> None:
-        """Waits until both servers are ready and reach the shared state, and the front answers. Raises RuntimeError."""
+        """Waits until both servers are ready and reach the shared state, and the front sends requests to both. Raises
+        RuntimeError."""
         try:
             async with asyncio.timeout(_START_SECONDS):
                 for address in (*self.servers, self.front):
                     await _until_answer(address, "/ready", b"")
                 for address in self.servers:
                     await _until_answer(address, "/metrics", b"\nattentive_state_up 1.0")
+                await self._until_front_sees_both()
         except TimeoutError:
             raise RuntimeError(f"The servers were not ready within {_START_SECONDS:.0f} seconds.") from None
+
+    async def _until_front_sees_both(self) -> None:
+        url = f"http://{self.front_metrics.host}:{self.front_metrics.port}/metrics"
+        async with httpx.AsyncClient(timeout=5) as client:
+            while True:
+                found = await client.get(url, params={"scope": "backend"})
+                if _BOTH_UP.search(found.text):
+                    return
+                await asyncio.sleep(0.1)
 
     def processor_seconds(self, part: str) -> float:
         """Returns the processor time of a part until now."""
@@ -66,6 +83,7 @@ class ProcessFleet(Fleet):
         self._ports = {part: _free_port() for part in (*PARTS, "front", "metrics")}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.front = Address("127.0.0.1", self._ports["front"], "", tls=True)
+        self.front_metrics = Address("127.0.0.1", self._ports["metrics"], "")
         self.servers = [Address("127.0.0.1", self._ports[part], "") for part in PARTS[:2]]
         self._environment = {name: value for name, value in os.environ.items() if not name.startswith("ATTENTIVE_")}
         script = ["sh", str(ROOT / "deploy/haproxy/make-certificate.sh"), str(folder)]
@@ -127,6 +145,7 @@ class ComposeFleet(Fleet):
         self._compose = [*compose, "--profile", "scaled"]
         self._containers = {part: self._run("ps", "-q", part).strip() for part in (*PARTS, "front")}
         self.front = Address.parse(front)
+        self.front_metrics = Address(self._inspect("front", _ADDRESS), 8405, "")
         self.servers = [Address(self._inspect(part, _ADDRESS), 8000, "") for part in PARTS[:2]]
 
     def kill(self, part: str) -> None:

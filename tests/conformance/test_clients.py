@@ -65,8 +65,10 @@ def test_deepl_texts(server, translator):
     result = translator.translate_text(TEXT, source_lang="EN", target_lang="DE")
     assert result.text == said(server, TEXT)
     assert (result.detected_source_lang, result.billed_characters) == ("EN", len(TEXT))
-    results = translator.translate_text(TEXTS, source_lang="en", target_lang="de", formality="prefer_more", context="x")
+    results = translator.translate_text(TEXTS, source_lang="en", target_lang="de", context="x")
     assert [result.text for result in results] == [said(server, text) for text in TEXTS]
+    polite = translator.translate_text(TEXTS, source_lang="en", target_lang="de", formality="prefer_more")
+    assert len(polite) == len(TEXTS) and all(result.text for result in polite)
 
 
 def test_deepl_options(server, translator):

@@ -96,7 +96,8 @@ def test_a_result_is_fetched_exactly_once_by_many_clients(two):
         thread.start()
     for thread in threads:
         thread.join(30)
-    assert sorted(statuses) == [200] + [404] * 7
+    assert len(statuses) == 8 and statuses.count(200) == 1
+    assert set(statuses) == {200, 404} or set(statuses) == {200, 404, 410}  # 410: the file went between job and file
 
 
 def test_a_result_that_cannot_be_read_is_not_lost(two, monkeypatch):
