@@ -186,6 +186,15 @@ def test_a_picture_is_downloaded(explorer: Any) -> None:
     assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
 
 
+def test_the_picture_of_all_heads_names_its_tokens(explorer: Any) -> None:
+    explorer.get_by_role("radio", name="All heads").click()
+    with explorer.expect_download() as download:
+        explorer.click("#panel-attention a >> text=SVG")
+    drawn = Path(download.value.path()).read_text()
+    assert all(f">{word}<" in drawn for word in (*SENTENCE.split(), "layer 1, head 3"))
+    assert "&lt;/s&gt;" not in drawn
+
+
 def test_a_permalink_restores_the_view(explorer: Any, open_page: Callable[..., Any]) -> None:
     explorer.click("role=radio[name='Encoder']")
     explorer.click("role=radio[name='All heads']")

@@ -53,7 +53,7 @@ export function panel(host, result, state, { onPoint = () => {}, changed = () =>
   else if (state.view === "map") mapAndLines(body, result, state, onPoint, tools(state), link);
   else if (state.view === "model") {
     const grid = el("div");
-    body.append(el("p", { class: "note" }, "Every head of every layer, all in the same colours; choose one to enlarge it."), scaleBar(), grid);
+    body.append(el("p", { class: "note" }, "Every head of every layer, all in the same colours; choose one to enlarge it."), el("div", { class: "row" }, ...tools(state)), scaleBar(), grid);
     thumbnails(grid, result, state.kind, { level: state.level, special: state.special, choose: (layer, head) => set({ layer, head, view: "map" }),
       state: (layer, head) => ({ current: layer === state.layer && head === state.head }) });
   } else figures(body, result, state.kind, (layer, head) => set({ layer, head, view: "map" }));

@@ -46,11 +46,11 @@ function attention(host, item, found) {
     if (view.kind === "alignment") return [shareLink(item, found, view), json({ alignment: found.alignment.method, kind: "cross", level: "word", head: "mean" })];
     const asked = { kind: view.kind, level: view.level, ...(view.view === "map" ? { layer: view.layer } : {}), ...(view.head === "rollout" ? { rollout: true } : view.view === "map" ? { head: view.head } : {}) };
     const picture = (format) => {
-      const path = "/attention?" + query(address(item, { ...asked, format })), file = `attention.${format}`;
+      const path = "/attention?" + query(address(item, { ...asked, special: view.special ? null : 0, format })), file = `attention.${format}`;
       const fetched = (event) => { event.preventDefault(); guard(download)(path, file); };
       return el("a", { href: path, class: "note", onclick: fetched }, format.toUpperCase());
     };
-    return [picture("svg"), picture("png"), picture("pdf"), shareLink(item, found, view), json(asked)];
+    return [picture("svg"), picture("png"), picture("pdf"), ...(view.view === "map" ? [shareLink(item, found, view)] : []), json(asked)];
   };
   item.word ??= state.word;
   state.word = null;

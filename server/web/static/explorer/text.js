@@ -40,7 +40,7 @@ export function show(paragraphs, open) {
   for (const id of ["link", "curl", "report", "others"]) $(id).hidden = !state.items.length;
   $("copy").hidden = false;
   for (const id of ["inside", "show"]) $(id).hidden = !state.items.length;
-  if (!state.items.length) $("facts").textContent = "Copied: the model has nothing to translate in this text.";
+  if (!state.items.length) $("facts").textContent = "Copied: this text has no words that the model reads.";
 }
 /** Removes the translation and everything about it. */
 export function clear() {
