@@ -14,6 +14,7 @@ from redis.asyncio import Redis
 from server.errors import StateUnreachable
 from server.history.memory import History
 from server.history.records import TranslationRecord, creation_time, deserialize, serialize
+from server.state.bounded_entries import ALL, WRITE_ENTRIES
 from server.state.redis import RedisState
 
 log = logging.getLogger(__name__)
@@ -31,35 +32,6 @@ RECENT_SECONDS = 2.0
 """A translation of this age may still be on its way to Redis."""
 WAITS = (0.02, 0.05, 0.1, 0.2)
 """Seconds between the look-ups of a recent id."""
-
-WRITE_SCRIPT = """
-local size, bytes, life, prefix = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local held = tonumber(redis.call('GET', KEYS[2]) or 0)
-for i = 5, #ARGV, 2 do
-  local length = #ARGV[i + 1]
-  redis.call('SET', prefix .. ARGV[i], ARGV[i + 1], 'PX', life)
-  held = held + length * redis.call('ZADD', KEYS[1], now, ARGV[i] .. ' ' .. length)
-end
-local function forget(entry)
-  local id, length = string.match(entry, '(%S+) (%d+)')
-  redis.call('ZREM', KEYS[1], entry)
-  redis.call('DEL', prefix .. id)
-  held = held - length
-end
-for _, entry in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - life)) do forget(entry) end
-while redis.call('ZCARD', KEYS[1]) > size or held > bytes do
-  local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
-  if not oldest then held = 0 break end
-  forget(oldest)
-end
-redis.call('SET', KEYS[2], held, 'PX', life)
-redis.call('PEXPIRE', KEYS[1], life)
-return held
-"""
-"""Adds records and removes those beyond the bounds, in one atomic step. It uses the clock of Redis, so that the clocks
-of the servers need not agree."""
 
 
 class RedisHistory(History):
@@ -166,12 +138,12 @@ async def write(
     state: RedisState, records: Sequence[TranslationRecord], size: int, bytes_limit: int, seconds: float
 ) -> None:
     """Writes records, and deletes those beyond the bounds. Raises StateUnreachable."""
-    arguments: list[Any] = [size, bytes_limit, round(1000 * seconds), PREFIX]
+    arguments: list[Any] = [size, bytes_limit, round(1000 * seconds), PREFIX, ALL]
     for record in records:
         arguments += [record.id, serialize(record)]
 
     def operation(client: Redis) -> Awaitable[object]:
-        answer: Awaitable[object] = client.register_script(WRITE_SCRIPT)(keys=[INDEX, BYTES], args=arguments)
+        answer: Awaitable[object] = client.register_script(WRITE_ENTRIES)(keys=[INDEX, BYTES], args=arguments)
         return answer
 
     await state.run(operation, WRITE_SECONDS)

@@ -7,6 +7,7 @@ import logging
 from collections.abc import Sequence
 
 from server.errors import StateUnreachable
+from server.state.bounded_entries import ANY_NUMBER, WRITE_ENTRIES
 from server.state.redis import RedisState, Script
 from server.translation.cache.serialization import deserialize, serialize
 from server.translation.types import Translation
@@ -23,30 +24,9 @@ LARGEST = 1_000_000
 UNWRITTEN = 16_000_000
 """Bytes of JSON that may wait to be written; further translations are not shared."""
 
-WRITE = Script("""
-local limit, life, prefix = tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
-local clock = redis.call('TIME')
-local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
-local held = tonumber(redis.call('GET', KEYS[2]) or 0)
-local length = #ARGV[5]
-redis.call('SET', prefix .. ARGV[4], ARGV[5], 'PX', life)
-held = held + length * redis.call('ZADD', KEYS[1], now, ARGV[4] .. ' ' .. length)
-local function forget(entry)
-  local key, length = string.match(entry, '(%S+) (%d+)')
-  redis.call('ZREM', KEYS[1], entry)
-  redis.call('DEL', prefix .. key)
-  held = held - length
-end
-for _, entry in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - life, 'LIMIT', 0, 100)) do forget(entry) end
-while held > limit do
-  local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
-  if not oldest then held = 0 break end
-  forget(oldest)
-end
-redis.call('SET', KEYS[2], held, 'PX', life)
-redis.call('PEXPIRE', KEYS[1], life)
-""")
-"""Adds a translation and removes the oldest ones beyond the bytes, in one atomic step, by the clock of Redis."""
+EXPIRED_AT_ONCE = 100
+"""Most expired translations that one write removes."""
+WRITE = Script(WRITE_ENTRIES)
 
 
 class SharedCache:
@@ -55,7 +35,7 @@ class SharedCache:
     def __init__(self, state: RedisState, limit: int, seconds: float) -> None:
         self.hits = 0
         self._state = state
-        self._bounds = (limit, round(1000 * seconds), PREFIX)
+        self._bounds = (ANY_NUMBER, limit, round(1000 * seconds), PREFIX, EXPIRED_AT_ONCE)
         self._unwritten = 0
         self._writing: set[asyncio.Task[None]] = set()
 
