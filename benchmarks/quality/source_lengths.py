@@ -13,6 +13,7 @@ from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from tqdm import tqdm
 
@@ -52,9 +53,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def measure(opened: OpenModel, item: DevelopmentSet, search: str, most: int) -> list[dict[str, object]]:
+def measure(opened: OpenModel, item: DevelopmentSet, search: str, most: int) -> list[dict[str, Any]]:
     """Returns one row with chrF and BLEU for each range of lengths. A range has at most `most` pairs."""
-    rows: list[dict[str, object]] = []
+    rows: list[dict[str, Any]] = []
     pairs = list(joined(item, _JOINED))
     lengths = [len(opened.tokenizer.encode(source, item.target).ids) for source, _ in pairs]
     for name, chosen in by_length(pairs, lengths).items():
