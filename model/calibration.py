@@ -15,11 +15,10 @@ import math
 from collections.abc import Iterator, Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
 from model.config import ModelConfig
+from model.int8_ranges import Float32, row_ranges
 
-Float32 = NDArray[np.float32]
 Tensors = Mapping[str, Float32]
 
 _SENTENCES, _TOKENS = 32, 12
@@ -74,7 +73,7 @@ class _Replaced(Mapping[str, Float32]):
 
 def _corrected(weight: Float32, bias: Float32, mean: Float32) -> Float32:
     """Returns the bias that gives the rounded weight (N, K) the mean output of the original for inputs of this mean."""
-    top = np.abs(weight).max(axis=1, keepdims=True)
+    top = row_ranges(weight)[:, None]
     scale = np.where(top > 0, top, 1.0) / np.float32(127)
     error = (weight - np.rint(weight / scale) * scale).astype(np.float64)
     corrected: Float32 = (bias + error @ mean).astype(np.float32)

@@ -1,8 +1,8 @@
 """int8 matrices for the CPU in PyTorch: a scale per output channel and per row of activations, exact integer sums.
 
-The rounding rule is that of the CPU backend (csrc/simd.h): with top = max |x| of a row,
-q = round_half_even(x * (127 / top)) and x ~ q * (top / 127). With a scale per row, a result does not depend on the
-other rows of a batch.
+The rounding rule is that of the CPU backend (csrc/simd.h): with the range of a row, which is max |x| of activations and
+`row_ranges` of weights, q = round_half_even(x * (127 / range)) and x ~ q * (range / 127). With a scale per row, a result
+does not depend on the other rows of a batch.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from model.calibration import Float32, for_int8
+from model.calibration import for_int8
 from model.config import ModelConfig
+from model.int8_ranges import Float32, row_ranges
 from model.transformer import Transformer
 from model.uninitialized import Uninitialized
 
@@ -23,11 +24,20 @@ _EXACT_TERMS = 1024
 
 
 def quantize_rows(x: Tensor) -> tuple[Tensor, Tensor]:
-    """Quantises rows: x (..., K) float -> int8 (..., K) and float32 scales (..., 1)."""
+    """Quantises rows of activations: x (..., K) float -> int8 (..., K) and float32 scales (..., 1)."""
     x = x.float()
-    top = x.abs().amax(dim=-1, keepdim=True)
-    inverse = torch.where(top > 0, 127.0 / top, torch.zeros_like(top))
-    return (x * inverse).round().clamp(-127, 127).to(torch.int8), top / 127.0
+    return _rounded(x, x.abs().amax(dim=-1, keepdim=True))
+
+
+def quantize_weight(weight: Tensor) -> tuple[Tensor, Tensor]:
+    """Quantises a matrix: weight (N, K) float -> int8 (N, K) and float32 scales (N, 1)."""
+    weight = weight.detach().float()
+    return _rounded(weight, torch.from_numpy(row_ranges(weight.numpy()))[:, None])
+
+
+def _rounded(x: Tensor, ranges: Tensor) -> tuple[Tensor, Tensor]:
+    inverse = torch.where(ranges > 0, 127.0 / ranges, torch.zeros_like(ranges))
+    return (x * inverse).round().clamp(-127, 127).to(torch.int8), ranges / 127.0
 
 
 def integer_product(left: Tensor, right: Tensor) -> Tensor:
@@ -70,7 +80,7 @@ class QuantizedLinear(nn.Module):
     @classmethod
     def of(cls, weight: Tensor, bias: Tensor | None) -> QuantizedLinear:
         """Quantises a float weight (N, K)."""
-        return cls(*quantize_rows(weight.detach()), bias)
+        return cls(*quantize_weight(weight), bias)
 
     def forward(self, x: Tensor) -> Tensor:
         """x (..., K) -> (..., N)."""
@@ -89,7 +99,7 @@ class QuantizedEmbedding(nn.Module):
 
     def __init__(self, weight: Tensor) -> None:
         super().__init__()
-        table, scale = quantize_rows(weight.detach())
+        table, scale = quantize_weight(weight)
         self.register_buffer("weight", table)
         self.register_buffer("scale", scale)
 

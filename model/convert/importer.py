@@ -28,7 +28,7 @@ from model.convert.languages import find_pairs, language_tags
 from model.convert.marian.firefox import is_firefox, read_firefox
 from model.convert.marian.model_npz import read_npz
 from model.convert.source_files import Imported, ImportRefused
-from model.convert.unknown_formats import unknown_format
+from model.convert.unknown_formats import lfs_pointer, unknown_format
 from model.convert.vocabulary import sentencepiece_vocabulary
 from model.language_pairs import AllPairs, Pairs
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles, read_folder, read_tokenizer_files
@@ -82,6 +82,8 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
 
 
 def _read(path: Path) -> Imported:
+    if reason := lfs_pointer(path):
+        raise ImportRefused(path, [reason])
     if is_firefox(path):
         return read_firefox(path)
     if path.suffix == PACKAGE_SUFFIX or (path / METADATA).is_file():

@@ -16,7 +16,7 @@ UInt8 = NDArray[np.uint8]
 
 _INT32 = _FLOAT32 = c_void_p  # addresses from `address`: a typed ctypes pointer costs ten microseconds
 _SIGNATURES = {
-    "attentive_linear": (c_int, [c_void_p, c_char_p, _FLOAT32, _FLOAT32, c_int, c_int]),
+    "attentive_linear": (c_int, [c_void_p, c_char_p, _FLOAT32, _FLOAT32, _FLOAT32, c_int, c_int]),
     "attentive_vector": (c_int, [c_void_p, c_char_p, _FLOAT32, c_int]),
     "attentive_resolve": (c_int, [c_void_p]),
     "attentive_prefill": (c_int, [c_void_p, c_int, _INT32, _INT32, _INT32, c_void_p]),

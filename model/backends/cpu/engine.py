@@ -17,6 +17,7 @@ from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.cpu.weights import Tensors, linears, unsupported, vectors
 from model.calibration import for_int8
 from model.config import ModelConfig
+from model.int8_ranges import row_ranges
 
 Precision = Literal["float32", "int8"]
 MAX_THREADS = 256
@@ -227,14 +228,16 @@ class CpuEngine:
         return int(self._library.attentive_pages_used(self._handle))
 
     def _load(self, tensors: Tensors, positions: Float32) -> None:
-        if self.precision == "int8":
+        int8 = self.precision == "int8"
+        if int8:
             tensors = for_int8(self.config, tensors, positions)
-        for name, matrix, bias in linears(self.config, tensors):
-            weight = np.ascontiguousarray(matrix, dtype=np.float32)
+        for name, parts, bias in linears(self.config, tensors):
+            weight = np.ascontiguousarray(parts[0] if len(parts) == 1 else np.concatenate(parts), dtype=np.float32)
             offset = None if bias is None else np.ascontiguousarray(bias, dtype=np.float32)
             if weight.ndim != 2 or (offset is not None and offset.shape != weight.shape[:1]):
                 raise ValueError(f"The tensors of {name} do not have the shapes of a matrix and its bias.")
-            self._call("linear", name.encode(), address(weight), address(offset), *weight.shape)
+            ranges = np.concatenate([row_ranges(part) for part in parts]) if int8 else None
+            self._call("linear", name.encode(), address(weight), address(ranges), address(offset), *weight.shape)
         for name, vector in vectors(self.config, tensors, positions):
             values = np.ascontiguousarray(vector, dtype=np.float32)
             self._call("vector", name.encode(), address(values), values.size)

@@ -26,15 +26,15 @@ def unsupported(config: ModelConfig) -> str | None:
     return None
 
 
-def linears(config: ModelConfig, tensors: Tensors) -> Iterator[tuple[str, Float32, Float32 | None]]:
-    """Yields all matrices: name, weight (out, in), bias (out) or None. Queries, keys and values are fused."""
+def linears(config: ModelConfig, tensors: Tensors) -> Iterator[tuple[str, list[Float32], Float32 | None]]:
+    """Yields all matrices: name, the weights (out, in) that are stacked, bias (out) or None. Queries, keys and values are
+    stacked."""
 
-    def fused(*names: str) -> tuple[Float32, Float32]:
-        weights = [tensors[f"{name}.weight"] for name in names]
+    def fused(*names: str) -> tuple[list[Float32], Float32]:
         biases = [tensors[f"{name}.bias"] for name in names]
-        return (weights[0], biases[0]) if len(names) == 1 else (np.concatenate(weights), np.concatenate(biases))
+        return [tensors[f"{name}.weight"] for name in names], biases[0] if len(names) == 1 else np.concatenate(biases)
 
-    def attention(prefix: str, *parts: str) -> tuple[Float32, Float32]:
+    def attention(prefix: str, *parts: str) -> tuple[list[Float32], Float32]:
         return fused(*(f"{prefix}.{part}" for part in parts))
 
     for side, layers in (("encoder", config.encoder_layers), ("decoder", config.decoder_layers)):
@@ -45,8 +45,8 @@ def linears(config: ModelConfig, tensors: Tensors) -> Iterator[tuple[str, Float3
             if side == "decoder" and config.recurrence != "none":
                 new, gate = (f"{layer}.recurrence.{part}" for part in ("input", "forget"))
                 gates = tensors[f"{gate}.bias"]
-                matrix = np.concatenate([tensors[f"{new}.weight"], tensors[f"{gate}.weight"]])
-                yield f"{layer}.recurrence", matrix, np.concatenate([np.zeros_like(gates), gates])
+                weights = [tensors[f"{new}.weight"], tensors[f"{gate}.weight"]]
+                yield f"{layer}.recurrence", weights, np.concatenate([np.zeros_like(gates), gates])
             else:
                 yield (f"{layer}.{own}", *attention(f"{layer}.self_attention", "query", "key", "value"))
                 yield (f"{layer}.{out}", *attention(f"{layer}.self_attention", "output"))
@@ -58,11 +58,11 @@ def linears(config: ModelConfig, tensors: Tensors) -> Iterator[tuple[str, Float3
             yield (f"{layer}.outer", *fused(f"{layer}.feed_forward.outer"))
     bias = tensors["output_bias"] if config.output_bias else None
     if config.tied_embeddings:
-        yield "projection", tensors["embedding.weight"], bias
+        yield "projection", [tensors["embedding.weight"]], bias
     else:
-        yield "projection", tensors["projection.weight"], bias
-        yield "embedding", tensors["embedding.weight"], None
-        yield "source_embedding", tensors["source_embedding.weight"], None
+        yield "projection", [tensors["projection.weight"]], bias
+        yield "embedding", [tensors["embedding.weight"]], None
+        yield "source_embedding", [tensors["source_embedding.weight"]], None
 
 
 def vectors(config: ModelConfig, tensors: Tensors, positions: Float32) -> Iterator[tuple[str, Float32]]:

@@ -30,6 +30,7 @@ class TorchBackend:
         self._masked: dict[int, MaskedHeads] = {}
         self._shortlist = shortlist
         self._allowed: dict[int, Tensor] = {}
+        """For each slot with a shortlist, True for the tokens that it may write (V)."""
 
     @torch.inference_mode()
     def prefill(
@@ -49,10 +50,10 @@ class TorchBackend:
         """Advances each row by its token; returns the `candidates` likeliest next tokens of each."""
         inputs = torch.tensor(tokens, device=self.device)
         logits = self.transformer.decode_step(inputs, self.cache, list(slots), self._gates(slots))
-        for row, slot in enumerate(slots):
-            if slot in self._allowed and forced[row] < 0:
-                allowed = self._allowed[slot]
-                logits[row] = torch.full_like(logits[row], -torch.inf).index_copy(0, allowed, logits[row, allowed])
+        limited = [row for row, slot in enumerate(slots) if slot in self._allowed and forced[row] < 0]
+        if limited:
+            allowed = torch.stack([self._allowed[slots[row]] for row in limited])
+            logits[limited] = logits[limited].masked_fill(~allowed, -torch.inf)
         return choose(logits, candidates, forced)
 
     @torch.inference_mode()
@@ -99,8 +100,11 @@ class TorchBackend:
 
     def _allow(self, slot: int, source: Sequence[int]) -> None:
         if self._shortlist is not None:
-            tokens = self._shortlist.allowed(source, self.transformer.config.eos_id)
-            self._set_allowed(slot, None if tokens is None else torch.from_numpy(tokens).long().to(self.device))
+            config = self.transformer.config
+            ids = self._shortlist.allowed(source, config.eos_id)
+            every = torch.zeros(config.vocab_size, dtype=torch.bool)
+            tokens = None if ids is None else every.index_fill_(0, torch.from_numpy(ids).long(), True)
+            self._set_allowed(slot, None if tokens is None else tokens.to(self.device))
 
     def _set_allowed(self, slot: int, tokens: Tensor | None) -> None:
         if tokens is not None:

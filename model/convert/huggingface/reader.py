@@ -38,6 +38,7 @@ def read_huggingface(path: Path) -> Imported:
     `bad_words_ids` get the output bias SUPPRESSED if the settings renormalize the distribution without them.
     """
     fields = read_object(path / "config.json")
+    _check_kind(path, fields)
     generation, suppressed = read_generation_settings(path, fields)
     exported = fields.get("attentive")
     if exported is not None and not isinstance(exported, dict):
@@ -105,6 +106,20 @@ def _read_multilingual(
     )
 
 
+def _check_kind(path: Path, fields: dict[str, Any]) -> None:
+    """Raises ImportRefused for models of other architectures. Their other settings are not checked."""
+    kind = fields.get("model_type")
+    if kind in ("marian", "m2m_100"):
+        return
+    if kind is None and "format" in fields and "pairs" in fields:
+        raise ImportRefused(
+            path, ["it is a model folder of this server already: copy it into the folder of the models"]
+        )
+    stated = "a model without a model_type" if kind is None else f"a model of the model_type {str(kind)[:40]!r}"
+    supported = "marian (OPUS-MT) and m2m_100 (M2M100, NLLB-200, SMaLL-100)"
+    raise ImportRefused(path, [f"it is {stated} in Hugging Face's layout, of which {supported} are supported"])
+
+
 def read_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
     """Converts a MarianConfig or M2M100Config to a ModelConfig. Raises ImportRefused with all reasons."""
     reasons = _unrepresentable(fields)
@@ -146,8 +161,6 @@ def read_config(path: Path, fields: dict[str, Any]) -> ModelConfig:
 def _unrepresentable(fields: dict[str, Any]) -> list[str]:
     reasons = []
     kind = fields.get("model_type")
-    if kind not in ("marian", "m2m_100"):
-        reasons.append(f"model_type is {kind!r}, not 'marian' or 'm2m_100'")
     if kind == "m2m_100" and not fields.get("tie_word_embeddings", True):
         reasons.append("its output projection is not tied to the embedding")
     if fields.get("activation_function") not in _ACTIVATIONS:

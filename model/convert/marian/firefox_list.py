@@ -184,9 +184,14 @@ def _open(url: str) -> Any:
 
 
 def _unreachable(name: str, error: Exception) -> FolderError:
-    code = getattr(error, "code", None)
-    reason = str(code) if code else type(getattr(error, "reason", None) or error).__name__
-    return FolderError(
-        f"{name} could not be downloaded ({reason}): check the connection, or download its files elsewhere and use "
-        "`attentive import FOLDER`."
-    )
+    """Returns the error for a server that refuses (its status is stated) or does not answer."""
+    otherwise = "or download its files elsewhere and use `attentive import FOLDER`"
+    if not isinstance(error, urllib.error.HTTPError):
+        reason = type(getattr(error, "reason", None) or error).__name__
+        return FolderError(f"{name} could not be downloaded ({reason}): check the connection, {otherwise}.")
+    error.close()
+    if error.code == 429:
+        seconds = error.headers.get("Retry-After", "")
+        when = f"in {seconds} seconds" if seconds.isdecimal() else "later"
+        return FolderError(f"{name}: the server refuses further requests from this address (429): try again {when}.")
+    return FolderError(f"{name} could not be downloaded ({error.code}): try again later, {otherwise}.")

@@ -14,7 +14,7 @@ from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.model_folder import ModelFolder
 from model.quantization import quantize
-from model.shortlist import read_shortlist
+from model.shortlist import Shortlist, read_shortlist
 from model.transformer import Transformer
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
@@ -29,23 +29,24 @@ def open_on_cpu(
 ) -> OpenedBackend:  # fmt: skip
     """Loads a model for eager steps on the CPU; `reason` says why the CPU backend is not used. Raises FolderError."""
     _keep_freed_memory()
-    shortlist = read_shortlist(folder) if options.shortlist else None
-    return TorchBackend(_load_transformer(folder, device), device.slots, shortlist), "eager", reason
+    transformer = _load_transformer(folder, device)
+    return TorchBackend(transformer, device.slots, _shortlist(folder, options)), "eager", reason
 
 
 def open_on_gpu(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> OpenedBackend:
     """Loads a model on a GPU. Raises FolderError."""
-    transformer = _load_transformer(folder, device)
+    transformer, shortlist = _load_transformer(folder, device), _shortlist(folder, options)
     if options.engine == "eager":
-        return TorchBackend(transformer, device.slots), "eager", "The eager engine was asked for."
-    return gpu_backend(transformer, device.slots)
+        return TorchBackend(transformer, device.slots, shortlist), "eager", "The eager engine was asked for."
+    return gpu_backend(transformer, device.slots, shortlist)
 
 
-def gpu_backend(transformer: Transformer, slots: int) -> OpenedBackend:
+def gpu_backend(transformer: Transformer, slots: int, shortlist: Shortlist | None = None) -> OpenedBackend:
     """Returns a backend with CUDA graphs if they can be captured and compute the same as eager steps; else eager
     steps."""
-    if transformer.config.recurrence != "none":
-        return TorchBackend(transformer, slots), "eager", "Models with a recurrence decode without CUDA graphs."
+    if shortlist is not None or transformer.config.recurrence != "none":
+        what = "a recurrence" if shortlist is None else "a shortlist"
+        return TorchBackend(transformer, slots, shortlist), "eager", f"Models with {what} decode without CUDA graphs."
     torch.backends.cuda.enable_cudnn_sdp(False)  # it makes a new plan for every shape, and batches have many shapes
     reason: str | None = None
     for kernels in _kernels():
@@ -58,6 +59,10 @@ def gpu_backend(transformer: Transformer, slots: int) -> OpenedBackend:
             return backend, "cuda-graphs", None
         sys.stderr.write(f"{reason}\n")
     return TorchBackend(transformer, slots), "eager", reason
+
+
+def _shortlist(folder: ModelFolder, options: WorkerOptions) -> Shortlist | None:
+    return read_shortlist(folder) if options.shortlist else None
 
 
 def _load_transformer(folder: ModelFolder, device: DeviceConfig) -> Transformer:

@@ -53,8 +53,8 @@ const char* attentive_isa() { return kIsa; }
 
 const char* attentive_error() { return last_error.c_str(); }
 
-int attentive_linear(Engine* engine, const char* name, const float* weight, const float* bias, int out, int in) {
-    return locked(engine, [&] { engine->set_linear(name, weight, bias, out, in); });
+int attentive_linear(Engine* engine, const char* name, const float* weight, const float* ranges, const float* bias, int out, int in) {
+    return locked(engine, [&] { engine->set_linear(name, weight, ranges, bias, out, in); });
 }
 
 int attentive_vector(Engine* engine, const char* name, const float* values, int count) {

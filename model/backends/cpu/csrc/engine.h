@@ -65,8 +65,8 @@ class Engine {
   public:
     explicit Engine(const Config& config);
 
-    // Copies and packs weights by name: matrices (out, in) with an optional bias, and vectors. `resolve` has the names.
-    void set_linear(const std::string& name, const float* weight, const float* bias, int out, int in);
+    // Copies and packs weights by name: matrices as in linear.h, and vectors. `resolve` has the names.
+    void set_linear(const std::string& name, const float* weight, const float* ranges, const float* bias, int out, int in);
     void set_vector(const std::string& name, const float* values, int count);
     // Looks up every weight. Throws std::invalid_argument with the name of a weight that is missing or has the wrong shape.
     void resolve();

@@ -45,14 +45,14 @@ void Buffer::reserve(size_t bytes) {
 
 void Buffer::Free::operator()(void* memory) const { std::free(memory); }
 
-Linear::Linear(Precision precision, const float* weight, const float* bias, int out, int in)
+Linear::Linear(Precision precision, const float* weight, const float* ranges, const float* bias, int out, int in)
     : precision_(precision), out_(out), in_(in), panels_((out + kPanel - 1) / kPanel),
       depth_(precision == Precision::Int8 ? (in + kDepthStep - 1) / kDepthStep * kDepthStep : in) {
     const size_t columns = static_cast<size_t>(panels_) * kPanel;
     bias_ = Buffer(columns * sizeof(float));
     if (bias) std::memcpy(bias_.as<float>(), bias, out * sizeof(float));
     if (precision == Precision::Int8) {
-        pack_int8(weight);
+        pack_int8(weight, ranges);
     } else {
         pack_float(weight);
     }
@@ -82,7 +82,7 @@ Linear::Linear(const Linear& all, const int32_t* chosen, int count)
     }
 }
 
-void Linear::pack_int8(const float* weight) {
+void Linear::pack_int8(const float* weight, const float* ranges) {
     const size_t columns = static_cast<size_t>(panels_) * kPanel;
     weights_ = Buffer(columns * depth_);
     scales_ = Buffer(columns * sizeof(float));
@@ -90,7 +90,7 @@ void Linear::pack_int8(const float* weight) {
     alignas(64) int8_t quantized[kLanes];
     for (int n = 0; n < out_; ++n) {
         const float* source = weight + static_cast<size_t>(n) * in_;
-        const float top = max_magnitude(source, in_), inverse = inverse_scale(top);
+        const float inverse = inverse_scale(ranges[n]);
         int8_t* target = weights_.as<int8_t>() + place(n, 4);
         int32_t sum = 0;
         for (int k = 0; k < in_; k += kLanes) {
@@ -100,7 +100,7 @@ void Linear::pack_int8(const float* weight) {
                 sum += quantized[i];
             }
         }
-        scales_.as<float>()[n] = forward_scale(top);
+        scales_.as<float>()[n] = forward_scale(ranges[n]);
         corrections_.as<int32_t>()[n] = -kOffset * sum;
     }
 }

@@ -48,8 +48,9 @@ struct Rows {
 
 class Linear {
   public:
-    // weight (out, in) row-major; bias (out) or null. in must be a multiple of 16.
-    Linear(Precision precision, const float* weight, const float* bias, int out, int in);
+    // weight (out, in) row-major; ranges (out), the magnitudes that become 127 in int8, null for float32; bias (out) or null. in must
+    // be a multiple of 16.
+    Linear(Precision precision, const float* weight, const float* ranges, const float* bias, int out, int in);
 
     // The outputs `chosen` of another Linear, with the same weights.
     Linear(const Linear& all, const int32_t* chosen, int count);
@@ -66,7 +67,7 @@ class Linear {
     size_t bytes() const { return weights_.bytes() + scales_.bytes() * 3; }
 
   private:
-    void pack_int8(const float* weight);
+    void pack_int8(const float* weight, const float* ranges);
     void pack_float(const float* weight);
     size_t place(int output, int group) const;
 

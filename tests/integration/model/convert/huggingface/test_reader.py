@@ -118,7 +118,9 @@ def test_invalid_folder_names_are_refused(name: str, copy: Path) -> None:
 @pytest.mark.parametrize(
     ("fields", "reason"),
     [
-        ({"model_type": "bart"}, "model_type"),
+        ({"model_type": "bart"}, "model_type 'bart' in Hugging Face's layout, of which marian"),
+        ({"model_type": None}, "without a model_type"),
+        ({"model_type": None, "format": 1, "pairs": []}, "a model folder of this server already"),
         ({"activation_function": "gelu_new"}, "activation_function"),
         ({"decoder_attention_heads": 8}, "attention_heads"),
         ({"decoder_ffn_dim": 128}, "ffn_dim"),
@@ -146,7 +148,7 @@ def test_unsupported_configs_are_refused(fields: dict[str, Any], reason: str, co
 
 
 def test_all_reasons_are_listed(copy: Path) -> None:
-    change(copy / "config.json", model_type="bart", activation_function="tanh", decoder_ffn_dim=1)
+    change(copy / "config.json", normalize_before=True, activation_function="tanh", decoder_ffn_dim=1)
     with pytest.raises(ImportRefused) as refusal:
         imported(copy)
     assert len(refusal.value.reasons) == 3

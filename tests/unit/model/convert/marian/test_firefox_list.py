@@ -25,6 +25,17 @@ MODEL, SHORTLIST = "model.ende.intgemm.alphas.bin", "lex.50.50.ende.s2t.bin"
 
 
 class Quiet(SimpleHTTPRequestHandler):
+    """Serves a folder. A file `NAME.status` is the status of the answer for NAME."""
+
+    def do_GET(self) -> None:
+        status = Path(f"{self.translate_path(self.path)}.status")
+        if not status.exists():
+            super().do_GET()
+            return
+        self.send_response(int(status.read_text()))
+        self.send_header("Retry-After", "70")
+        self.end_headers()
+
     def log_message(self, format: str, *args: object) -> None:
         pass
 
@@ -135,6 +146,46 @@ def test_complete_files_of_an_interrupted_download_are_kept(published: Published
     (published.path / "vocab.ende.spm.gz").write_bytes(whole)
     found = download(model, tmp_path / "weights")
     assert (found.path / MODEL).read_bytes() == (published.path / "made" / MODEL).read_bytes()
+
+
+def test_parts_of_a_killed_download_are_replaced(published: Published, tmp_path: Path) -> None:
+    model = find("en-de", published.address)
+    with download(model, tmp_path / "weights") as first:
+        whole = (first.path / MODEL).read_bytes()
+    (first.path / MODEL).rename(first.path / f"{MODEL}.part")
+    for name in (f"{MODEL}.part", f"{MODEL}.gz"):
+        (first.path / name).write_bytes(whole[:1000])
+    with download(model, tmp_path / "weights") as found:
+        assert (found.path / MODEL).read_bytes() == whole
+        assert not list(found.path.glob("*.part")) and not list(found.path.glob("*.gz"))
+        with pytest.raises(FolderError, match="Another process is downloading"):
+            download(model, tmp_path / "weights")
+
+
+def test_a_full_disk_is_reported_in_one_sentence(published: Published, tmp_path: Path) -> None:
+    model = find("en-de", published.address)
+    with download(model, tmp_path / "weights") as found:
+        (found.path / MODEL).unlink()
+        (found.path / f"{MODEL}.gz").symlink_to("/dev/full")
+    with pytest.raises(FolderError, match=r"the disk of .* is full; free some space and pull again\.$"):
+        download(model, tmp_path / "weights")
+
+
+@pytest.mark.parametrize("name", ["models.json", f"{MODEL}.gz"])
+@pytest.mark.parametrize(("status", "reason"), [
+    ("429", r"\(429\): try again in 70 seconds\.$"), ("503", r"\(503\): try again later, "), ("404", r"\(404\): "),
+])  # fmt: skip
+def test_refusals_are_told_apart(name: str, status: str, reason: str, published: Published, tmp_path: Path) -> None:
+    (published.path / f"{name}.status").write_text(status)
+    with pytest.raises(FolderError, match=reason):
+        download(find("en-de", published.address), tmp_path / "weights")
+
+
+def test_without_a_connection_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    flags = ["--firefox-models", "http://127.0.0.1:1/models.json", "--weights", str(tmp_path / "weights")]
+    assert main(["pull", "firefox/en-de", *flags]) == 1
+    assert "check the connection, or download its files elsewhere" in capsys.readouterr().err
+    assert not (tmp_path / "weights").exists()
 
 
 def test_missing_pairs_files_and_lists_are_told_apart(published: Published, tmp_path: Path) -> None:

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 
@@ -23,6 +24,7 @@ from model.config import ModelConfig
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
 from model.search.driver import translate
 from model.search.options import DecodingOptions
+from model.shortlist import Shortlist
 from model.transformer import Transformer
 from server.engine.ipc.messages import (
     LoadModel,
@@ -38,7 +40,7 @@ from server.engine.worker.backend_loader import COMPILING, cpu_backend_refusal, 
 from server.engine.worker.device_config import available_cores, find_device
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.model_runner import ModelRunner
-from server.engine.worker.torch_loader import gpu_backend
+from server.engine.worker.torch_loader import gpu_backend, open_on_gpu
 
 CONFIG = ModelConfig(
     vocab_size=64, d_model=32, heads=2, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=48, dropout=0.0
@@ -228,6 +230,30 @@ def test_a_gpu_that_cannot_capture_graphs_falls_back_to_eager_steps(capsys: pyte
     assert reason is not None and "CUDA" in reason
     assert backend.prefill([[5, 3]], [0]) is None and backend.step([0], [2], 1, [-1]).ids.shape == (1, 1)
     assert reason in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("recurrence", ["none", "ssru"])
+@pytest.mark.parametrize("engine", ["auto", "eager"])
+def test_a_gpu_uses_the_shortlist(recurrence: str, engine: str, tmp_path: Path) -> None:
+    config = CONFIG.replace(recurrence=recurrence)  # type: ignore[arg-type]
+    folder = save(tmp_path / "tiny", config)
+    targets = (np.arange(config.vocab_size, dtype=np.int32) + 20) % config.vocab_size
+    listed = Shortlist(np.arange(config.vocab_size + 1), targets, 8, False, config.vocab_size)
+    listed.write(folder.path)
+    device = find_device(OPTIONS, 0)  # a CPU is enough: no graph is captured
+    options = dataclasses.replace(OPTIONS, shortlist=True, engine=engine)  # type: ignore[arg-type]
+    backend, name, reason = open_on_gpu(folder, device, options)
+    assert name == "eager" and reason is not None
+    assert ("shortlist" in reason) == (engine == "auto")
+    backend.prefill([[5, 3], [9, 3]], [0, 1])
+    found = backend.step([0, 1], [2, 2], 64, [-1, -1])
+    for row, source in enumerate(([5, 3], [9, 3])):
+        allowed = listed.allowed(source, config.eos_id)
+        assert allowed is not None
+        assert sorted(found.ids[row][np.isfinite(found.scores[row])]) == allowed.tolist()
+    unlimited, _, _ = open_on_gpu(folder, device, dataclasses.replace(options, shortlist=False, engine="eager"))
+    unlimited.prefill([[5, 3]], [0])
+    assert np.isfinite(unlimited.step([0], [2], 64, [-1]).scores).all()
 
 
 def test_the_number_of_cores_respects_a_containers_quota(tmp_path: Path) -> None:
