@@ -11,6 +11,7 @@ with shared state behind HAProxy.
     python -m benchmarks.endurance disk -- --history-bytes 1000000
     python -m benchmarks.endurance replicas --minutes 5
     python -m benchmarks.endurance replicas --minutes 5 --compose "docker compose"
+    python -m benchmarks.endurance replicas --minutes 1 --stop
 
 Every answer is compared with the one that the same text got before on an idle server. Arguments after `--` are flags of
 the server. The exit status is 1 if any answer was lost, wrong, repeated or miscounted. Times are reported, not judged.
@@ -109,7 +110,7 @@ async def _replicas(options: argparse.Namespace, texts: list[str], flags: list[s
     with tempfile.TemporaryDirectory(prefix="endurance-") as folder:
         async with fleet(Path(folder), flags, options.compose, options.front) as found:
             requests = await references(found.front, texts, options.source, options.target)
-            return await replicas(found, requests, options.clients, 60 * options.minutes, options.every)
+            return await replicas(found, requests, options.clients, 60 * options.minutes, options.every, options.stop)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -164,6 +165,7 @@ def _parser() -> argparse.ArgumentParser:
     two.add_argument("--clients", type=int, default=32)
     two.add_argument("--minutes", type=float, default=5.0)
     two.add_argument("--every", type=float, default=5.0, help="seconds between a recovery and the next kill")
+    two.add_argument("--stop", action="store_true", help="end the servers with SIGTERM in turn, and kill nothing")
     two.add_argument(
         "--compose", default="", help="the command of compose, where the profile `scaled` runs (default: processes)"
     )

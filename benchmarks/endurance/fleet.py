@@ -24,6 +24,8 @@ ROOT = Path(__file__).parents[2]
 PARTS = ("server-1", "server-2", "redis")
 """The parts that are killed in turn."""
 _START_SECONDS = 600.0
+_STOP_SECONDS = "60"
+"""Time until Docker sends SIGKILL to a container that was told to stop."""
 _BOTH_UP = re.compile(r'^haproxy_backend_agg_server_status{proxy="servers",state="UP"} 2$', re.MULTILINE)
 _TICKS = os.sysconf("SC_CLK_TCK")
 
@@ -39,6 +41,10 @@ class Fleet(ABC):
     @abstractmethod
     def kill(self, part: str) -> None:
         """Kills the processes of a part with SIGKILL and starts it again."""
+
+    @abstractmethod
+    def stop(self, part: str) -> None:
+        """Ends a part with SIGTERM, waits until it has ended, and starts it again."""
 
     @abstractmethod
     def attentive(self, *words: str) -> str:
@@ -93,7 +99,13 @@ class ProcessFleet(Fleet):
             self._start(part)
 
     def kill(self, part: str) -> None:
-        self._running[part].kill()
+        self._end(part, signal.SIGKILL)
+
+    def stop(self, part: str) -> None:
+        self._end(part, signal.SIGTERM)
+
+    def _end(self, part: str, number: signal.Signals) -> None:
+        self._running[part].send_signal(number)
         self._running[part].wait()
         self._start(part)
 
@@ -145,16 +157,17 @@ class ComposeFleet(Fleet):
         self._compose = [*compose, "--profile", "scaled"]
         self._containers = {part: self._run("ps", "-q", part).strip() for part in (*PARTS, "front")}
         self.front = Address.parse(front)
-        self.front_metrics = Address(self._inspect("front", _ADDRESS), 8405, "")
-        self.servers = [Address(self._inspect(part, _ADDRESS), 8000, "") for part in PARTS[:2]]
+        self.front_metrics = Address(self._address("front"), 8405, "")
+        self.servers = [Address(self._address(part), 8000, "") for part in PARTS[:2]]
 
     def kill(self, part: str) -> None:
-        if part == "redis":  # the first process of a container cannot be killed from inside
-            self._run("restart", "-t", "0", part)
-        else:
-            for child in _children(int(self._inspect(part, "{{.State.Pid}}"))):  # those of tini
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(child, signal.SIGKILL)
+        first = int(self._inspect(part, "{{.State.Pid}}"))
+        for process in [first] if part == "redis" else _children(first):  # in a server the first process is tini
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process, signal.SIGKILL)  # the restart policy starts the container again
+
+    def stop(self, part: str) -> None:
+        self._run("restart", "-t", _STOP_SECONDS, part)
 
     def attentive(self, *words: str) -> str:
         return self._run("exec", "-T", "server-1", "attentive", *words)
@@ -166,12 +179,16 @@ class ComposeFleet(Fleet):
         await asyncio.sleep(0.5)  # a container that ended may have another address when it runs again
         async with asyncio.timeout(_START_SECONDS):
             while True:
-                addresses = [self._inspect(part, _ADDRESS) for part in PARTS[:2]]
+                addresses = [self._address(part) for part in PARTS[:2]]
                 if all(addresses):
                     break
                 await asyncio.sleep(0.2)
         self.servers = [Address(address, 8000, "") for address in addresses]
         await super().recovered()
+
+    def _address(self, part: str) -> str:
+        """Returns an address of a part, or nothing while it does not run."""
+        return next(iter(self._inspect(part, _ADDRESSES).split()), "")
 
     def _inspect(self, part: str, template: str) -> str:
         command = ["docker", "inspect", "-f", template, self._containers[part]]
@@ -182,7 +199,7 @@ class ComposeFleet(Fleet):
         return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
 
 
-_ADDRESS = "{{range .NetworkSettings.Networks}}{{.IPAddress}}{{end}}"
+_ADDRESSES = "{{range .NetworkSettings.Networks}}{{.IPAddress}} {{end}}"
 
 
 @asynccontextmanager

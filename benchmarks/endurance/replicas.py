@@ -1,5 +1,5 @@
-"""Two servers behind HAProxy, whose API processes and Redis are killed in turn: the clients see no error, and the state is
-the same through either server."""
+"""Two servers behind HAProxy, whose API processes and Redis are killed in turn, or which are stopped in turn: the clients see
+no error, and the state is the same through either server."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import asyncio
 import time
 from collections import Counter
 from collections.abc import Iterator
+from itertools import cycle
 from typing import Any
 
 from benchmarks.endurance.client import AttemptStats, CheckedRequest, CheckingClient, distinct
@@ -18,34 +19,33 @@ _CALM_SHARE = 0.2
 
 
 async def replicas(
-    fleet: Fleet, requests: list[CheckedRequest], clients: int, seconds: float, every: float
+    fleet: Fleet, requests: list[CheckedRequest], clients: int, seconds: float, every: float, stop: bool = False
 ) -> dict[str, Any]:
-    """Runs `clients` clients against the front for `seconds`. After a calm part of the time, a part of the fleet is killed
-    every `every` seconds, once all have recovered from the kill before."""
+    """Runs `clients` clients against the front for `seconds`.
+
+    After a calm part of the time, parts of the fleet are killed in turn, or with `stop` the servers end with SIGTERM. There
+    are `every` seconds between a recovery and the next one.
+    """
     before = await asyncio.to_thread(shared_state, fleet)
-    stats, killed = AttemptStats(), Counter[str]()
+    stats = AttemptStats()
     client = CheckingClient(fleet.front, stats, 110.0)
     supply = distinct(requests)
     began = time.monotonic()
     sending = asyncio.gather(*(_client(client, supply, began + seconds) for _ in range(clients)))
     cost = await _cost(fleet, stats, seconds * _CALM_SHARE)
-    killing = asyncio.create_task(_kill(fleet, every, killed))
+    ending = asyncio.create_task(_end(fleet, every, began + seconds, stop))
     await sending
     elapsed = time.monotonic() - began
-    killing.cancel()
-    [ended] = await asyncio.gather(killing, return_exceptions=True)
-    if isinstance(ended, Exception):
-        raise ended
+    ended = await ending
     await client.close()
-    await fleet.recovered()
     after = await asyncio.to_thread(shared_state, fleet)
     return {
-        "clients": clients, "seconds": round(elapsed, 1), "kills": dict(killed),
+        "clients": clients, "seconds": round(elapsed, 1), "stops" if stop else "kills": dict(ended),
         "answers": stats.answers, "answers/s": round(stats.answers / elapsed, 1), "statuses": dict(stats.statuses),
         "lost": stats.failures(), "wrong": stats.wrong, "repeated ids": stats.repeated_ids,
         "stray answers": stats.stray, "p50 ms": 1000 * stats.latency(0.5), "p99 ms": 1000 * stats.latency(0.99),
         "slowest ms": 1000 * stats.latency(1.0), **cost,
-        "state before the kills": before, "state after the kills": after,
+        "state before": before, "state after": after,
         "state that differs": sorted(name for found in (before, after) for name, value in found.items() if value != "right"),
     }  # fmt: skip
 
@@ -71,10 +71,15 @@ async def _cost(fleet: Fleet, stats: AttemptStats, seconds: float) -> dict[str, 
     }
 
 
-async def _kill(fleet: Fleet, every: float, killed: Counter[str]) -> None:
-    while True:
-        for part in PARTS:
-            await asyncio.to_thread(fleet.kill, part)
-            killed[part] += 1
-            await fleet.recovered()
-            await asyncio.sleep(every)
+async def _end(fleet: Fleet, every: float, until: float, stop: bool) -> Counter[str]:
+    """Kills or stops the parts in turn. Returns how often each of them."""
+    ended = Counter[str]()
+    parts, end = (PARTS[:2], fleet.stop) if stop else (PARTS, fleet.kill)
+    for part in cycle(parts):
+        if time.monotonic() >= until:
+            break
+        ended[part] += 1
+        await asyncio.to_thread(end, part)
+        await fleet.recovered()
+        await asyncio.sleep(every)
+    return ended

@@ -6,16 +6,19 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
-from server.config import Settings
+from server.config import Settings, flag_and_variable
 from server.errors import SettingsError
 
 Router = Literal["queue", "model"]
 NOT_FOR_REPLICAS = ("host", "port")
 """Settings of the listener, which is Ray's."""
+_PASSWORD = re.compile(r"://[^/?]*@|[?&]password=")
+"""Finds a user and a password in an address."""
 STOP_SECONDS = 10.0
 """Time after the grace time in which a replica ends its worker and closes its stores."""
 
@@ -44,7 +47,8 @@ class Options:
     """queue sends a request to the replica with fewer requests in progress; model prefers replicas that have its model
     loaded. Only Ray's default proxy can do the latter."""
     settings: Mapping[str, str] = field(default_factory=dict)
-    """Settings of every replica by name, as in `ATTENTIVE_*` variables, which apply to all others."""
+    """Settings of every replica by name, as in `ATTENTIVE_*` variables, which apply to all others. Ray stores them, so
+    secrets are only accepted in those variables of the nodes."""
 
     def __post_init__(self) -> None:
         if not 0 < self.min_replicas <= self.max_replicas:
@@ -79,13 +83,19 @@ class Options:
         return cls(**given, settings={name: text_of(value) for name, value in settings.items()})
 
     def replica_settings(self) -> dict[str, str]:
-        """Returns the settings of a replica. Raises SettingsError for one that does not exist, is invalid or is Ray's."""
+        """Returns the settings of a replica. Raises SettingsError for one that does not exist, is invalid, is Ray's or
+        contains a secret."""
         known = {item.name for item in dataclasses.fields(Settings)}
-        for name in self.settings:
+        for name, text in self.settings.items():
             if name in NOT_FOR_REPLICAS:
                 raise SettingsError(f"{name} is not a setting of a replica; the HTTP options of Ray Serve have it.")
             if name not in known:
                 raise SettingsError(f"There is no setting {name!r}; `attentive serve --help` lists all.")
+            if (text and name == "admin_key") or _PASSWORD.search(text):
+                raise SettingsError(
+                    f"{flag_and_variable(name)} contains a secret, and Ray stores and shows the settings of replicas: set "
+                    "the variable on every node before `ray start` instead."
+                )
         Settings.read(argparse.Namespace(**self.settings), {})
         threads = {} if self.gpus else {"threads": str(math.ceil(self.cpus))}
         return {**threads, **self.settings}

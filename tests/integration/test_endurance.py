@@ -134,14 +134,17 @@ def test_a_live_server_loses_nothing(what: str, tiny_weights: Path, tmp_path: Pa
 
 
 @pytest.mark.slow
-def test_two_servers_behind_a_proxy_lose_nothing_when_one_is_killed(tiny_weights: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("options", "ended"), [([], "kills"), (["--stop"], "stops")])
+def test_two_servers_behind_a_proxy_lose_nothing_when_one_ends(
+    tiny_weights: Path, tmp_path: Path, options: list[str], ended: str
+) -> None:
     for program in ("redis-server", "haproxy"):
         if shutil.which(program) is None:
             pytest.skip(f"{program} is not installed (Debian package: {program})")
     result = tmp_path / "result.json"
     command = ["replicas", "--weights", str(tiny_weights), "--clients", "4", "--number", "10", "--minutes", "0.1"]
-    main([*command, "--every", "0.1", "--json", str(result), "--", "--dtype", "float32", "--threads", "1"])
+    main([*command, *options, "--every", "0.1", "--json", str(result), "--", "--dtype", "float32", "--threads", "1"])
     found = json.loads(result.read_text(encoding="utf-8"))
-    assert found["answers"] > 0 and found["kills"]["server-1"] > 0
+    assert found["answers"] > 0 and found[ended]["server-1"] > 0
     assert (found["lost"], found["wrong"], found["repeated ids"]) == ({}, 0, 0)
-    assert found["state after the kills"]["attention"] == "right"
+    assert found["state after"]["attention"] == "right"

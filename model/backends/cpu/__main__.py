@@ -21,7 +21,7 @@ def main() -> int:
     parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set; auto compiles all")
     arguments = parser.parse_args()
     try:
-        for library in build_ahead(arguments.folder, arguments.isa):
+        for library in build_ahead(arguments.folder, arguments.isa, sys.stderr.write):
             sys.stdout.write(f"{library}\n")
     except CpuBackendUnavailable as unavailable:
         sys.stderr.write(f"{unavailable}\n")

@@ -8,6 +8,7 @@ import platform
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Callable
 from pathlib import Path
 
 from model.backends.cpu.isa import (
@@ -32,6 +33,7 @@ FLAGS = (
     "-static-libgcc",
 )
 TIMEOUT_SECONDS = 300
+"""Time for one library while a server waits for it with torch. Compiling ahead of time has no limit."""
 
 
 def default_folder() -> Path:
@@ -79,24 +81,28 @@ def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
     raise refusal or CpuBackendUnavailable("The CPU backend has no instruction set for this processor.")
 
 
-def build_one(instructions: InstructionSet, folder: Path | None = None) -> Path:
-    """Returns the library for `instructions`, compiled into `folder` if necessary. Raises CpuBackendUnavailable."""
-    return _find(folder, instructions) or _compile(folder or default_folder(), instructions)
+def build_one(
+    instructions: InstructionSet, folder: Path | None = None, seconds: float | None = TIMEOUT_SECONDS
+) -> Path:
+    """Returns the library for `instructions`, compiled into `folder` if necessary, within `seconds` (None: no limit).
+    Raises CpuBackendUnavailable."""
+    return _find(folder, instructions) or _compile(folder or default_folder(), instructions, seconds)
 
 
-def build_ahead(folder: Path, isa: Isa = "auto") -> list[Path]:
+def build_ahead(folder: Path, isa: Isa = "auto", report: Callable[[str], object] = lambda text: None) -> list[Path]:
     """Compiles one instruction set, or all ("auto"), also those this processor lacks, for use on other machines.
 
-    Raises CpuBackendUnavailable if none can be compiled.
+    `report` receives a line for each that the compiler cannot compile. Raises CpuBackendUnavailable if it can compile none.
     """
     check_platform()
     built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
     for instructions in INSTRUCTION_SETS:
         if isa in ("auto", instructions.name):
             try:
-                built.append(build_one(instructions, folder))
+                built.append(build_one(instructions, folder, seconds=None))
             except CpuBackendUnavailable as unavailable:
                 refusal = unavailable
+                report(f"{instructions.name}: {unavailable}\n")
     if not built:
         raise refusal
     return built
@@ -111,7 +117,7 @@ def _find(folder: Path | None, instructions: InstructionSet) -> Path | None:
     return None
 
 
-def _compile(target: Path, instructions: InstructionSet) -> Path:
+def _compile(target: Path, instructions: InstructionSet, seconds: float | None) -> Path:
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         raise CpuBackendUnavailable(
@@ -121,7 +127,7 @@ def _compile(target: Path, instructions: InstructionSet) -> Path:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target) as scratch:
             library = Path(scratch) / "library.so"
-            _run(compiler, instructions, library)
+            _run(compiler, instructions, library, seconds)
             path = target / library_name(instructions)
             library.replace(path)  # atomic: another process sees the whole library or none
     except OSError as error:
@@ -129,15 +135,15 @@ def _compile(target: Path, instructions: InstructionSet) -> Path:
     return path
 
 
-def _run(compiler: str, instructions: InstructionSet, library: Path) -> None:
+def _run(compiler: str, instructions: InstructionSet, library: Path, seconds: float | None) -> None:
     sources = [str(source) for source in source_files() if source.suffix == ".cpp"]
     command = [compiler, *FLAGS, *instructions.compiler_flags, *sources, "-o", str(library)]
     if nice := shutil.which("nice"):
         command = [nice, "-n", "10", *command]
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS, check=False)
+        done = subprocess.run(command, capture_output=True, text=True, timeout=seconds, check=False)
     except subprocess.TimeoutExpired:
-        raise CpuBackendUnavailable(f"Compiling the CPU backend took longer than {TIMEOUT_SECONDS} seconds.") from None
+        raise CpuBackendUnavailable(f"Compiling the CPU backend took longer than {seconds:.0f} seconds.") from None
     if done.returncode:
         first = next((line for line in done.stderr.splitlines() if "error" in line), done.stderr[:200])
         raise CpuBackendUnavailable(f"The CPU backend did not compile: {first.strip()[:200]}")

@@ -158,6 +158,13 @@ def test_servers_have_a_volume_of_models_and_a_bound_of_memory() -> None:
     assert set(COMPOSE["volumes"]) >= {name for name in mounted if not name.startswith((".", "$"))}
 
 
+def test_only_the_servers_reach_redis() -> None:
+    networks = {name: set(service.get("networks", ["default"])) for name, service in SERVICES.items()}
+    assert networks["redis"] == {"state"} and COMPOSE["networks"]["state"] == {"internal": True}
+    assert {name for name, found in networks.items() if "state" in found} == {"redis", "server-1", "server-2"}
+    assert "ports" not in SERVICES["redis"]
+
+
 def test_files_that_containers_mount_exist() -> None:
     mounts = [volume.split(":")[0] for service in SERVICES.values() for volume in service.get("volumes", ())]
     for path in (ROOT / mount for mount in mounts if mount.startswith("./")):

@@ -50,6 +50,24 @@ def test_a_wrong_value_is_refused_by_name(values: dict[str, Any], message: str) 
         Options.read(values)
 
 
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("state", "redis://:hidden@redis:6379/0"),
+        ("state", "rediss://user:hidden@redis:6379"),
+        ("state", "redis://redis:6379/0?password=hidden"),
+        ("state", "redis://:hidden@[redis"),
+        ("otlp_endpoint", "https://user:hidden@collector:4318"),
+        ("admin_key", "hidden"),
+    ],
+)
+def test_a_secret_is_refused_because_ray_would_store_it(name: str, value: str) -> None:
+    with pytest.raises(SettingsError, match=f"ATTENTIVE_{name.upper()}") as refusal:
+        Options(settings={name: value})
+    assert "hidden" not in str(refusal.value)
+    assert Options(settings={"state": "redis://redis:6379/0"}).replica_settings()["state"] == "redis://redis:6379/0"
+
+
 def test_a_worker_has_as_many_threads_as_its_replica_has_cores() -> None:
     assert Options(cpus=2.5).replica_settings() == {"threads": "3"}
     assert Options(cpus=4, settings={"threads": "2"}).replica_settings() == {"threads": "2"}

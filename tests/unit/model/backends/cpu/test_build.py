@@ -154,6 +154,37 @@ def test_build_ahead_builds_every_instruction_set_that_compiles(
         build_ahead(target, "avxvnni")
 
 
+def test_only_compiling_for_this_processor_has_a_time_limit(
+    monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, compiler: Path, tmp_path: Path
+) -> None:
+    limits: list[float | None] = []
+
+    def run(command: list[str], timeout: float | None, **_: object) -> subprocess.CompletedProcess[str]:
+        limits.append(timeout)
+        Path(command[-1]).write_text("")
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(module.subprocess, "run", run)
+    build(tmp_path / "here", "avx2")
+    build_ahead(tmp_path / "ahead", "avx2")
+    assert limits == [module.TIMEOUT_SECONDS, None]
+
+
+def test_the_command_names_what_did_not_compile(
+    monkeypatch: pytest.MonkeyPatch,
+    cpu: Path,
+    sources: Path,
+    compiler: Path,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(sys, "argv", ["model.backends.cpu", "build", str(tmp_path)])
+    assert main() == 0
+    shown = capsys.readouterr()
+    assert shown.out.splitlines() == [str(tmp_path / library_name(each)) for each in (BEST, LEAST)]
+    assert "avxvnni: The CPU backend did not compile: error: unknown option" in shown.err
+
+
 def test_a_missing_compiler_is_reported(
     monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: Path
 ) -> None:
