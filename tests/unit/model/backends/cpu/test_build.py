@@ -154,20 +154,20 @@ def test_build_ahead_builds_every_instruction_set_that_compiles(
         build_ahead(target, "avxvnni")
 
 
-def test_only_compiling_for_this_processor_has_a_time_limit(
+def test_only_a_server_that_serves_meanwhile_limits_time_and_priority(
     monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, compiler: Path, tmp_path: Path
 ) -> None:
-    limits: list[float | None] = []
+    runs: list[tuple[float | None, bool]] = []
 
     def run(command: list[str], timeout: float | None, **_: object) -> subprocess.CompletedProcess[str]:
-        limits.append(timeout)
+        runs.append((timeout, "nice" in command[0]))
         Path(command[-1]).write_text("")
         return subprocess.CompletedProcess(command, 0, "", "")
 
     monkeypatch.setattr(module.subprocess, "run", run)
     build(tmp_path / "here", "avx2")
     build_ahead(tmp_path / "ahead", "avx2")
-    assert limits == [module.TIMEOUT_SECONDS, None]
+    assert runs == [(module.TIMEOUT_SECONDS, True), (None, False)]
 
 
 def test_the_command_names_what_did_not_compile(
