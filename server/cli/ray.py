@@ -5,8 +5,7 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import urllib.error
-import urllib.request
+from collections.abc import Sequence
 from typing import Any
 
 from server.config import Settings, add_flags
@@ -15,8 +14,6 @@ from server.ray_serve.options import NOT_FOR_REPLICAS, Options
 
 NAME = "ray"
 HELP = "Serve with Ray: deploy to a cluster, list the replicas."
-SECONDS = 10.0
-"""Time in which the dashboard of the cluster must answer."""
 HELP_OF = {
     "min_replicas": "Replicas that always run.",
     "max_replicas": "Replicas at the highest load; above --min-replicas the number follows the waiting tokens.",
@@ -35,7 +32,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     deploy = actions.add_parser(
         "deploy", help="Start or change the replicas. Settings that are not given come from each node."
     )
-    deploy.add_argument("--address", default="auto", help="Address of the cluster. [default: auto, that of this node]")
     for item in dataclasses.fields(Options):
         if item.name in HELP_OF:
             flag = "--" + item.name.replace("_", "-")
@@ -44,21 +40,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     targets = actions.add_parser(
         "targets", help="Print the replicas as targets for Prometheus (file_sd). Needs HAProxy."
     )
-    targets.add_argument("--dashboard", default="http://127.0.0.1:8265", help="Address of Ray's dashboard.")
     for action in (deploy, targets):
+        action.add_argument(
+            "--address", default="auto", help="Address of the cluster. [default: auto, that of this node]"
+        )
         action.add_argument("--app", default="attentive", help="Name of the application. [default: attentive]")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if arguments.action == "targets":
-        print(json.dumps(targets(replicas(arguments.dashboard), arguments.app), indent=2))
-        return 0
-    options = Options.read(option_values(arguments))
+    options = Options.read(option_values(arguments)) if arguments.action == "deploy" else None
     try:
-        from server.ray_serve.application import deploy
+        from server.ray_serve.application import deploy, target_groups
     except ImportError as error:
         raise SettingsError(f"Ray Serve is not installed ({error}): pip install 'attentive-server[ray]'.") from error
-    deploy(options, arguments.address, arguments.app)
+    if options is not None:
+        deploy(options, arguments.address, arguments.app)
+    else:
+        print(json.dumps(targets(target_groups(arguments.address, arguments.app), arguments.app), indent=2))
     return 0
 
 
@@ -69,21 +67,18 @@ def option_values(arguments: argparse.Namespace) -> dict[str, Any]:
     return {name: given[name] for name in HELP_OF if name in given} | {"settings": settings}
 
 
-def replicas(dashboard: str) -> dict[str, Any]:
-    """Returns the Serve applications as Ray's dashboard describes them. Raises SettingsError if it does not answer."""
-    try:
-        with urllib.request.urlopen(f"{dashboard.rstrip('/')}/api/serve/applications/", timeout=SECONDS) as answer:  # noqa: S310
-            found: dict[str, Any] = json.load(answer)
-            return found
-    except (OSError, ValueError, urllib.error.URLError) as error:
-        raise SettingsError(f"--dashboard: {dashboard} does not answer: {error}") from None
-
-
-def targets(found: dict[str, Any], app: str) -> list[dict[str, Any]]:
-    """Returns the addresses of the replicas of an application in the form of Prometheus' `file_sd_configs`."""
-    return [
-        {"targets": [f"{one['ip']}:{one['port']}"], "labels": {"replica": one["name"]}}
-        for group in found.get("target_groups", [])
-        if group["protocol"] == "HTTP" and group.get("app_name") == app
-        for one in group["targets"]
+def targets(groups: Sequence[Any], app: str) -> list[dict[str, Any]]:
+    """Returns the addresses of the replicas of an application in the form of Prometheus' `file_sd_configs`. Raises
+    SettingsError if there are none; an empty list would end their monitoring."""
+    found = [
+        {"targets": [f"{one.ip}:{one.port}"], "labels": {"replica": one.name}}
+        for group in groups
+        if group.protocol == "HTTP" and group.app_name == app
+        for one in group.targets
     ]
+    if not found:
+        raise SettingsError(
+            f"The application {app!r} has no replicas with ports of their own. They have them with "
+            "RAY_SERVE_ENABLE_HA_PROXY=1 on all nodes."
+        )
+    return found

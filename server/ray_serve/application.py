@@ -7,6 +7,7 @@ from typing import Any
 import ray
 from ray import serve
 from ray.serve import Application
+from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 
 from server.errors import SettingsError
@@ -64,8 +65,24 @@ def deployment_options(options: Options) -> dict[str, Any]:
 def deploy(options: Options, address: str, name: str) -> None:
     """Deploys the application to a running cluster and waits until its replicas are ready. Raises SettingsError where
     there is no cluster."""
+    _connect(address)
+    serve.run(application(options), name=name, route_prefix="/")
+
+
+def target_groups(address: str, name: str) -> list[Any]:
+    """Returns the addresses of the replicas of an application, in the groups that Ray gives to its HAProxy. The dashboard
+    has only the addresses of HAProxy. Raises SettingsError where there is no cluster or nothing was deployed to it."""
+    _connect(address)
     try:
-        ray.init(address=address, namespace="serve", log_to_driver=False, configure_logging=False)
+        controller = ray.get_actor(SERVE_CONTROLLER_NAME, namespace=SERVE_NAMESPACE)
+    except ValueError:
+        raise SettingsError(f"Nothing was deployed to the Ray cluster at {address}.") from None
+    groups: list[Any] = ray.get(controller.get_target_groups.remote(app_name=name, from_proxy_manager=True))
+    return groups
+
+
+def _connect(address: str) -> None:
+    try:
+        ray.init(address=address, namespace=SERVE_NAMESPACE, log_to_driver=False, configure_logging=False)
     except ConnectionError as error:
         raise SettingsError(f"--address: there is no Ray cluster at {address}: {error}") from None
-    serve.run(application(options), name=name, route_prefix="/")

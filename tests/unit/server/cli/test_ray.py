@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
-import json
 import sys
-from http.server import BaseHTTPRequestHandler, HTTPServer
-from threading import Thread
+from types import SimpleNamespace
 
 import pytest
 
 from server.__main__ import main, make_parser
 from server.cli.ray import option_values, targets
+from server.errors import SettingsError
 from server.ray_serve.options import Options
 
-REPLICA = {"ip": "10.0.0.7", "port": 30001, "instance_id": "i", "name": "SERVE_REPLICA::attentive#Server#abc"}
-FOUND = {
-    "target_groups": [
-        {"protocol": "HTTP", "app_name": "attentive", "route_prefix": "/", "targets": [REPLICA]},
-        {"protocol": "HTTP", "app_name": "another", "route_prefix": "/x", "targets": [REPLICA]},
-        {"protocol": "gRPC", "app_name": "attentive", "route_prefix": "/", "targets": [REPLICA]},
-    ]
-}
-EXPECTED = [{"targets": ["10.0.0.7:30001"], "labels": {"replica": REPLICA["name"]}}]
+REPLICA = SimpleNamespace(ip="10.0.0.7", port=30001, instance_id="i", name="SERVE_REPLICA::attentive#Server#abc")
+PROXY = SimpleNamespace(ip="10.0.0.7", port=8000, instance_id="i", name="SERVE_PROXY_ACTOR-def")
+GROUPS = [
+    SimpleNamespace(protocol=protocol, app_name=name, route_prefix="/", targets=[target])
+    for protocol, name, target in (
+        ("HTTP", "attentive", REPLICA),
+        ("HTTP", "another", REPLICA),
+        ("gRPC", "attentive", REPLICA),
+        ("HTTP", "", PROXY),
+    )
+]
 
 
 def test_flags_become_options_and_settings() -> None:
@@ -37,38 +38,22 @@ def test_the_address_of_the_listener_is_no_flag(capsys: pytest.CaptureFixture[st
 
 
 def test_targets_are_the_replicas_of_the_application() -> None:
-    assert targets(FOUND, "attentive") == EXPECTED
-    assert targets({}, "attentive") == []
+    assert targets(GROUPS, "attentive") == [{"targets": ["10.0.0.7:30001"], "labels": {"replica": REPLICA.name}}]
 
 
-def test_targets_are_read_from_the_dashboard(capsys: pytest.CaptureFixture[str]) -> None:
-    class Dashboard(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found = self.path == "/api/serve/applications/"
-            self.send_response(200 if found else 404)
-            self.end_headers()
-            self.wfile.write(json.dumps(FOUND).encode())
-
-        def log_message(self, *arguments: object) -> None:
-            pass
-
-    with HTTPServer(("127.0.0.1", 0), Dashboard) as server:
-        Thread(target=server.handle_request).start()
-        assert main(["ray", "targets", "--dashboard", f"http://127.0.0.1:{server.server_port}/"]) == 0
-    assert json.loads(capsys.readouterr().out) == EXPECTED
+@pytest.mark.parametrize("groups", [[], GROUPS[3:]])
+def test_proxies_are_no_targets(groups: list[SimpleNamespace]) -> None:
+    with pytest.raises(SettingsError, match=r"'attentive' has no replicas .* RAY_SERVE_ENABLE_HA_PROXY=1"):
+        targets(groups, "attentive")
 
 
-def test_a_dashboard_that_does_not_answer_is_named(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["ray", "targets", "--dashboard", "http://127.0.0.1:9"]) == 2
-    assert "http://127.0.0.1:9 does not answer" in capsys.readouterr().err
-
-
+@pytest.mark.parametrize("action", ["deploy", "targets"])
 def test_without_the_extra_the_error_names_it(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], action: str
 ) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
     monkeypatch.delitem(sys.modules, "server.ray_serve.application", raising=False)
-    assert main(["ray", "deploy"]) == 2
+    assert main(["ray", action]) == 2
     assert "attentive-server[ray]" in capsys.readouterr().err
 
 
