@@ -4,15 +4,16 @@ npm pack @browsermt/bergamot-translator@0.4.9 && tar xzf browsermt-bergamot-tran
 python -m benchmarks.engine.families --model weights/NAME --data DATA/dev --package package --marian PYTHON --json families.json
 
 A trained model is exported to Hugging Face, CTranslate2 and Argos and imported again; M2M100 and NLLB have random weights, and
-Firefox's model is trained for some seconds on made-up text. Targets and n-best scores are compared in float32 under the same
-search settings; `int8 chrF` is the chrF of int8 targets less that of float32 targets against references, and for made-up text the
-chrF against the float32 targets. Speed is in tokens (for Firefox's models characters) per second of processor time, ours in int8,
-greedy.
+Firefox's model is trained for some seconds on made-up text; its int8 weights are those of its int8 file. Targets and n-best
+scores are compared in float32 under the same search settings; `int8 chrF` is the chrF of int8 targets less that of float32
+targets against references, and for made-up text the chrF against the float32 targets. Speed is in tokens (for Firefox's models
+characters) per second of processor time, ours in int8, greedy.
 """
 
 from __future__ import annotations
 
 import argparse
+import shutil
 import sys
 import tempfile
 from collections.abc import Callable, Sequence
@@ -44,7 +45,7 @@ from model.model_folder import ModelFolder, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.training.loop.evaluate import score
-from tests.support.firefox_samples import SHAPES, trained_sample
+from tests.support.firefox_samples import SHAPES, Sample, trained_sample
 from tests.support.marian_models import made_up_text
 from tests.support.multilingual_models import random_multilingual
 
@@ -62,7 +63,7 @@ _MARIAN = {**_TRANSFORMERS, "shrinking_beam": True}
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """An imported model and its own engine on the same `texts`. `search` has the options of the same search; `text`
-    returns what is compared of a target, `units` what is counted of it for the speed."""
+    returns what is compared of a target, `units` what is counted of it for the speed. `int8` is the model of an int8 file."""
 
     folder: ModelFolder
     engine: FamilyEngine
@@ -74,6 +75,7 @@ class Family:
     languages: tuple[str, str] = ("en", "de")
     times_source: int | None = None
     random: bool = False
+    int8: ModelFolder | None = None
     independent: list[str] = field(default_factory=lambda: made_up_text(7, 1000))
 
     def sources(self, texts: Sequence[str]) -> list[tuple[int, ...]]:
@@ -120,7 +122,7 @@ def measure(name: str, family: Family, options: argparse.Namespace) -> list[tupl
     """Returns a row for each batch size."""
     slots = max(options.batches) * 4
     exact = open_model(family.folder.path, engine="native", precision="float32", slots=slots, threads=1)
-    fast = open_model(family.folder.path, engine="native", precision="int8", slots=slots, threads=1)
+    fast = open_model((family.int8 or family.folder).path, engine="native", precision="int8", slots=slots, threads=1)
     sources = family.sources(family.texts)
     equal = _equal(family, exact, sources)
     drop = _int8_difference(family, exact, fast, sources)
@@ -252,9 +254,10 @@ def _multilingual(name: str, scratch: Path, options: argparse.Namespace) -> Fami
 def _firefox(name: str, scratch: Path, options: argparse.Namespace) -> Family:
     """Returns a small trained model with an SSRU decoder."""
     sample = trained_sample(scratch, next(iter(SHAPES)))
-    texts = sample.texts[: options.sentences]
+    texts, int8 = sample.texts[: options.sentences], None
     engine: FamilyEngine
     if name == "firefox":
+        int8 = _int8_file(sample, scratch / "int8")
         engine = Bergamot(options.package, sample.model, sample.path / "other.bin", sample.vocabularies, texts)
     else:
         engine = Marian(options.marian, sample.model, sample.vocabularies, texts)
@@ -262,7 +265,17 @@ def _firefox(name: str, scratch: Path, options: argparse.Namespace) -> Family:
     return Family(
         folder=sample.folder, engine=engine, texts=texts, references=None, text=lambda target: decode(target.tokens),
         search=_MARIAN, units=lambda target: len(decode(target.tokens)), times_source=2 if name == "firefox" else 3,
+        int8=int8,
     )  # fmt: skip
+
+
+def _int8_file(sample: Sample, path: Path) -> ModelFolder:
+    """Imports the int8 file of a sample."""
+    path.mkdir()
+    for vocabulary in sample.vocabularies:
+        shutil.copy(vocabulary, path)
+    shutil.copyfile(sample.path / "other.bin", path / sample.model.name)
+    return import_model(path, path.parent / "weights")
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -42,8 +42,10 @@ class BinaryArchive:
         self._file = file
         try:
             self._bytes: NDArray[np.uint8] = np.memmap(file, dtype=np.uint8, mode="r")
-        except (OSError, ValueError):
-            raise ImportRefused(file, ["the file cannot be read"]) from None
+        except OSError as error:
+            raise ImportRefused(file, [f"the file cannot be read ({error.strerror or error})"]) from None
+        except ValueError:
+            raise ImportRefused(file, ["the file is empty"]) from None
         try:
             self.members = self._read_headers()
         except (struct.error, ValueError, OverflowError):

@@ -93,11 +93,12 @@ def _find_files(path: Path, folder: Path) -> _Files:
     named = _configuration(folder)
     models = [path] if path.is_file() else [folder / name for name in named.get("models", ())]
     models = models or sorted(folder.glob(_MODELS))
-    vocabularies = [folder / name for name in named.get("vocabs", ())]
+    vocabularies, reasons = [folder / name for name in named.get("vocabs", ())], []
     if not vocabularies:
         both = [*folder.glob("srcvocab.*.spm"), *folder.glob("trgvocab.*.spm")]
         vocabularies = both or sorted(folder.glob("*.spm"))
-    reasons = []
+        if len(both) == 1:
+            reasons.append(f"it has {both[0].name} without the vocabulary of the other side (srcvocab and trgvocab)")
     if len(models) != 1:
         reasons.append(f"it has {len(models)} models ({_MODELS}): give one of the files, or one folder a model")
     if not 1 <= len(vocabularies) <= 2:

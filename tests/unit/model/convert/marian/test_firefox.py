@@ -108,7 +108,7 @@ def test_damaged_files_are_refused(tmp_path: Path) -> None:
     whole = file.read_bytes()
     for length in (0, 15, 16, 500, len(whole) // 2, len(whole) - 300):
         file.write_bytes(whole[:length])
-        refused(tmp_path, "truncated|cannot be read")
+        refused(tmp_path, "truncated" if length else "the file is empty")
     for at in (0, 8, 16, 32, 40):  # version, count, and a header's lengths
         for value in (2**64 - 1, 2**40, 0):
             file.write_bytes(whole[:at] + struct.pack("<Q", value) + whole[at + 8 :])
@@ -135,6 +135,13 @@ def test_a_missing_vocabulary_is_named(tmp_path: Path) -> None:
     random_firefox(tmp_path / "ende")
     (tmp_path / "ende" / "vocab.ende.spm").unlink()
     refused(tmp_path, "0 vocabularies")
+
+
+@pytest.mark.parametrize("side", ["src", "trg"])
+def test_one_of_two_vocabularies_is_refused(side: str, tmp_path: Path) -> None:
+    random_firefox(tmp_path / "ende", vocabularies=2)
+    (tmp_path / "ende" / f"{side}vocab.ende.spm").unlink()
+    refused(tmp_path, "without the vocabulary of the other side")
 
 
 def test_export_says_that_the_recurrence_cannot_be_represented(tmp_path: Path) -> None:
