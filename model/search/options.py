@@ -57,6 +57,10 @@ class DecodingOptions:
         if not 0.0 <= self.length_penalty <= 5.0:
             raise ValueError(f"length_penalty must be between 0 and 5, not {self.length_penalty}.")
 
+    def __hash__(self) -> int:
+        """Hashes the fields in which options usually differ: they are keys of several dictionaries per request."""
+        return hash((self.beam_size, self.max_length, self.hypotheses, self.prefix, self.target, self.masked_heads))
+
     def with_beam(self, stated: int) -> DecodingOptions:
         """Returns the options with the width that a model states, if they set none. A wider n-best list widens it."""
         return self if self.beam_size else _with_beam(self, stated)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import Any
 
 import orjson
@@ -11,6 +12,7 @@ from starlette.responses import Response
 
 from server.access.authentication import Caller
 from server.api.parameters import Model, ParameterReader, header, merged, validated
+from server.api.request_headers import headers_of
 from server.services import Services
 from server.text.language_id import accepted_languages
 from server.translation.types import Storage
@@ -71,10 +73,14 @@ def storage_of(request: Request, caller: Caller) -> Storage:
     with no-store nothing is stored, and with no-cache the text is translated again."""
     if not caller.remembered:
         return "none"
-    lines = [value for name, value in request.scope["headers"] if name == b"cache-control"]
-    if not lines:
+    if b"cache-control" not in headers_of(request.scope):
         return "use"
-    directives = {directive.strip().lower() for directive in b",".join(lines).decode("latin-1").split(",")}
+    return _storage(b",".join([value for name, value in request.scope["headers"] if name == b"cache-control"]))
+
+
+@lru_cache(maxsize=64)
+def _storage(cache_control: bytes) -> Storage:
+    directives = {directive.strip().lower() for directive in cache_control.decode("latin-1").split(",")}
     return "none" if "no-store" in directives else "renew" if "no-cache" in directives else "use"
 
 

@@ -7,16 +7,20 @@ close`; they are not seen by the application.
 
 from __future__ import annotations
 
+import asyncio
 import http
 import logging
 import os
 import socket
 from collections.abc import Callable
 from typing import Any
+from urllib.parse import unquote
 
 import orjson
+from httptools import parse_url
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
+from server.api.http_cycle import ResponseCycle
 from server.api.middleware.request_body import WATCHERS
 
 log = logging.getLogger(__name__)
@@ -130,6 +134,7 @@ class LimitedProtocol(HttpToolsProtocol):
         self._deadline = self.loop.time() + HEAD_SECONDS
 
     def on_headers_complete(self) -> None:
+        """Starts the request, or queues it behind the one that is being answered."""
         self._check_head(self._received if self._received <= HEAD_BYTES else self._parsed_bytes())
         if len(self.pipeline) >= PIPELINED:
             self.refuse(503, "Too many requests wait on this connection.")
@@ -138,7 +143,35 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head, self._in_body = False, True
         self._received = 0
         self._deadline += BODY_SECONDS
-        super().on_headers_complete()
+        before, self.cycle = self.cycle, self._cycle()
+        if before is None or before.response_complete:
+            self._start_asgi_task(self.cycle, self.app)
+        else:
+            self.flow.pause_reading()
+            self.pipeline.appendleft((self.cycle, self.app))
+
+    def _cycle(self) -> ResponseCycle:
+        """Completes the ASGI scope and returns the cycle of the request whose head has arrived."""
+        version, url, scope = self.parser.get_http_version(), parse_url(self.url), self.scope
+        path = url.path.decode("ascii")
+        scope["http_version"] = version
+        scope["method"] = self.parser.get_method().decode("ascii")
+        scope["path"] = unquote(path) if "%" in path else path
+        scope["raw_path"] = url.path
+        scope["query_string"] = url.query or b""
+        return ResponseCycle(
+            scope=scope,
+            transport=self.transport,
+            flow=self.flow,
+            logger=self.logger,
+            access_logger=self.access_logger,
+            access_log=False,
+            default_headers=self.server_state.default_headers,
+            message_event=asyncio.Event(),
+            expect_100_continue=self.expect_100_continue,
+            keep_alive=version != "1.0" and self.parser.should_keep_alive(),
+            on_response=self.on_response_complete,
+        )
 
     def on_body(self, body: bytes) -> None:
         self._received = 0
@@ -152,8 +185,14 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_message_complete()
 
     def on_response_complete(self) -> None:
+        """Continues with the next request. `check_time` ends an idle connection, so it needs no timer of its own."""
         self._deadline = self.loop.time() + IDLE_SECONDS
-        super().on_response_complete()
+        self.server_state.total_requests += 1
+        if self.transport.is_closing():
+            return
+        self.flow.resume_reading()
+        if self.pipeline:
+            self._start_asgi_task(*self.pipeline.pop())
 
     # -- refusals ------------------------------------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from starlette.requests import Request
 
 from server.api.errors import sentence_of
 from server.api.middleware.request_body import BODY
+from server.api.request_headers import headers_of
 from server.errors import InvalidRequest, UnsupportedMediaType
 
 FIELDS_LIMIT = 10_000
@@ -99,7 +100,7 @@ async def merged(request: Request) -> dict[str, Any]:
 
 def header(request: Request, name: bytes) -> str | None:
     """Returns the first header with this lower-case name, or None. Faster than building `request.headers`."""
-    value: bytes | None = dict(reversed(request.scope["headers"])).get(name)
+    value = headers_of(request.scope).get(name)
     return None if value is None else value.decode("latin-1")
 
 

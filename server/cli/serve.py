@@ -156,7 +156,6 @@ def server_config(settings: Settings, services: Services) -> uvicorn.Config:
         proxy_headers=bool(proxies),
         forwarded_allow_ips=proxies,
         timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
-        timeout_keep_alive=75,
     )
 
 

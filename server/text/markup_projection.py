@@ -31,6 +31,8 @@ def project_marks(marks: Sequence[Mark], source: str, target: str, links: Sequen
 
     `links` may overlap and need not cover every word. A mark without links keeps its relative position.
     """
+    if not marks:
+        return ()
     projection = SpanProjection(source, target, links)
     projected: list[Mark] = []
     order = 0

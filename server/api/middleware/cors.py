@@ -5,6 +5,8 @@ from __future__ import annotations
 from starlette.middleware.cors import CORSMiddleware
 from starlette.types import Message, Receive, Scope, Send
 
+from server.api.request_headers import headers_of
+
 VARY = (b"vary", b"Origin")
 
 
@@ -12,7 +14,7 @@ class Cors(CORSMiddleware):
     """Starlette's middleware with a shortcut: a request without `Origin` only gets the header `Vary: Origin`."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        if scope["type"] != "http" or b"origin" in dict(scope["headers"]):
+        if scope["type"] != "http" or b"origin" in headers_of(scope):
             await super().__call__(scope, receive, send)
             return
 

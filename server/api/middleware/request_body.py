@@ -8,6 +8,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import ErrorResponses
+from server.api.request_headers import headers_of
 from server.errors import InvalidRequest, PayloadTooLarge, Unavailable
 
 BODY = "attentive.body"
@@ -48,9 +49,9 @@ class RequestBody:
         await self._run(scope, body, receive, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
-        for name, value in scope["headers"]:
-            if name == b"content-length" and value.isdigit() and int(value) > self.limit:
-                raise PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
+        length = headers_of(scope).get(b"content-length", b"")
+        if length.isdigit() and int(length) > self.limit:
+            raise PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
         chunks: list[bytes] = []
         size = 0
         while True:

@@ -10,6 +10,7 @@ import time
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import ErrorResponses
+from server.api.request_headers import headers_of
 from server.observability.logging import log_event, request_id
 from server.observability.metrics import Metrics
 
@@ -91,12 +92,8 @@ class RequestLog:
 
 def request_identity(scope: Scope) -> str:
     """Returns the id of the request: the caller's, or a random one."""
-    for name, value in scope["headers"]:
-        if name == b"x-request-id":
-            text: str = value.decode("latin-1")
-            if ID.fullmatch(text):
-                return text
-    return os.urandom(16).hex()
+    given = headers_of(scope).get(b"x-request-id", b"").decode("latin-1")
+    return given if given and ID.fullmatch(given) else os.urandom(16).hex()
 
 
 def missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
