@@ -73,7 +73,7 @@ class Authenticator:
         """Returns the caller of a request. Raises Forbidden for a key that is missing, unknown or revoked, and
         StateUnreachable for one that cannot be checked."""
         key = await self._key(secret)
-        return Caller(f"key {key.id}", key) if key else Caller(network(address))
+        return Caller(f"key {key.id}", key) if key else without_key(address)
 
     async def _key(self, secret: str | None) -> Key | None:
         if not self.uses_keys:
@@ -101,6 +101,11 @@ def shared_keys(state: RedisState) -> RedisKeys:
 
 
 @lru_cache(maxsize=4096)
+def without_key(address: str) -> Caller:
+    """Returns the caller of a request without a key."""
+    return Caller(network(address))
+
+
 def network(address: str) -> str:
     """Returns the address under which a caller is counted: the /64 network of an IPv6 address, as one customer usually
     has a whole /64."""

@@ -17,6 +17,9 @@ from server.services import Services
 from server.text.language_id import accepted_languages
 from server.translation.types import Storage
 
+CALLER = "attentive.caller"
+"""Key of the ASGI scope that holds the caller that `enter` identified."""
+
 
 class CountedReader(ParameterReader[Model]):
     """Reads parameters like ParameterReader, after counting the request and the characters of `q` for its caller.
@@ -39,7 +42,7 @@ def services_of(request: Request) -> Services:
 
 def caller(request: Request) -> Caller:
     """Returns the caller that `enter` identified."""
-    identified: Caller = request.state.caller
+    identified: Caller = request.scope[CALLER]
     return identified
 
 
@@ -53,7 +56,7 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     address = request.client.host if request.client else ""
     identified = await services.authenticator.identify(api_key or header_key(request), address)
     await services.rate_limiter.count(identified, requests, characters)
-    request.state.caller = identified
+    request.scope[CALLER] = identified
     return identified
 
 
@@ -78,7 +81,7 @@ def storage_of(request: Request, caller: Caller) -> Storage:
     return _storage(b",".join([value for name, value in request.scope["headers"] if name == b"cache-control"]))
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=16)
 def _storage(cache_control: bytes) -> Storage:
     directives = {directive.strip().lower() for directive in cache_control.decode("latin-1").split(",")}
     return "none" if "no-store" in directives else "renew" if "no-cache" in directives else "use"
@@ -91,4 +94,15 @@ def reader_languages(request: Request) -> tuple[str, ...]:
 
 def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:
     """Returns a JSON response; numpy arrays and dataclasses are serialized."""
-    return Response(orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY), status, headers, "application/json")
+    return JSONBytes(orjson.dumps(body, option=orjson.OPT_SERIALIZE_NUMPY), status, headers or {})
+
+
+class JSONBytes(Response):
+    """A response whose body is JSON already. Its headers take fewer steps than those of other responses."""
+
+    def __init__(self, body: bytes, status: int, headers: Mapping[str, str]) -> None:
+        self.body, self.status_code, self.background = body, status, None
+        self.raw_headers = [
+            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
+        ]
+        self.raw_headers += [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]

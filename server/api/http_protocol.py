@@ -22,6 +22,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from server.api.http_cycle import ResponseCycle
 from server.api.middleware.request_body import WATCHERS
+from server.api.request_headers import headers_of
 
 log = logging.getLogger(__name__)
 HEAD_BYTES = 65_536
@@ -133,6 +134,9 @@ class LimitedProtocol(HttpToolsProtocol):
         self._in_head = True
         self._deadline = self.loop.time() + HEAD_SECONDS
 
+    def on_header(self, name: bytes, value: bytes) -> None:
+        self.headers.append((name.lower(), value))
+
     def on_headers_complete(self) -> None:
         """Starts the request, or queues it behind the one that is being answered."""
         self._check_head(self._received if self._received <= HEAD_BYTES else self._parsed_bytes())
@@ -152,7 +156,8 @@ class LimitedProtocol(HttpToolsProtocol):
 
     def _cycle(self) -> ResponseCycle:
         """Completes the ASGI scope and returns the cycle of the request whose head has arrived."""
-        version, url, scope = self.parser.get_http_version(), parse_url(self.url), self.scope
+        version, url = self.parser.get_http_version(), parse_url(self.url)
+        scope: Any = self.scope
         path = url.path.decode("ascii")
         scope["http_version"] = version
         scope["method"] = self.parser.get_method().decode("ascii")
@@ -168,7 +173,7 @@ class LimitedProtocol(HttpToolsProtocol):
             access_log=False,
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
-            expect_100_continue=self.expect_100_continue,
+            expect_100_continue=headers_of(scope).get(b"expect", b"").lower() == b"100-continue",
             keep_alive=version != "1.0" and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )

@@ -50,4 +50,4 @@ def is_evidently_in(text: str, language: str) -> bool:
     if not words:
         return False
     found = text.lower().split()
-    return sum([word in words for word in found]) > len(found) // _WORDS_PER_HIT
+    return sum(map(words.__contains__, found)) > len(found) // _WORDS_PER_HIT

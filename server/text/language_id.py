@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 import lingua
 
@@ -227,7 +228,12 @@ def _alike(one: str, other: str) -> bool:
 
 def accepted_languages(header: str | None) -> tuple[str, ...]:
     """Returns the codes of an Accept-Language header, at most five, without their weights."""
-    parts = (header or "")[:200].split(",")[:5]
+    return _accepted(header[:200]) if header else ()
+
+
+@lru_cache(maxsize=256)
+def _accepted(header: str) -> tuple[str, ...]:
+    parts = header.split(",")[:5]
     return tuple([code for part in parts if (code := part.partition(";")[0].strip()) and code != "*"])
 
 

@@ -25,6 +25,7 @@ FIXED_HEADERS = [
     (b"x-frame-options", b"DENY"),
 ]
 FIXED_WITHOUT_HTML = [*FIXED_HEADERS, (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")]
+FIXED_NAMES = frozenset(name for name, _ in FIXED_WITHOUT_HTML)
 
 
 class RequestLog:
@@ -56,8 +57,9 @@ class RequestLog:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = message.setdefault("headers", [])
-                names = (b"x-request-id", b"x-trace-id") if scope["path"].startswith("/v2/") else (b"x-request-id",)
-                ids = [(name, identity.encode()) for name in names]  # DeepL's clients read the second name
+                ids = [(b"x-request-id", identity.encode())]
+                if scope["path"].startswith("/v2/"):  # DeepL's clients read this name
+                    ids.append((b"x-trace-id", identity.encode()))
                 message["headers"] = [*headers, *ids, *missing(headers)]
             elif not message.get("more_body", False):
                 close()  # before the last message, so that a client with the whole response finds it counted
@@ -103,4 +105,6 @@ def missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """
     present = dict(headers)  # ASGI's names are in small letters
     wanted = FIXED_HEADERS if present.get(b"content-type", b"").startswith(b"text/html") else FIXED_WITHOUT_HTML
+    if present.keys().isdisjoint(FIXED_NAMES):
+        return wanted
     return [header for header in wanted if header[0] not in present]

@@ -63,8 +63,9 @@ class _InFlight(Generic[Result]):
             self.future.cancel()
 
     def _remove(self) -> None:
-        if self._in_flight.get(self._key) is self:  # a later computation may already have the same key
-            del self._in_flight[self._key]
+        found = self._in_flight.pop(self._key, None)
+        if found is not None and found is not self:  # a later computation has the same key
+            self._in_flight[self._key] = found
 
     def _notify(self, done: asyncio.Future[Result]) -> None:
         self._remove()

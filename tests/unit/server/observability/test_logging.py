@@ -8,7 +8,14 @@ import logging
 
 import pytest
 
-from server.observability.logging import JsonFormatter, TextFormatter, configure_logging, log_event, request_id
+from server.observability.logging import (
+    JsonFormatter,
+    LineHandler,
+    TextFormatter,
+    configure_logging,
+    log_event,
+    request_id,
+)
 
 
 def record(message: str, **extra) -> logging.LogRecord:
@@ -94,3 +101,14 @@ def test_configuring_replaces_the_previous_handlers(capsys):
     finally:
         logging.basicConfig(handlers=before, level=level, force=True)
         logging.captureWarnings(False)
+
+
+def test_a_handler_writes_whole_lines_and_survives_a_broken_stream(capsys):
+    stream = io.StringIO()
+    handler = LineHandler(stream)
+    handler.handle(record("one"))
+    handler.handle(record("two"))
+    assert stream.getvalue() == "one\ntwo\n"
+    stream.close()
+    handler.handle(record("three"))
+    assert "Logging error" in capsys.readouterr().err
