@@ -38,12 +38,13 @@ NUMERIC_SETTINGS := ONEDNN_MAX_CPU_ISA=AVX2 ONEDNN_MAX_CPU_ISA=AVX512_CORE_VNNI 
 	ATEN_CPU_CAPABILITY=avx2 ATEN_CPU_CAPABILITY=default
 numeric: install-dev
 	failed=; for setting in $(NUMERIC_SETTINGS); do \
-		env $$setting $(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m numeric $(PYTEST_ARGS) || failed="$$failed $$setting"; \
+		env $$setting $(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "numeric and not programs" $(PYTEST_ARGS) || failed="$$failed $$setting"; \
 	done; test -z "$$failed" || { echo "Failed with:$$failed" >&2; exit 1; }
 
-# Client libraries, and programs that CI does not install (LibreOffice, QEMU). The summary names the missing ones.
+# Client libraries, and programs that CI does not install (LibreOffice, QEMU, a cross compiler for ARM64). The summary names the missing ones.
 conformance: install-dev
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -rs -m "programs or not programs" $(PYTEST_ARGS) tests/conformance
+	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -rs --dist loadfile -m programs $(PYTEST_ARGS) tests/unit
 
 # Lint, format, types and import layers: the checks of CI that run no tests.
 check: install-dev

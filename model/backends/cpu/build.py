@@ -12,14 +12,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from model.backends.cpu.isa import (
-    INSTRUCTION_SETS,
-    CpuBackendUnavailable,
-    InstructionSet,
-    Isa,
-    available,
-    check_platform,
-)
+from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, of_this_machine
 
 SOURCES = Path(__file__).parent / "csrc"
 COMPILERS = ("g++", "c++", "clang++")
@@ -91,15 +84,14 @@ def build_one(
 
 
 def build_ahead(folder: Path, isa: Isa = "auto", report: Callable[[str], object] = lambda text: None) -> list[Path]:
-    """Compiles one instruction set, or all ("auto") at the same time, also those this processor lacks, for use on other
-    machines.
+    """Compiles one instruction set, or all of this machine ("auto") at the same time, also those its processor lacks, for
+    use elsewhere.
 
     `report` receives a line for each that the compiler cannot compile. Raises CpuBackendUnavailable if it can compile none.
     """
-    check_platform()
     built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
+    wanted = of_this_machine(isa)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
-        wanted = [each for each in INSTRUCTION_SETS if isa in ("auto", each.name)]
         building = {each.name: pool.submit(build_one, each, folder, None) for each in wanted}
         for name, library in building.items():
             try:

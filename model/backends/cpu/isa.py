@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-Isa = Literal["auto", "amx", "avx512", "avxvnni", "avx2"]
+Isa = Literal["auto", "amx", "avx512", "avxvnni", "avx2", "neon-i8mm", "neon-dotprod"]
 
 _CPU_INFO = Path("/proc/cpuinfo")
+_MACHINES = {"x86_64": "x86-64", "aarch64": "ARM64"}
+_HARDWARE_BITS = {"asimddp": (16, 20), "i8mm": (26, 13)}  # AT_HWCAP and AT_HWCAP2 of getauxval, and their bits
 
 
 class CpuBackendUnavailable(RuntimeError):
@@ -19,12 +21,14 @@ class CpuBackendUnavailable(RuntimeError):
 
 @dataclass(frozen=True, slots=True)
 class InstructionSet:
-    """An instruction set: the required flags of /proc/cpuinfo and the compiler flags. `tiles`: it uses the tile
-    registers of AMX, for which a process needs the kernel's permission. `automatic`: "auto" may select it."""
+    """An instruction set: the required flags of the processor, as in /proc/cpuinfo, and the compiler flags. `machine`
+    is that of `platform.machine`. `tiles`: it uses the tile registers of AMX, for which a process needs the kernel's
+    permission. `automatic`: "auto" may select it."""
 
     name: Isa
     cpu_flags: tuple[str, ...]
     compiler_flags: tuple[str, ...]
+    machine: str = "x86_64"
     tiles: bool = False
     automatic: bool = True
 
@@ -40,26 +44,41 @@ INSTRUCTION_SETS = (
     InstructionSet("avx512", (*_AVX2, *_AVX512), _AVX512_OPTIONS),
     InstructionSet("avxvnni", (*_AVX2, "avx_vnni"), ("-mavx2", "-mfma", "-mavxvnni")),
     InstructionSet("avx2", _AVX2, ("-mavx2", "-mfma")),
+    InstructionSet("neon-i8mm", ("asimddp", "i8mm"), ("-march=armv8.2-a+dotprod+i8mm",), machine="aarch64"),
+    InstructionSet("neon-dotprod", ("asimddp",), ("-march=armv8.2-a+dotprod",), machine="aarch64"),
 )  # fmt: skip
-"""The fastest first. Results do not depend on the choice (tests/unit/model/backends/cpu/test_isa.py)."""
+"""The fastest of each machine first. Results do not depend on the choice (tests/unit/model/backends/cpu/test_isa.py)."""
 
 
 def check_platform() -> None:
-    """Raises CpuBackendUnavailable unless this is Linux on x86-64."""
+    """Raises CpuBackendUnavailable unless this is Linux on x86-64 or ARM64."""
     system, machine = platform.system(), platform.machine()
-    if system != "Linux" or machine != "x86_64":
+    if system != "Linux" or machine not in _MACHINES:
         raise CpuBackendUnavailable(
-            f"The CPU backend needs Linux on x86-64; on {system} {machine} PyTorch decodes, slower."
+            f"The CPU backend needs Linux on x86-64 or ARM64; on {system} {machine} PyTorch decodes, slower."
         )
+
+
+def of_this_machine(isa: Isa = "auto") -> list[InstructionSet]:
+    """Returns the instruction sets for this machine, fastest first, whether or not its processor has them, or only
+    `isa`. Raises CpuBackendUnavailable if `isa` is for other machines."""
+    check_platform()
+    machine = platform.machine()
+    found = [each for each in INSTRUCTION_SETS if each.machine == machine and isa in ("auto", each.name)]
+    if not found:
+        other = next(_MACHINES[each.machine] for each in INSTRUCTION_SETS if each.name == isa)
+        raise CpuBackendUnavailable(
+            f"The instruction set {isa} needs a processor with {other} and this one has {_MACHINES[machine]}; here "
+            "PyTorch decodes."
+        )
+    return found
 
 
 def available(isa: Isa = "auto") -> list[InstructionSet]:
     """Returns the instruction sets of this processor, fastest first, or only `isa`. Raises CpuBackendUnavailable if
     none. Asks the kernel for permission to use AMX if the processor has it."""
-    check_platform()
-    lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
-    flags = set(next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), []))
-    wanted = [each for each in INSTRUCTION_SETS if isa == each.name or (isa == "auto" and each.automatic)]
+    wanted = [each for each in of_this_machine(isa) if isa == each.name or each.automatic]
+    flags = _hardware_flags() if platform.machine() == "aarch64" else _cpu_info_flags()
     possible = [each for each in wanted if flags.issuperset(each.cpu_flags)]
     found = [each for each in possible if not each.tiles or _tiles_permitted()]
     if possible and not found:
@@ -70,6 +89,18 @@ def available(isa: Isa = "auto") -> list[InstructionSet]:
             f"The CPU backend needs a processor with {', '.join(missing)}; here PyTorch decodes."
         )
     return found
+
+
+def _cpu_info_flags() -> set[str]:
+    lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    return set(next((line.split(":", 1)[1].split() for line in lines if line.startswith("flags")), []))
+
+
+def _hardware_flags() -> set[str]:
+    """Asks the kernel for the features of an ARM processor; emulators and sandboxes answer for the emulated one."""
+    getauxval = ctypes.CDLL(None).getauxval
+    getauxval.restype, getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
+    return {name for name, (kind, bit) in _HARDWARE_BITS.items() if getauxval(kind) >> bit & 1}
 
 
 def _tiles_permitted() -> bool:

@@ -128,7 +128,7 @@ void attend_head(const char* const* pages, size_t offset, int length, const floa
 // Prefetches the keys and values of a head while the previous head is computed. They are read once a step and are not cached.
 void fetch_head(const char* const* pages, int count, size_t offset, size_t bytes) {
     for (int page = 0; page < count; ++page) {
-        for (size_t line = 0; line < bytes; line += 64) _mm_prefetch(pages[page] + offset + line, _MM_HINT_T0);
+        for (size_t line = 0; line < bytes; line += 64) __builtin_prefetch(pages[page] + offset + line);
     }
 }
 

@@ -1,5 +1,5 @@
 // Matrix product kernels: tiles of a few rows by kTileColumns outputs. int8 sums are exact and float32 sums are in the order of k,
-// so results do not depend on the tile size. gemm_avx512.cpp or gemm_avx2.cpp has the code; the other one compiles to nothing.
+// so results do not depend on the tile size. gemm_avx512.cpp, gemm_avx2.cpp or gemm_neon.cpp has the code; the others compile to nothing.
 // With AMX gemm_amx.cpp has the int8 products of 16 rows and more.
 #pragma once
 
@@ -22,6 +22,9 @@ constexpr int kOffset = 128, kTileColumns = 64, kTileRows = 6, kFloatTileRows = 
 using Quantized = uint8_t;
 constexpr const char* kIsa = "avxvnni";
 constexpr int kOffset = 128, kTileColumns = 16, kTileRows = 6, kFloatTileRows = 6;
+#elif defined(__aarch64__)
+using Quantized = int8_t;  // the instructions multiply signed by signed bytes
+constexpr int kOffset = 0, kTileColumns = 16, kTileRows = 4, kFloatTileRows = 6;
 #else
 // Two bytes per value: groups of four int8 values, each followed by their four magnitudes. The signs are moved to the weights, so
 // the sum of a pair is at most 2 * 127 * 127 and fits into 16 bits. With int8 + 128 it would saturate.
@@ -36,6 +39,17 @@ constexpr const char* kIsa = "emulated amx";
 constexpr const char* kIsa = "amx";
 #elif defined(__AVX512F__)
 constexpr const char* kIsa = "avx512";
+#elif defined(__ARM_FEATURE_MATMUL_INT8)
+constexpr const char* kIsa = "neon-i8mm";
+#elif defined(__aarch64__)
+constexpr const char* kIsa = "neon-dotprod";
+#endif
+
+// Values of k whose weights lie together for each output: as many as an integer product adds.
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+constexpr int kDepthGroup = 8;
+#else
+constexpr int kDepthGroup = 4;
 #endif
 
 // kMatrixRows: the least rows of a product by tiles of a matrix unit; 0 without one. Weights are packed with zeros up to a multiple of
@@ -48,7 +62,7 @@ constexpr int kMatrixRows = 0, kDepthStep = 1;
 
 // One block of kTileColumns outputs of an int8 weight matrix.
 struct Int8Block {
-    const int8_t* weights;       // (k / 4, kTileColumns, 4)
+    const int8_t* weights;       // (k / kDepthGroup, kTileColumns, kDepthGroup)
     const int32_t* corrections;  // -kOffset * sum of each output's weights
     const float* scales;
     const float* bias;
@@ -82,6 +96,8 @@ void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_
 inline void store_quantized(Quantized* p, Ints q) {
 #if defined(__AVX512F__) || defined(__AVXVNNI__) || defined(ATTENTIVE_TILES)
     store_bytes(p, plus(q, kOffset));
+#elif defined(__aarch64__)
+    store_bytes(p, q);
 #else
     const __m256i words = to_int16(q);
     const __m128i bytes = _mm_packs_epi16(_mm256_castsi256_si128(words), _mm256_extracti128_si256(words, 1));

@@ -2,7 +2,7 @@
 // for activations that are not negative.
 #include "gemm.h"
 
-#if !defined(__AVX512F__) && !defined(ATTENTIVE_EMULATED_TILES)
+#if defined(__AVX2__) && !defined(__AVX512F__) && !defined(ATTENTIVE_EMULATED_TILES)
 
 #include <cstring>
 

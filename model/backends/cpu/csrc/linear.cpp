@@ -16,6 +16,12 @@ namespace {
 constexpr size_t kHuge = size_t{1} << 21;
 constexpr int kBlocks = kPanel / kTileColumns;  // of a panel
 
+// Copies `count` groups of kBytes bytes, one of each row of a tile.
+template <int kBytes>
+void copy_groups(const char* source, char* target, int count) {
+    for (int i = 0; i < count; ++i, source += kTileColumns * kBytes, target += kTileColumns * kBytes) std::memcpy(target, source, kBytes);
+}
+
 // Calls body(row, rows) for tiles of nearly equal height, at most kHighest.
 template <int kHighest, typename Body>
 void tiles(int rows, Body&& body) {
@@ -61,24 +67,25 @@ Linear::Linear(Precision precision, const float* weight, const float* ranges, co
 Linear::Linear(const Linear& all, const int32_t* chosen, int count)
     : precision_(all.precision_), out_(count), in_(all.in_), panels_((count + kPanel - 1) / kPanel), depth_(all.depth_) {
     const size_t columns = static_cast<size_t>(panels_) * kPanel;
-    const int group = precision_ == Precision::Int8 ? 4 : 1;
+    const bool int8 = precision_ == Precision::Int8;
     bias_ = Buffer(columns * sizeof(float));
-    weights_ = Buffer(columns * depth_ * (group == 4 ? 1 : sizeof(float)));
-    if (group == 4) {
+    weights_ = Buffer(columns * depth_ * (int8 ? 1 : sizeof(float)));
+    if (int8) {
         scales_ = Buffer(columns * sizeof(float));
         corrections_ = Buffer(columns * sizeof(int32_t));
     }
     for (int n = 0; n < count; ++n) {
         const int from = chosen[n];
         bias_.as<float>()[n] = all.bias_.as<float>()[from];
-        if (group == 4) {
+        if (int8) {
             scales_.as<float>()[n] = all.scales_.as<float>()[from];
             corrections_.as<int32_t>()[n] = all.corrections_.as<int32_t>()[from];
         }
-        // A group of weights has four bytes in both precisions.
-        const uint32_t* source = all.weights_.as<uint32_t>() + all.place(from, group) / group;
-        uint32_t* target = weights_.as<uint32_t>() + place(n, group) / group;
-        for (int k = 0; k < in_ / group; ++k) target[static_cast<size_t>(k) * kTileColumns] = source[static_cast<size_t>(k) * kTileColumns];
+        if (int8) {
+            copy_groups<kDepthGroup>(all.weights_.as<char>() + all.place(from, kDepthGroup), weights_.as<char>() + place(n, kDepthGroup), in_ / kDepthGroup);
+        } else {
+            copy_groups<sizeof(float)>(all.weights_.as<char>() + all.place(from, 1) * sizeof(float), weights_.as<char>() + place(n, 1) * sizeof(float), in_);
+        }
     }
 }
 
@@ -91,12 +98,12 @@ void Linear::pack_int8(const float* weight, const float* ranges) {
     for (int n = 0; n < out_; ++n) {
         const float* source = weight + static_cast<size_t>(n) * in_;
         const float inverse = inverse_scale(ranges[n]);
-        int8_t* target = weights_.as<int8_t>() + place(n, 4);
+        int8_t* target = weights_.as<int8_t>() + place(n, kDepthGroup);
         int32_t sum = 0;
         for (int k = 0; k < in_; k += kLanes) {
             store_bytes(quantized, round_to_int8(load(source + k), inverse));
             for (int i = 0; i < kLanes; ++i) {
-                target[static_cast<size_t>(k + i) / 4 * (kTileColumns * 4) + i % 4] = quantized[i];
+                target[static_cast<size_t>(k + i) / kDepthGroup * (kTileColumns * kDepthGroup) + i % kDepthGroup] = quantized[i];
                 sum += quantized[i];
             }
         }
@@ -152,10 +159,10 @@ void Linear::row(int index, float* values) const {
         for (int k = 0; k < in_; ++k) values[k] = source[static_cast<size_t>(k) * kTileColumns];
         return;
     }
-    const int8_t* source = weights_.as<int8_t>() + place(index, 4);
+    const int8_t* source = weights_.as<int8_t>() + place(index, kDepthGroup);
     const float scale = scales_.as<float>()[index];
-    for (int k = 0; k < in_; k += 4) {
-        for (int i = 0; i < 4; ++i) values[k + i] = source[static_cast<size_t>(k) * kTileColumns + i] * scale;
+    for (int k = 0; k < in_; k += kDepthGroup) {
+        for (int i = 0; i < kDepthGroup; ++i) values[k + i] = source[static_cast<size_t>(k) * kTileColumns + i] * scale;
     }
 }
 

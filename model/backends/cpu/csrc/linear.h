@@ -74,7 +74,7 @@ class Linear {
     Precision precision_;
     int out_, in_, panels_;
     int depth_;           // in, for int8 rounded up to a multiple of kDepthStep
-    Buffer weights_;      // with C = kTileColumns, int8: (columns / C, depth / 4, C, 4); float32: (columns / C, in, C)
+    Buffer weights_;      // with C = kTileColumns, int8: (columns / C, depth / G, C, G) with G = kDepthGroup; float32: (columns / C, in, C)
     Buffer scales_;       // (panels * 64) float32, int8 only
     Buffer corrections_;  // (panels * 64) int32: see Int8Block
     Buffer bias_;         // (panels * 64) float32

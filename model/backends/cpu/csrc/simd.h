@@ -1,5 +1,5 @@
-// Sixteen lanes of float32 or int32, in one AVX-512 register or two AVX2 registers. Operations round alike on both and every
-// reduction has a fixed order, so a row's result depends neither on its neighbours nor on the processor.
+// Sixteen lanes of float32 or int32, in one AVX-512 register, two AVX2 registers or four NEON registers. Operations round alike on all
+// of them and every reduction has a fixed order, so a row's result depends neither on its neighbours nor on the processor.
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,8 @@
 
 #if defined(__AVX512F__)
 #include "simd_avx512.h"
+#elif defined(__aarch64__)
+#include "simd_neon.h"
 #else
 #include "simd_avx2.h"
 #endif

@@ -1,4 +1,4 @@
-// Sixteen lanes in two AVX2 registers. simd_avx512.h has the same functions for one register; simd.h includes one of the two.
+// Sixteen lanes in two AVX2 registers. simd_avx512.h has the same functions for one register; simd.h includes one of them.
 #pragma once
 
 #include "simd_sum.h"

@@ -1,4 +1,4 @@
-// Sixteen lanes in one AVX-512 register. simd_avx2.h has the same functions for two registers; simd.h includes one of the two.
+// Sixteen lanes in one AVX-512 register. simd_avx2.h has the same functions for two registers; simd.h includes one of them.
 #pragma once
 
 #include "simd_sum.h"

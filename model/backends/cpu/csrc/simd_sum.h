@@ -1,4 +1,4 @@
-// Reductions over lanes, in the same order on every processor.
+// Reductions over lanes, in the same order on every processor (simd_neon.h has its own).
 #pragma once
 
 #include <immintrin.h>

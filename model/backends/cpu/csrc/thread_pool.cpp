@@ -1,16 +1,31 @@
 #include "thread_pool.h"
 
+#if !defined(__aarch64__)
 #include <immintrin.h>
+#endif
 
 #include <system_error>
 
 namespace attentive {
 
+namespace {
+
+// Tells the processor that the thread waits.
+void pause() {
+#if defined(__aarch64__)
+    asm volatile("isb");  // `yield` takes no time on most processors
+#else
+    _mm_pause();
+#endif
+}
+
+}  // namespace
+
 // One iteration of a waiting loop: pauses for about the duration of a phase, then yields the core to other threads, one of which may
 // have to finish the phase.
 void pause_or_yield(int spins) {
     if (spins < 2000) {
-        _mm_pause();
+        pause();
     } else {
         std::this_thread::yield();
     }
@@ -43,7 +58,7 @@ bool ThreadPool::enter() {
 void ThreadPool::run_thread(int index) {
     constexpr int kSpins = 3000;  // some tens of microseconds: the time between two steps
     for (unsigned seen = 0;;) {
-        for (int spin = 0; spin < kSpins && start_.load(std::memory_order_acquire) == seen; ++spin) _mm_pause();
+        for (int spin = 0; spin < kSpins && start_.load(std::memory_order_acquire) == seen; ++spin) pause();
         start_.wait(seen, std::memory_order_acquire);
         seen = start_.load(std::memory_order_acquire);
         if (stop_) return;

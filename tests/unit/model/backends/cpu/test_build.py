@@ -6,6 +6,7 @@ import platform
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -16,7 +17,8 @@ from model.backends.cpu.build import build, build_ahead, find, library_name
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, available, check_cpu
 from tests.support.cpu_models import LIBRARY, needs_cpu_backend
 
-AMX, BEST, _, LEAST = INSTRUCTION_SETS
+AMX, BEST, _, LEAST = X86 = [each for each in INSTRUCTION_SETS if each.machine == "x86_64"]
+ARM = [each for each in INSTRUCTION_SETS if each.machine == "aarch64"]
 FLAGS = "flags\t\t: fpu {}\n"
 
 
@@ -28,9 +30,23 @@ def cpu(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
     monkeypatch.setattr(processor.platform, "machine", lambda: "x86_64")
     monkeypatch.setattr(processor, "_tiles_permitted", lambda: True)
     info = tmp_path / "cpuinfo"
-    info.write_text(FLAGS.format(" ".join(flag for each in INSTRUCTION_SETS for flag in each.cpu_flags)))
+    info.write_text(FLAGS.format(" ".join(flag for each in X86 for flag in each.cpu_flags)))
     monkeypatch.setattr(processor, "_CPU_INFO", info)
     return info
+
+
+@pytest.fixture
+def arm(monkeypatch: pytest.MonkeyPatch) -> dict[int, int]:
+    """Simulates Linux on ARM64 and returns the bits of getauxval by kind. Initially the processor has no extension."""
+    bits: dict[int, int] = {}
+
+    def getauxval(kind: int) -> int:
+        return bits.get(kind, 0)
+
+    monkeypatch.setattr(processor.platform, "system", lambda: "Linux")
+    monkeypatch.setattr(processor.platform, "machine", lambda: "aarch64")
+    monkeypatch.setattr(processor.ctypes, "CDLL", lambda _: SimpleNamespace(getauxval=getauxval))
+    return bits
 
 
 @pytest.fixture
@@ -104,6 +120,50 @@ def test_a_kernel_without_amx_refuses_the_permission() -> None:
     assert not permitted or "amx_tile" in flags
 
 
+@pytest.mark.parametrize(
+    ("hwcap", "hwcap2", "names"),
+    [(1 << 20, 1 << 13, ["neon-i8mm", "neon-dotprod"]), (1 << 20, 0, ["neon-dotprod"]), (~0, 0, ["neon-dotprod"])],
+)
+def test_the_best_instruction_set_of_an_arm_processor_comes_first(
+    arm: dict[int, int], hwcap: int, hwcap2: int, names: list[str]
+) -> None:
+    arm.update({16: hwcap, 26: hwcap2})
+    assert [each.name for each in available()] == names
+    assert [each.name for each in available("neon-dotprod")] == ["neon-dotprod"]
+
+
+def test_arm_processors_without_dot_products_are_refused(arm: dict[int, int]) -> None:
+    with pytest.raises(CpuBackendUnavailable, match="needs a processor with asimddp; here PyTorch decodes"):
+        check_cpu()
+    arm[16] = 1 << 20
+    with pytest.raises(CpuBackendUnavailable, match="needs a processor with i8mm; here PyTorch decodes"):
+        check_cpu("neon-i8mm")
+
+
+def test_instruction_sets_of_x86_are_refused_on_arm(arm: dict[int, int], sources: Path, tmp_path: Path) -> None:
+    sentence = "avx2 needs a processor with x86-64 and this one has ARM64; here PyTorch decodes"
+    with pytest.raises(CpuBackendUnavailable, match=sentence):
+        check_cpu("avx2")
+    with pytest.raises(CpuBackendUnavailable, match=sentence):
+        build_ahead(tmp_path, "avx2")
+
+
+def test_instruction_sets_of_arm_are_refused_on_x86(cpu: Path, sources: Path, tmp_path: Path) -> None:
+    with pytest.raises(CpuBackendUnavailable, match="neon-i8mm needs a processor with ARM64 and this one has x86-64"):
+        build(tmp_path, "neon-i8mm")
+    assert find(isa="neon-i8mm") is None
+
+
+def test_every_instruction_set_of_arm_is_built_ahead(
+    arm: dict[int, int], sources: Path, compiler: Path, tmp_path: Path
+) -> None:
+    built = build_ahead(tmp_path / "target")
+    assert [path.name for path in built] == [library_name(each) for each in ARM]
+    assert "-march=armv8.2-a+dotprod+i8mm" in built[0].read_text()
+    arm[16] = 1 << 20
+    assert find(tmp_path / "target") == built[1]
+
+
 def test_unsupported_processors_are_refused(cpu: Path, sources: Path) -> None:
     cpu.write_text(FLAGS.format("sse4_2 avx"))
     with pytest.raises(CpuBackendUnavailable, match=r"needs a processor with avx2, fma; here PyTorch decodes"):
@@ -115,13 +175,13 @@ def test_unsupported_processors_are_refused(cpu: Path, sources: Path) -> None:
     assert find(isa="avx512") is None
 
 
-@pytest.mark.parametrize(("system", "machine"), [("Linux", "aarch64"), ("Darwin", "arm64"), ("Windows", "AMD64")])
+@pytest.mark.parametrize(("system", "machine"), [("Linux", "riscv64"), ("Darwin", "arm64"), ("Windows", "AMD64")])
 def test_unsupported_platforms_are_refused(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], system: str, machine: str
 ) -> None:
     monkeypatch.setattr(processor.platform, "system", lambda: system)
     monkeypatch.setattr(processor.platform, "machine", lambda: machine)
-    sentence = f"needs Linux on x86-64; on {system} {machine} PyTorch decodes"
+    sentence = f"needs Linux on x86-64 or ARM64; on {system} {machine} PyTorch decodes"
     with pytest.raises(CpuBackendUnavailable, match=sentence):
         check_cpu()
     assert find() is None

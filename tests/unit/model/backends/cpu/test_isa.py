@@ -1,12 +1,15 @@
 """Tests that all instruction sets give equal results bit for bit.
 
 A setting of PyTorch or oneDNN does not change the CPU backend; the test uses the instruction sets that the processor has.
-AMX is emulated as well.
+AMX is emulated as well. On x86-64 the instruction sets of ARM64 are cross-compiled and run by QEMU:
+`pytest -m programs` with this file, with Debian's g++-aarch64-linux-gnu and qemu-user-static.
 """
 
 from __future__ import annotations
 
 import os
+import platform
+from collections.abc import Iterator
 from pathlib import Path
 from typing import cast
 
@@ -20,6 +23,7 @@ from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, Isa
 from model.config import Activation
 from tests.support import cpu_models
 from tests.support.amx_emulation import EMULATED, emulated_library
+from tests.support.arm_emulation import PROCESSORS, emulated_processors, emulated_program
 from tests.support.cpu_models import (
     PRECISIONS,
     VARIANTS,
@@ -33,19 +37,35 @@ from tests.support.cpu_models import (
 
 pytestmark = [pytest.mark.slow, pytest.mark.numeric]
 
-LEAST: Isa = "avx2"
+ARM = platform.machine() == "aarch64"
+LEAST: Isa = "neon-dotprod" if ARM else "avx2"
+OWN = tuple(each for each in INSTRUCTION_SETS if (each.machine == "aarch64") == ARM)
+EMULATED_ARM = () if ARM else tuple(PROCESSORS)
+ARM_CASES = tuple(pytest.param(name, marks=pytest.mark.programs) for name in EMULATED_ARM)
 CHOSEN = os.environ.get("ATTENTIVE_TEST_ISA")
 """A set that "auto" does not select, to be tested on a processor that has it."""
 OTHERS = (
     EMULATED,
-    *(each.name for each in INSTRUCTION_SETS if each.name == CHOSEN or (each.automatic and each.name != LEAST)),
+    *(each.name for each in OWN if each.name == CHOSEN or (each.automatic and each.name != LEAST)),
+    *ARM_CASES,
 )
+
+
+@pytest.fixture(scope="module", autouse=True)
+def emulator() -> Iterator[None]:
+    """Lets QEMU run libraries for ARM64."""
+    with emulated_processors():
+        yield
 
 
 def use(monkeypatch: pytest.MonkeyPatch, isa: str) -> None:
     """Selects `isa` for the CPU backends of a test. Skips the test if the processor or the compiler lacks it."""
+    library: Path
     try:
-        library: Path = emulated_library() if isa == EMULATED else build(isa=cast(Isa, isa))
+        if isa in EMULATED_ARM:
+            library = emulated_program(isa)
+        else:
+            library = emulated_library() if isa == EMULATED else build(isa=cast(Isa, isa))
     except CpuBackendUnavailable as unavailable:
         pytest.skip(str(unavailable))
     monkeypatch.setattr(cpu_models, "LIBRARY", library)
@@ -116,8 +136,9 @@ def test_integer_sums_do_not_saturate(monkeypatch: pytest.MonkeyPatch) -> None:
         assert np.abs(our.scores - their.scores).max() < 0.2
 
 
+@pytest.mark.parametrize("isa", (EMULATED, *ARM_CASES))
 @pytest.mark.parametrize("activation", ["relu", "swish"])
-def test_the_largest_products_are_exact(monkeypatch: pytest.MonkeyPatch, activation: Activation) -> None:
+def test_the_largest_products_are_exact(monkeypatch: pytest.MonkeyPatch, activation: Activation, isa: str) -> None:
     transformer = tiny(d_ff=512, activation=activation)  # AVX2 multiplies activations after ReLU without signs
     for layer in (*transformer.encoder, *transformer.decoder):
         signs = torch.where(torch.arange(64) % 2 == 0, 1.0, -1.0)
@@ -126,8 +147,8 @@ def test_the_largest_products_are_exact(monkeypatch: pytest.MonkeyPatch, activat
         layer.feed_forward.inner.bias.data.fill_(1.0)  # all activations are quantized to 127
     source, target = sentences(transformer.config, (9, 6))
     outputs = []
-    for isa in (LEAST, EMULATED):
-        use(monkeypatch, isa)
+    for each in (LEAST, isa):
+        use(monkeypatch, each)
         outputs.append(decode(cpu_backend(transformer, "int8"), [source], [0], [target]))
     for ours, theirs in zip(*outputs, strict=True):
         assert np.array_equal(ours.ids, theirs.ids)
@@ -135,7 +156,7 @@ def test_the_largest_products_are_exact(monkeypatch: pytest.MonkeyPatch, activat
 
 
 @pytest.mark.parametrize("precision", PRECISIONS)
-@pytest.mark.parametrize("isa", (EMULATED, *(each.name for each in INSTRUCTION_SETS)))
+@pytest.mark.parametrize("isa", (EMULATED, *(each.name for each in OWN), *ARM_CASES))
 def test_targets_do_not_depend_on_the_batch(monkeypatch: pytest.MonkeyPatch, isa: str, precision: Precision) -> None:
     use(monkeypatch, isa)
     check_targets_do_not_depend_on_the_batch(precision)
