@@ -9,7 +9,7 @@ HEADERS = "attentive.headers"
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
-    """Returns the headers of a request by their names in small letters. Of a repeated one it is the first value."""
+    """Returns the headers of a request by their names in small letters. A repeated one has its first value."""
     found: dict[bytes, bytes] | None = scope.get(HEADERS)
     if found is None:
         found = scope[HEADERS] = dict(reversed(scope["headers"]))

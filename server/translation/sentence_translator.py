@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import islice
@@ -52,10 +52,13 @@ class SentenceTranslator:
     ) -> list[list[Sentence]]:
         """Returns the sentences of each segmented text. At most IN_FLIGHT of them are at the workers at the same time;
         repeats and aligns them as their answers arrive, and reports them in order."""
+        segments = [(segment, text.leg) for text in texts for segment in text.segments]
+        if len(segments) == 1 and listener is None:
+            sentence = await self._only(*segments[0], request, priority)
+            return [[sentence] if text.segments else [] for text in texts]
         on_tokens = listener.on_tokens if listener else None
         waiters: list[Waiter[TranslationResult]] = []
-        pending: list[Awaitable[Sentence]] = []
-        segments = [(segment, text.leg) for text in texts for segment in text.segments]
+        pending: list[asyncio.Future[Sentence]] = []
         unsent = iter(segments)
 
         async def send_up_to(number: int) -> None:
@@ -63,8 +66,7 @@ class SentenceTranslator:
                 progress = on_tokens and _token_progress(on_tokens, text_number, len(pending), segment, leg)
                 waiter = self._send(segment, leg, request, priority, progress) if segment.ids else None
                 waiters.extend([waiter] if waiter else [])
-                sentence = self._checked(segment, leg, waiter, request, priority)
-                pending.append(sentence if len(segments) == 1 else asyncio.ensure_future(sentence))
+                pending.append(asyncio.ensure_future(self._checked(segment, leg, waiter, request, priority)))
                 if len(pending) % _BURST == 0:
                     await asyncio.sleep(0)
 
@@ -72,20 +74,26 @@ class SentenceTranslator:
             found: list[Sentence] = []
             for position, (_, leg) in enumerate(segments):
                 await send_up_to(position + IN_FLIGHT)
-                sentence = await pending[position]
-                local = request.localize_numbers and not (sentence.copied and sentence.flags)
-                found.append(_with_local_numbers(sentence, leg) if local else sentence)
+                found.append(_with_local_numbers(await pending[position], leg, request))
                 if listener is not None:
                     listener.on_sentence(text_number, position, found[-1])
             sentences = iter(found)
             return [list(islice(sentences, len(text.segments))) for text in texts]
         finally:
-            tasks = [task for task in pending if isinstance(task, asyncio.Future)]
-            for task in tasks:
+            for task in pending:
                 task.cancel()
-            if not all(task.done() for task in tasks):
-                await asyncio.gather(*tasks, return_exceptions=True)
+            if not all(task.done() for task in pending):
+                await asyncio.gather(*pending, return_exceptions=True)
             for waiter in waiters:
+                waiter.leave()
+
+    async def _only(self, segment: Segment, leg: Leg, request: TranslationRequest, priority: int) -> Sentence:
+        """Returns the sentence of a segment that has no others beside it, so it needs no task."""
+        waiter = self._send(segment, leg, request, priority) if segment.ids else None
+        try:
+            return _with_local_numbers(await self._checked(segment, leg, waiter, request, priority), leg, request)
+        finally:
+            if waiter is not None:
                 waiter.leave()
 
     def _send(
@@ -236,7 +244,10 @@ class SentenceTranslator:
         return Sentence(segment.span, segment.text, (), (text,))
 
 
-def _with_local_numbers(sentence: Sentence, leg: Leg) -> Sentence:
+def _with_local_numbers(sentence: Sentence, leg: Leg, request: TranslationRequest) -> Sentence:
+    """Returns the sentence with the separators of the target language in its numbers, if the request asks for them."""
+    if not request.localize_numbers or (sentence.copied and sentence.flags):
+        return sentence
     targets = [localize_numbers(sentence.source, target, leg.source, leg.target) for target in sentence.targets]
     return replace(sentence, targets=tuple(targets))
 

@@ -6,6 +6,7 @@ import asyncio
 import dataclasses
 from collections import Counter
 from collections.abc import Coroutine, Sequence
+from itertools import chain
 from typing import Any, TypeVar
 
 from server.access.admission import Admission
@@ -179,22 +180,31 @@ class Translator:
                 sentences = await self._sentences.translate(
                     segmented, leg_request, priority, prepared.number, listener if last else None
                 )
-                links = [
-                    await self._aligner.passage_links(part, found, passage.boundaries) if passage.marks else ()
-                    for passage, part, found in zip(passages, segmented, sentences, strict=True)
-                ]
+                links = await self._links(passages, segmented, sentences)
             hypotheses = _translated_passages(passages, segmented, sentences, links, leg_request.options.hypotheses)
-            texts = ["".join([passage.render() for passage in hypothesis]) for hypothesis in hypotheses]
+            texts = ["".join(map(Passage.render, hypothesis)) for hypothesis in hypotheses]
             passages = hypotheses[0]
-            flat = tuple([sentence for found in sentences for sentence in found])
+            flat = tuple(chain.from_iterable(sentences))
             legs.append(TranslatedLeg(leg.model.name, leg.model.key, leg.source, leg.target, texts[0], flat))
         if request.on_flag == "source" and len(legs) > 1 and _has_faults(legs):
             texts = [prepared.text]
         best, *others = texts
-        alternatives = tuple(dict.fromkeys([other for other in others if other != best]))
+        alternatives = tuple(dict.fromkeys([other for other in others if other != best])) if others else ()
         translation = Translation(new_id(), best, alternatives, prepared.detected, tuple(legs))
         self._record(translation, request)
         return translation
+
+    async def _links(
+        self, passages: Sequence[Passage], segmented: Sequence[SegmentedText], sentences: Sequence[Sequence[Sentence]]
+    ) -> list[Sequence[Link]]:
+        """Returns the links between the words of each passage and of its translation, where it has marks to place."""
+        links: list[Sequence[Link]] = [()] * len(passages)
+        for number, passage in enumerate(passages):
+            if passage.marks:
+                links[number] = await self._aligner.passage_links(
+                    segmented[number], sentences[number], passage.boundaries
+                )
+        return links
 
 
 def decodings(request: TranslationRequest, beam: int) -> int:

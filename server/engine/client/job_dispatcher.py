@@ -70,8 +70,9 @@ class JobDispatcher:
         """Sends a job, or keeps it until a worker can take it. Cancelling the future cancels the job."""
         item = InFlightJob(job, asyncio.get_running_loop().create_future(), on_progress)
         item.future.add_done_callback(lambda future: self._remove(item))
+        if not self._in_flight:
+            self.idle.clear()
         self._in_flight[job.id] = item
-        self.idle.clear()
         model = self._registry.get(job.model)
         if model is not None and model.unloading:
             _fail(item, "unknown_model", f"There is no model named {job.model}.")
