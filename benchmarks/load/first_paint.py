@@ -1,7 +1,8 @@
-"""Time until Chromium paints a page of a running server for the first time, from its own trace: milliseconds since the
+"""Time until Chromium paints pages of a running server for the first time, from its own trace: milliseconds since the
 navigation, and processor time of the page's main thread in this interval, which other work on the machine changes less.
+The pages take turns, each in a new profile. A static file as plain text shows what a page costs at least.
 
-python -m benchmarks.load.first_paint http://localhost:8000/ --repeats 21
+python -m benchmarks.load.first_paint http://localhost:8000 / /attention /static/docs.js --repeats 21
 """
 
 from __future__ import annotations
@@ -16,6 +17,9 @@ from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome")
 CATEGORIES = ["toplevel", "blink.user_timing", "loading", "devtools.timeline"]
+PAINTED = """new Promise((done) => new PerformanceObserver((entries) =>
+    entries.getEntriesByName("first-contentful-paint").length && requestAnimationFrame(() => setTimeout(done)),
+).observe({ type: "paint", buffered: true }))"""
 TASK = "ThreadControllerImpl::RunTask"
 """Event of one task of a thread; all other events of the thread lie within tasks."""
 
@@ -29,22 +33,33 @@ def main(arguments: Sequence[str] | None = None) -> int:
     if program is None:
         print("There is no Chromium on this machine.", file=sys.stderr)
         return 2
-    found = []
+    urls = [options.server.rstrip("/") + path for path in options.paths]
+    found: dict[str, list[tuple[float, float]]] = {url: [] for url in urls}
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         for _ in range(options.repeats + 1):
-            context = browser.new_context()
-            page = context.new_page()
-            browser.start_tracing(page=page, categories=CATEGORIES)
-            page.goto(options.url, wait_until="load")
-            page.evaluate("new Promise((done) => requestAnimationFrame(() => setTimeout(done)))")
-            found.append(first_paint(json.loads(browser.stop_tracing())["traceEvents"], options.url))
-            context.close()
+            for url in urls:
+                found[url].append(first_paint(_trace(browser, url), url))
         browser.close()
-    walls, times = zip(*found[1:], strict=True)  # the first load starts the renderer
-    print(f"first contentful paint: median {statistics.median(walls):.0f} ms, least {min(walls):.0f} ms")
-    print(f"processor time until then: median {statistics.median(times):.1f} ms, least {min(times):.1f} ms")
+    for url, results in found.items():
+        walls, times = zip(*results[1:], strict=True)  # the first load starts the renderer
+        print(
+            f"{url}: first contentful paint: median {statistics.median(walls):.0f} ms, least {min(walls):.0f} ms; "
+            f"processor time until then: median {statistics.median(times):.1f} ms, least {min(times):.1f} ms"
+        )
     return 0
+
+
+def _trace(browser: Any, url: str) -> list[dict[str, Any]]:
+    """Returns the events of one load, which ends after the first paint."""
+    context = browser.new_context()
+    page = context.new_page()
+    browser.start_tracing(page=page, categories=CATEGORIES)
+    page.goto(url, wait_until="load")
+    page.evaluate(PAINTED)
+    events: list[dict[str, Any]] = json.loads(browser.stop_tracing())["traceEvents"]
+    context.close()
+    return events
 
 
 def first_paint(events: Sequence[dict[str, Any]], url: str) -> tuple[float, float]:
@@ -71,7 +86,8 @@ def first_paint(events: Sequence[dict[str, Any]], url: str) -> tuple[float, floa
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="benchmarks.load.first_paint", description=__doc__)
-    parser.add_argument("url", help="address of a page, as the browser writes it")
+    parser.add_argument("server", help="address of the server")
+    parser.add_argument("paths", nargs="+", help="paths of pages, as the browser writes them, such as / and /attention")
     parser.add_argument("--repeats", type=int, default=21)
     return parser
 

@@ -1,15 +1,23 @@
-"""Pages with their styles and their first script inline, so that a browser paints them after one request."""
+"""Pages that a browser paints after one request: styles and first scripts are inline, and modules load after the first paint."""
 
 from __future__ import annotations
 
+import json
 import re
 from dataclasses import dataclass
 from functools import cache
+from html import escape
+from posixpath import dirname, join, normpath
 
 from server.web.assets import PAGE_POLICY, Asset, asset_of, assets, source_hash
 
+_TEXTS = "translator/texts.js"
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
 _SCRIPT = re.compile(r'<script src="/static/([^"]+)"></script>')
+_IMAGE = re.compile(r'<img src="/static/([^"]+\.svg)" alt="" ([^>]*)>')
+_MODULE = re.compile(r'<script type="module" src="/static/([^"]+)"></script>')
+_IMPORT = re.compile(r'^import .* from "([^"]+)";$', re.MULTILINE)
+_MARK = re.compile(r"\{(\w+)\}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,8 +29,20 @@ class Page:
 
 
 @cache
-def page(name: str) -> Page:
-    """Returns a page of this package, such as "translator/index.html". Modules are not inlined."""
+def interface_texts() -> dict[str, dict[str, str]]:
+    """Returns the texts of the translator's page by language and name."""
+    source = assets()[_TEXTS].text
+    texts: dict[str, dict[str, str]] = json.loads(source[source.index("{") : source.rindex("}") + 1])
+    return texts
+
+
+@cache
+def page(name: str, language: str = "en") -> Page:
+    """Returns a page of this package, such as "translator/index.html", in a language of `interface_texts`.
+
+    Styles, first scripts and decorative pictures are inlined. The module and all that it imports are put into a template,
+    whose content `common/modules.js` inserts after the first paint.
+    """
     html = assets()[name]
     hashes: dict[str, list[str]] = {"style": [], "script": []}
 
@@ -31,9 +51,37 @@ def page(name: str) -> Page:
         hashes[kind].append(source_hash(text))
         return f"<{kind}>{text}</{kind}>"
 
-    text = _STYLE.sub(lambda found: inlined("style", found), html.text)
+    text = _translated(html.text, language)
+    text = _MODULE.sub(lambda found: _template(found[1], found[0]), text)
+    text = _IMAGE.sub(lambda found: _picture(found[1], found[2]), text)
+    text = _STYLE.sub(lambda found: inlined("style", found), text)
     text = _SCRIPT.sub(lambda found: inlined("script", found), text)
     policy = PAGE_POLICY
     for kind, allowed in hashes.items():
         policy = policy.replace(f"{kind}-src 'self'", " ".join([f"{kind}-src 'self'", *allowed]))
     return Page(asset_of(text.encode("utf-8"), html.media), policy)
+
+
+def _translated(html: str, language: str) -> str:
+    """Replaces {name} by the text of this name, {language} by the language."""
+    texts = interface_texts()[language] | {"language": language}
+    html = html.replace(f'<option value="{language}" lang', f'<option value="{language}" selected lang')
+    return _MARK.sub(lambda mark: escape(texts[mark[1]]), html)
+
+
+def _template(module: str, script: str) -> str:
+    """Returns a template that preloads the imports of a module, those of their own included, and starts it."""
+    imported = {module: None}  # in the order in which they are found
+    waiting = [module]
+    while waiting:
+        file = waiting.pop(0)
+        names = [normpath(join(dirname(file), name)) for name in _IMPORT.findall(assets()[file].text)]
+        waiting += [name for name in names if name not in imported]
+        imported |= dict.fromkeys(names)
+    links = [f'<link rel="modulepreload" href="/static/{name}">' for name in imported if name != module]
+    return "\n".join(['<template id="modules">', *links, script, "</template>"])
+
+
+def _picture(name: str, attributes: str) -> str:
+    """Returns a picture as an element that assistive technology ignores."""
+    return assets()[name].text.strip().replace("<svg ", f'<svg aria-hidden="true" {attributes} ', 1)

@@ -6,14 +6,14 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import json_response
+from server.api.dependencies import json_response, reader_languages
 from server.api.negotiation import preferred
 from server.api.openapi import content
 from server.api.schemas.operation import ServerAnswer
 from server.errors import NotFound
 from server.version import server_version
 from server.web.assets import DOCS_POLICY, Asset, assets, swagger_assets
-from server.web.page import page
+from server.web.page import interface_texts, page
 
 router = APIRouter(tags=["operation"])
 SAFETY = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
@@ -28,7 +28,7 @@ HTML_EXAMPLE = '<!doctype html>\n<html lang="en">...</html>\n'
 )
 async def root(request: Request) -> Response:
     if preferred(request.headers.get("accept", ""), ("application/json", "text/html")) == "text/html":
-        return html_page(request, "translator/index.html")
+        return translator_page(request)
     links = {"explorer": "/attention", "documentation": "/docs", "openapi": "/openapi.json", "languages": "/languages"}
     return json_response({"name": "Attentive", "version": server_version(), **links}, headers={"Vary": "Accept"})
 
@@ -47,15 +47,23 @@ async def static(name: str, request: Request) -> Response:
     return sent(asset, request, {})
 
 
+def translator_page(request: Request) -> Response:
+    """Returns the translator's HTML in the first language of the reader that the interface has, or in English."""
+    codes = (code.partition("-")[0].lower() for code in reader_languages(request))
+    language = next((code for code in codes if code in interface_texts()), "en")
+    return html_page(request, "translator/index.html", language)
+
+
 def explorer_page(request: Request) -> Response:
     """Returns the explorer's HTML. Its scripts request the data that it shows."""
     return html_page(request, "explorer/index.html")
 
 
-def html_page(request: Request, name: str) -> Response:
+def html_page(request: Request, name: str, language: str = "en") -> Response:
     """Returns the HTML of a page whose address has another answer for other clients."""
-    found = page(name)
-    return sent(found.asset, request, {"Content-Security-Policy": found.policy, "Vary": "Accept, Accept-Encoding"})
+    found = page(name, language)
+    headers = {"Content-Security-Policy": found.policy, "Vary": "Accept, Accept-Encoding, Accept-Language"}
+    return sent(found.asset, request, headers)
 
 
 def sent(asset: Asset, request: Request, headers: dict[str, str]) -> Response:

@@ -11,7 +11,6 @@ import { emptyPanels, tab } from "./tabs.js";
 import { clear, highlight, outdated, pointAtSource, show, words } from "./text.js";
 import { total } from "./whynot.js";
 
-const EXAMPLES = ["My brother is working in the city because he has found a job.", "My sister is reading a book because it is raining.", "The children are playing in the garden because they are happy."];
 const PART = 4, LONG = 1500;
 let busy = null, timer = 0, starting = null;
 
@@ -165,7 +164,7 @@ function setText(text) {
 }
 function resize() {
   $("text").style.height = "auto";
-  $("text").style.height = $("text").scrollHeight + 2 + "px";
+  if ($("text").value) $("text").style.height = $("text").scrollHeight + 2 + "px"; // an empty field keeps its height of the first paint
 }
 /** Shows the view of the URL, with `typed` instead of its text. Translates only if the text or the languages are others
  * than those shown. */
@@ -235,7 +234,7 @@ function buttons() {
     if (move) guard(tab)(TABS[(TABS.indexOf(state.tab) + move + TABS.length) % TABS.length], true);
   });
   TABS.forEach((each) => ($("tab-" + each).onclick = guard(() => tab(each))));
-  $("examples").append(el("span", { class: "note" }, "Try"), ...EXAMPLES.map((text) => el("button", { type: "button", onclick: guard(() => example(text)) }, text)));
+  for (const button of $("examples").querySelectorAll("button")) button.onclick = guard(() => example(button.textContent));
 }
 /** Loads the languages, then shows the view of the URL. A text that was typed before this is translated. A failed load is
  * repeated with the next translation. */

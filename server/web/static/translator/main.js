@@ -4,7 +4,7 @@ import { aborted, ask, copyText, query } from "../common/server.js";
 import { acceptFiles } from "./files.js";
 import { beginGlossary, drawGlossary, glossary } from "./glossary.js";
 import { drawHistory, keep, kept, rememberTranslation } from "./memory.js";
-import { interfaceLanguage, languageName, number, preferredLanguage, say, speak } from "./messages.js";
+import { interfaceLanguage, languageName, number, say, speak } from "./messages.js";
 import { clear, outdated, show, showAlternatives, shown } from "./result.js";
 import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
 
@@ -72,7 +72,7 @@ function typed() {
 function resize() {
   const { value } = $("text"), length = [...value].length;
   $("text").style.height = "auto";
-  $("text").style.height = `${$("text").scrollHeight + 2}px`;
+  if (value) $("text").style.height = `${$("text").scrollHeight + 2}px`; // an empty field keeps its height of the first paint
   $("clear").hidden = !value;
   $("count").textContent = !length ? "" : limit < Infinity ? say("count", number(length), number(limit)) : say("countOnly", number(length));
 }
@@ -180,7 +180,7 @@ async function begin() {
   buttons();
   pointing();
   beginGlossary(guard(translate));
-  useInterface(kept("interface", preferredLanguage()));
+  useInterface(kept("interface", document.documentElement.lang));
   return load();
 }
 let loading = null;

@@ -1,56 +1,10 @@
-// The texts of the page in the languages of the interface.
-const MESSAGES = {
-  en: {
-    skip: "Skip to the text", pages: "Pages", explorer: "Look inside", interface: "Language of this page", theme: "Light or dark", heading: "Translator",
-    source: "Source", from: "From", to: "To", detect: "Detect language", detected: "detected: {0}", swap: "Swap languages", text: "Text to translate",
-    placeholder: "Type or paste text, or drop files", clear: "Clear", file: "Translate a file", translation: "Translation", copy: "Copy", copied: "Copied",
-    alternatives: "Alternatives", none: "The model has no other translation.", inside: "Look inside", marked: "Marked", doubtful: "words are doubtful: the model gave them less than 25 %.",
-    unsure: "The model gave this word less than 25 %.", flagged: "Sentence {0}: {1}", truncated: "the translation ends too early.", repetition: "the translation repeats words.", omission: "a part of the text is probably not translated.",
-    copied_source: "the text was copied and not translated.", wrong_language: "the translation is in another language.", placeholder_restored: "the model dropped a placeholder; it was put where it belongs.",
-    via: "via {0}", count: "{0} / {1} characters", countOnly: "{0} characters",
-    history: "History on this device", forget: "Delete the history", glossary: "Glossary", noGlossary: "No glossary", ownTerms: "Own terms", storedGlossary: "A glossary of this server", pairs: "One in each line: battery = Akku", remove: "Delete", files: "Files", uploading: "uploading", working: "translating", cancel: "Cancel", download: "Download {0}", failed: "{0}: {1}",
-    local: "Texts stay on this server.", unreachable: "The server cannot be reached.", long: "The text has more than {0} characters.", format: "Files of this kind are not translated. Possible: {0}.",
-  },
-  de: {
-    skip: "Zum Text springen", pages: "Seiten", explorer: "Hineinsehen", interface: "Sprache dieser Seite", theme: "Hell oder dunkel", heading: "Übersetzer",
-    source: "Ausgangstext", from: "Von", to: "Nach", detect: "Sprache erkennen", detected: "erkannt: {0}", swap: "Sprachen tauschen", text: "Zu übersetzender Text",
-    placeholder: "Text eingeben oder einfügen, oder Dateien hierher ziehen", clear: "Leeren", file: "Datei übersetzen", translation: "Übersetzung", copy: "Kopieren", copied: "Kopiert",
-    alternatives: "Alternativen", none: "Das Modell hat keine andere Übersetzung.", inside: "Hineinsehen", marked: "Markierte", doubtful: "Wörter sind zweifelhaft: Das Modell gab ihnen weniger als 25 %.",
-    unsure: "Das Modell gab diesem Wort weniger als 25 %.", flagged: "Satz {0}: {1}", truncated: "Die Übersetzung endet zu früh.", repetition: "Die Übersetzung wiederholt Wörter.", omission: "Ein Teil des Textes ist wahrscheinlich nicht übersetzt.",
-    copied_source: "Der Text wurde kopiert und nicht übersetzt.", wrong_language: "Die Übersetzung ist in einer anderen Sprache.", placeholder_restored: "Das Modell ließ einen Platzhalter weg; er wurde an seiner Stelle eingesetzt.",
-    via: "über {0}", count: "{0} / {1} Zeichen", countOnly: "{0} Zeichen",
-    history: "Verlauf auf diesem Gerät", forget: "Verlauf löschen", glossary: "Glossar", noGlossary: "Kein Glossar", ownTerms: "Eigene Begriffe", storedGlossary: "Ein Glossar dieses Servers", pairs: "Einer je Zeile: battery = Akku", remove: "Löschen", files: "Dateien", uploading: "wird hochgeladen", working: "wird übersetzt", cancel: "Abbrechen", download: "{0} herunterladen", failed: "{0}: {1}",
-    local: "Texte bleiben auf diesem Server.", unreachable: "Der Server ist nicht erreichbar.", long: "Der Text hat mehr als {0} Zeichen.", format: "Dateien dieser Art werden nicht übersetzt. Möglich sind: {0}.",
-  },
-  fr: {
-    skip: "Aller au texte", pages: "Pages", explorer: "Voir à l’intérieur", interface: "Langue de cette page", theme: "Clair ou sombre", heading: "Traducteur",
-    source: "Source", from: "De", to: "Vers", detect: "Détecter la langue", detected: "détecté : {0}", swap: "Inverser les langues", text: "Texte à traduire",
-    placeholder: "Saisissez ou collez un texte, ou déposez des fichiers", clear: "Effacer", file: "Traduire un fichier", translation: "Traduction", copy: "Copier", copied: "Copié",
-    alternatives: "Autres traductions", none: "Le modèle n’a pas d’autre traduction.", inside: "Voir à l’intérieur", marked: "Les mots marqués", doubtful: "sont douteux : le modèle leur a donné moins de 25 %.",
-    unsure: "Le modèle a donné moins de 25 % à ce mot.", flagged: "Phrase {0} : {1}", truncated: "la traduction s’arrête trop tôt.", repetition: "la traduction répète des mots.", omission: "une partie du texte n’est probablement pas traduite.",
-    copied_source: "le texte a été copié et non traduit.", wrong_language: "la traduction est dans une autre langue.", placeholder_restored: "le modèle a omis un repère ; il a été remis à sa place.",
-    via: "par {0}", count: "{0} / {1} caractères", countOnly: "{0} caractères",
-    history: "Historique sur cet appareil", forget: "Supprimer l’historique", glossary: "Glossaire", noGlossary: "Aucun glossaire", ownTerms: "Mes termes", storedGlossary: "Un glossaire de ce serveur", pairs: "Un par ligne : battery = batterie", remove: "Supprimer", files: "Fichiers", uploading: "envoi", working: "traduction", cancel: "Annuler", download: "Télécharger {0}", failed: "{0} : {1}",
-    local: "Les textes restent sur ce serveur.", unreachable: "Le serveur est injoignable.", long: "Le texte dépasse {0} caractères.", format: "Les fichiers de ce type ne sont pas traduits. Possibles : {0}.",
-  },
-  es: {
-    skip: "Ir al texto", pages: "Páginas", explorer: "Ver por dentro", interface: "Idioma de esta página", theme: "Claro u oscuro", heading: "Traductor",
-    source: "Origen", from: "De", to: "A", detect: "Detectar idioma", detected: "detectado: {0}", swap: "Intercambiar idiomas", text: "Texto para traducir",
-    placeholder: "Escriba o pegue un texto, o suelte archivos", clear: "Borrar", file: "Traducir un archivo", translation: "Traducción", copy: "Copiar", copied: "Copiado",
-    alternatives: "Alternativas", none: "El modelo no tiene otra traducción.", inside: "Ver por dentro", marked: "Las palabras marcadas", doubtful: "son dudosas: el modelo les dio menos del 25 %.",
-    unsure: "El modelo dio a esta palabra menos del 25 %.", flagged: "Frase {0}: {1}", truncated: "la traducción termina demasiado pronto.", repetition: "la traducción repite palabras.", omission: "una parte del texto probablemente no está traducida.",
-    copied_source: "el texto se copió y no se tradujo.", wrong_language: "la traducción está en otro idioma.", placeholder_restored: "el modelo omitió un marcador; se puso en su lugar.",
-    via: "a través de {0}", count: "{0} / {1} caracteres", countOnly: "{0} caracteres",
-    history: "Historial en este dispositivo", forget: "Borrar el historial", glossary: "Glosario", noGlossary: "Ningún glosario", ownTerms: "Términos propios", storedGlossary: "Un glosario de este servidor", pairs: "Uno en cada línea: battery = batería", remove: "Eliminar", files: "Archivos", uploading: "subiendo", working: "traduciendo", cancel: "Cancelar", download: "Descargar {0}", failed: "{0}: {1}",
-    local: "Los textos se quedan en este servidor.", unreachable: "No se puede acceder al servidor.", long: "El texto tiene más de {0} caracteres.", format: "No se traducen archivos de este tipo. Posibles: {0}.",
-  },
-};
+// The language of the interface.
+import { TEXTS } from "./texts.js";
+
 let language = "en";
 
 /** Returns a text of the interface with its arguments. */
-export const say = (key, ...values) => MESSAGES[language][key].replace(/\{(\d)\}/g, (_, i) => values[i]);
-/** Returns whether the interface has a text of this name. */
-export const known = (key) => key in MESSAGES.en;
+export const say = (key, ...values) => TEXTS[language][key].replace(/\{(\d)\}/g, (_, i) => values[i]);
 export const interfaceLanguage = () => language;
 /** Returns the name of a language in the language of the interface. */
 export function languageName(code) {
@@ -62,12 +16,10 @@ export function languageName(code) {
   }
 }
 export const number = (value) => value.toLocaleString(language);
-/** Returns the language of the interface that the browser prefers. */
-export const preferredLanguage = () => navigator.languages.map((each) => each.slice(0, 2)).find((each) => each in MESSAGES) || "en";
 
 /** Writes all texts of the page in a language. */
 export function speak(wanted) {
-  language = wanted in MESSAGES ? wanted : "en";
+  language = wanted in TEXTS ? wanted : "en";
   document.documentElement.lang = language;
   for (const node of document.querySelectorAll("[data-text]")) node.textContent = say(node.dataset.text);
   for (const node of document.querySelectorAll("[data-label]")) node.setAttribute("aria-label", say(node.dataset.label));

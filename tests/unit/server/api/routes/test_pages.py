@@ -8,6 +8,7 @@ from urllib.parse import urljoin
 import pytest
 
 from server.web.assets import assets, source_hash
+from server.web.page import interface_texts
 
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
@@ -45,17 +46,51 @@ def test_the_pages_are_small_and_load_only_files_of_this_server(client, path):
 
 @pytest.mark.parametrize("path", ["/", "/attention"])
 def test_a_page_is_painted_after_one_request(client, path):
+    """Styles and the first script are inline and allowed by their hashes; everything else lies in a template, which a
+    browser does not load before the script inserts it."""
     answer = client.get(path, headers=BROWSER)
-    assert 'rel="stylesheet"' not in answer.text and "<script src" not in answer.text
+    policy = answer.headers["content-security-policy"]
+    first = re.sub(r"<template.*?</template>", "", answer.text, flags=re.DOTALL)
+    assert re.findall(r"<(?:link|script|img|iframe|object|video|audio)\b[^>]*>", first) == [
+        '<link rel="icon" href="/static/icon.svg" type="image/svg+xml">',  # loaded after the page
+        "<script>",
+        "<script>",
+    ]
+    assert not re.search(r"@import|url\(", first) and not re.search(r"\s(?:style|on\w+)=", first)
     for kind in ("style", "script"):
-        for text in re.findall(rf"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL):
-            assert source_hash(text) in answer.headers["content-security-policy"]
+        directive = next(part for part in policy.split("; ") if part.startswith(f"{kind}-src "))
+        hashes = [source_hash(text) for text in re.findall(rf"<{kind}>(.*?)</{kind}>", answer.text, re.DOTALL)]
+        assert directive.split()[1:] == ["'self'", *hashes]
 
 
-def test_the_translator_preloads_every_module(client):
-    page = client.get("/", headers=BROWSER).text
-    named = set(re.findall(r'(?:src|href)="(/static/[^"]+)"', page))
-    assert loaded(client, named) == named
+@pytest.mark.parametrize("path", ["/", "/attention"])
+def test_a_page_names_every_module_so_that_they_load_at_once(client, path):
+    page = client.get(path, headers=BROWSER).text
+    template = re.findall(r"<template.*?</template>", page, re.DOTALL)[0]
+    named = re.findall(r'(?:src|href)="(/static/[^"]+)"', template)
+    assert loaded(client, named) == set(named) and len(named) == len(set(named)) >= 11
+
+
+@pytest.mark.parametrize(
+    ("accepted", "language"),
+    [("de-AT,de;q=0.9,en;q=0.8", "de"), ("pt-BR, es;q=0.9", "es"), ("FR", "fr"), ("ja", "en"), ("", "en")],
+)
+def test_the_translator_is_sent_in_a_language_of_the_reader(client, accepted, language):
+    answer = client.get("/", headers=BROWSER | {"Accept-Language": accepted})
+    texts = interface_texts()[language]
+    assert f'<html lang="{language}">' in answer.text and f'<option value="{language}" selected' in answer.text
+    assert f">{texts['file']}</button>" in answer.text and f'placeholder="{texts["placeholder"]}"' in answer.text
+    body = answer.text.partition("<body>")[2]
+    assert not re.search(r"[{}]", body)
+    assert "Accept-Language" in answer.headers["vary"]
+
+
+def test_the_texts_of_the_page_are_the_same_in_every_language():
+    texts = interface_texts()
+    assert set(texts) == {"en", "de", "fr", "es"}
+    for language in texts.values():
+        assert language.keys() == texts["en"].keys()
+        assert not any(re.search(r'[<>"]', text) for text in language.values())
 
 
 def test_only_known_static_files_are_served(client):

@@ -1,0 +1,63 @@
+"""The pages are painted from their HTML alone, whole and in the reader's language and theme."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.support.live import LiveServer
+
+PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length > 0"
+
+
+@pytest.mark.parametrize("path", ["/", "/attention"])
+def test_a_page_is_painted_before_any_file_arrives(open_page: Callable[..., Any], live: LiveServer, path: str) -> None:
+    page = open_page(viewport={"width": 1280, "height": 900}, color_scheme="dark", locale="de-DE")
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    page.route("**/static/**", hold)
+    page.goto(live.url + path, wait_until="commit")
+    page.wait_for_function(PAINTED)
+    assert page.locator("#text").is_visible() and page.locator("footer").is_visible()
+    assert page.get_attribute("html", "data-theme") == "dark"
+    if path == "/":
+        assert page.get_attribute("html", "lang") == "de" and page.inner_text("#choose") == "Datei übersetzen"
+        assert page.input_value("#interface") == "de" and page.evaluate("document.activeElement.id") == "text"
+    before = layout(page)
+    page.route("**/static/**", lambda route: route.continue_())  # for those to come
+    for route in held:
+        route.continue_()
+    page.wait_for_selector("#to option", state="attached")
+    assert layout(page) == before
+
+
+def layout(page: Any) -> list[Any]:
+    """Returns places of the parts of the page."""
+    boxes: list[Any] = page.eval_on_selector_all(
+        "header, nav a, main, .pane, .bar, #text, #output, details:not([hidden]) summary, footer",
+        "nodes => nodes.map((node) => [node.id, ...Object.values(node.getBoundingClientRect().toJSON())])",
+    )
+    return boxes
+
+
+def test_a_page_that_is_not_visible_is_ready(open_page: Callable[..., Any], live: LiveServer) -> None:
+    page = open_page()
+    page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => true })")
+    page.add_init_script("window.requestAnimationFrame = () => 0")
+    page.goto(live.url)
+    page.wait_for_selector("#to option", state="attached")
+
+
+def test_the_chosen_language_of_the_interface_stays(open_page: Callable[..., Any], live: LiveServer) -> None:
+    page = open_page(locale="de-DE")
+    page.goto(live.url)
+    page.wait_for_selector("#to option", state="attached")
+    page.select_option("#interface", "fr")
+    page.reload()
+    page.wait_for_selector("html[lang=fr]")
+    assert page.input_value("#interface") == "fr" and page.inner_text("#choose") == "Traduire un fichier"
