@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import SENTENCE
 from tests.support.live import LiveServer
 
 PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length > 0"
@@ -15,12 +16,7 @@ PAINTED = "() => performance.getEntriesByName('first-contentful-paint').length >
 @pytest.mark.parametrize("path", ["/", "/attention"])
 def test_a_page_is_painted_before_any_file_arrives(open_page: Callable[..., Any], live: LiveServer, path: str) -> None:
     page = open_page(viewport={"width": 1280, "height": 900}, color_scheme="dark", locale="de-DE")
-    held: list[Any] = []
-
-    def hold(route: Any) -> None:
-        held.append(route)
-
-    page.route("**/static/**", hold)
+    release = hold_files(page)
     page.goto(live.url + path, wait_until="commit")
     page.wait_for_function(PAINTED)
     assert page.locator("#text").is_visible() and page.locator("footer").is_visible()
@@ -29,11 +25,25 @@ def test_a_page_is_painted_before_any_file_arrives(open_page: Callable[..., Any]
         assert page.get_attribute("html", "lang") == "de" and page.inner_text("#choose") == "Datei übersetzen"
         assert page.input_value("#interface") == "de" and page.evaluate("document.activeElement.id") == "text"
     before = layout(page)
-    page.route("**/static/**", lambda route: route.continue_())  # for those to come
-    for route in held:
-        route.continue_()
+    release()
     page.wait_for_selector("#to option", state="attached")
     assert layout(page) == before
+
+
+def hold_files(page: Any) -> Callable[[], None]:
+    """Holds the requests for files until the returned function is called."""
+    held: list[Any] = []
+
+    def hold(route: Any) -> None:
+        held.append(route)
+
+    def release() -> None:
+        page.route("**/static/**", lambda route: route.continue_())  # for those to come
+        for route in held:
+            route.continue_()
+
+    page.route("**/static/**", hold)
+    return release
 
 
 def layout(page: Any) -> list[Any]:
@@ -43,6 +53,18 @@ def layout(page: Any) -> list[Any]:
         "nodes => nodes.map((node) => [node.id, ...Object.values(node.getBoundingClientRect().toJSON())])",
     )
     return boxes
+
+
+def test_what_is_chosen_before_the_explorer_is_ready_is_used(open_page: Callable[..., Any], live: LiveServer) -> None:
+    page = open_page()
+    release = hold_files(page)
+    page.goto(live.url + "/attention", wait_until="commit")
+    page.select_option("#beam", "4")
+    page.fill("#text", SENTENCE)
+    page.click("#go")
+    release()
+    page.wait_for_selector("#output:not(.busy) .w")
+    assert (page.input_value("#text"), page.input_value("#beam")) == (SENTENCE, "4") and "beam=4" in page.url
 
 
 def test_a_page_that_is_not_visible_is_ready(open_page: Callable[..., Any], live: LiveServer) -> None:

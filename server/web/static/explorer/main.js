@@ -176,7 +176,7 @@ async function restore(typed = "") {
     targets();
     set("to", wanted.to);
     targets();
-    set("beam", wanted.beam || "1");
+    set("beam", wanted.beam); // without one, what was chosen before the page was ready stays
     setText(wanted.text);
     const { done } = state, same = done && done.text === wanted.text && done.from === $("from").value && done.to === $("to").value && done.beam === $("beam").value;
     if (!same) return await translate(wanted);
@@ -216,7 +216,7 @@ function textEvents() {
   for (const event of ["pointermove", "pointerdown"]) $("text").addEventListener(event, pointAtSource);
   $("text").addEventListener("pointerleave", () => state.items[state.current]?.soft && highlight(state.items[state.current]));
   $("text").addEventListener("keydown", (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)());
-  $("translate").addEventListener("submit", (event) => { event.preventDefault(); guard(translate)(); });
+  $("go").addEventListener("click", () => guard(translate)());
 }
 function buttons() {
   $("from").addEventListener("change", () => { targets(); guard(translate)(); });
