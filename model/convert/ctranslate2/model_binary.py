@@ -22,6 +22,7 @@ from model.convert.source_files import ImportRefused
 BINARY = "model.bin"
 SPECIFICATION = "TransformerSpec"
 _VERSIONS = range(4, 7)
+_HIGHEST_VERSION = 1_000
 _TYPES = (torch.float32, torch.int8, torch.int16, torch.int32, torch.float16, torch.bfloat16)
 _MAX_ARRAYS, _MAX_RANK = 20_000, 4
 
@@ -85,12 +86,16 @@ def read_model_binary(file: Path) -> ModelBinary:
     try:
         with file.open("rb") as opened:
             return ModelBinary(file, _read(file, opened, file.stat().st_size))
-    except (struct.error, OSError, UnicodeDecodeError, EOFError):
-        raise ImportRefused(file, ["the file is not readable as a model of CTranslate2"]) from None
+    except OSError as error:
+        raise ImportRefused(file, [f"the file cannot be read ({error.strerror or error})"]) from None
+    except (struct.error, UnicodeDecodeError, EOFError):
+        raise ImportRefused(file, ["the file is not a model of CTranslate2, or is truncated"]) from None
 
 
 def _read(file: Path, opened: BinaryIO, size: int) -> dict[str, Tensor]:
     [version] = _unpack(opened, "<I")
+    if version > _HIGHEST_VERSION:
+        raise EOFError  # another format
     if version not in _VERSIONS:
         raise ImportRefused(
             file, [f"its format has version {version}; versions 4 to 6 are supported: convert it again"]

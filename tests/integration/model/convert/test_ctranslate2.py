@@ -279,6 +279,8 @@ def test_packages_that_cannot_be_used_are_refused(tmp_path: Path) -> None:
     refused("BPE tokenizer", sentencepiece_model=None, bpe_model=b"")
     refused("model[.]argosmodel cannot be imported: .*truncated", model_bin=binary[: len(binary) // 2])
     refused("version 99", model_bin=b"\x63" + binary[1:])
+    for other in (binary[:3], b"<!DOCTYPE html>", b"PK\x03\x04" + bytes(100)):
+        refused("not a model of CTranslate2, or is truncated", model_bin=other)
     refused("WhisperSpecabc", model_bin=binary.replace(b"TransformerSpec", b"WhisperSpecabcd", 1)[: len(binary)])
     refused(
         "not a tensor of this architecture",

@@ -3,14 +3,8 @@
 from __future__ import annotations
 
 import gzip
-import hashlib
-import json
-import threading
 from collections.abc import Callable, Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -18,74 +12,19 @@ from model.convert.marian.firefox_list import download, find
 from model.model_folder import FolderError, read_folder
 from model.shortlist import read_shortlist
 from server.__main__ import main
-from tests.support.firefox_models import random_firefox
-from tests.support.shortlists import binary_shortlist, random_lists
-
-MODEL, SHORTLIST = "model.ende.intgemm.alphas.bin", "lex.50.50.ende.s2t.bin"
-
-
-class Quiet(SimpleHTTPRequestHandler):
-    """Serves a folder. A file `NAME.status` is the status of the answer for NAME."""
-
-    def do_GET(self) -> None:
-        status = Path(f"{self.translate_path(self.path)}.status")
-        if not status.exists():
-            super().do_GET()
-            return
-        self.send_response(int(status.read_text()))
-        self.send_header("Retry-After", "70")
-        self.end_headers()
-
-    def log_message(self, format: str, *args: object) -> None:
-        pass
-
-
-class Published:
-    """The published folder, and the list of models, which a test may change before it is `served`."""
-
-    def __init__(self, path: Path) -> None:
-        self.path = path
-        config = random_firefox(path / "made").config
-        lists = random_lists(config.vocab_size, config.vocab_size, 3)
-        (path / "made" / SHORTLIST).write_bytes(binary_shortlist(lists, 16))
-        weights = (path / "made" / MODEL).read_bytes()
-        for file in (path / "made").iterdir():
-            (path / f"{file.name}.gz").write_bytes(gzip.compress(file.read_bytes()))
-        model = {
-            "path": f"{MODEL}.gz", "uncompressedSize": len(weights),
-            "uncompressedHash": hashlib.sha256(weights).hexdigest(),
-        }  # fmt: skip
-        self.entry: dict[str, Any] = {
-            "architecture": "base-memory", "releaseStatus": "Release", "sourceLanguage": "en", "targetLanguage": "de",
-            "files": {
-                "model": model, "vocab": {"path": "vocab.ende.spm.gz"}, "lexicalShortlist": {"path": f"{SHORTLIST}.gz"},
-            },
-            "metrics": {"flores200-plus": {"bleu": 40.02, "comet22": 0.8651, "chrf": 66.0}},
-        }  # fmt: skip
-        server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(path)))
-        server.daemon_threads = True
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        self.server = server
-        self.models: dict[str, Any] = {"en-de": [self.entry], "fr-en": [self.entry]}
-
-    @property
-    def address(self) -> str:
-        base = f"http://127.0.0.1:{self.server.server_address[1]}"
-        (self.path / "models.json").write_text(json.dumps({"baseUrl": base, "models": self.models}))
-        return f"{base}/models.json"
+from tests.support.fake_firefox_list import MODEL, PublishedModels
 
 
 @pytest.fixture
-def published(tmp_path: Path) -> Iterator[Published]:
+def published(tmp_path: Path) -> Iterator[PublishedModels]:
     (tmp_path / "served").mkdir()
-    served = Published(tmp_path / "served")
+    served = PublishedModels(tmp_path / "served")
     yield served
-    served.server.shutdown()
-    served.server.server_close()
+    served.close()
 
 
 def test_a_pulled_model_names_size_licence_and_scores(
-    published: Published, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    published: PublishedModels, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     flags = ["--firefox-models", published.address, "--weights", str(tmp_path / "weights")]
     assert main(["pull", "firefox/en-de", *flags]) == 0
@@ -98,7 +37,7 @@ def test_a_pulled_model_names_size_licence_and_scores(
     assert not (tmp_path / "weights" / ".pull").exists()
 
 
-def test_released_and_large_models_are_preferred(published: Published) -> None:
+def test_released_and_large_models_are_preferred(published: PublishedModels) -> None:
     tiny, unreleased = published.entry | {"architecture": "tiny"}, published.entry | {"releaseStatus": None}
     published.models["en-de"] = [unreleased, tiny]
     assert find("en-de", published.address).architecture == "tiny"
@@ -106,29 +45,31 @@ def test_released_and_large_models_are_preferred(published: Published) -> None:
     assert find("en-de", published.address).architecture == "base-memory"
 
 
-def test_codes_of_mozilla_and_ours_name_the_same_pair(published: Published) -> None:
+def test_codes_of_mozilla_and_ours_name_the_same_pair(published: PublishedModels) -> None:
     published.models["en-zh_hant"] = [published.entry | {"targetLanguage": "zh_hant"}]
     for pair in ("en-zh_hant", "en-zh-Hant"):
         assert find(pair, published.address).target == "zh_hant"
 
 
-def spoil_weights(published: Published) -> None:
+def spoil_weights(published: PublishedModels) -> None:
     spoiled = bytearray((published.path / "made" / MODEL).read_bytes())
     spoiled[-1] ^= 1
     (published.path / f"{MODEL}.gz").write_bytes(gzip.compress(bytes(spoiled)))
 
 
-def cut_vocabulary(published: Published) -> None:
+def cut_vocabulary(published: PublishedModels) -> None:
     file = published.path / "vocab.ende.spm.gz"
     file.write_bytes(file.read_bytes()[:-200])
 
 
-def enlarge(published: Published) -> None:
+def enlarge(published: PublishedModels) -> None:
     published.entry["files"]["model"]["uncompressedSize"] //= 2
 
 
 @pytest.mark.parametrize("damage", [spoil_weights, cut_vocabulary, enlarge])
-def test_damaged_files_are_deleted(damage: Callable[[Published], None], published: Published, tmp_path: Path) -> None:
+def test_damaged_files_are_deleted(
+    damage: Callable[[PublishedModels], None], published: PublishedModels, tmp_path: Path
+) -> None:
     damage(published)
     with pytest.raises(FolderError, match="damaged on the way"):
         download(find("en-de", published.address), tmp_path / "weights")
@@ -136,7 +77,7 @@ def test_damaged_files_are_deleted(damage: Callable[[Published], None], publishe
     assert all(name == MODEL and damage is cut_vocabulary for name in left)
 
 
-def test_complete_files_of_an_interrupted_download_are_kept(published: Published, tmp_path: Path) -> None:
+def test_complete_files_of_an_interrupted_download_are_kept(published: PublishedModels, tmp_path: Path) -> None:
     whole = (published.path / "vocab.ende.spm.gz").read_bytes()
     cut_vocabulary(published)
     model = find("en-de", published.address)
@@ -148,7 +89,7 @@ def test_complete_files_of_an_interrupted_download_are_kept(published: Published
     assert (found.path / MODEL).read_bytes() == (published.path / "made" / MODEL).read_bytes()
 
 
-def test_parts_of_a_killed_download_are_replaced(published: Published, tmp_path: Path) -> None:
+def test_parts_of_a_killed_download_are_replaced(published: PublishedModels, tmp_path: Path) -> None:
     model = find("en-de", published.address)
     with download(model, tmp_path / "weights") as first:
         whole = (first.path / MODEL).read_bytes()
@@ -162,7 +103,7 @@ def test_parts_of_a_killed_download_are_replaced(published: Published, tmp_path:
             download(model, tmp_path / "weights")
 
 
-def test_a_full_disk_is_reported_in_one_sentence(published: Published, tmp_path: Path) -> None:
+def test_a_full_disk_is_reported_in_one_sentence(published: PublishedModels, tmp_path: Path) -> None:
     model = find("en-de", published.address)
     with download(model, tmp_path / "weights") as found:
         (found.path / MODEL).unlink()
@@ -175,7 +116,9 @@ def test_a_full_disk_is_reported_in_one_sentence(published: Published, tmp_path:
 @pytest.mark.parametrize(("status", "reason"), [
     ("429", r"\(429\): try again in 70 seconds\.$"), ("503", r"\(503\): try again later, "), ("404", r"\(404\): "),
 ])  # fmt: skip
-def test_refusals_are_told_apart(name: str, status: str, reason: str, published: Published, tmp_path: Path) -> None:
+def test_refusals_are_told_apart(
+    name: str, status: str, reason: str, published: PublishedModels, tmp_path: Path
+) -> None:
     (published.path / f"{name}.status").write_text(status)
     with pytest.raises(FolderError, match=reason):
         download(find("en-de", published.address), tmp_path / "weights")
@@ -188,7 +131,7 @@ def test_without_a_connection_nothing_is_written(tmp_path: Path, capsys: pytest.
     assert not (tmp_path / "weights").exists()
 
 
-def test_missing_pairs_files_and_lists_are_told_apart(published: Published, tmp_path: Path) -> None:
+def test_missing_pairs_files_and_lists_are_told_apart(published: PublishedModels, tmp_path: Path) -> None:
     address = published.address
     with pytest.raises(FolderError, match="no model for en-xx; it has en-de"):
         find("en-xx", address)
@@ -206,7 +149,7 @@ def test_missing_pairs_files_and_lists_are_told_apart(published: Published, tmp_
 @pytest.mark.parametrize(
     "text", ["", "[]", '{"models": {}}', '{"baseUrl": "http://x", "models": {"en-de": [{"files": {"model": {}}}]}}']
 )
-def test_other_answers_are_refused(text: str, published: Published) -> None:
+def test_other_answers_are_refused(text: str, published: PublishedModels) -> None:
     address = published.address
     (published.path / "models.json").write_text(text)
     with pytest.raises(FolderError, match="not a list of Firefox's models"):
