@@ -40,8 +40,8 @@ def interface_texts() -> dict[str, dict[str, str]]:
 def page(name: str, language: str = "en") -> Page:
     """Returns a page of this package, such as "translator/index.html", in a language of `interface_texts`.
 
-    Styles, first scripts and decorative pictures are inlined. The module and all that it imports are put into a template,
-    whose content `common/modules.js` inserts after the first paint.
+    Styles, first scripts and decorative pictures are inlined. The module and its imports are put into a template, whose
+    content `common/modules.js` inserts after the first paint.
     """
     html = assets()[name]
     hashes: dict[str, list[str]] = {"style": [], "script": []}

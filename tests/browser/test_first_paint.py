@@ -70,7 +70,7 @@ def test_what_is_chosen_before_the_explorer_is_ready_is_used(open_page: Callable
 def test_a_page_that_is_not_visible_is_ready(open_page: Callable[..., Any], live: LiveServer) -> None:
     page = open_page()
     page.add_init_script("Object.defineProperty(document, 'hidden', { get: () => true })")
-    page.add_init_script("window.requestAnimationFrame = () => 0")
+    page.add_init_script("window.PerformanceObserver.prototype.observe = () => {}")
     page.goto(live.url)
     page.wait_for_selector("#to option", state="attached")
 

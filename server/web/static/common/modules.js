@@ -1,8 +1,8 @@
-// Loads the modules of the page after its first paint: the second frame begins when the first one is drawn. A page that
-// is not visible has no frames and loads them at once.
+// Loads the modules of the page when its first paint is on the screen, so that they do not delay it. A page that is not
+// visible is not painted and loads them at once.
 "use strict";
 (() => {
   const load = () => document.head.append(document.getElementById("modules").content);
-  if (document.hidden) load();
-  else requestAnimationFrame(() => requestAnimationFrame(load));
+  if (document.hidden || !PerformanceObserver.supportedEntryTypes?.includes("paint")) return load();
+  new PerformanceObserver((entries) => entries.getEntriesByName("first-contentful-paint").length && load()).observe({ type: "paint", buffered: true });
 })();
