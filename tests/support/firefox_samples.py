@@ -48,11 +48,16 @@ def trained_sample(path: Path, shape: str) -> Sample:
     return Sample(path / "ende", folder, [re.sub(r"\W+", " ", text).strip() for text in made_up_text(4, 1100)[1000:]])
 
 
-def targets(sample: Sample, backend: Backend, longest: int, **options: Any) -> list[tuple[Hypothesis, ...]]:
-    """Returns our hypotheses of the texts; a target has at most `longest` times the tokens of its source."""
+def targets(
+    sample: Sample, backend: Backend, longest: int, *, one_limit: bool = False, **options: Any
+) -> list[tuple[Hypothesis, ...]]:
+    """Returns our hypotheses of the texts; a target has at most `longest` times the tokens of its source, or with
+    `one_limit` of the longest source."""
     config, tokenizer = sample.folder.model, sample.folder.load_tokenizer()
     sources = [tokenizer.encode_ids(text) for text in sample.texts]
-    each = [DecodingOptions(max_length=longest * len(source), **options) for source in sources]
+    lengths = [len(source) for source in sources]
+    limits = [max(lengths)] * len(lengths) if one_limit else lengths
+    each = [DecodingOptions(max_length=longest * limit, **options) for limit in limits]
     return translate(
         backend, sources, each, start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
         generation=sample.folder.generation,
