@@ -14,7 +14,12 @@ CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 class ResponseCycle(RequestResponseCycle):
     """One request and its response. Names of headers are in small letters, as ASGI demands. All headers are checked at
-    once, where uvicorn checks each name and each value: this took a tenth of the time of a short request."""
+    once, where uvicorn checks each name and each value: this took a tenth of the time of a short request. A head with a
+    Content-Length is written together with the body: a server that is killed has answered whole or not at all, and a proxy
+    repeats the request."""
+
+    head = b""
+    """The head that waits for the first part of its body."""
 
     async def send(self, message: ASGISendEvent) -> None:
         """Writes a message of the application. Raises RuntimeError for a message out of turn, for a header that contains
@@ -49,12 +54,17 @@ class ResponseCycle(RequestResponseCycle):
         if self.chunked_encoding:
             lines.append(b"transfer-encoding: chunked\r\n")
         lines.append(b"\r\n")
-        self.transport.write(b"".join(lines))
+        if self.chunked_encoding:  # the first part of a stream may take long
+            self.transport.write(b"".join(lines))
+        else:
+            self.head = b"".join(lines)
 
     def _continue(self, message: HTTPResponseBodyEvent) -> None:
         """Writes a part of the body, and ends the response after the last one."""
         body, more = message.get("body", b""), message.get("more_body", False)
+        head, self.head = self.head, b""
         if self.scope["method"] == "HEAD":
+            self.transport.write(head)
             self.expected_content_length = 0
         elif self.chunked_encoding:
             chunk = b"%x\r\n%b\r\n" % (len(body), body) if body else b""
@@ -63,7 +73,7 @@ class ResponseCycle(RequestResponseCycle):
             self.expected_content_length -= len(body)
             if self.expected_content_length < 0:
                 raise RuntimeError("The body is longer than its Content-Length.")
-            self.transport.write(body)
+            self.transport.write(head + body)
         if not more:
             if self.expected_content_length:
                 raise RuntimeError("The body is shorter than its Content-Length.")

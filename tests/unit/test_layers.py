@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((*ROOT.glob("model/**/*.py"), *ROOT.glob("server/**/*.py")))
 
 OWNERS = {
-    "prometheus_client": ["server/observability/metrics.py", "server/observability/histogram.py"],
+    "prometheus_client": [f"server/observability/{name}.py" for name in ("counter", "histogram", "metrics")],
     "fastapi": ["server/api/"],
     "starlette": ["server/api/"],
     "ray": ["server/ray_serve/"],

@@ -26,10 +26,12 @@ class Connection(asyncio.Transport):
     def __init__(self) -> None:
         super().__init__()
         self.written = b""
+        self.writes = 0
         self.closed = False
 
     def write(self, data: Any) -> None:
         self.written += data
+        self.writes += 1
 
     def close(self) -> None:
         self.closed = True
@@ -45,8 +47,18 @@ def respond(
 ) -> tuple[bytes, bool, bool, bool]:
     """Sends a response through a cycle and returns the bytes, and whether the response is complete, the connection is
     kept and the transport closed."""
-    connection = Connection()
+    return sent(Connection(), kind, status, headers, parts, method, keep_alive)
 
+
+def sent(
+    connection: Connection,
+    kind: type[RequestResponseCycle],
+    status: int,
+    headers: list[tuple[bytes, bytes]],
+    parts: tuple[dict[str, Any], ...],
+    method: str = "GET",
+    keep_alive: bool = True,
+) -> tuple[bytes, bool, bool, bool]:
     async def send() -> RequestResponseCycle:
         cycle = kind(
             scope={"type": "http", "method": method},  # type: ignore[typeddict-item]
@@ -106,3 +118,11 @@ def test_responses_equal_those_of_uvicorn(status, headers, parts, method, keep_a
 def test_broken_responses_are_refused(kind, headers, parts):
     with pytest.raises(RuntimeError):
         respond(kind, 200, headers, parts)
+
+
+def test_a_response_of_known_length_is_one_write() -> None:
+    """A server that is killed between two writes would leave half an answer, which a proxy cannot repeat."""
+    for headers, writes in (([LENGTH], 1), ([TYPE], 2)):
+        connection = Connection()
+        sent(connection, ResponseCycle, 200, headers, WHOLE)
+        assert connection.writes == writes
