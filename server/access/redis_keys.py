@@ -68,9 +68,8 @@ class RedisKeys:
         key = parse(text) if text is not None else None
         if key is None or key.revoked is not None:
             return None
-        known[key.digest] = (
-            key  # not in `_by_digest`: if it was read again meanwhile, it may know that this key is revoked
-        )
+        # Not in `_by_digest`: if it was read again meanwhile, it may know that this key is revoked.
+        known[key.digest] = key
         return key
 
     async def load(self) -> None:

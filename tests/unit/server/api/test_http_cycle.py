@@ -44,21 +44,12 @@ def respond(
     parts: tuple[dict[str, Any], ...],
     method: str = "GET",
     keep_alive: bool = True,
+    connection: Connection | None = None,
 ) -> tuple[bytes, bool, bool, bool]:
     """Sends a response through a cycle and returns the bytes, and whether the response is complete, the connection is
     kept and the transport closed."""
-    return sent(Connection(), kind, status, headers, parts, method, keep_alive)
+    connection = connection or Connection()
 
-
-def sent(
-    connection: Connection,
-    kind: type[RequestResponseCycle],
-    status: int,
-    headers: list[tuple[bytes, bytes]],
-    parts: tuple[dict[str, Any], ...],
-    method: str = "GET",
-    keep_alive: bool = True,
-) -> tuple[bytes, bool, bool, bool]:
     async def send() -> RequestResponseCycle:
         cycle = kind(
             scope={"type": "http", "method": method},  # type: ignore[typeddict-item]
@@ -124,5 +115,5 @@ def test_a_response_of_known_length_is_one_write() -> None:
     """A server that is killed between two writes would leave half an answer, which a proxy cannot repeat."""
     for headers, writes in (([LENGTH], 1), ([TYPE], 2)):
         connection = Connection()
-        sent(connection, ResponseCycle, 200, headers, WHOLE)
+        respond(ResponseCycle, 200, headers, WHOLE, connection=connection)
         assert connection.writes == writes
