@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from itertools import accumulate, islice, takewhile
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
 
 import torch
 
+from model.backends.torch.attention_gain import attention_gain
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.head_health import model_health, summary
 from model.search.options import DecodingOptions
@@ -27,7 +27,11 @@ from model.transformer import Transformer
 _BATCH_TOKENS = 4200
 _CPU_SLOTS, _GPU_SLOTS = 64, 512
 """Sentences that are translated together."""
+_LOSS_BATCHES = 8
+"""Batches of the development loss: some 25,000 target tokens."""
 _HEAD_HEALTH_SENTENCES = 50
+_GAIN_SENTENCES = 16
+"""Sentences for the attention gain, which takes a pass for each layer."""
 
 
 class Validator:
@@ -40,7 +44,8 @@ class Validator:
     def __init__(self, recipe: Recipe, folder: Path, model: Transformer, tokenizer: Tokenizer, ids: SpecialIds) -> None:
         self._model, self._tokenizer = model, tokenizer
         batches = _development_batches(recipe, folder, ids) if shard_file(folder, "development").exists() else []
-        self._batches = _sample(batches, 2 * recipe.train.validate_sentences)
+        # Their order is random. Batches of short sentences have many of them, so batches are counted.
+        self._batches = batches[:_LOSS_BATCHES]
         # The widest sources offer the most positions to attend to. In short sentences heads look idle that are not.
         self._widest = max(batches, key=lambda batch: batch.source.shape[1], default=None)
         self._pairs = development_pairs(recipe)
@@ -55,7 +60,9 @@ class Validator:
                 with autocast(device):
                     scores["development_loss"] = perplexity_loss(self._model, batches)
             if self._widest is not None:
-                scores["heads"] = self._head_health(self._widest.to(device))
+                widest = self._widest.to(device)
+                scores["heads"] = self._head_health(widest)
+                scores["attention_gain"] = self._attention_gain(widest)
             if self._pairs:
                 scores.update(self._translation_scores(_GPU_SLOTS if device.type == "cuda" else _CPU_SLOTS))
         return scores
@@ -64,6 +71,11 @@ class Validator:
         """Returns figures of every head on the first sentences of `batch`."""
         count = _HEAD_HEALTH_SENTENCES
         return summary(model_health(self._model, batch.source[:count], batch.target[:count]))
+
+    def _attention_gain(self, batch: Batch) -> dict[str, list[float]]:
+        """Returns the gain of every layer's attention on the first sentences of `batch`."""
+        gains = attention_gain(self._model, batch.source[:_GAIN_SENTENCES], batch.target[:_GAIN_SENTENCES])
+        return {kind: [round(gain, 4) for gain in layers] for kind, layers in gains.items()}
 
     def _translation_scores(self, slots: int) -> dict[str, Any]:
         """Returns BLEU and chrF of greedy translations, as the mean over directions and for each direction."""
@@ -90,9 +102,3 @@ def _development_batches(recipe: Recipe, folder: Path, ids: SpecialIds) -> list[
     """Returns all development pairs in both directions, in a fixed order."""
     stream = Batches(Shard.load(folder, "development"), recipe, ids, None, _BATCH_TOKENS).stream()
     return [batch for _, _, batch in takewhile(lambda item: item[0] == 0, stream)]
-
-
-def _sample(batches: list[Batch], sentences: int) -> list[Batch]:
-    """Returns the first batches that together have at least `sentences` rows, or all."""
-    counts = list(accumulate(len(batch.source) for batch in batches))
-    return batches[: bisect_left(counts, sentences) + 1]

@@ -1,4 +1,4 @@
-"""Head health of a model folder: every head is printed and written, and a missing set is named."""
+"""Head health of a model folder: every head and the gain of every layer is printed and written, and a missing set is named."""
 
 from __future__ import annotations
 
@@ -19,7 +19,10 @@ def test_every_head_is_measured(
     printed = capsys.readouterr().out
     assert "of the heads read" in printed
     assert printed.count("head 1") == 3  # encoder, decoder and cross-attention
-    found = json.loads(written.read_text(encoding="utf-8"))["heads"]
+    assert printed.count("| gain") == 3
+    figures = json.loads(written.read_text(encoding="utf-8"))
+    assert {kind: len(layers) for kind, layers in figures["gain"].items()} == {"encoder": 1, "decoder": 1, "cross": 1}
+    found = figures["heads"]
     for kind in ("encoder", "decoder", "cross"):
         assert [len(layer) for layer in found[kind]["entropy"]] == [2]
         assert 0.0 <= found[kind]["reading"] <= 1.0
