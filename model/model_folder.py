@@ -64,7 +64,8 @@ class ModelFolder:
 
     Pieces that name languages: `tags` (of the target) and `source_tags` (of the source) stand before the source, and
     `first_tokens` (of the target) are forced at the beginning of the target, of which they are not part. `formality`
-    lists the target languages for which the model was trained with the symbols of the form of address.
+    lists the target languages for which the model was trained with the symbols of the form of address. `segment_length`
+    is the number of source tokens up to which the model translates well. None if that is as far as it reads.
     """
 
     path: Path
@@ -79,6 +80,12 @@ class ModelFolder:
     source_tags: dict[str, str] = field(default_factory=dict)
     first_tokens: dict[str, str] = field(default_factory=dict)
     formality: tuple[str, ...] = ()
+    segment_length: int | None = None
+
+    def __post_init__(self) -> None:
+        length = self.segment_length
+        if length is not None and (type(length) is not int or not 1 <= length <= self.model.max_length):
+            raise ValueError(f"segment_length must be an integer from 1 to {self.model.max_length}, not {length!r}.")
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -123,6 +130,7 @@ class ModelFolder:
                     **({"source_tags": self.source_tags} if self.source_tags else {}),
                     **({"first_tokens": self.first_tokens} if self.first_tokens else {}),
                     **({"formality": list(self.formality)} if self.formality else {}),
+                    **({"segment_length": self.segment_length} if self.segment_length else {}),
                     "tokenizer": asdict(self.tokenizer),
                     **({"generation": asdict(self.generation)} if self.generation != Generation() else {}),
                     "model": asdict(self.model),
@@ -160,6 +168,7 @@ def read_folder(path: Path) -> ModelFolder:
             source_tags=_pieces(fields, "source_tags"),
             first_tokens=_pieces(fields, "first_tokens"),
             formality=tuple([str(language) for language in fields.get("formality", ())]),
+            segment_length=fields.get("segment_length"),
             license=_text(fields, "license"),
             origin=_text(fields, "origin"),
             tokenizer=read_tokenizer_files(fields.get("tokenizer", {})),

@@ -99,6 +99,7 @@ def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, l
         origin="Trained with model.training; see README.md and recipe.toml.",
         tokenizer=TokenizerFiles(),
         formality=_formality(recipe),
+        segment_length=recipe.segment_length,
     )
     # float16 halves the size of the folder. Its rounding error is far below that of int8.
     save_model(served, transformer.eval(), dtype=torch.float16)

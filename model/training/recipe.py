@@ -109,7 +109,8 @@ class TrainRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A whole recipe. `model` has fields of ModelConfig that replace those of `preset`."""
+    """A whole recipe. `model` has fields of ModelConfig that replace those of `preset`. `segment_length` is that of the
+    packaged model folder (`ModelFolder`)."""
 
     name: str
     languages: tuple[str, ...]
@@ -118,6 +119,7 @@ class Recipe:
     data: DataRecipe
     vocabulary: VocabularyRecipe
     train: TrainRecipe
+    segment_length: int | None = None
 
     @property
     def directions(self) -> list[tuple[str, str]]:
@@ -135,7 +137,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path.name} is not TOML: {error}.") from None
-    known = {"name", "languages", "preset", "model", "data", "vocabulary", "train"}
+    known = {"name", "languages", "preset", "segment_length", "model", "data", "vocabulary", "train"}
     if unknown := sorted(set(table) - known):
         raise RecipeError(f"{path.name} has unknown keys: {', '.join(unknown)}.")
     for key in ("name", "languages"):
@@ -149,6 +151,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         data=_with_folder(_section(DataRecipe, table.get("data", {}), "data"), data or Path()),
         vocabulary=_section(VocabularyRecipe, table.get("vocabulary", {}), "vocabulary"),
         train=_section(TrainRecipe, table.get("train", {}), "train"),
+        segment_length=table.get("segment_length"),
     )
 
 

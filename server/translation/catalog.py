@@ -22,7 +22,8 @@ ROUTES_LIMIT = 1_000
 
 @dataclass(frozen=True, slots=True)
 class ServedModel:
-    """A model folder without its weights. `max_length` is in source tokens and `bytes` is the size of the weight files.
+    """A model folder without its weights. `max_length` is in source tokens, as is `segment_length`: longer sentences are
+    divided (0 is as long as the model reads). `bytes` is the size of the weight files.
     `version` changes with the content of the folder, and `key` identifies this content for the workers and the history.
     """
 
@@ -40,10 +41,12 @@ class ServedModel:
     """Target languages for which the model knows the forms of address."""
     confidence: Confidence | None = None
     """None if the folder has no confidence.json for its weights."""
+    segment_length: int = 0
     key: str = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", f"{self.name}@{self.version}")
+        object.__setattr__(self, "segment_length", min(self.segment_length or self.max_length, self.max_length))
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""Cuts a text into segments for one model: sentences, or parts of sentences that are longer than the model reads."""
+"""Cuts a text into segments for one model: sentences, or parts of sentences that are too long for the model."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _NUMBER_SIGN = re.compile(r"#(?!\w)")
 
 @dataclass(slots=True)
 class Segment:
-    """One sentence, or a part of one that is longer than the model reads. A segment without ids is copied.
+    """One sentence, or a part of one that is too long for the model. A segment without ids is copied.
 
     `masked` is what the model reads, encoded as `ids`: the segment's text in sentence case if `capitals`, without its
     protected `spans`. `messages` are the ICU messages among them. `terms` are those of the glossary.
@@ -88,7 +88,7 @@ def segment_text(
             segments += cutter.message(text[start:end], start).segments
         else:
             inner = terms_within(terms, start, end) if terms else ()
-            segments += cutter.segments(text[start:end], start, inside, inner, leg.model.max_length)
+            segments += cutter.segments(text[start:end], start, inside, inner, leg.model.segment_length)
     return SegmentedText(text, leg, tuple(segments))
 
 
@@ -175,7 +175,7 @@ class _Cutter:
         limit: int,
     ) -> list[Segment]:
         """Returns a sentence, which is at `start` of its text, as one segment, or as several of at most `limit` tokens
-        if the model cannot read it."""
+        if it is too long for the model."""
         leg, tokenizer = self.leg, self.leg.model.tokenizer
         span = (start, start + len(content))
         if spans:
@@ -189,7 +189,7 @@ class _Cutter:
             segment = Segment(span, content, ids, Masked(read), capitals, terms=terms)
         else:
             return [Segment(span, content, terms=terms)]
-        if len(segment.ids) <= leg.model.max_length:
+        if len(segment.ids) <= leg.model.segment_length:
             return [_mask_byte_fallback(segment, leg) if tokenizer.may_spell(segment.ids) else segment]
         encoding = leg.encode(segment.read if not spans else content)
         # The language tag and the end of sentence have empty offsets. They are part of every segment and reduce its

@@ -36,7 +36,8 @@ def write(path: Path, **changes: Any) -> None:
 
 def test_round_trip(tmp_path: Path) -> None:
     files = TokenizerFiles(source="source.spm", target="target.spm", vocabulary="vocab.json")
-    original = folder(tmp_path, tokenizer=files, model=ModelConfig(vocab_size=300, norm="pre", window=4))
+    shape = ModelConfig(vocab_size=300, norm="pre", window=4)
+    original = folder(tmp_path, tokenizer=files, model=shape, segment_length=110)
     (tmp_path / "config.json").write_text(original.to_json(), encoding="utf-8")
     assert read_folder(tmp_path) == original
     assert original.languages == ("de", "en", "fr")
@@ -54,6 +55,9 @@ def test_round_trip(tmp_path: Path) -> None:
         ({"pairs": None}, "invalid"),
         ({"tags": ["de"]}, "invalid"),
         ({"model": {}}, "vocab_size"),
+        ({"segment_length": "110"}, "segment_length must be an integer from 1 to 512"),
+        ({"segment_length": 0}, "segment_length"),
+        ({"segment_length": 513}, "segment_length"),
         ({"model": None}, "object"),
         ({"model": {"vocab_size": 300, "heads": 7}}, "heads"),
         ({"model": {"vocab_size": 300, "colour": 1}}, "colour"),
