@@ -1,8 +1,8 @@
 """Calls the endpoints of fixed paths directly, without FastAPI's router and dependency solver.
 
 FastAPI matches the path against the routes in turn, solves the dependencies of each call and prepares several contexts.
-With the shipped model, short sentences and 64 clients (`benchmarks.load`), this takes 0.27 ms of processor time per
-request, a quarter of this process' total, and lowers throughput by 20%. This middleware finds the endpoint in a
+When this middleware was added, that was a quarter of this process' processor time per request, with a small model and
+64 clients (`benchmarks.load`). It finds the endpoint in a
 dictionary. It reads the parameters with the ParameterReader that FastAPI would call, so the pydantic model is the same,
 and handles the same exceptions. All other requests go to FastAPI: paths with parameters, endpoints with other
 dependencies, 404, 405, redirects and /openapi.json. The middleware is optional: without its line in
