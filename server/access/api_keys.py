@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypedDict, Unpack
 
 from server.errors import SettingsError
 
@@ -52,6 +53,15 @@ class Key:
             )
 
 
+class KeyOptions(TypedDict, total=False):
+    """The fields of a Key that its creator may choose."""
+
+    requests_per_minute: int | None
+    characters_per_minute: int | None
+    weight: float
+    remembered: bool
+
+
 class KeyFile:
     """The keys of one data folder. Raises SettingsError for a damaged file."""
 
@@ -76,17 +86,10 @@ class KeyFile:
         """Returns all keys, revoked ones included, oldest first."""
         return read(self.path)
 
-    def create(
-        self,
-        name: str,
-        requests_per_minute: int | None = None,
-        characters_per_minute: int | None = None,
-        weight: float = 1.0,
-        remembered: bool = True,
-    ) -> tuple[str, Key]:
+    def create(self, name: str, **options: Unpack[KeyOptions]) -> tuple[str, Key]:
         """Creates a key and returns its secret, which is not stored, and the key. Raises SettingsError for a weight
         out of range."""
-        secret, key = new_key(name, requests_per_minute, characters_per_minute, weight, remembered)
+        secret, key = new_key(name, **options)
         with self._locked():
             self._write([*read(self.path), key])
         return secret, key
@@ -139,20 +142,10 @@ class KeyFile:
         return found.st_mtime_ns, found.st_size, found.st_ino
 
 
-def new_key(
-    name: str,
-    requests_per_minute: int | None = None,
-    characters_per_minute: int | None = None,
-    weight: float = 1.0,
-    remembered: bool = True,
-) -> tuple[str, Key]:
+def new_key(name: str, **options: Unpack[KeyOptions]) -> tuple[str, Key]:
     """Returns a new secret and its key. Raises SettingsError for a weight out of range."""
     secret = PREFIX + secrets.token_urlsafe(32)
-    limits = (requests_per_minute, characters_per_minute)
-    key = Key(
-        secrets.token_hex(4), name, digest(secret), time.time(), *limits, weight=weight, remembered=remembered
-    )  # fmt: skip
-    return secret, key
+    return secret, Key(secrets.token_hex(4), name, digest(secret), time.time(), **options)
 
 
 def digest(secret: str) -> str:

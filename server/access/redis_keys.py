@@ -12,11 +12,11 @@ import logging
 import secrets
 import time
 from collections.abc import Awaitable, Mapping, Sequence
-from typing import Any
+from typing import Any, Unpack
 
 from redis.asyncio import Redis
 
-from server.access.api_keys import Key, digest, new_key
+from server.access.api_keys import Key, KeyOptions, digest, new_key
 from server.errors import SettingsError, StateUnreachable
 from server.state.redis import RedisState
 
@@ -91,7 +91,7 @@ class RedisKeys:
         entries: dict[bytes, bytes] = await self._state.run(read_all, COMMAND_SECONDS)
         return sorted(filter(None, map(parse, entries.values())), key=lambda key: (key.created, key.id))
 
-    async def create(self, name: str, **options: Any) -> tuple[str, Key]:
+    async def create(self, name: str, **options: Unpack[KeyOptions]) -> tuple[str, Key]:
         """Creates a key as KeyFile does."""
         secret, key = new_key(name, **options)
         await self.add([key])

@@ -9,9 +9,9 @@ import json
 import sys
 import time
 from collections.abc import Sequence
-from typing import Any, Protocol
+from typing import Protocol, Unpack
 
-from server.access.api_keys import MAX_WEIGHT, MIN_WEIGHT, Key, KeyFile
+from server.access.api_keys import MAX_WEIGHT, MIN_WEIGHT, Key, KeyFile, KeyOptions
 from server.access.authentication import shared_keys
 from server.config import Settings, add_flags
 from server.errors import SettingsError
@@ -24,7 +24,7 @@ HELP = "Create, list and revoke API keys."
 class Keys(Protocol):
     """The keys of one server, or of all servers of one Redis."""
 
-    async def create(self, name: str, **options: Any) -> tuple[str, Key]: ...
+    async def create(self, name: str, **options: Unpack[KeyOptions]) -> tuple[str, Key]: ...
     async def all(self) -> list[Key]: ...
     async def revoke(self, id: str) -> Key | None: ...
 
@@ -35,7 +35,7 @@ class FileKeys:
     def __init__(self, file: KeyFile) -> None:
         self._file = file
 
-    async def create(self, name: str, **options: Any) -> tuple[str, Key]:
+    async def create(self, name: str, **options: Unpack[KeyOptions]) -> tuple[str, Key]:
         return self._file.create(name, **options)
 
     async def all(self) -> list[Key]:
