@@ -76,8 +76,10 @@ def read_pairs(files: Sequence[Path], model: ServedModel, limit: int | None = No
         direction = file_direction(file, model)
         try:
             lines = file.read_text(encoding="utf-8").split("\n")
-        except (OSError, UnicodeDecodeError) as error:
-            raise InvalidRequest(f"{file} cannot be read: {error}") from None
+        except OSError as error:
+            raise InvalidRequest(f"{file} cannot be read: {error.strerror}.") from None
+        except UnicodeDecodeError:
+            raise InvalidRequest(f"{file} is not UTF-8 text.") from None
         rows = [line.rstrip("\r").split("\t") for line in lines if line.strip()][:limit]
         if wrong := next((number for number, row in enumerate(rows, start=1) if len(row) != 2), None):
             raise InvalidRequest(f"Pair {wrong} of {file} has {len(rows[wrong - 1])} columns; it needs two.")

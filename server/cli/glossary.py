@@ -60,11 +60,9 @@ def add_pair(parser: argparse.ArgumentParser) -> None:
 
 def add_entries(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "file",
-        nargs="?",
-        default="-",
+        "file",  # not optional: argparse of Python 3.11 then accepts no file after --from and --to
         help="UTF-8 file with one entry a line, separated by a tab, or by a comma if its name ends with .csv. - is "
-        "standard input. [default: -]",
+        "standard input.",
     )
     add_pair(parser)
     parser.add_argument("--inflected", action="store_true", help="The translations of the terms may be inflected.")

@@ -80,10 +80,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def limit(text: str) -> int:
-    """Returns a limit of the command line. Raises ValueError for a negative or fractional number."""
-    if (number := int(text)) < 0:
-        raise ValueError
-    return number
+    """Returns a limit of the command line. Raises ArgumentTypeError for anything but a whole number from 0."""
+    if not text.isdecimal():
+        raise argparse.ArgumentTypeError(f"must be a whole number from 0, not {text!r}")
+    return int(text)
 
 
 def run(arguments: argparse.Namespace) -> int:
@@ -101,7 +101,12 @@ async def run_action(arguments: argparse.Namespace, settings: Settings) -> int:
             )
         if arguments.action == "import":
             raise SettingsError("--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys.")
-        return await change_or_list(arguments, FileKeys(KeyFile(settings.data)))
+        try:
+            return await change_or_list(arguments, FileKeys(KeyFile(settings.data)))
+        except OSError as error:
+            raise SettingsError(
+                f"--data (ATTENTIVE_DATA): the keys in {str(settings.data)!r} cannot be opened: {error.strerror}."
+            ) from None
     try:
         keys = shared_keys(state)
         if arguments.action == "import":

@@ -47,7 +47,10 @@ class SQLiteGlossaries:
             self._database.execute("PRAGMA foreign_keys=ON")
             self._database.executescript(SCHEMA)
         except (OSError, sqlite3.Error) as error:
-            raise SettingsError(f"The glossaries in {str(folder)!r} cannot be opened: {error}.") from None
+            reason = error.strerror if isinstance(error, OSError) else error
+            raise SettingsError(
+                f"--data (ATTENTIVE_DATA): the glossaries in {str(folder)!r} cannot be opened: {reason}."
+            ) from None
 
     async def find(self, id: str) -> Glossary | None:
         """Returns a glossary, or None."""

@@ -42,5 +42,5 @@ def _sqlite_store(settings: Settings, folder: Path) -> Store:
         return SQLiteStore(folder, settings.history_size, settings.history_bytes, settings.history_seconds)
     except OSError as error:
         raise SettingsError(
-            f"--data (ATTENTIVE_DATA): the history in {str(folder)!r} cannot be opened: {error}."
+            f"--data (ATTENTIVE_DATA): the history in {str(folder)!r} cannot be opened: {error.strerror}."
         ) from None

@@ -60,6 +60,23 @@ def test_keys_are_created_listed_and_revoked_by_the_command(tmp_path, capsys):
     assert main(["keys", "list"]) == 2
 
 
+@pytest.mark.parametrize("limit", ["-2", "1.5", "many"])
+def test_a_limit_that_is_no_whole_number_is_named(tmp_path, capsys, limit):
+    with pytest.raises(SystemExit, match="2"):
+        main(["keys", "create", "Ann", "--requests-per-minute", limit, "--data", str(tmp_path)])
+    assert f"must be a whole number from 0, not '{limit}'" in capsys.readouterr().err
+
+
+def test_a_data_folder_that_cannot_be_made_is_one_sentence(tmp_path, capsys):
+    (tmp_path / "file").write_text("")
+    for words in (["keys", "create", "Ann"], ["glossary", "list"]):
+        assert main([*words, "--data", str(tmp_path / "file" / "data")]) == 2
+        error = capsys.readouterr().err
+        assert error.count("\n") == 1
+        assert "Not a directory." in error
+        assert "Errno" not in error
+
+
 def test_the_weight_of_a_key_is_listed(tmp_path, capsys):
     data = ("--data", str(tmp_path))
     assert main(["keys", "create", "Ann", "--weight", "2.5", *data]) == main(["keys", "create", "Bob", *data]) == 0
