@@ -65,7 +65,7 @@ class ModelFolder:
     Pieces that name languages: `tags` (of the target) and `source_tags` (of the source) stand before the source, and
     `first_tokens` (of the target) are forced at the beginning of the target, of which they are not part. `formality`
     lists the target languages for which the model was trained with the symbols of the form of address. `segment_length`
-    is the number of source tokens up to which the model translates well. None if that is as far as it reads.
+    is the number of source tokens beyond which a sentence is divided. 0 is as many as the model reads.
     """
 
     path: Path
@@ -80,12 +80,10 @@ class ModelFolder:
     source_tags: dict[str, str] = field(default_factory=dict)
     first_tokens: dict[str, str] = field(default_factory=dict)
     formality: tuple[str, ...] = ()
-    segment_length: int | None = None
+    segment_length: int = 0
 
     def __post_init__(self) -> None:
-        length = self.segment_length
-        if length is not None and (type(length) is not int or not 1 <= length <= self.model.max_length):
-            raise ValueError(f"segment_length must be an integer from 1 to {self.model.max_length}, not {length!r}.")
+        check_segment_length(self.segment_length, self.model.max_length)
 
     @property
     def languages(self) -> tuple[str, ...]:
@@ -168,7 +166,7 @@ def read_folder(path: Path) -> ModelFolder:
             source_tags=_pieces(fields, "source_tags"),
             first_tokens=_pieces(fields, "first_tokens"),
             formality=tuple([str(language) for language in fields.get("formality", ())]),
-            segment_length=fields.get("segment_length"),
+            segment_length=fields.get("segment_length", 0),
             license=_text(fields, "license"),
             origin=_text(fields, "origin"),
             tokenizer=read_tokenizer_files(fields.get("tokenizer", {})),
@@ -176,6 +174,12 @@ def read_folder(path: Path) -> ModelFolder:
         )
     except (ConfigError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise FolderError(f"{file} is invalid: {error}") from None
+
+
+def check_segment_length(length: object, max_length: int) -> None:
+    """Raises ValueError for a `segment_length` that a model of this `max_length` cannot have."""
+    if type(length) is not int or not 0 <= length <= max_length:
+        raise ValueError(f"segment_length must be an integer from 0 to {max_length}, not {length!r}.")
 
 
 def find_folders(root: Path) -> list[Path]:

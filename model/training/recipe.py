@@ -7,6 +7,12 @@ from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
+from model.config import PRESETS, ConfigError, ModelConfig
+from model.model_folder import check_segment_length
+
+FROM_VOCABULARY = {"vocab_size", "pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"}
+"""Fields of ModelConfig that the vocabulary sets, so no recipe."""
+
 
 class RecipeError(ValueError):
     """The recipe or its folder cannot be used. The message names the key, file or folder at fault."""
@@ -119,7 +125,7 @@ class Recipe:
     data: DataRecipe
     vocabulary: VocabularyRecipe
     train: TrainRecipe
-    segment_length: int | None = None
+    segment_length: int = 0
 
     @property
     def directions(self) -> list[tuple[str, str]]:
@@ -143,7 +149,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
     for key in ("name", "languages"):
         if key not in table:
             raise RecipeError(f"{path.name} lacks {key}.")
-    return Recipe(
+    recipe = Recipe(
         name=str(table["name"]),
         languages=tuple(table["languages"]),
         preset=str(table.get("preset", "base")),
@@ -151,8 +157,27 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         data=_with_folder(_section(DataRecipe, table.get("data", {}), "data"), data or Path()),
         vocabulary=_section(VocabularyRecipe, table.get("vocabulary", {}), "vocabulary"),
         train=_section(TrainRecipe, table.get("train", {}), "train"),
-        segment_length=table.get("segment_length"),
+        segment_length=table.get("segment_length", 0),
     )
+    _check_shape(recipe)
+    return recipe
+
+
+def _check_shape(recipe: Recipe) -> None:
+    """Raises RecipeError for a wrong preset, section [model] or `segment_length`."""
+    if recipe.preset not in PRESETS:
+        raise RecipeError(f"preset must be one of {', '.join(PRESETS)}, not {recipe.preset!r}.")
+    known = {item.name for item in fields(ModelConfig)} - FROM_VOCABULARY
+    if unknown := sorted(set(recipe.model) - known):
+        raise RecipeError(f"[model] has unknown keys: {', '.join(unknown)}.")
+    try:
+        shape = PRESETS[recipe.preset](recipe.vocabulary.size, **recipe.model)
+    except ConfigError as error:
+        raise RecipeError(f"[model]: {error}") from None
+    try:
+        check_segment_length(recipe.segment_length, shape.max_length)
+    except ValueError as error:
+        raise RecipeError(str(error)) from None
 
 
 def _with_folder(recipe: DataRecipe, data: Path) -> DataRecipe:

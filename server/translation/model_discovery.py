@@ -65,7 +65,7 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         formality=frozenset(read.formality if knows_forms else ()),
         beam_size=min(read.generation.beam_size or 1, slots or MAX_BEAM),
         confidence=read_confidence(folder),
-        segment_length=read.segment_length or 0,
+        segment_length=read.segment_length,
         bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
     )
 

@@ -287,6 +287,12 @@ def test_width_ladder_rejects_numbers_with_few_divisors() -> None:
         ('name = "a"', "languages"),
         ('name="a"\nlanguages=["en"]\nfoo=1', "foo"),
         ('name="a"\nlanguages=["en"]\n[train]\nspeed=1', "speed"),
+        ('name="a"\nlanguages=["en"]\npreset="tiny"', "preset must be one of base, big, small, not 'tiny'"),
+        ('name="a"\nlanguages=["en"]\n[model]\nwidth=8', r"\[model\] has unknown keys: width"),
+        ('name="a"\nlanguages=["en"]\n[model]\nheads=7', r"\[model\]: d_model 512 must be divisible"),
+        ('name="a"\nlanguages=["en"]\nsegment_length=600', "segment_length must be an integer from 0 to 512"),
+        ('name="a"\nlanguages=["en"]\nsegment_length="60"', "segment_length must be an integer from 0 to 512"),
+        ('name="a"\nlanguages=["en"]\nsegment_length=60\n[model]\nmax_length=50', "from 0 to 50, not 60"),
     ],
 )
 def test_recipe_errors_name_the_key(tmp_path: Path, text: str, words: str) -> None:
