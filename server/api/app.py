@@ -77,8 +77,10 @@ class Application(FastAPI):
         return own
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request, connection or lifespan."""
+        """Handles one request, connection or lifespan. A HEAD request is a GET, whose body `ResponseCycle` leaves out."""
         if scope["type"] == "http" and self.middleware_stack is not None:
+            if scope["method"] == "HEAD":
+                scope = {**scope, "method": "GET"}
             scope["app"] = self
             await self.middleware_stack(scope, receive, send)
         else:  # the lifespan comes first and builds the stack

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from server import errors
+from server.api.validation_messages import sentence_of
 
 log = logging.getLogger(__name__)
 
@@ -55,19 +56,6 @@ def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
         return error.status_code, message, dict(error.headers or {})
     log.error("unexpected error", exc_info=error)
     return 500, "Something went wrong on the server; its log says what.", {}
-
-
-def sentence_of(problems: Sequence[object]) -> str:
-    """Returns the first of pydantic's errors as one sentence with the name of the parameter, without its value."""
-    problem = problems[0] if problems else {}
-    if not isinstance(problem, dict):
-        return "Invalid request."
-    place = [str(part) for part in problem.get("loc", ()) if part not in ("body", "query", "header", "path")]
-    name = place[0] if place else "parameters"
-    if problem.get("type") == "missing":
-        return f"Invalid request: missing {name} parameter."
-    message = str(problem.get("msg", "is not valid")).removeprefix("Value error, ").rstrip(".")
-    return f"Invalid request: {name}: {message[:1].lower()}{message[1:]}."
 
 
 class ErrorResponses:

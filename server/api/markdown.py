@@ -16,10 +16,10 @@ INTRODUCTION = """# HTTP interface
 This file is generated from the OpenAPI document (`python -m server.api.markdown > docs/api.md`). A running server has the
 document at `/openapi.json`, and a page to try the routes at `/docs`.
 
-A POST accepts its parameters as JSON, as a form or in the query string; the body takes precedence. An API key is a parameter
-or the header `Authorization: Bearer KEY`. The header `X-Request-Timeout` limits the time of a request, in seconds.
-`Cache-Control: no-cache` translates a text again instead of answering from the result cache, and `no-store` keeps nothing of a
-request, so that its id has no attention. Errors have a status and one sentence, as in
+A POST accepts its parameters as JSON, as a form or in the query string; the body takes precedence. HEAD is answered like GET,
+without the body. An API key is a parameter or the header `Authorization: Bearer KEY`. The header `X-Request-Timeout` limits the
+time of a request, in seconds. `Cache-Control: no-cache` translates a text again instead of answering from the result cache, and
+`no-store` keeps nothing of a request, so that its id has no attention. Errors have a status and one sentence, as in
 `{"error": "Invalid request: missing q parameter."}`.
 """
 

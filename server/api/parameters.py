@@ -13,9 +13,9 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from server.api.errors import sentence_of
 from server.api.middleware.request_body import BODY
 from server.api.request_headers import headers_of
+from server.api.validation_messages import sentence_of
 from server.errors import InvalidRequest, UnsupportedMediaType
 
 FIELDS_LIMIT = 10_000
@@ -109,6 +109,10 @@ def json_object(body: bytes) -> dict[str, Any]:
     try:
         values = orjson.loads(body)
     except orjson.JSONDecodeError as error:
+        try:
+            body.decode()
+        except UnicodeDecodeError as fault:
+            raise InvalidRequest(f"The body is not UTF-8 at byte {fault.start}.") from None
         raise InvalidRequest(f"The body is not valid JSON: {str(error).split(':')[0]} at byte {error.pos}.") from None
     if not isinstance(values, dict):
         raise InvalidRequest("The JSON body must be an object.")

@@ -16,7 +16,7 @@ from server.observability.metrics import Metrics
 
 log = logging.getLogger("server.access")
 ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
-METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "HEAD", "OPTIONS"})
+METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CLIENT_CLOSED = 499
 """Status in log and metrics of a request whose client disconnected before the response, as in nginx."""
 FIXED_HEADERS = [

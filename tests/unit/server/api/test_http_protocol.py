@@ -44,6 +44,20 @@ def exchange(server: tuple[str, int], request: bytes) -> tuple[int, str]:
     return int(head.split()[1]), json.loads(body)["error"]
 
 
+@pytest.mark.parametrize("path", ["/", "/health", "/languages", "/attention", "/openapi.json", "/nothing"])
+def test_head_has_the_headers_of_get_without_the_body(server, path):
+    def ask(method: str) -> tuple[list[bytes], bytes]:
+        with socket.create_connection(server) as connection:
+            connection.sendall(f"{method} {path} HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n".encode())
+            head, _, body = receive(connection).partition(b"\r\n\r\n")
+        varying = (b"date:", b"x-request-id:")
+        return [line for line in head.splitlines() if not line.lower().startswith(varying)], body
+
+    expected, body = ask("GET")
+    assert body
+    assert ask("HEAD") == (expected, b"")
+
+
 @pytest.mark.parametrize("end", [b"", b"\r\n\r\n"], ids=["unfinished", "whole"])
 @pytest.mark.parametrize(
     ("head", "status", "sentence"),

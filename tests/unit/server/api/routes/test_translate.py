@@ -193,7 +193,7 @@ def test_language_aliases(serve, sent, meant):
         ({"content": b"{", "headers": {"content-type": "application/json"}}, 400, "JSON"),
         ({"content": b"[" * 100_000, "headers": {"content-type": "application/json"}}, 400, "JSON"),
         ({"content": b'{"q": "\\ud800"}', "headers": {"content-type": "application/json"}}, 400, "JSON"),
-        ({"content": b'{"q": "\xff"}', "headers": {"content-type": "application/json"}}, 400, "JSON"),
+        ({"content": b'{"q": "\xff"}', "headers": {"content-type": "application/json"}}, 400, "UTF-8"),
         ({"content": b"q=%FF", "headers": {"content-type": "application/x-www-form-urlencoded"}}, 400, "UTF-8"),
         ({"content": b"\xff=1", "headers": {"content-type": "application/x-www-form-urlencoded"}}, 400, "UTF-8"),
         (

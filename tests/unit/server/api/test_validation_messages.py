@@ -1,0 +1,68 @@
+"""Wrong parameters are refused with one sentence that names the parameter and says what it must be."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from server.api.parameters import json_object, validated
+from server.api.schemas.attention import AttentionParameters
+from server.api.schemas.translation import TranslateParameters
+from server.errors import InvalidRequest
+
+ASK = {"q": "One.", "source": "en", "target": "de"}
+
+
+@pytest.mark.parametrize(("changes", "message"), [
+    ({"q": 5}, "q must be a string or a list"),
+    ({"q": ["a", 5]}, "q[1] must be a string"),
+    ({"source": ["en"]}, "source must be a string"),
+    ({"target": ""}, "target must have 1 or more characters"),
+    ({"source": "e" * 33}, "source must have at most 32 characters"),
+    ({"format": "pdf"}, "format must be 'text' or 'html'"),
+    ({"beam_size": "x"}, "beam_size must be a whole number"),
+    ({"beam_size": 1.5}, "beam_size must be a whole number"),
+    ({"beam_size": -1}, "beam_size must be at least 1"),
+    ({"beam_size": 33}, "beam_size must be at most 32"),
+    ({"timeout": 0}, "timeout must be more than 0"),
+    ({"timeout": "inf"}, "timeout must be a finite number"),
+    ({"length_penalty": "x"}, "length_penalty must be a number"),
+    ({"details": "maybe"}, "details must be true or false"),
+    ({"do_not_translate": ["a", ""]}, "do_not_translate[1] must have 1 or more characters"),
+    ({"do_not_translate": ["a"] * 101}, "do_not_translate must have at most 100 entries"),
+    ({"glossary": {"a": 5}}, "glossary[0].target must be a string"),
+    ({"glossary": 5}, "glossary must be a string or a list"),
+    ({"glossary": [5]}, "glossary[0] must be an object"),
+    ({"glossary": "{"}, "glossary must be an id or JSON"),
+])  # fmt: skip
+def test_a_wrong_parameter_is_named(changes, message):
+    with pytest.raises(InvalidRequest) as error:
+        validated(TranslateParameters, ASK | changes)
+    assert error.value.message == f"Invalid request: {message}."
+
+
+def test_the_first_missing_parameter_is_named():
+    with pytest.raises(InvalidRequest, match=r"^Invalid request: missing source parameter\.$"):
+        validated(TranslateParameters, {"q": "One."})
+
+
+@pytest.mark.parametrize(("name", "value", "message"), [
+    ("layer", "x", "layer must be a whole number or 'all'"),
+    ("head", "x", "head must be a number, several such as 0,3, or one of all, mean, max"),
+])  # fmt: skip
+def test_a_parameter_of_two_types_names_both(name, value, message):
+    with pytest.raises(InvalidRequest) as error:
+        validated(AttentionParameters, {name: value})
+    assert error.value.message == f"Invalid request: {message}."
+
+
+@pytest.mark.parametrize(("body", "message"), [
+    (b'{"q": "a \xff b"}', "The body is not UTF-8 at byte 9."),
+    (b'{"q":', "The body is not valid JSON: unexpected end of data at byte 5."),
+    (json.dumps({"q": "\ud800"}).encode(), "The body is not valid JSON: no low surrogate in string at byte 7."),
+])  # fmt: skip
+def test_a_body_that_is_no_json_is_refused_with_the_place(body, message):
+    with pytest.raises(InvalidRequest) as error:
+        json_object(body)
+    assert error.value.message == message
