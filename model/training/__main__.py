@@ -63,7 +63,12 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
                 recipe = branch_from(recipe, options.trunk, options.folder, options.cooldown)
             commands.train(recipe, options.folder, 1e12 * options.peak if options.peak else None)
         case _:
-            commands.package(recipe, options.recipe, options.folder, options.weights, last=options.last)
+            if (options.mix is None) != (options.share is None):
+                raise RecipeError("--mix and --share must be given together.")
+            mixture = None if options.mix is None else commands.Mixture(options.mix, options.share)
+            commands.package(
+                recipe, options.recipe, options.folder, options.weights, last=options.last, mixture=mixture
+            )
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -103,6 +108,8 @@ def _parser() -> argparse.ArgumentParser:
     )
     package.add_argument("weights", type=Path, metavar="WEIGHTS", help="model folder to write")
     package.add_argument("--last", type=int, default=5, help="number of checkpoints to average (default: 5)")
+    package.add_argument("--mix", type=Path, metavar="MODEL", help="model folder whose weights enter the average")
+    package.add_argument("--share", type=float, help="share of MODEL in the weights, between 0 and 1")
     return parser
 
 

@@ -6,27 +6,36 @@ import dataclasses
 import json
 import shutil
 import signal
+from dataclasses import dataclass
 from pathlib import Path
 
 import sentencepiece
 import torch
 from torch import distributed
 
-from model.checkpoint import save_model
-from model.model_folder import ModelFolder, TokenizerFiles
+from model.checkpoint import load_model, save_model
+from model.model_folder import ModelFolder, TokenizerFiles, read_folder
 from model.symbols import SYMBOLS
 from model.training.data.augment import needs_names, shared_names
 from model.training.data.corpus import train_vocabulary
 from model.training.data.formality import LANGUAGES
 from model.training.data.shards import Shard, shard_file, tokenise
 from model.training.data.vocabulary import extend_vocabulary
-from model.training.loop.checkpoint import average, checkpoints
+from model.training.loop.checkpoint import average, checkpoints, mix
 from model.training.loop.curve import draw_curve
 from model.training.loop.hardware import rank_and_world_size
 from model.training.loop.trainer import NAMES_FILE, Trainer, model_config
 from model.training.plan import describe
 from model.training.recipe import Recipe
 from model.transformer import Transformer
+
+
+@dataclass(frozen=True, slots=True)
+class Mixture:
+    """A finished model whose weights have the given share, between 0 and 1, of the packaged ones."""
+
+    model: Path
+    share: float
 
 
 def prepare(recipe: Recipe, folder: Path) -> None:
@@ -78,13 +87,17 @@ def train(recipe: Recipe, folder: Path, peak: float | None = None) -> None:
         distributed.destroy_process_group()
 
 
-def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, last: int = 5) -> None:
+def package(
+    recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, last: int = 5, mixture: Mixture | None = None
+) -> None:
     """Writes the model folder `weights`: the average of the `last` checkpoints in float16, config, tokenizer, recipe,
-    learning curve and a summary of the training.
+    learning curve and a summary of the training. With `mixture`, another model's weights enter the average.
 
-    Raises RecipeError if `folder` has no checkpoint.
+    Raises RecipeError if `folder` has no checkpoint, and RecipeError or FolderError if the mixture cannot be made.
     """
     averaged = average(checkpoints(folder)[-last:])
+    if mixture is not None:
+        averaged = mix(averaged, load_model(read_folder(mixture.model)).state_dict(), mixture.share)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
     config = model_config(recipe, processor)
     transformer = Transformer(config)
@@ -107,7 +120,10 @@ def package(recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, l
     shutil.copyfile(recipe_file, weights / "recipe.toml")
     lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
     draw_curve(lines, weights / "curve.svg")
-    (weights / "training.json").write_text(json.dumps(_summary(lines, folder), indent=2) + "\n", encoding="utf-8")
+    summary = _summary(lines, folder)
+    if mixture is not None:
+        summary["mixture"] = {"model": mixture.model.name, "share": mixture.share}
+    (weights / "training.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
 
 def _formality(recipe: Recipe) -> tuple[str, ...]:

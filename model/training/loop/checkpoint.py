@@ -89,6 +89,19 @@ def average(files: Sequence[Path]) -> dict[str, Tensor]:
     return total
 
 
+def mix(weights: dict[str, Tensor], other: dict[str, Tensor], share: float) -> dict[str, Tensor]:
+    """Returns (1 - share) * weights + share * other, for every tensor.
+
+    A mean of two models trained from one start is often better than each of them (Wortsman et al. 2022, model soups).
+    Raises RecipeError for a share outside 0 to 1 and for models of another shape.
+    """
+    if not 0.0 < share < 1.0:
+        raise RecipeError(f"The share of a mixture must be between 0 and 1, not {share:g}.")
+    if {name: one.shape for name, one in weights.items()} != {name: one.shape for name, one in other.items()}:
+        raise RecipeError("The models of a mixture must have the same shape and vocabulary.")
+    return {name: torch.lerp(tensor, other[name].float(), share) for name, tensor in weights.items()}
+
+
 def _save_state(folder: Path, state: dict[str, Any]) -> None:
     partial = folder / f"{_STATE_FILE}.partial"
     torch.save(state, partial)

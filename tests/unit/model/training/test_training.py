@@ -209,6 +209,24 @@ def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
     assert (tmp_path / "weights" / "curve.svg").stat().st_size > 0
 
 
+@pytest.mark.slow
+def test_a_package_may_be_a_mixture_with_a_finished_model(prepared: Path, tmp_path: Path) -> None:
+    folder, file = _run_folder(prepared, tmp_path / "run"), prepared / "adam-wsd-3.toml"
+    recipe = _recipe(prepared, steps=3)
+    Trainer(recipe, folder).run()
+    commands.package(recipe, file, folder, tmp_path / "old", last=1)
+    Trainer(_recipe(prepared, steps=6), folder).run()
+    commands.package(recipe, file, folder, tmp_path / "new", last=1)
+    mixture = commands.Mixture(tmp_path / "old", 0.25)
+    commands.package(recipe, file, folder, tmp_path / "mixed", last=1, mixture=mixture)
+    old, new, mixed = (load_model(read_folder(tmp_path / name)).state_dict() for name in ("old", "new", "mixed"))
+    for name, weights in mixed.items():
+        torch.testing.assert_close(weights, 0.75 * new[name] + 0.25 * old[name], rtol=0, atol=1e-3)
+    assert any(not torch.equal(old[name], new[name]) for name in new)
+    facts = json.loads((tmp_path / "mixed" / "training.json").read_text(encoding="utf-8"))
+    assert facts["mixture"] == {"model": "old", "share": 0.25}
+
+
 def test_batches_fill_their_shape_and_cover_every_pair(prepared: Path) -> None:
     shard = Shard.load(prepared / "run", "pairs")
     recipe = _recipe(prepared)

@@ -63,3 +63,21 @@ def test_a_folder_without_a_checkpoint_loads_nothing(tmp_path: Path) -> None:
 def test_an_average_needs_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="no checkpoint"):
         checkpoint.average(checkpoint.checkpoints(tmp_path))
+
+
+def test_a_mixture_is_the_weighted_mean() -> None:
+    mixed = checkpoint.mix({"w": torch.zeros(2)}, {"w": torch.ones(2, dtype=torch.float16)}, 0.25)
+    torch.testing.assert_close(mixed["w"], torch.full((2,), 0.25))
+
+
+@pytest.mark.parametrize(
+    ("other", "share", "error"),
+    [
+        ({"w": torch.ones(3)}, 0.25, "same shape and vocabulary"),
+        ({"v": torch.ones(2)}, 0.25, "same shape and vocabulary"),
+        ({"w": torch.ones(2)}, 1.0, "between 0 and 1, not 1"),
+    ],
+)
+def test_a_mixture_that_cannot_be_made_is_refused(other: dict[str, torch.Tensor], share: float, error: str) -> None:
+    with pytest.raises(RecipeError, match=error):
+        checkpoint.mix({"w": torch.zeros(2)}, other, share)
