@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from prometheus_client import CollectorRegistry, Gauge, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from server.engine.client.supervisor import WorkerStatus
 from server.engine.ipc.messages import StepStats, TranslationResult
-from server.observability.counter import Counter
 from server.observability.histogram import Histogram
 
+# Without it, each counter has a second series with the time at which it was created.
+disable_created_metrics()  # type: ignore[no-untyped-call]
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0, 120.0)
 STEP_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
@@ -38,7 +39,7 @@ class Metrics:
     def __init__(self, version: str) -> None:
         registry = self.registry = CollectorRegistry()
         self._http = Counter(
-            "attentive_http_requests", "HTTP requests answered.", registry, ("route", "method", "status")
+            "attentive_http_requests", "HTTP requests answered.", ("route", "method", "status"), registry=registry
         )
         self._http_seconds = Histogram(
             "attentive_http_request_duration_seconds",
@@ -50,31 +51,36 @@ class Metrics:
         self._rejected = Counter(
             "attentive_requests_rejected",
             "HTTP requests refused because the queue was full, a limit was reached or the time was too short.",
-            registry,
             ("reason",),
+            registry=registry,
         )
         self._cancelled = Counter(
-            "attentive_requests_cancelled", "Sentences cancelled because their callers had left.", registry
+            "attentive_requests_cancelled", "Sentences cancelled because their callers had left.", registry=registry
         )
-        self._failed = Counter("attentive_request_failures", "Sentences that failed.", registry, ("kind",))
+        self._failed = Counter("attentive_request_failures", "Sentences that failed.", ("kind",), registry=registry)
         self._success = Counter(
-            "attentive_request_success", "Sentences translated, by how decoding ended.", registry, ("finish_reason",)
+            "attentive_request_success",
+            "Sentences translated, by how decoding ended.",
+            ("finish_reason",),
+            registry=registry,
         )
         self._flagged = Counter(
             "attentive_sentences_flagged",
             "Sentences whose first translation has a flag, by flag.",
-            registry,
             ("reason",),
+            registry=registry,
         )
         self._retried = Counter(
             "attentive_sentences_retried",
             "Flagged sentences translated again, by the translation that was kept.",
-            registry,
             ("kept",),
+            registry=registry,
         )
-        self._source_tokens = Counter("attentive_source_tokens", "Source tokens of translated sentences.", registry)
+        self._source_tokens = Counter(
+            "attentive_source_tokens", "Source tokens of translated sentences.", registry=registry
+        )
         self._generated_tokens = Counter(
-            "attentive_generated_tokens", "Tokens of the best hypotheses of translated sentences.", registry
+            "attentive_generated_tokens", "Tokens of the best hypotheses of translated sentences.", registry=registry
         )
         self._seconds = {
             name: Histogram(f"attentive_{name}_seconds", help, SECONDS, registry)
@@ -84,13 +90,13 @@ class Metrics:
         self._build = Gauge("attentive_build_info", "Version of the server.", ("version",), registry=registry)
         self._build.labels(version).set(1)
         for reason in ("queue", "deadline", "rate", "looks"):
-            self._rejected.add(0, reason)
+            self._rejected.labels(reason)
         for reason in FLAGS:
-            self._flagged.add(0, reason)
+            self._flagged.labels(reason)
         for kept in ("first", "retry"):
-            self._retried.add(0, kept)
+            self._retried.labels(kept)
         for reason in ("stop", "length"):
-            self._success.add(0, reason)
+            self._success.labels(reason)
 
     def _describe_steps(self, registry: CollectorRegistry) -> None:
         """Creates the metrics of a worker's steps."""
@@ -107,35 +113,35 @@ class Metrics:
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
         """Counts one answered HTTP request. `route` is the template of the path."""
-        self._http.add(1, route, method, status)
+        self._http.labels(route, method, status).inc()
         self._http_seconds.observe(seconds, route)
 
     def rejected(self, reason: str) -> None:
         """Counts one HTTP request that was rejected as overload."""
-        self._rejected.add(1, reason)
+        self._rejected.labels(reason).inc()
 
     def cancelled(self) -> None:
         """Counts one cancelled sentence."""
-        self._cancelled.add(1)
+        self._cancelled.inc()
 
     def failed(self, kind: str) -> None:
         """Counts one failed sentence by the kind of its WorkerFailure."""
-        self._failed.add(1, kind)
+        self._failed.labels(kind).inc()
 
     def flagged(self, flag: str) -> None:
         """Counts one flag of a sentence."""
-        self._flagged.add(1, flag)
+        self._flagged.labels(flag).inc()
 
     def retried(self, replaced: bool) -> None:
         """Counts one sentence that was translated again because of a flag."""
-        self._retried.add(1, "retry" if replaced else "first")
+        self._retried.labels("retry" if replaced else "first").inc()
 
     def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None:
         """Counts one sentence that was translated `seconds` after it was sent to a worker."""
         best = answer.hypotheses[0]
-        self._success.add(1, best.finish_reason)
-        self._source_tokens.add(source_tokens)
-        self._generated_tokens.add(len(best.token_scores))
+        self._success.labels(best.finish_reason).inc()
+        self._source_tokens.inc(source_tokens)
+        self._generated_tokens.inc(len(best.token_scores))
         self._seconds["request_queue"].observe(answer.timings.queue)
         self._seconds["request_encode"].observe(answer.timings.encode)
         self._seconds["request_decode"].observe(answer.timings.decode)

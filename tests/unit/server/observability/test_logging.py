@@ -10,7 +10,6 @@ import pytest
 
 from server.observability.logging import (
     JsonFormatter,
-    LineHandler,
     TextFormatter,
     configure_logging,
     log_event,
@@ -101,14 +100,3 @@ def test_configuring_replaces_the_previous_handlers(capsys):
     finally:
         logging.basicConfig(handlers=before, level=level, force=True)
         logging.captureWarnings(False)
-
-
-def test_a_handler_writes_whole_lines_and_survives_a_broken_stream(capsys):
-    stream = io.StringIO()
-    handler = LineHandler(stream)
-    handler.handle(record("one"))
-    handler.handle(record("two"))
-    assert stream.getvalue() == "one\ntwo\n"
-    stream.close()
-    handler.handle(record("three"))
-    assert "Logging error" in capsys.readouterr().err
