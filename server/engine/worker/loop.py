@@ -67,9 +67,13 @@ class WorkerLoop:
             if self._draining and not len(self._scheduler):
                 self._pipes.send([*self._outbox, Drained()])
                 return
-            self._flush()
+            if not len(self._scheduler):  # the loop waits for messages
+                self._flush()
             self._receive()
-            self._run(self._scheduler.schedule(time.monotonic()))
+            output = self._scheduler.schedule(time.monotonic())
+            self._announce(output)
+            self._flush()
+            self._run(output)
 
     # -- messages ------------------------------------------------------------------------------------------------------
 
@@ -127,7 +131,7 @@ class WorkerLoop:
             self._outbox.insert(0, ready)
 
     def _flush(self) -> None:
-        """Sends answers at once; adds statistics and progress at intervals and before the loop waits."""
+        """Sends all messages as one frame; adds statistics and progress at intervals and before the loop waits."""
         now = time.monotonic()
         if now - self._reported >= _REPORT_SECONDS or not len(self._scheduler):
             self._reported = now
@@ -151,15 +155,18 @@ class WorkerLoop:
 
     # -- one step ------------------------------------------------------------------------------------------------------
 
-    def _run(self, output: SchedulerOutput) -> None:
-        for sequence in output.preempted:
-            self._progress.pop(sequence.id, None)
-            self._runner.release(sequence.queue_id, sequence)
+    def _announce(self, output: SchedulerOutput) -> None:
+        """Reports the jobs that run from now on, before they can end the process."""
         started = [sequence.id for _, admitted in output.prefill for sequence in admitted]
         if output.attention is not None:
             started.append(output.attention.id)
         if started:
-            self._pipes.send([Started(tuple(started))])
+            self._outbox.append(Started(tuple(started)))
+
+    def _run(self, output: SchedulerOutput) -> None:
+        for sequence in output.preempted:
+            self._progress.pop(sequence.id, None)
+            self._runner.release(sequence.queue_id, sequence)
         for queue, admitted in output.prefill:
             self._guard(admitted, partial(self._prefill, queue.id, admitted))
         for queue, decoding in output.decode:
