@@ -53,8 +53,8 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     Overloaded or TextTooLong.
     """
     services = services_of(request)
-    address = request.client.host if request.client else ""
-    identified = await services.authenticator.identify(api_key or header_key(request), address)
+    client = request.scope.get("client")
+    identified = await services.authenticator.identify(api_key or header_key(request), client[0] if client else "")
     await services.rate_limiter.count(identified, requests, characters)
     request.scope[CALLER] = identified
     return identified

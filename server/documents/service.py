@@ -17,7 +17,7 @@ from server.documents.workspace import Workspace
 from server.errors import InvalidRequest, Overloaded
 from server.text.segmentation import cut_text
 from server.translation.catalog import AUTO
-from server.translation.time_limit import time_limit
+from server.translation.time_limit import TimeLimit
 from server.translation.translator import Translator
 from server.translation.types import Format, TranslationRequest
 
@@ -108,7 +108,7 @@ class DocumentTranslator:
         """
         may_wait = patient
         workspace, caller = document.workspace, document.place.caller
-        async with time_limit(request.deadline):
+        async with TimeLimit(request.deadline):
             source = await self._source(document, request)
             for texts in batches(workspace.texts()):
                 parts = pieces(texts, document.markup)

@@ -32,7 +32,7 @@ from model.tokenizer import Encoding
 from server.errors import InvalidRequest, TextTooLong, Unavailable
 from server.inspection.inspector import Inspector
 from server.translation.catalog import Leg
-from server.translation.time_limit import time_limit
+from server.translation.time_limit import TimeLimit
 
 PARAMETERS_LIMIT = 100_000_000
 """Largest encoder that is studied, in weights of its matrices: each pass reads all of them from the disk."""
@@ -95,7 +95,7 @@ async def study_encoder(
     limit = min(inspector.token_limit, leg.model.max_length)
     if len(encoding.ids) > limit:
         raise TextTooLong(f"The encoder is studied with at most {limit} tokens; this sentence has {len(encoding.ids)}.")
-    async with time_limit(deadline):
+    async with TimeLimit(deadline):
         with inspector.admission.admit(1, deadline):
             return await in_turn(inspector.studies, lambda: _study(leg, text, encoding))
 

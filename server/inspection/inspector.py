@@ -15,7 +15,7 @@ from server.history.records import SentenceRecord, TranslationRecord
 from server.inspection.types import InspectedSentence, InspectionOptions, InspectionResult, Token
 from server.translation.catalog import Leg
 from server.translation.history_record import history_record
-from server.translation.time_limit import time_limit
+from server.translation.time_limit import TimeLimit
 from server.translation.translator import Translator
 from server.translation.types import TranslationRequest
 from server.translation.word_pairs import SentencePair, sentence_pair
@@ -90,7 +90,7 @@ class Inspector:
         if len(forced) >= min(self.token_limit, leg.model.max_length):
             raise InvalidRequest("prefix has more pieces than a translation of this model.")
         options = dataclasses.replace(options, hypotheses=hypothesis + 1, prefix=forced)
-        async with time_limit(deadline):
+        async with TimeLimit(deadline):
             with self.admission.admit(1, deadline):
                 answer = await self.translator.engine.trace(leg.model, pair.source, options, client=client)
         if hypothesis >= len(answer.hypotheses):
@@ -118,7 +118,7 @@ class Inspector:
         words = (
             sentence_pair(subject.leg, pair.source_text, model.tokenizer.decode(pair.target)) if options.align else None
         )
-        async with time_limit(deadline):
+        async with TimeLimit(deadline):
             with self.admission.admit(1, deadline):
                 attention = await self.translator.engine.attend(
                     model,

@@ -25,7 +25,7 @@ from server.translation.retry import retry_beam
 from server.translation.segments import SegmentedText
 from server.translation.sentence_checks import CheckObserver, SentenceChecker
 from server.translation.sentence_translator import SentenceTranslator
-from server.translation.time_limit import time_limit
+from server.translation.time_limit import TimeLimit
 from server.translation.types import FAULTS, ProgressListener, Sentence, TranslatedLeg, Translation, TranslationRequest
 
 DOCUMENT_ROWS = 16
@@ -132,7 +132,7 @@ class Translator:
         ):
             self._users[catalog] += 1
             try:
-                async with time_limit(request.deadline):
+                async with TimeLimit(request.deadline):
                     if characters > THREAD_CHARACTERS:
                         texts = await asyncio.to_thread(prepare, request, catalog, self.detector)
                     else:

@@ -19,6 +19,8 @@ ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
 METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CLIENT_CLOSED = 499
 """Status in log and metrics of a request whose client disconnected before the response, as in nginx."""
+VARY = (b"vary", b"Origin")
+"""Responses have headers of CORS only where the request has an `Origin`."""
 FIXED_HEADERS = [
     (b"x-content-type-options", b"nosniff"),
     (b"referrer-policy", b"no-referrer"),
@@ -57,10 +59,10 @@ class RequestLog:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 headers = message.setdefault("headers", [])
-                ids = [(b"x-request-id", identity.encode())]
+                own = [(b"x-request-id", identity.encode()), VARY]
                 if scope["path"].startswith("/v2/"):  # DeepL's clients read this name
-                    ids.append((b"x-trace-id", identity.encode()))
-                message["headers"] = [*headers, *ids, *missing(headers)]
+                    own.append((b"x-trace-id", identity.encode()))
+                message["headers"] = [*headers, *own, *missing(headers)]
             elif not message.get("more_body", False):
                 close()  # before the last message, so that a client with the whole response finds it counted
             await send(message)

@@ -8,13 +8,13 @@ import time
 import pytest
 
 from server.errors import DeadlineExceeded
-from server.translation.time_limit import time_limit
+from server.translation.time_limit import TimeLimit
 
 
 def test_a_block_is_cancelled_at_the_deadline():
     async def scenario() -> str:
         with pytest.raises(DeadlineExceeded):
-            async with time_limit(time.monotonic() - 1):
+            async with TimeLimit(time.monotonic() - 1):
                 await asyncio.Event().wait()
         task = asyncio.current_task()
         assert task is not None and not task.cancelling()
@@ -27,7 +27,7 @@ def test_a_block_is_cancelled_at_the_deadline():
 @pytest.mark.parametrize("deadline", [None, 1e9])
 def test_a_block_that_ends_in_time_is_not_disturbed(deadline):
     async def scenario() -> str:
-        async with time_limit(deadline and time.monotonic() + deadline):
+        async with TimeLimit(deadline and time.monotonic() + deadline):
             await asyncio.sleep(0)
         return "ended"
 
@@ -40,7 +40,7 @@ def test_a_cancellation_from_elsewhere_stays_one(late):
         entered = asyncio.Event()
 
         async def limited() -> None:
-            async with time_limit(time.monotonic() + (0 if late else 1e9)):
+            async with TimeLimit(time.monotonic() + (0 if late else 1e9)):
                 entered.set()
                 await asyncio.Event().wait()
 
@@ -56,7 +56,7 @@ def test_a_cancellation_from_elsewhere_stays_one(late):
 def test_an_error_of_the_block_is_raised():
     async def scenario() -> None:
         with pytest.raises(KeyError):
-            async with time_limit(time.monotonic() + 1e9):
+            async with TimeLimit(time.monotonic() + 1e9):
                 raise KeyError
 
     asyncio.run(scenario())

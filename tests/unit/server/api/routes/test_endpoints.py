@@ -95,6 +95,7 @@ def test_cross_origin_requests(client):
     assert all(name in allowed for name in ("authorization", "content-type", "user-agent"))
     for path in ("/languages", "/nowhere"):
         assert client.get(path, headers={"Origin": "https://example.org"}).headers["access-control-allow-origin"] == "*"
+        assert "Origin" in client.get(path).headers["vary"]  # a cache keeps responses with and without an origin apart
 
 
 def test_the_log_has_the_request_but_not_the_text(client, caplog):
