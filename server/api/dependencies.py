@@ -36,7 +36,7 @@ class CountedReader(ParameterReader[Model]):
 
 def services_of(request: Request) -> Services:
     """Returns the Services object of the application."""
-    services: Services = request.app.state.services
+    services: Services = request.app.state["services"]
     return services
 
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-from itertools import chain
-
 from uvicorn._types import ASGISendEvent, HTTPResponseBodyEvent, HTTPResponseStartEvent
 from uvicorn.protocols.http.httptools_impl import STATUS_LINE, RequestResponseCycle
 
-CONTROL = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+CONTROL = bytes({*range(32), 127} - {9})
 """Bytes that would end a header or that no header contains."""
 
 
@@ -38,26 +35,26 @@ class ResponseCycle(RequestResponseCycle):
     def _start(self, message: HTTPResponseStartEvent) -> None:
         """Writes the status and the headers."""
         headers = [*self.default_headers, *message.get("headers", ())]
-        if CONTROL.search(b"".join(chain.from_iterable(headers))):
+        lines = [b": ".join(header) for header in headers]
+        written = b"".join(lines)
+        if len(written.translate(None, CONTROL)) < len(written):
             raise RuntimeError("A header contains a control character.")
         status, known = message["status"], dict(headers)
         self.response_started = True
         self.waiting_for_100_continue = False
-        lines = [STATUS_LINE[status], *[b"%b: %b\r\n" % header for header in headers]]
         if b"close" in known.get(b"connection", b"").lower():
             self.keep_alive = False
         elif not self.keep_alive:
-            lines.append(b"connection: close\r\n")
+            lines.append(b"connection: close")
         length = known.get(b"content-length")
         self.chunked_encoding = length is None and self.scope["method"] != "HEAD" and status not in (204, 304)
         self.expected_content_length = int(length or 0)
         if self.chunked_encoding:
-            lines.append(b"transfer-encoding: chunked\r\n")
-        lines.append(b"\r\n")
+            lines.append(b"transfer-encoding: chunked")
+        self.head = STATUS_LINE[status] + b"\r\n".join([*lines, b"", b""])
         if self.chunked_encoding:  # the first part of a stream may take long
-            self.transport.write(b"".join(lines))
-        else:
-            self.head = b"".join(lines)
+            self.transport.write(self.head)
+            self.head = b""
 
     def _continue(self, message: HTTPResponseBodyEvent) -> None:
         """Writes a part of the body, and ends the response after the last one."""
