@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import lru_cache
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -86,6 +87,9 @@ class Metrics:
             name: Histogram(f"attentive_{name}_seconds", help, SECONDS, registry)
             for name, help in SENTENCE_TIMES.items()
         }
+        # Finding a series by its labels takes longer than counting.
+        self._http_series = lru_cache(maxsize=1024)(self._http.labels)
+        self._success_series = lru_cache(maxsize=16)(self._success.labels)
         self._describe_steps(registry)
         self._build = Gauge("attentive_build_info", "Version of the server.", ("version",), registry=registry)
         self._build.labels(version).set(1)
@@ -113,7 +117,7 @@ class Metrics:
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
         """Counts one answered HTTP request. `route` is the template of the path."""
-        self._http.labels(route, method, status).inc()
+        self._http_series(route, method, status).inc()
         self._http_seconds.observe(seconds, route)
 
     def rejected(self, reason: str) -> None:
@@ -139,7 +143,7 @@ class Metrics:
     def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None:
         """Counts one sentence that was translated `seconds` after it was sent to a worker."""
         best = answer.hypotheses[0]
-        self._success.labels(best.finish_reason).inc()
+        self._success_series(best.finish_reason).inc()
         self._source_tokens.inc(source_tokens)
         self._generated_tokens.inc(len(best.token_scores))
         self._seconds["request_queue"].observe(answer.timings.queue)
