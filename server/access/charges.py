@@ -21,4 +21,4 @@ class Charge:
 def over_limit(charge: Charge, seconds: int) -> Overloaded:
     """Returns the error of a charge beyond its limit, whose window ends after `seconds`."""
     wait = min(WINDOW_SECONDS, max(1, seconds))
-    return Overloaded(f"Slow down: at most {charge.limit:,} {charge.unit} per minute.", wait, "rate")
+    return Overloaded(f"Slow down: the limit of {charge.unit} per minute is {charge.limit:,}.", wait, "rate")

@@ -1,7 +1,7 @@
 """Takes the picture of the explorer in the README from a running server.
 
 attentive serve &
-python docs/screenshot.py http://127.0.0.1:8000 docs/explorer.png
+python docs/explorer_picture.py http://127.0.0.1:8000 docs/explorer.png
 """
 
 from __future__ import annotations
