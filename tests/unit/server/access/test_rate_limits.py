@@ -108,5 +108,5 @@ def test_a_request_over_one_limit_is_counted_against_neither(serve, redis):
     lengths = (7, 7, 3, 1)
     answers = [client.post("/translate", json=HELLO | {"q": "x" * length}) for length in lengths]
     assert [answer.status_code for answer in answers] == [200, 429, 200, 429]
-    assert "10 characters per minute" in answers[1].json()["error"]
-    assert "2 requests per minute" in answers[3].json()["error"]
+    assert "limit of characters per minute is 10." in answers[1].json()["error"]
+    assert "limit of requests per minute is 2." in answers[3].json()["error"]
