@@ -12,6 +12,8 @@ from model.language_pairs import AllPairs, Pairs
 from model.tokenizer import Tokenizer, load_vocabulary
 
 FORMAT = 1
+SHORTLIST = "shortlist.safetensors"
+"""The file of `model.shortlist`, which has no weights."""
 MAX_BEAM = 32
 MAX_FORBIDDEN = 16
 _MAX_CONFIG_BYTES = 1_000_000

@@ -19,6 +19,7 @@ from server.errors import SettingsError
 
 Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["auto", "float32", "bfloat16", "float16", "int8"]
+ShortlistUse = Literal["auto", "on", "off"]
 LogFormat = Literal["auto", "json", "text"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 
@@ -79,8 +80,10 @@ class Settings:
     device: Device = setting("auto", "Device that runs the model. auto is a GPU if there is one.")
     dtype: Dtype = setting("auto", "Number format of the weights. auto is int8 on a CPU and bfloat16 on a GPU.")
     isa: Isa = setting("auto", "Instruction set of the CPU backend. auto is the best one that the processor has.")
-    shortlist: bool = setting(
-        False, "Write only tokens of the lexical shortlist of a sentence, for models that have one (Firefox): faster."
+    shortlist: ShortlistUse = setting(
+        "auto",
+        "Write only tokens of the lexical shortlist of a sentence, for models that have one: faster. auto does so on a "
+        "CPU for lists of models trained here, not for imported ones. true and false are on and off.",
     )
     threads: int = setting(0, "CPU threads of a worker. 0 uses every core.", 0, 1024)
     slots: int = setting(
@@ -247,6 +250,8 @@ def parse(name: str, text: str, kind: Any) -> Any:
         if text.lower() not in BOOLEANS:
             raise SettingsError(f"{flag_and_variable(name)} must be true or false, not {text!r}.")
         return BOOLEANS[text.lower()]
+    if kind == ShortlistUse and text.lower() in BOOLEANS:  # it was a switch
+        return "on" if BOOLEANS[text.lower()] else "off"
     if kind in (int, float):
         try:
             return kind(text)

@@ -60,7 +60,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 open_backend(
                     folder, build(), slots=max(options.batches), threads=1, precision="int8", shortlist=shortlist
                 )
-                for shortlist in (False, True)
+                for shortlist in ("off", "on")
             ]
             for batch in options.batches:
                 rows.append(_compare(options, shape, Path(scratch) / shape, folder, backends, batch))

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from model.analysis.file_hash import hash_of_files
+from model.analysis.file_hash import hash_of_weights
 
 FILE = "confidence.json"
 FORMAT = 1
@@ -97,7 +97,7 @@ def length_ratio(target_tokens: int, source_tokens: int) -> float:
 
 def weights_hash(folder: Path) -> str:
     """Returns a hash of the names, sizes and ends of the weight files of a folder."""
-    return hash_of_files(sorted(folder.glob("*.safetensors")), _SAMPLE_BYTES)[:16]
+    return hash_of_weights(folder, _SAMPLE_BYTES)[:16]
 
 
 def _limits(found: Mapping[str, Any]) -> DirectionLimits:

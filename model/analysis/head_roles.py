@@ -16,7 +16,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.analysis.file_hash import hash_of_files
+from model.analysis.file_hash import hash_of_weights
 
 Weights = NDArray[np.float32]
 Kind = Literal["encoder", "decoder", "cross"]
@@ -136,7 +136,7 @@ class RoleCounter:
 
 def weights_hash(folder: Path) -> str:
     """Returns a hash of the weight files of a folder: their names, sizes, and first and last megabyte."""
-    return hash_of_files(sorted(folder.glob("*.safetensors")), _ENDS_BYTES)[:32]
+    return hash_of_weights(folder, _ENDS_BYTES)[:32]
 
 
 def _places(kind: Kind, queries: int, keys: Tokens) -> NDArray[np.bool_]:

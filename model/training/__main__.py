@@ -48,6 +48,7 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
 
     from model.training import commands
     from model.training.loop.cooldown import branch_from
+    from model.training.shortlist import ListSizes
 
     if options.threads is not None:
         torch.set_num_threads(options.threads)
@@ -62,6 +63,15 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
             if options.trunk is not None:
                 recipe = branch_from(recipe, options.trunk, options.folder, options.cooldown)
             commands.train(recipe, options.folder, 1e12 * options.peak if options.peak else None)
+        case "shortlist":
+            sizes = ListSizes(
+                pairs=options.pairs,
+                best=options.best,
+                least=options.least,
+                frequent=options.frequent,
+                share=options.share,
+            )
+            print(commands.write_shortlist(recipe, options.folder, options.weights, sizes))
         case _:
             if (options.mix is None) != (options.share is None):
                 raise RecipeError("--mix and --share must be given together.")
@@ -87,11 +97,13 @@ def _parser() -> argparse.ArgumentParser:
         ("plan", "prepare, then print the target tokens of an epoch by domain and direction"),
         ("train", "prepare, then train or resume in FOLDER; write log.jsonl and checkpoints there"),
         ("package", "average the last checkpoints of FOLDER and write the model folder WEIGHTS"),
+        ("shortlist", "write the lexical shortlist of the model folder WEIGHTS from the pairs in FOLDER"),
     ):
         command = commands[name] = subparsers.add_parser(name, help=text, description=text)
         command.add_argument("recipe", type=Path, metavar="RECIPE", help="recipe file (.toml)")
         command.add_argument("folder", type=Path, metavar="FOLDER", help="working folder of this training")
     plan, train, package = commands["plan"], commands["train"], commands["package"]
+    _add_list_sizes(commands["shortlist"])
     plan.add_argument(
         "--speed", type=float, help="target tokens per second; adds the number of epochs in the recipe's minutes"
     )
@@ -111,6 +123,18 @@ def _parser() -> argparse.ArgumentParser:
     package.add_argument("--mix", type=Path, metavar="MODEL", help="model folder whose weights enter the average")
     package.add_argument("--share", type=float, help="share of MODEL in the weights, between 0 and 1")
     return parser
+
+
+def _add_list_sizes(shortlist: argparse.ArgumentParser) -> None:
+    shortlist.add_argument("weights", type=Path, metavar="WEIGHTS", help="model folder that gets the list")
+    for name, kind, default, text in (
+        ("pairs", int, 150_000, "sentence pairs of each direction"),
+        ("best", int, 20, "targets of a source piece"),
+        ("least", float, 0.001, "least probability of these targets"),
+        ("frequent", int, 600, "frequent pieces of a target language, allowed for every source"),
+        ("share", float, 1.0, "mean probability of the allowed tokens, between 0.01 and 1"),
+    ):
+        shortlist.add_argument(f"--{name}", type=kind, default=default, help=f"{text} (default: {default})")
 
 
 def _restart_with_allocator_settings() -> None:

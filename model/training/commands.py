@@ -26,7 +26,8 @@ from model.training.loop.curve import draw_curve
 from model.training.loop.hardware import rank_and_world_size
 from model.training.loop.trainer import NAMES_FILE, Trainer, model_config
 from model.training.plan import describe
-from model.training.recipe import Recipe
+from model.training.recipe import Recipe, RecipeError
+from model.training.shortlist import ListSizes, build_shortlist
 from model.transformer import Transformer
 
 
@@ -124,6 +125,20 @@ def package(
     if mixture is not None:
         summary["mixture"] = {"model": mixture.model.name, "share": mixture.share}
     (weights / "training.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
+
+
+def write_shortlist(recipe: Recipe, folder: Path, weights: Path, sizes: ListSizes) -> str:
+    """Writes the shortlist of the model folder `weights`, which is used by default. Returns a line about it.
+
+    Raises RecipeError if the model has another vocabulary than the training in `folder`.
+    """
+    tokenizer = weights / "tokenizer.model"
+    if not tokenizer.is_file() or tokenizer.read_bytes() != (folder / "tokenizer.model").read_bytes():
+        raise RecipeError(f"{weights} does not have the vocabulary of {folder}.")
+    found = build_shortlist(recipe, folder, sizes)
+    found.write(weights)
+    common = ", ".join(str(len(tokens)) for tokens in found.common())
+    return f"{len(found.targets)} targets; for every source of a language: {common}."
 
 
 def _formality(recipe: Recipe) -> tuple[str, ...]:

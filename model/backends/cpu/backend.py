@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -16,13 +17,13 @@ from model.backends.cpu.tensors import SafetensorFiles, position_table, weight_f
 from model.backends.cpu.weights import unsupported
 from model.model_folder import FolderError, ModelFolder
 from model.search.base import StepOutput
-from model.shortlist import Shortlist, read_shortlist
+from model.shortlist import Shortlist, ShortlistUse, read_shortlist
 
 
 def open_backend(
-    folder: ModelFolder, library: Path, *, slots: int, threads: int, precision: Precision, shortlist: bool = False
+    folder: ModelFolder, library: Path, *, slots: int, threads: int, precision: Precision, shortlist: ShortlistUse = "off"
 ) -> CpuBackend:  # fmt: skip
-    """Opens a model folder. `shortlist` limits each sentence to the folder's shortlist, if there is one.
+    """Opens a model folder. `shortlist` says whether sentences are limited to the folder's shortlist.
 
     Raises CpuBackendUnavailable for an unsupported shape, FolderError for invalid weights.
     """
@@ -36,7 +37,7 @@ def open_backend(
         )  # fmt: skip
     except ValueError as error:
         raise FolderError(str(error)) from None
-    return CpuBackend(engine, read_shortlist(folder) if shortlist else None)
+    return CpuBackend(engine, read_shortlist(folder, shortlist))
 
 
 class CpuBackend:
@@ -46,6 +47,11 @@ class CpuBackend:
     def __init__(self, engine: CpuEngine, shortlist: Shortlist | None = None) -> None:
         self._shortlist = shortlist
         self.engine, self.slots, self.end = engine, engine.slots, engine.config.eos_id
+        if shortlist is not None:
+            self.engine.set_log_share(math.log(shortlist.share))
+        lists = [] if shortlist is None else shortlist.common()
+        self._common = [engine.add_common(tokens) if len(tokens) else -1 for tokens in lists]
+        """Numbers of the common lists in the engine, -1 for an empty one."""
 
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[HeadMask] = ()
@@ -54,9 +60,9 @@ class CpuBackend:
         self.engine.prefill(sources, slots, masked_heads)
         if self._shortlist is not None:
             for source, slot in zip(sources, slots, strict=True):
-                allowed = self._shortlist.allowed(source, self.end)
-                if allowed is not None:
-                    self.engine.restrict(slot, allowed)
+                split = self._shortlist.split(source, self.end)
+                if split is not None:
+                    self.engine.restrict(slot, split[1], self._common[split[0]])
 
     def step(self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int]) -> StepOutput:
         """Advances each row by its token. Returns its `candidates` best next tokens, a forced one in column 0."""

@@ -59,6 +59,7 @@ class CpuEngine:
             raise ValueError(f"slots must be at least 1 and threads between 1 and {MAX_THREADS}.")
         self.config, self.slots, self.precision = config, slots, precision
         self._handle: int | None = None
+        self._commons = 0
         self._library = library.load(path)
         scale = math.sqrt(config.d_model) if config.scale_embeddings else 1.0
         integers = [
@@ -109,14 +110,30 @@ class CpuEngine:
         masked = self._masked(masked_heads, len(sources))
         self._call("prefill", len(sources), address(where), address(lengths), address(tokens), address(masked))
 
-    def restrict(self, slot: int, allowed: Int32) -> None:
-        """Restricts the sentence in `slot` to the `allowed` tokens, ascending. They have the whole probability; further
-        candidates have the score -inf. Steps of a row with a forced token are not restricted."""
-        if not len(allowed) or allowed[0] < 0 or allowed[-1] >= self.config.vocab_size or (np.diff(allowed) < 1).any():
-            raise ValueError("Allowed tokens must be ascending ids of the vocabulary.")
+    def set_log_share(self, log_share: float) -> None:
+        """Sets the mean probability of allowed tokens, as a logarithm (0 by default), which restricted rows add to their
+        scores."""
+        self._call("set_log_share", log_share)
+
+    def add_common(self, tokens: Int32) -> int:
+        """Keeps a list of `tokens`, ascending, that many sentences may write. Returns its number for `restrict`."""
+        ids = self._allowed(tokens)
+        self._call("add_common", address(ids), len(ids))
+        self._commons += 1
+        return self._commons - 1
+
+    def restrict(self, slot: int, own: Int32, common: int = -1) -> None:
+        """Restricts the sentence in `slot` to its `own` tokens, ascending, and to those of a common list that has none
+        of them. They have the whole probability; further candidates have the score -inf. Steps of a row with a forced
+        token are not restricted."""
+        ids = self._allowed(own)
         self._check_slots(_int32([slot]))
-        ids = np.ascontiguousarray(allowed, dtype=np.int32)
-        self._call("restrict", slot, address(ids), len(ids))
+        self._call("restrict", slot, common, address(ids), len(ids))
+
+    def _allowed(self, tokens: Int32) -> Int32:
+        if len(tokens) and (tokens[0] < 0 or tokens[-1] >= self.config.vocab_size or (np.diff(tokens) < 1).any()):
+            raise ValueError("Allowed tokens must be ascending ids of the vocabulary.")
+        return np.ascontiguousarray(tokens, dtype=np.int32)
 
     def step(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int],

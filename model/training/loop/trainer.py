@@ -85,9 +85,7 @@ class Trainer:
 
     def _build_batches(self, processor: Any, ids: SpecialIds) -> Batches:
         recipe = self.recipe
-        names = json.loads((self.folder / NAMES_FILE).read_text(encoding="utf-8")) if needs_names(recipe) else []
-        rewritten = recipe.data.augment or recipe.data.back_translated
-        augmenter = Augmenter(processor, recipe.data.augment, names) if rewritten else None
+        augmenter = build_augmenter(recipe, self.folder, processor)
         batch_tokens = recipe.train.batch_tokens // (recipe.train.accumulate * self.ranks)
         shard = Shard.load(self.folder, "pairs")
         return Batches(shard, recipe, ids, augmenter, batch_tokens, rank=self.rank, ranks=self.ranks)
@@ -227,6 +225,14 @@ class Trainer:
         }
         with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
             log.write(json.dumps(line) + "\n")
+
+
+def build_augmenter(recipe: Recipe, folder: Path, processor: Any) -> Augmenter | None:
+    """Returns the augmenter of a training, None for a recipe that rewrites no pairs."""
+    if not (recipe.data.augment or recipe.data.back_translated):
+        return None
+    names = json.loads((folder / NAMES_FILE).read_text(encoding="utf-8")) if needs_names(recipe) else []
+    return Augmenter(processor, recipe.data.augment, names)
 
 
 def model_config(recipe: Recipe, processor: Any) -> ModelConfig:

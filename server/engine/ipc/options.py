@@ -12,9 +12,11 @@ from model.backends.cpu.isa import Isa
 Device = Literal["auto", "cpu", "cuda"]
 Dtype = Literal["auto", "float32", "bfloat16", "float16", "int8"]
 Engine = Literal["auto", "eager"]
+ShortlistUse = Literal["auto", "on", "off"]
 
 
 NO_DEVICE = "There is no CUDA device that torch can use, or no torch; choose device cpu or auto."
+_CHOICES = (("device", Device), ("dtype", Dtype), ("engine", Engine), ("isa", Isa), ("shortlist", ShortlistUse))
 NO_DEVICE_STATUS = 78
 """Exit status of a worker without the device that the options require; EX_CONFIG of sysexits.h."""
 
@@ -30,7 +32,8 @@ class WorkerOptions:
     may stay silent before it is killed; `start_seconds` and `load_seconds` bound its start and the loading of one
     model. `max_attention_jobs` bounds the attention requests that wait in one worker. `engine` "eager" keeps the plain
     PyTorch decode path. `isa` is the instruction set of the CPU backend, "auto" the best that the processor has.
-    `shortlist` limits each sentence to its shortlist, for models that have one.
+    `shortlist` "on" limits each sentence to its shortlist, for models that have one; "auto" only on a CPU, and only for
+    lists that say so.
     """
 
     device: Device = "auto"
@@ -45,10 +48,10 @@ class WorkerOptions:
     load_seconds: float = 600.0
     engine: Engine = "auto"
     isa: Isa = "auto"
-    shortlist: bool = False
+    shortlist: ShortlistUse = "auto"
 
     def __post_init__(self) -> None:
-        for name, kind in (("device", Device), ("dtype", Dtype), ("engine", Engine), ("isa", Isa)):
+        for name, kind in _CHOICES:
             if getattr(self, name) not in get_args(kind):
                 raise ValueError(f"{name} must be one of {', '.join(get_args(kind))}, not {getattr(self, name)!r}.")
         least_values = {"devices": 0, "threads": 0, "slots": 0, "max_batch_tokens": 1, "max_attention_jobs": 1}

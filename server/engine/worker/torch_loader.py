@@ -30,12 +30,13 @@ def open_on_cpu(
     """Loads a model for eager steps on the CPU; `reason` says why the CPU backend is not used. Raises FolderError."""
     _keep_freed_memory()
     transformer = _load_transformer(folder, device)
-    return TorchBackend(transformer, device.slots, _shortlist(folder, options)), "eager", reason
+    return TorchBackend(transformer, device.slots, read_shortlist(folder, options.shortlist)), "eager", reason
 
 
 def open_on_gpu(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> OpenedBackend:
     """Loads a model on a GPU. Raises FolderError."""
-    transformer, shortlist = _load_transformer(folder, device), _shortlist(folder, options)
+    transformer = _load_transformer(folder, device)
+    shortlist = read_shortlist(folder) if options.shortlist == "on" else None  # without one, CUDA graphs are faster
     if options.engine == "eager":
         return TorchBackend(transformer, device.slots, shortlist), "eager", "The eager engine was asked for."
     return gpu_backend(transformer, device.slots, shortlist)
@@ -59,10 +60,6 @@ def gpu_backend(transformer: Transformer, slots: int, shortlist: Shortlist | Non
             return backend, "cuda-graphs", None
         sys.stderr.write(f"{reason}\n")
     return TorchBackend(transformer, slots), "eager", reason
-
-
-def _shortlist(folder: ModelFolder, options: WorkerOptions) -> Shortlist | None:
-    return read_shortlist(folder) if options.shortlist else None
 
 
 def _load_transformer(folder: ModelFolder, device: DeviceConfig) -> Transformer:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import random
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from model.backends.cpu.backend import CpuBackend
+from model.backends.cpu.bindings import CpuBackendError
 from model.backends.torch.backend import TorchBackend
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
 from model.search.base import Backend
@@ -24,10 +27,20 @@ END = 0
 BACKENDS = ["torch", pytest.param("cpu", marks=[needs_cpu_backend, pytest.mark.numeric])]
 
 
-def shortlist(lists: list[list[int]], first: int, vocabulary: int, *, shared: bool = False) -> Shortlist:
+def shortlist(
+    lists: list[list[int]], first: int, vocabulary: int, *, shared: bool = False, tags: tuple[int, ...] = ()
+) -> Shortlist:
     offsets = np.cumsum([0, *map(len, lists)]).astype(np.int64)
     targets = np.array([target for targets in lists for target in targets], dtype=np.int32)
-    return Shortlist(offsets, targets, first, shared, vocabulary)
+    return Shortlist(offsets, targets, first, shared, vocabulary, tags)
+
+
+def tagged(vocabulary: int, best: int, tags: tuple[int, ...]) -> Shortlist:
+    """Returns random lists of `best` targets for each source token and tag; those of a tag are twice as long."""
+    tables = [random_lists(vocabulary, vocabulary, best, seed) for seed in range(len(tags))]
+    for table, tag in zip(tables, tags, strict=True):
+        table[tag] = random_lists(1, vocabulary, 2 * best, tag)[0]
+    return shortlist([one for table in tables for one in table], 0, vocabulary, shared=True, tags=tags)
 
 
 def backend(kind: str, transformer: Transformer, listed: Shortlist | None, slots: int = 16) -> Backend:
@@ -52,18 +65,48 @@ def test_the_end_of_sentence_is_always_allowed() -> None:
     assert allowed.tolist() == [1, 2, 3, 4, 5, 6, 7, 8, 60]
 
 
+def test_the_tag_of_a_source_chooses_its_table() -> None:
+    english, german = [[], [60, 61], [62], [30]], [[40, 41], [], [62], [31]]
+    both = shortlist([*english, *german], 0, 100, shared=True, tags=(1, 0))
+    for source, expected in ([1, 3, 2], [1, 2, 3, 30, 60, 61, 62]), ([0, 3, 2], [0, 2, 3, 31, 40, 41, 62]):
+        allowed = both.allowed(source, 2)
+        assert allowed is not None
+        assert allowed.tolist() == expected
+    assert [common.tolist() for common in both.common()] == [[60, 61], [40, 41]]
+    assert both.allowed([3, 2], 2) is None  # no tag: all tokens
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_the_parts_of_a_list_are_the_list(seed: int) -> None:
+    draw = random.Random(seed)
+    tags = tuple(draw.sample(range(300), draw.randint(0, 4)))
+    listed = (
+        tagged(300, 3, tags) if tags else shortlist(random_lists(300, 300, 3), draw.randrange(40), 300, shared=True)
+    )
+    source = [draw.choice(tags)] if tags else []
+    source += draw.choices(range(300), k=draw.randint(1, 20))
+    split, allowed = listed.split(source, END), listed.allowed(source, END)
+    assert split is not None and allowed is not None
+    common = listed.common()[split[0]]
+    assert not set(common.tolist()) & set(split[1].tolist())
+    assert sorted([*common.tolist(), *split[1].tolist()]) == allowed.tolist()
+    assert {END, *source} <= set(allowed.tolist())
+    assert (np.diff(allowed) > 0).all()
+
+
 def test_more_than_half_of_the_vocabulary_is_all_of_it() -> None:
     assert shortlist([[]], 51, 100).allowed([0], END) is None
 
 
 def test_unknown_source_tokens_are_refused() -> None:
-    with pytest.raises(ValueError, match="7 is not in the shortlist"):
+    with pytest.raises(ValueError, match="not in the shortlist of 1 tokens"):
         shortlist([[1]], 4, 100).allowed([7], END)
 
 
 @pytest.mark.parametrize("changes", [
     {"offsets": np.array([0, 3, 2])}, {"offsets": np.array([1, 2])}, {"offsets": np.array([0, 1])},
     {"targets": np.array([1, 100], dtype=np.int32)}, {"targets": np.array([-1, 1], dtype=np.int32)}, {"first": 101},
+    {"tags": (1,)}, {"tags": (-1,)}, {"tags": (0, 1)}, {"tags": (0, 0)}, {"share": 0.0}, {"share": 1.5}, {"share": np.nan},
 ])  # fmt: skip
 def test_invalid_numbers_are_refused(changes: dict[str, Any]) -> None:
     valid = shortlist([[1, 2]], 4, 100)
@@ -87,9 +130,68 @@ def test_a_folder_keeps_its_shortlist(tmp_path: Path) -> None:
     shortlist([[1]], 4, 200).write(tmp_path)
     with pytest.raises(FolderError, match="not those of the source vocabulary"):
         read_shortlist(folder)
+    replace(shortlist([[1]] * 400, 4, 200, tags=(9, 3)), by_default=True, share=0.8).write(tmp_path)
+    found = read_shortlist(folder)
+    assert found is not None and found.tags == (9, 3) and found.by_default and found.share == 0.8
+    for tags in ("[9, 300]", "[9]", '["9", "3"]', "9", "[9"):
+        save_file({"offsets": found.offsets, "targets": found.targets}, tmp_path / SHORTLIST, metadata={
+            "first": "4", "shared": "1", "tags": tags,
+        })  # fmt: skip
+        with pytest.raises(FolderError, match="is not a shortlist"):
+            read_shortlist(folder)
     (tmp_path / SHORTLIST).write_bytes(b"{}")
     with pytest.raises(FolderError, match="is not a shortlist"):
         read_shortlist(folder)
+
+
+@pytest.mark.parametrize("by_default", [True, False])
+def test_a_list_says_whether_it_is_used_by_default(tmp_path: Path, by_default: bool) -> None:
+    config = tiny().config
+    folder = ModelFolder(
+        path=tmp_path, name="x", model=config, pairs=(), tags={}, license="", origin="", tokenizer=TokenizerFiles()
+    )
+    replace(shortlist([[1]] * 200, 4, 200), by_default=by_default).write(tmp_path)
+    assert read_shortlist(folder, "off") is None
+    assert read_shortlist(folder, "on") is not None
+    assert (read_shortlist(folder, "auto") is not None) == by_default
+
+
+@pytest.mark.parametrize("kind", BACKENDS)
+@pytest.mark.parametrize("share", [1.0, 0.75])
+def test_tagged_lists_limit_each_row(kind: str, share: float) -> None:
+    transformer = tiny(**VARIANTS["post-norm"])
+    config = transformer.config
+    listed = replace(tagged(config.vocab_size, 3, (5, 6)), share=share)
+    sources = [(tag, *source) for tag, source in zip((5, 7, 6, 5), sentences(config, [3, 4, 1, 6]), strict=True)]
+    limited, free = backend(kind, transformer, listed), backend(kind, transformer, None)
+    for each in (limited, free):
+        each.prefill(sources, [4, 2, 0, 1])
+    found = limited.step([4, 2, 0, 1], [1] * 4, 60, [-1] * 4)
+    every = free.step([4, 2, 0, 1], [1] * 4, config.vocab_size, [-1] * 4)
+    for row, source in enumerate(sources):
+        allowed = listed.allowed(source, config.eos_id)
+        assert (allowed is None) == (row == 1)  # 7 is no tag
+        keep = np.isin(every.ids[row], np.arange(config.vocab_size) if allowed is None else allowed)
+        scores = every.scores[row][keep] - np.log(np.exp(every.scores[row][keep]).sum())
+        scores += 0.0 if allowed is None else np.log(share)
+        finite = np.isfinite(found.scores[row])
+        assert found.ids[row][finite].tolist() == every.ids[row][keep][: finite.sum()].tolist()
+        np.testing.assert_allclose(found.scores[row][finite], scores[: finite.sum()], atol=1e-4)
+
+
+@needs_cpu_backend
+def test_the_engine_refuses_lists_that_overlap() -> None:
+    engine = cpu_backend(tiny(), "float32", slots=2).engine
+    engine.prefill([[5, 3]], [0])
+    common = engine.add_common(np.array([4, 8], dtype=np.int32))
+    for own, number in (([8], common), ([9], common + 1), ([], -1), ([9, 9], -1), ([200], -1)):
+        with pytest.raises((CpuBackendError, ValueError)):
+            engine.restrict(0, np.array(own, dtype=np.int32), number)
+    with pytest.raises(CpuBackendError, match="at least one"):
+        engine.add_common(np.array([], dtype=np.int32))
+    engine.restrict(0, np.array([], dtype=np.int32), common)
+    found = engine.step([0], [1], 3, [-1])
+    assert sorted(found.ids[0].tolist()) == [4, 4, 8] and np.isinf(found.scores[0][2])  # the first of them fills
 
 
 @pytest.mark.parametrize("kind", BACKENDS)

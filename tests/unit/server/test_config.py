@@ -83,3 +83,11 @@ def test_removed_settings_name_their_successor(name):
             read(*arguments)
     with pytest.raises(SettingsError, match="use --state"):
         read(**{"ATTENTIVE_" + name.replace("-", "_").upper(): "redis://x"})
+
+
+@pytest.mark.parametrize(
+    ("text", "use"), [("true", "on"), ("0", "off"), ("auto", "auto"), ("off", "off"), ("on", "on")]
+)
+def test_the_shortlist_was_a_switch(text, use):
+    assert read(ATTENTIVE_SHORTLIST=text).shortlist == use
+    assert read("--shortlist", text).shortlist == use

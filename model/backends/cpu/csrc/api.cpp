@@ -77,8 +77,16 @@ int attentive_prefill(Engine* engine, int count, const int32_t* slots, const int
     });
 }
 
-int attentive_restrict(Engine* engine, int slot, const int32_t* allowed, int count) {
-    return locked(engine, [&] { engine->restrict(slot, allowed, count); });
+int attentive_set_log_share(Engine* engine, float log_share) {
+    return locked(engine, [&] { engine->set_log_share(log_share); });
+}
+
+int attentive_add_common(Engine* engine, const int32_t* tokens, int count) {
+    return locked(engine, [&] { engine->add_common(tokens, count); });
+}
+
+int attentive_restrict(Engine* engine, int slot, int common, const int32_t* own, int count) {
+    return locked(engine, [&] { engine->restrict(slot, common, own, count); });
 }
 
 int attentive_step(Engine* engine, int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced,

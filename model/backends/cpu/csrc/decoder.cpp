@@ -26,8 +26,14 @@ void Engine::run_step(int count, int candidates, const int32_t* forced, int32_t*
     top_k_.begin(count, config_.vocabulary, candidates, forced, pool_.size());
     for (int row = 0; row < count; ++row) {
         StepRow& current = step_rows_[row];
-        if (forced[row] >= 0) current.restriction = nullptr;
-        if (current.restriction) top_k_.restrict(row, current.restriction->allowed.data(), current.restriction->projection.out());
+        if (forced[row] >= 0) current.restrictions = {};
+        int first_panel = 0;
+        for (const Restriction* part : current.restrictions) {
+            if (!part) continue;
+            top_k_.restrict(row, first_panel, part->allowed.data(), part->projection.out());
+            first_panel += part->projection.panels();
+        }
+        if (first_panel) top_k_.set_log_share(row, log_share_);
     }
     group_rows(count);
     pool_.run(3 + (capture ? 13 : 12) * config_.decoder_layers, [&](PoolThread& thread) {
@@ -36,26 +42,58 @@ void Engine::run_step(int count, int candidates, const int32_t* forced, int32_t*
     });
 }
 
-// Collects the rows with the same allowed tokens, for select_candidates.
+// Collects rows that follow each other and have the same common tokens, or the same own ones, for select_candidates.
 void Engine::group_rows(int count) {
     row_groups_.clear();
-    int tasks = 0;
-    for (int row = 0; row < count; ++row) {
-        const Restriction* restriction = step_rows_[row].restriction;
-        if (row && restriction == step_rows_[row - 1].restriction) continue;
-        row_groups_.push_back({row, tasks});
-        tasks += restriction ? restriction->projection.panels() : projection_->panels();
+    group_tasks_ = 0;
+    for (const int part : {0, 1}) {
+        const Linear* before = nullptr;
+        for (int row = 0; row < count; ++row) {
+            const auto& [common, own] = step_rows_[row].restrictions;
+            const Restriction* restriction = part ? own : common;
+            const Linear* projection = restriction ? &restriction->projection : part == 0 && !own ? projection_ : nullptr;
+            if (projection && projection == before) {
+                row_groups_.back().last_row = row + 1;
+            } else if (projection) {
+                row_groups_.push_back({row, row + 1, group_tasks_, part && common ? common->projection.panels() : 0, projection});
+                group_tasks_ += projection->panels();
+            }
+            before = projection;
+        }
     }
-    row_groups_.push_back({count, tasks});
 }
 
-void Engine::restrict(int index, const int32_t* allowed, int count) {
+Engine::Restriction Engine::restriction(const int32_t* tokens, int count) {
+    projection_->keep_rows();
+    for (int i = 0; i < count; ++i) {
+        check_token(tokens[i]);
+        if (i && tokens[i] <= tokens[i - 1]) throw std::invalid_argument("allowed tokens must ascend");
+    }
+    return {std::vector<int32_t>(tokens, tokens + count), Linear(*projection_, tokens, count)};
+}
+
+void Engine::set_log_share(float log_share) {
+    if (!(log_share <= 0.0f && log_share > -10.0f)) throw std::invalid_argument("the logarithm of a share is between -10 and 0");
+    log_share_ = log_share;
+}
+
+void Engine::add_common(const int32_t* tokens, int count) {
+    if (count < 1) throw std::invalid_argument("a common list needs at least one token");
+    common_.push_back(restriction(tokens, count));
+}
+
+void Engine::restrict(int index, int common, const int32_t* own, int count) {
     Slot& held = slot(index);
     if (held.source < 0) throw std::invalid_argument("slot " + std::to_string(index) + " holds no sentence");
-    for (int i = 0; i < count; ++i) check_token(allowed[i]);
-    if (count < 1) throw std::invalid_argument("a sentence needs at least one allowed token");
-    sources_[held.source].restriction =
-        std::make_shared<const Restriction>(Restriction{std::vector<int32_t>(allowed, allowed + count), Linear(*projection_, allowed, count)});
+    if (common >= static_cast<int>(common_.size())) throw std::invalid_argument("there is no common list " + std::to_string(common));
+    if (common < 0 && count < 1) throw std::invalid_argument("a sentence needs at least one allowed token");
+    const Restriction* shared = common < 0 ? nullptr : &common_[common];
+    for (int i = 0; shared && i < count; ++i) {
+        if (std::binary_search(shared->allowed.begin(), shared->allowed.end(), own[i])) throw std::invalid_argument("a token is allowed twice");
+    }
+    Source& source = sources_[held.source];
+    source.own = count ? std::make_shared<const Restriction>(restriction(own, count)) : nullptr;
+    source.common = shared;
 }
 
 void Engine::multi_step(int count, const int32_t* slots, const int32_t* tokens, int steps, int32_t end, const std::vector<int32_t>& forbidden,
@@ -111,7 +149,7 @@ void Engine::prepare_step(int count, const int32_t* slots, const int32_t* tokens
         const int token = config_.zero_start && held.length == 0 ? -1 : tokens[i];
         const size_t first = step_pages_.size();
         step_rows_.push_back({token, held.length, source.length, first, first + held.pages.size(), held.state.data(),
-                              held.masked.empty() ? nullptr : held.masked.data(), source.restriction.get()});
+                              held.masked.empty() ? nullptr : held.masked.data(), {source.common, source.own.get()}});
         for (int page : held.pages) step_pages_.push_back(pages_.at(page));
         for (int page : source.pages) step_pages_.push_back(pages_.at(page));
     }
@@ -210,24 +248,22 @@ void Engine::decode(PoolThread& thread, int count, const AttentionCapture* captu
     }
 }
 
-// Rows that follow each other and have the same allowed tokens are computed together.
 void Engine::select_candidates(PoolThread& thread, int count, int32_t* ids, float* scores, float* forced_scores) {
     constexpr int kRows = std::max(24, 2 * kMatrixRows);  // the logits of this many rows fit into the L1 cache
     const Rows input = sublayer_input();
-    const auto project = [&](int panel, int begin, int end) {
-        const Restriction* restriction = step_rows_[begin].restriction;
-        const Linear& projection = restriction ? restriction->projection : *projection_;
+    const auto project = [&](int panel, const RowGroup& group) {
+        const Linear& projection = *group.projection;
         float* logits = scratch_[thread.index].as<float>();
-        for (int first = begin; first < end; first += kRows) {
-            const int last = std::min(end, first + kRows);
-            const int next = first > begin ? projection.panels() : panel + pool_.size();  // prefetch once
+        for (int first = group.first_row; first < group.last_row; first += kRows) {
+            const int last = std::min(group.last_row, first + kRows);
+            const int next = first > group.first_row ? projection.panels() : panel + pool_.size();  // prefetch once
             projection.panel(input, panel, next, first, last, logits, kPanel);
-            for (int row = first; row < last; ++row) top_k_.add_panel(thread.index, row, panel, logits + (row - first) * kPanel);
+            for (int row = first; row < last; ++row) top_k_.add_panel(thread.index, row, group.first_panel + panel, logits + (row - first) * kPanel);
         }
     };
-    thread.parallel_for(row_groups_.back().first_task, [&](int task) {
+    thread.parallel_for(group_tasks_, [&](int task) {
         const auto after = std::upper_bound(row_groups_.begin(), row_groups_.end(), task, [](int at, const RowGroup& group) { return at < group.first_task; });
-        project(task - (after - 1)->first_task, (after - 1)->first_row, after->first_row);
+        project(task - (after - 1)->first_task, *(after - 1));
     });
     const int candidates = top_k_.candidates();
     thread.parallel_for(count, [&](int row) {

@@ -28,7 +28,7 @@ void Engine::set_linear(const std::string& name, const float* weight, const floa
 
 void Engine::set_vector(const std::string& name, const float* values, int count) { vectors_[name].assign(values, values + count); }
 
-const Linear* Engine::linear(const std::string& name, int out, int in) const {
+Linear* Engine::linear(const std::string& name, int out, int in) const {
     const auto found = linears_.find(name);
     if (found == linears_.end()) throw std::invalid_argument("weight " + name + " is missing");
     if (found->second->out() != out || found->second->in() != in) throw std::invalid_argument("weight " + name + " has the wrong shape");

@@ -1,7 +1,9 @@
 // The Transformer of model/transformer.py on the CPU: encode sentences, then advance slots one token at a time.
 #pragma once
 
+#include <array>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -73,9 +75,15 @@ class Engine {
 
     // Encodes sentences and starts a sequence in each slot. The earlier contents of the slots are discarded.
     void prefill(const std::vector<Sentence>& sentences);
-    // Restricts the sentence of a slot to `allowed` (count) tokens, ascending. They have the whole probability, and further
-    // candidates have the id of the first one and the score -inf. A row with a forced token in a step is not restricted there.
-    void restrict(int slot, const int32_t* allowed, int count);
+    // The mean probability of allowed tokens, as a logarithm: restricted rows add it to their scores, so that these resemble those among
+    // all tokens. 0 by default.
+    void set_log_share(float log_share);
+    // Keeps `tokens` (count), ascending, that many sentences may write; the lists are numbered from 0.
+    void add_common(const int32_t* tokens, int count);
+    // Restricts the sentence of a slot to `own` (count) tokens, ascending, and to the common list `common` (-1 for none), which has none
+    // of them. They have the whole probability (but see set_log_share), and further candidates have the id of the first one and the score -inf. A row with a
+    // forced token in a step is not restricted there.
+    void restrict(int slot, int common, const int32_t* own, int count);
     // Advances each slot by its token: ids and scores (rows, candidates), forced_scores (rows). `capture`, allowed for one row,
     // receives the attention weights of its position.
     void step(int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced, int32_t* ids, float* scores,
@@ -112,7 +120,8 @@ class Engine {
     struct Source {
         int length = 0, references = 0;
         std::vector<int> pages;
-        std::shared_ptr<const Restriction> restriction;  // null: all tokens
+        const Restriction* common = nullptr;
+        std::shared_ptr<const Restriction> own;  // without these two: all tokens
     };
     struct Slot {
         int length = 0, source = -1;
@@ -125,10 +134,11 @@ class Engine {
         size_t self_pages, cross_pages;  // index of its first page in step_pages_
         float* state;                    // as in Slot
         const uint8_t* masked;           // as in Slot; null if no head is masked
-        const Restriction* restriction = nullptr;  // null: all tokens
+        std::array<const Restriction*, 2> restrictions{};  // common and own tokens; both null: all tokens
     };
-    struct RowGroup {  // rows up to those of the next group; tasks are panels of their projection
-        int first_row, first_task;
+    struct RowGroup {  // rows with the same projection; its panels are tasks, and panels from `first_panel` on of the rows
+        int first_row, last_row, first_task, first_panel;
+        const Linear* projection;
     };
     struct Span {  // a sentence within the packed rows of a prefill
         int first, length, source;
@@ -136,7 +146,7 @@ class Engine {
         const uint8_t* masked;
     };
 
-    const Linear* linear(const std::string& name, int out, int in) const;
+    Linear* linear(const std::string& name, int out, int in) const;
     Norm norm(const std::string& name) const;
     const float* vector(const std::string& name, size_t count) const;
 
@@ -157,6 +167,7 @@ class Engine {
 
     void prepare_step(int rows, const int32_t* slots, const int32_t* tokens);
     void run_step(int rows, int candidates, const int32_t* forced, int32_t* ids, float* scores, float* forced_scores, const AttentionCapture* capture);
+    Restriction restriction(const int32_t* tokens, int count);
     void group_rows(int rows);
     void decode(PoolThread& thread, int rows, const AttentionCapture* capture);
     void mask_heads(const uint8_t* masked, float* context) const;
@@ -191,9 +202,9 @@ class Engine {
     std::vector<EncoderLayer> encoder_;
     std::vector<DecoderLayer> decoder_;
     std::vector<Norm> encoder_norms_, decoder_norms_;  // one per sublayer, then the final one of a pre-norm model
-    const Linear* embedding_ = nullptr;
+    Linear* embedding_ = nullptr;
     const Linear* source_embedding_ = nullptr;
-    const Linear* projection_ = nullptr;
+    Linear* projection_ = nullptr;
     const float* positions_ = nullptr;
     std::vector<float> zeros_;
 
@@ -206,7 +217,10 @@ class Engine {
     std::vector<Buffer> scratch_;                                  // one per thread
     std::vector<StepRow> step_rows_;
     std::vector<const char*> step_pages_;
-    std::vector<RowGroup> row_groups_;  // and an end
+    std::vector<RowGroup> row_groups_;
+    int group_tasks_ = 0;
+    float log_share_ = 0.0f;
+    std::deque<Restriction> common_;  // their addresses stay
     TopK top_k_;
 };
 

@@ -16,10 +16,10 @@ namespace {
 constexpr size_t kHuge = size_t{1} << 21;
 constexpr int kBlocks = kPanel / kTileColumns;  // of a panel
 
-// Copies `count` groups of kBytes bytes, one of each row of a tile.
-template <int kBytes>
+// Copies `count` groups of kBytes bytes into one column of a tile, from every kStep bytes.
+template <int kBytes, int kStep>
 void copy_groups(const char* source, char* target, int count) {
-    for (int i = 0; i < count; ++i, source += kTileColumns * kBytes, target += kTileColumns * kBytes) std::memcpy(target, source, kBytes);
+    for (int i = 0; i < count; ++i, source += kStep, target += kTileColumns * kBytes) std::memcpy(target, source, kBytes);
 }
 
 // Calls body(row, rows) for tiles of nearly equal height, at most kHighest.
@@ -82,9 +82,22 @@ Linear::Linear(const Linear& all, const int32_t* chosen, int count)
             corrections_.as<int32_t>()[n] = all.corrections_.as<int32_t>()[from];
         }
         if (int8) {
-            copy_groups<kDepthGroup>(all.weights_.as<char>() + all.place(from, kDepthGroup), weights_.as<char>() + place(n, kDepthGroup), in_ / kDepthGroup);
+            const char* source = all.rows_.as<char>() + static_cast<size_t>(from) * in_;
+            copy_groups<kDepthGroup, kDepthGroup>(source, weights_.as<char>() + place(n, kDepthGroup), in_ / kDepthGroup);
         } else {
-            copy_groups<sizeof(float)>(all.weights_.as<char>() + all.place(from, 1) * sizeof(float), weights_.as<char>() + place(n, 1) * sizeof(float), in_);
+            const char* source = all.weights_.as<char>() + all.place(from, 1) * sizeof(float);
+            copy_groups<sizeof(float), kTileColumns * sizeof(float)>(source, weights_.as<char>() + place(n, 1) * sizeof(float), in_);
+        }
+    }
+}
+
+void Linear::keep_rows() {
+    if (precision_ != Precision::Int8 || rows_.bytes()) return;
+    rows_ = Buffer(static_cast<size_t>(out_) * in_);
+    for (int n = 0; n < out_; ++n) {
+        const char* source = weights_.as<char>() + place(n, kDepthGroup);
+        for (int k = 0; k < in_; k += kDepthGroup) {
+            std::memcpy(rows_.as<char>() + static_cast<size_t>(n) * in_ + k, source + static_cast<size_t>(k) * kTileColumns, kDepthGroup);
         }
     }
 }

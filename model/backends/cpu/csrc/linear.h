@@ -52,8 +52,11 @@ class Linear {
     // be a multiple of 16.
     Linear(Precision precision, const float* weight, const float* ranges, const float* bias, int out, int in);
 
-    // The outputs `chosen` of another Linear, with the same weights.
+    // The outputs `chosen` of another Linear that has kept its rows, with the same weights.
     Linear(const Linear& all, const int32_t* chosen, int count);
+
+    // Keeps a copy of int8 weights in row-major order, from which outputs are copied: a packed row lies in many cache lines.
+    void keep_rows();
 
     // Outputs [panel * 64, panel * 64 + 64) of rows [first, last): out[(row - first) * stride + j]. Columns past `out` are 0.
     // `next` is the panel to prefetch: the one this thread will probably compute next (panels() for none).
@@ -64,7 +67,7 @@ class Linear {
     int in() const { return in_; }
     int out() const { return out_; }
     int panels() const { return panels_; }
-    size_t bytes() const { return weights_.bytes() + scales_.bytes() * 3; }
+    size_t bytes() const { return weights_.bytes() + rows_.bytes() + scales_.bytes() * 3; }
 
   private:
     void pack_int8(const float* weight, const float* ranges);
@@ -75,6 +78,7 @@ class Linear {
     int out_, in_, panels_;
     int depth_;           // in, for int8 rounded up to a multiple of kDepthStep
     Buffer weights_;      // with C = kTileColumns, int8: (columns / C, depth / G, C, G) with G = kDepthGroup; float32: (columns / C, in, C)
+    Buffer rows_;         // (out, in), int8 only; empty until keep_rows
     Buffer scales_;       // (panels * 64) float32, int8 only
     Buffer corrections_;  // (panels * 64) int32: see Int8Block
     Buffer bias_;         // (panels * 64) float32

@@ -17,8 +17,8 @@ constexpr float kNever = -std::numeric_limits<float>::infinity();
 void TopK::begin(int rows, int vocabulary, int candidates, const int32_t* forced, int threads) {
     rows_ = rows;
     vocabulary_ = vocabulary;
-    panels_ = (vocabulary + kPanel - 1) / kPanel;
-    padded_ = (panels_ + 15) / 16 * 16;
+    const int panels = (vocabulary + kPanel - 1) / kPanel + 1;  // two parts may end in two panels that are not full
+    padded_ = (panels + 15) / 16 * 16;
     candidates_ = candidates;
     thread_count_ = threads;
     forced_ = forced;
@@ -26,14 +26,18 @@ void TopK::begin(int rows, int vocabulary, int candidates, const int32_t* forced
     sums_.assign(static_cast<size_t>(rows) * padded_, 0.0f);
     best_.assign(static_cast<size_t>(threads) * rows * candidates, Candidate{kNever, vocabulary});
     forced_logits_.assign(rows, 0.0f);
-    allowed_.assign(rows, Allowed{nullptr, vocabulary});
+    log_shares_.assign(rows, 0.0f);
+    parts_.assign(rows, {Part{0, nullptr, vocabulary}, Part{padded_, nullptr, 0}});
 }
 
-void TopK::restrict(int row, const int32_t* allowed, int count) { allowed_[row] = {allowed, count}; }
+void TopK::restrict(int row, int first_panel, const int32_t* allowed, int count) {
+    parts_[row][first_panel > 0] = {first_panel, allowed, count};
+}
 
 void TopK::add_panel(int thread, int row, int panel, float* logits) {
-    const int first = panel * kPanel;
-    for (int i = allowed_[row].count - first; i < kPanel; ++i) logits[i] = kNever;
+    const Part& allowed = parts_[row][panel >= parts_[row][1].first_panel];
+    const int first = (panel - allowed.first_panel) * kPanel, filled = std::min(kPanel, allowed.count - first);
+    for (int i = filled; i < kPanel; ++i) logits[i] = kNever;
     Floats part[4];
     for (int j = 0; j < 4; ++j) part[j] = load(logits + kLanes * j);
     const float top = largest(max(max(part[0], part[1]), max(part[2], part[3])));
@@ -45,9 +49,9 @@ void TopK::add_panel(int thread, int row, int panel, float* logits) {
     if (forced_[row] / kPanel == panel && forced_[row] >= 0) forced_logits_[row] = logits[forced_[row] - first];
 
     Candidate* best = best_.data() + (static_cast<size_t>(thread) * rows_ + row) * candidates_;
-    if (!(top > best[candidates_ - 1].logit)) return;  // a thread gets panels in ascending order: a tie has the higher id
-    for (int i = 0; i < kPanel; ++i) {
-        const Candidate candidate{logits[i], first + i};
+    if (!(top >= best[candidates_ - 1].logit)) return;
+    for (int i = 0; i < filled; ++i) {
+        const Candidate candidate{logits[i], allowed.ids ? allowed.ids[first + i] : first + i};
         if (!candidate.before(best[candidates_ - 1])) continue;
         int place = candidates_ - 1;
         for (; place > 0 && candidate.before(best[place - 1]); --place) best[place] = best[place - 1];
@@ -82,9 +86,9 @@ void TopK::finish(int row, int32_t* ids, float* scores, float* forced_score) con
             }
         }
         ++taken[from];
-        ids[i] = winner.id;
-        if (const int32_t* allowed = allowed_[row].ids) ids[i] = allowed[winner.id < allowed_[row].count ? winner.id : 0];
-        scores[i] = winner.logit - log_sum;
+        const int32_t* allowed = parts_[row][0].ids;
+        ids[i] = allowed && winner.id >= vocabulary_ ? allowed[0] : winner.id;
+        scores[i] = winner.logit - log_sum + log_shares_[row];
     }
 }
 

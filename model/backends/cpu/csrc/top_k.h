@@ -1,6 +1,7 @@
 // Log-probabilities and the k best tokens of each row, computed panel by panel without storing all logits.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <vector>
 
@@ -13,8 +14,11 @@ class TopK {
     // Starts a step of rows x vocabulary logits. candidates: best tokens per row. forced[row]: a token to score, or -1.
     void begin(int rows, int vocabulary, int candidates, const int32_t* forced, int threads);
 
-    // Restricts a row to `count` tokens, ascending: its panels have only their logits.
-    void restrict(int row, const int32_t* allowed, int count);
+    // Panels [first_panel, ...) of a row have only the logits of these `count` tokens, ascending. A row has at most two such parts,
+    // the first one from panel 0, and no token is in both.
+    void restrict(int row, int first_panel, const int32_t* allowed, int count);
+    // The parts of a row have a probability of exp(log_share) together, by default 1.
+    void set_log_share(int row, float log_share) { log_shares_[row] = log_share; }
 
     // Adds the logits of the 64 tokens of a panel of one row; `thread` is the calling thread. Tokens past the vocabulary are ignored.
     // Overwrites logits.
@@ -34,13 +38,15 @@ class TopK {
         bool before(const Candidate& other) const { return logit > other.logit || (logit == other.logit && id < other.id); }
     };
 
-    int rows_ = 0, vocabulary_ = 0, panels_ = 0, padded_ = 0, candidates_ = 0, thread_count_ = 0;
+    int rows_ = 0, vocabulary_ = 0, padded_ = 0, candidates_ = 0, thread_count_ = 0;
     const int32_t* forced_ = nullptr;
-    struct Allowed {
+    struct Part {
+        int first_panel;
         const int32_t* ids;  // null: all tokens
         int count;
     };
-    std::vector<Allowed> allowed_;        // (rows)
+    std::vector<std::array<Part, 2>> parts_;  // (rows)
+    std::vector<float> log_shares_;           // (rows)
     std::vector<float> tops_, sums_;      // (rows, panels rounded up to 16)
     std::vector<Candidate> best_;         // (threads, rows, candidates), sorted
     std::vector<float> forced_logits_;    // (rows)

@@ -73,6 +73,7 @@ def test_the_file_is_read_back_until_the_weights_change(tmp_path):
     (tmp_path / "model.safetensors").write_bytes(b"weights")
     written = Confidence(weights_hash(tmp_path), {"en-de": LIMITS})
     (tmp_path / FILE).write_text(written.to_json())
+    (tmp_path / "shortlist.safetensors").write_bytes(b"no weights")
     assert Confidence.load(tmp_path) == written
     (tmp_path / "model.safetensors").write_bytes(b"changed")
     assert Confidence.load(tmp_path) is None

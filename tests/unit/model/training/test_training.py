@@ -12,13 +12,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import sentencepiece
 import torch
 
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
-from model.model_folder import read_folder
+from model.model_folder import ModelFolder, TokenizerFiles, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
+from model.shortlist import read_shortlist
 from model.training import commands
 from model.training.data.batch import IGNORED
 from model.training.data.batches import Batches
@@ -27,8 +29,9 @@ from model.training.data.shards import Shard
 from model.training.data.special_ids import SpecialIds
 from model.training.loop.checkpoint import average, checkpoints
 from model.training.loop.optimizers import noam, wsd
-from model.training.loop.trainer import Trainer
+from model.training.loop.trainer import Trainer, model_config
 from model.training.recipe import Recipe, RecipeError, load_recipe
+from model.training.shortlist import ListSizes
 
 _ENGLISH = "the cat dog bird house tree sees has likes big small red old one two".split()
 _GERMAN = "die Katze Hund Vogel Haus Baum sieht hat mag groß klein rot alt eins zwei".split()
@@ -317,3 +320,33 @@ def test_recipe_errors_name_the_key(tmp_path: Path, text: str, words: str) -> No
     (tmp_path / "r.toml").write_text(text, encoding="utf-8")
     with pytest.raises(RecipeError, match=words):
         load_recipe(tmp_path / "r.toml")
+
+
+def test_the_shortlist_has_the_translations_of_each_word(prepared: Path, tmp_path: Path) -> None:
+    recipe, run = _recipe(prepared), prepared / "run"
+    tokenizer = (run / "tokenizer.model").read_bytes()
+    (tmp_path / "tokenizer.model").write_bytes(tokenizer)
+    sizes = ListSizes(pairs=500, best=3, frequent=2)
+    line = commands.write_shortlist(recipe, run, tmp_path, sizes)
+    config = model_config(
+        recipe, processor := sentencepiece.SentencePieceProcessor(model_file=str(run / "tokenizer.model"))
+    )
+    folder = ModelFolder(
+        path=tmp_path, name="x", model=config, pairs=(), tags={}, license="", origin="", tokenizer=TokenizerFiles()
+    )
+    found = read_shortlist(folder, "auto")
+    assert found is not None
+    assert found.tags == tuple(processor.piece_to_id([">>en<<", ">>de<<"]))
+    assert line.startswith(f"{len(found.targets)} targets; ")
+    for tag, words, translations in (">>de<<", _ENGLISH, _GERMAN), (">>en<<", _GERMAN, _ENGLISH):
+        common = found.common()[found.tags.index(processor.piece_to_id(tag))].tolist()
+        assert config.eos_id in common and processor.piece_to_id(".") in common
+        assert 3 <= len(common) <= 4  # two frequent pieces, the full stop, the end
+        for word, translation in zip(words, translations, strict=True):
+            source = [processor.piece_to_id(tag), *processor.encode(word), config.eos_id]
+            split = found.split(source, config.eos_id)
+            assert split is not None
+            assert {*processor.encode(translation), *source} <= {*common, *split[1].tolist()}
+    (tmp_path / "tokenizer.model").write_bytes(b"another")
+    with pytest.raises(RecipeError, match="does not have the vocabulary"):
+        commands.write_shortlist(recipe, run, tmp_path, sizes)

@@ -40,7 +40,7 @@ from server.engine.worker.backend_loader import COMPILING, cpu_backend_refusal, 
 from server.engine.worker.device_config import available_cores, find_device
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.model_runner import ModelRunner
-from server.engine.worker.torch_loader import gpu_backend, open_on_gpu
+from server.engine.worker.torch_loader import gpu_backend, open_on_cpu, open_on_gpu
 
 CONFIG = ModelConfig(
     vocab_size=64, d_model=32, heads=2, d_ff=64, encoder_layers=2, decoder_layers=2, max_length=48, dropout=0.0
@@ -241,7 +241,7 @@ def test_a_gpu_uses_the_shortlist(recurrence: str, engine: str, tmp_path: Path) 
     listed = Shortlist(np.arange(config.vocab_size + 1), targets, 8, False, config.vocab_size)
     listed.write(folder.path)
     device = find_device(OPTIONS, 0)  # a CPU is enough: no graph is captured
-    options = dataclasses.replace(OPTIONS, shortlist=True, engine=engine)  # type: ignore[arg-type]
+    options = dataclasses.replace(OPTIONS, shortlist="on", engine=engine)  # type: ignore[arg-type]
     backend, name, reason = open_on_gpu(folder, device, options)
     assert name == "eager" and reason is not None
     assert ("shortlist" in reason) == (engine == "auto")
@@ -251,9 +251,22 @@ def test_a_gpu_uses_the_shortlist(recurrence: str, engine: str, tmp_path: Path) 
         allowed = listed.allowed(source, config.eos_id)
         assert allowed is not None
         assert sorted(found.ids[row][np.isfinite(found.scores[row])]) == allowed.tolist()
-    unlimited, _, _ = open_on_gpu(folder, device, dataclasses.replace(options, shortlist=False, engine="eager"))
+    unlimited, _, _ = open_on_gpu(folder, device, dataclasses.replace(options, shortlist="auto", engine="eager"))
     unlimited.prefill([[5, 3]], [0])
     assert np.isfinite(unlimited.step([0], [2], 64, [-1]).scores).all()
+
+
+@pytest.mark.parametrize("by_default", [True, False])
+def test_a_cpu_uses_the_shortlists_that_say_so(by_default: bool, tmp_path: Path) -> None:
+    folder, size = save(tmp_path / "tiny"), CONFIG.vocab_size
+    targets = (np.arange(size, dtype=np.int32) + 20) % size
+    Shortlist(np.arange(size + 1), targets, 8, False, size, by_default=by_default).write(folder.path)
+    device = find_device(OPTIONS, 0)
+    for use, limited in (("auto", by_default), ("on", True), ("off", False)):
+        options = dataclasses.replace(OPTIONS, shortlist=use)  # type: ignore[arg-type]
+        backend, _, _ = open_on_cpu(folder, device, options, None)
+        backend.prefill([[5, 3]], [0])
+        assert np.isinf(backend.step([0], [2], size, [-1]).scores).any() == limited
 
 
 def test_the_number_of_cores_respects_a_containers_quota(tmp_path: Path) -> None:
