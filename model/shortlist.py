@@ -32,9 +32,8 @@ class Shortlist:
 
     A model with several target languages has one such table for each of the `tags`, in their order in `offsets`. The
     first token of a source chooses its table, and its own targets are the frequent tokens of its language; a source that
-    begins otherwise is not limited. `by_default`: the list is used where nothing else is asked for. `share` is the mean
-    probability of the allowed tokens; the probabilities of a row add up to it. Raises ValueError for
-    ids outside the `vocabulary`, offsets that do not ascend and tags that do not fit.
+    begins otherwise is not limited. `by_default`: the list is used where nothing else is asked for. Raises ValueError
+    for ids outside the `vocabulary`, offsets that do not ascend and tags that do not fit.
     """
 
     offsets: NDArray[np.int64]
@@ -44,7 +43,6 @@ class Shortlist:
     vocabulary: int
     tags: tuple[int, ...] = ()
     by_default: bool = False
-    share: float = 1.0
     _common: list[NDArray[np.bool_]] = field(init=False, repr=False)
     """True for the tokens that every source of a table allows (V), by table."""
     _begins: list[int] = field(init=False, repr=False)
@@ -64,8 +62,6 @@ class Shortlist:
             raise ValueError("its offsets are not those of a table for each tag")
         if len(set(self.tags)) < len(self.tags) or not all(0 <= tag < self.sources for tag in self.tags):
             raise ValueError("its tags are not different tokens of the source")
-        if not 0.01 <= self.share <= 1.0:
-            raise ValueError("its share of the probability is not between 0.01 and 1")
         object.__setattr__(self, "_begins", offsets.tolist())
         object.__setattr__(self, "_common", [self._common_of(table) for table in range(max(1, len(self.tags)))])
 
@@ -125,7 +121,7 @@ class Shortlist:
         }  # fmt: skip
         stated = {
             "first": str(self.first), "shared": str(int(self.shared)), "tags": json.dumps(self.tags),
-            "by_default": str(int(self.by_default)), "share": repr(self.share),
+            "by_default": str(int(self.by_default)),
         }  # fmt: skip
         save_file(arrays, folder / SHORTLIST, metadata=stated)
 
@@ -144,7 +140,7 @@ def read_shortlist(folder: ModelFolder, use: ShortlistUse = "on") -> Shortlist |
             raise ValueError("it does not have int64 offsets and int32 or uint16 targets")
         found = Shortlist(
             offsets, targets.astype(np.int32), int(stated["first"]), stated["shared"] == "1", config.vocab_size,
-            _tags(stated.get("tags", "[]")), stated.get("by_default") == "1", float(stated.get("share", "1")),
+            _tags(stated.get("tags", "[]")), stated.get("by_default") == "1",
         )  # fmt: skip
         if found.sources != (config.source_vocab_size or config.vocab_size):
             raise ValueError("its offsets are not those of the source vocabulary")

@@ -64,13 +64,7 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
                 recipe = branch_from(recipe, options.trunk, options.folder, options.cooldown)
             commands.train(recipe, options.folder, 1e12 * options.peak if options.peak else None)
         case "shortlist":
-            sizes = ListSizes(
-                pairs=options.pairs,
-                best=options.best,
-                least=options.least,
-                frequent=options.frequent,
-                share=options.share,
-            )
+            sizes = ListSizes(pairs=options.pairs, best=options.best, least=options.least, frequent=options.frequent)
             print(commands.write_shortlist(recipe, options.folder, options.weights, sizes))
         case _:
             if (options.mix is None) != (options.share is None):
@@ -132,7 +126,6 @@ def _add_list_sizes(shortlist: argparse.ArgumentParser) -> None:
         ("best", int, 20, "targets of a source piece"),
         ("least", float, 0.001, "least probability of these targets"),
         ("frequent", int, 600, "frequent pieces of a target language, allowed for every source"),
-        ("share", float, 1.0, "mean probability of the allowed tokens, between 0.01 and 1"),
     ):
         shortlist.add_argument(f"--{name}", type=kind, default=default, help=f"{text} (default: {default})")
 

@@ -31,14 +31,12 @@ _SPACE = "\u2581"
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ListSizes:
     """`pairs` of each direction are read. Each target language has common targets: its `frequent` pieces and its digits,
-    signs and bytes. A source piece lists its `best` further targets with at least the probability `least`.
-    `share` is that of `Shortlist`."""
+    signs and bytes. A source piece lists its `best` further targets with at least the probability `least`."""
 
     pairs: int = 150_000
     best: int = 20
     least: float = 0.001
     frequent: int = 600
-    share: float = 1.0
 
 
 def build_shortlist(recipe: Recipe, folder: Path, sizes: ListSizes) -> Shortlist:
@@ -67,7 +65,7 @@ def build_shortlist(recipe: Recipe, folder: Path, sizes: ListSizes) -> Shortlist
     counts = np.concatenate([np.bincount(table // vocabulary, minlength=vocabulary) for table in tables])
     targets = np.concatenate([table % vocabulary for table in tables]).astype(np.int32)
     offsets = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    return Shortlist(offsets, targets, 0, True, vocabulary, tuple(lexicons), by_default=True, share=sizes.share)
+    return Shortlist(offsets, targets, 0, True, vocabulary, tuple(lexicons), by_default=True)
 
 
 def _only(recipe: Recipe, language: str) -> Recipe:

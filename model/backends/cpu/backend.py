@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -47,8 +46,6 @@ class CpuBackend:
     def __init__(self, engine: CpuEngine, shortlist: Shortlist | None = None) -> None:
         self._shortlist = shortlist
         self.engine, self.slots, self.end = engine, engine.slots, engine.config.eos_id
-        if shortlist is not None:
-            self.engine.set_log_share(math.log(shortlist.share))
         lists = [] if shortlist is None else shortlist.common()
         self._common = [engine.add_common(tokens) if len(tokens) else -1 for tokens in lists]
         """Numbers of the common lists in the engine, -1 for an empty one."""

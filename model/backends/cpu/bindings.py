@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from ctypes import CDLL, c_char_p, c_float, c_int, c_int64, c_void_p
+from ctypes import CDLL, c_char_p, c_int, c_int64, c_void_p
 from functools import cache
 from pathlib import Path
 
@@ -20,7 +20,6 @@ _SIGNATURES = {
     "attentive_vector": (c_int, [c_void_p, c_char_p, _FLOAT32, c_int]),
     "attentive_resolve": (c_int, [c_void_p]),
     "attentive_prefill": (c_int, [c_void_p, c_int, _INT32, _INT32, _INT32, c_void_p]),
-    "attentive_set_log_share": (c_int, [c_void_p, c_float]),
     "attentive_add_common": (c_int, [c_void_p, _INT32, c_int]),
     "attentive_restrict": (c_int, [c_void_p, c_int, c_int, _INT32, c_int]),
     "attentive_step": (c_int, [c_void_p, c_int, _INT32, _INT32, c_int, _INT32, _INT32, _FLOAT32, _FLOAT32, c_void_p]),

@@ -110,11 +110,6 @@ class CpuEngine:
         masked = self._masked(masked_heads, len(sources))
         self._call("prefill", len(sources), address(where), address(lengths), address(tokens), address(masked))
 
-    def set_log_share(self, log_share: float) -> None:
-        """Sets the mean probability of allowed tokens, as a logarithm (0 by default), which restricted rows add to their
-        scores."""
-        self._call("set_log_share", log_share)
-
     def add_common(self, tokens: Int32) -> int:
         """Keeps a list of `tokens`, ascending, that many sentences may write. Returns its number for `restrict`."""
         ids = self._allowed(tokens)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 
 import torch
@@ -55,10 +54,7 @@ class TorchBackend:
         if limited:
             allowed = torch.stack([self._allowed[slots[row]] for row in limited])
             logits[limited] = logits[limited].masked_fill(~allowed, -torch.inf)
-        found = choose(logits, candidates, forced)
-        if limited and self._shortlist is not None:
-            found.scores[limited] += math.log(self._shortlist.share)
-        return found
+        return choose(logits, candidates, forced)
 
     @torch.inference_mode()
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:

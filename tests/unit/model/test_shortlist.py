@@ -106,7 +106,7 @@ def test_unknown_source_tokens_are_refused() -> None:
 @pytest.mark.parametrize("changes", [
     {"offsets": np.array([0, 3, 2])}, {"offsets": np.array([1, 2])}, {"offsets": np.array([0, 1])},
     {"targets": np.array([1, 100], dtype=np.int32)}, {"targets": np.array([-1, 1], dtype=np.int32)}, {"first": 101},
-    {"tags": (1,)}, {"tags": (-1,)}, {"tags": (0, 1)}, {"tags": (0, 0)}, {"share": 0.0}, {"share": 1.5}, {"share": np.nan},
+    {"tags": (1,)}, {"tags": (-1,)}, {"tags": (0, 1)}, {"tags": (0, 0)},
 ])  # fmt: skip
 def test_invalid_numbers_are_refused(changes: dict[str, Any]) -> None:
     valid = shortlist([[1, 2]], 4, 100)
@@ -130,9 +130,9 @@ def test_a_folder_keeps_its_shortlist(tmp_path: Path) -> None:
     shortlist([[1]], 4, 200).write(tmp_path)
     with pytest.raises(FolderError, match="not those of the source vocabulary"):
         read_shortlist(folder)
-    replace(shortlist([[1]] * 400, 4, 200, tags=(9, 3)), by_default=True, share=0.8).write(tmp_path)
+    replace(shortlist([[1]] * 400, 4, 200, tags=(9, 3)), by_default=True).write(tmp_path)
     found = read_shortlist(folder)
-    assert found is not None and found.tags == (9, 3) and found.by_default and found.share == 0.8
+    assert found is not None and found.tags == (9, 3) and found.by_default
     for tags in ("[9, 300]", "[9]", '["9", "3"]', "9", "[9"):
         save_file({"offsets": found.offsets, "targets": found.targets}, tmp_path / SHORTLIST, metadata={
             "first": "4", "shared": "1", "tags": tags,
@@ -157,11 +157,10 @@ def test_a_list_says_whether_it_is_used_by_default(tmp_path: Path, by_default: b
 
 
 @pytest.mark.parametrize("kind", BACKENDS)
-@pytest.mark.parametrize("share", [1.0, 0.75])
-def test_tagged_lists_limit_each_row(kind: str, share: float) -> None:
+def test_tagged_lists_limit_each_row(kind: str) -> None:
     transformer = tiny(**VARIANTS["post-norm"])
     config = transformer.config
-    listed = replace(tagged(config.vocab_size, 3, (5, 6)), share=share)
+    listed = tagged(config.vocab_size, 3, (5, 6))
     sources = [(tag, *source) for tag, source in zip((5, 7, 6, 5), sentences(config, [3, 4, 1, 6]), strict=True)]
     limited, free = backend(kind, transformer, listed), backend(kind, transformer, None)
     for each in (limited, free):
@@ -173,7 +172,6 @@ def test_tagged_lists_limit_each_row(kind: str, share: float) -> None:
         assert (allowed is None) == (row == 1)  # 7 is no tag
         keep = np.isin(every.ids[row], np.arange(config.vocab_size) if allowed is None else allowed)
         scores = every.scores[row][keep] - np.log(np.exp(every.scores[row][keep]).sum())
-        scores += 0.0 if allowed is None else np.log(share)
         finite = np.isfinite(found.scores[row])
         assert found.ids[row][finite].tolist() == every.ids[row][keep][: finite.sum()].tolist()
         np.testing.assert_allclose(found.scores[row][finite], scores[: finite.sum()], atol=1e-4)

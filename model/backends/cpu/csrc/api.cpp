@@ -77,10 +77,6 @@ int attentive_prefill(Engine* engine, int count, const int32_t* slots, const int
     });
 }
 
-int attentive_set_log_share(Engine* engine, float log_share) {
-    return locked(engine, [&] { engine->set_log_share(log_share); });
-}
-
 int attentive_add_common(Engine* engine, const int32_t* tokens, int count) {
     return locked(engine, [&] { engine->add_common(tokens, count); });
 }

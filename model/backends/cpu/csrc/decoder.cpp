@@ -33,7 +33,6 @@ void Engine::run_step(int count, int candidates, const int32_t* forced, int32_t*
             top_k_.restrict(row, first_panel, part->allowed.data(), part->projection.out());
             first_panel += part->projection.panels();
         }
-        if (first_panel) top_k_.set_log_share(row, log_share_);
     }
     group_rows(count);
     pool_.run(3 + (capture ? 13 : 12) * config_.decoder_layers, [&](PoolThread& thread) {
@@ -70,11 +69,6 @@ Engine::Restriction Engine::restriction(const int32_t* tokens, int count) {
         if (i && tokens[i] <= tokens[i - 1]) throw std::invalid_argument("allowed tokens must ascend");
     }
     return {std::vector<int32_t>(tokens, tokens + count), Linear(*projection_, tokens, count)};
-}
-
-void Engine::set_log_share(float log_share) {
-    if (!(log_share <= 0.0f && log_share > -10.0f)) throw std::invalid_argument("the logarithm of a share is between -10 and 0");
-    log_share_ = log_share;
 }
 
 void Engine::add_common(const int32_t* tokens, int count) {

@@ -75,14 +75,11 @@ class Engine {
 
     // Encodes sentences and starts a sequence in each slot. The earlier contents of the slots are discarded.
     void prefill(const std::vector<Sentence>& sentences);
-    // The mean probability of allowed tokens, as a logarithm: restricted rows add it to their scores, so that these resemble those among
-    // all tokens. 0 by default.
-    void set_log_share(float log_share);
     // Keeps `tokens` (count), ascending, that many sentences may write; the lists are numbered from 0.
     void add_common(const int32_t* tokens, int count);
     // Restricts the sentence of a slot to `own` (count) tokens, ascending, and to the common list `common` (-1 for none), which has none
-    // of them. They have the whole probability (but see set_log_share), and further candidates have the id of the first one and the score -inf. A row with a
-    // forced token in a step is not restricted there.
+    // of them. They have the whole probability, and further candidates have the id of the first one and the score -inf. A row
+    // with a forced token in a step is not restricted there.
     void restrict(int slot, int common, const int32_t* own, int count);
     // Advances each slot by its token: ids and scores (rows, candidates), forced_scores (rows). `capture`, allowed for one row,
     // receives the attention weights of its position.
@@ -219,7 +216,6 @@ class Engine {
     std::vector<const char*> step_pages_;
     std::vector<RowGroup> row_groups_;
     int group_tasks_ = 0;
-    float log_share_ = 0.0f;
     std::deque<Restriction> common_;  // their addresses stay
     TopK top_k_;
 };

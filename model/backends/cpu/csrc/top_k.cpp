@@ -26,7 +26,6 @@ void TopK::begin(int rows, int vocabulary, int candidates, const int32_t* forced
     sums_.assign(static_cast<size_t>(rows) * padded_, 0.0f);
     best_.assign(static_cast<size_t>(threads) * rows * candidates, Candidate{kNever, vocabulary});
     forced_logits_.assign(rows, 0.0f);
-    log_shares_.assign(rows, 0.0f);
     parts_.assign(rows, {Part{0, nullptr, vocabulary}, Part{padded_, nullptr, 0}});
 }
 
@@ -88,7 +87,7 @@ void TopK::finish(int row, int32_t* ids, float* scores, float* forced_score) con
         ++taken[from];
         const int32_t* allowed = parts_[row][0].ids;
         ids[i] = allowed && winner.id >= vocabulary_ ? allowed[0] : winner.id;
-        scores[i] = winner.logit - log_sum + log_shares_[row];
+        scores[i] = winner.logit - log_sum;
     }
 }
 

@@ -17,8 +17,6 @@ class TopK {
     // Panels [first_panel, ...) of a row have only the logits of these `count` tokens, ascending. A row has at most two such parts,
     // the first one from panel 0, and no token is in both.
     void restrict(int row, int first_panel, const int32_t* allowed, int count);
-    // The parts of a row have a probability of exp(log_share) together, by default 1.
-    void set_log_share(int row, float log_share) { log_shares_[row] = log_share; }
 
     // Adds the logits of the 64 tokens of a panel of one row; `thread` is the calling thread. Tokens past the vocabulary are ignored.
     // Overwrites logits.
@@ -46,10 +44,9 @@ class TopK {
         int count;
     };
     std::vector<std::array<Part, 2>> parts_;  // (rows)
-    std::vector<float> log_shares_;           // (rows)
-    std::vector<float> tops_, sums_;      // (rows, panels rounded up to 16)
-    std::vector<Candidate> best_;         // (threads, rows, candidates), sorted
-    std::vector<float> forced_logits_;    // (rows)
+    std::vector<float> tops_, sums_;          // (rows, panels rounded up to 16)
+    std::vector<Candidate> best_;             // (threads, rows, candidates), sorted
+    std::vector<float> forced_logits_;        // (rows)
 };
 
 }  // namespace attentive
