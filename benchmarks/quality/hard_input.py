@@ -74,7 +74,7 @@ CASES = (
     Case("already German", "en", "de", "Ich habe keine Zeit."),
     Case("already French", "en", "fr", "Je suis très content."),
     Case("one word", "en", "de", "Thanks!"),
-    Case("one word", "en", "fr", "yes"),
+    Case("one word", "en", "fr", "spoon"),
     Case("one letter", "en", "de", "a"),
     Case("one sign", "en", "de", "?"),
     Case("spaces around", "en", "de", "  Good morning!  ", ("  ",)),

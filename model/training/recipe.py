@@ -32,6 +32,8 @@ class DataRecipe:
     - `formality`: sources whose pairs always get the symbol of their form of address if it is certain.
     - `back_translated`: sources whose texts of one side a model wrote, with the only direction they are used in, such as
       "en-de". Their inputs begin with the symbol BACK_TRANSLATED.
+    - `one_way`: further sources with the only direction they are used in, such as dictionaries, whose headwords are of one
+      language.
     - `domains`: groups of sources for the table of `plan`.
     """
 
@@ -46,6 +48,7 @@ class DataRecipe:
     augment: dict[str, float] = field(default_factory=dict)
     formality: tuple[str, ...] = ()
     back_translated: dict[str, str] = field(default_factory=dict)
+    one_way: dict[str, str] = field(default_factory=dict)
     domains: dict[str, list[str]] = field(default_factory=dict)
 
 

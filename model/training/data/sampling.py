@@ -18,11 +18,12 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
     """
     found = np.zeros((len(shard.groups), 2))
     languages = [name.rsplit(":", 1)[1] for name in shard.groups]
+    only = {**recipe.data.one_way, **recipe.data.back_translated}
     for i, (name, language) in enumerate(zip(shard.groups, languages, strict=True)):
         source = name.rsplit(":", 1)[0]
         weight = weight_of(recipe, source, language)
         for way, direction in enumerate((f"en-{language}", f"{language}-en")):
-            if recipe.data.back_translated.get(source, direction) == direction:
+            if only.get(source, direction) == direction:
                 found[i, way] = weight * float(recipe.data.directions.get(direction, 1.0))
     if recipe.data.temperature == 1.0:
         return found

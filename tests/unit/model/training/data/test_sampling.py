@@ -48,6 +48,10 @@ def test_temperature_increases_the_share_of_small_directions(shard: Shard) -> No
     assert sampling_rates(shard, _recipe(temperature=5.0)).min() == 1.0  # the largest direction is not changed
 
 
+def test_sources_may_be_used_in_one_direction_only(shard: Shard) -> None:
+    assert sampling_rates(shard, _recipe(one_way={"talk": "de-en"})).tolist() == [[0.0, 1.0], [1.0, 1.0]]
+
+
 def test_an_epoch_has_the_planned_tokens(shard: Shard) -> None:
     recipe = _recipe(weights={"news": 0.5}, directions={"de-en": 2.0}, temperature=3.0, domains={"press": ["news"]})
     planned = float((sampling_rates(shard, recipe) * target_tokens(shard)).sum())
