@@ -11,7 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.model_folder import FolderError, ModelFolder
+from model.model_folder import FolderError, ModelFolder, let_others_read
 from model.transformer import Transformer
 from model.uninitialized import Uninitialized
 
@@ -30,11 +30,13 @@ def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dt
     shards = _shards(tensors)
     if len(shards) == 1:
         save_file(shards[0], folder.path / _SINGLE)
+        let_others_read(folder.path / _SINGLE)
         return
     names: dict[str, str] = {}
     for number, shard in enumerate(shards, 1):
         file = f"model-{number:05d}-of-{len(shards):05d}.safetensors"
         save_file(shard, folder.path / file)
+        let_others_read(folder.path / file)
         names.update(dict.fromkeys(shard, file))
     (folder.path / _INDEX).write_text(json.dumps({"weight_map": names}, indent=1) + "\n", encoding="utf-8")
 

@@ -19,6 +19,14 @@ MAX_FORBIDDEN = 16
 _MAX_CONFIG_BYTES = 1_000_000
 
 
+def let_others_read(file: Path) -> None:
+    """Makes a written file readable for all users.
+
+    safetensors writes files that only their owner can read, and the server in a container is another user.
+    """
+    file.chmod(0o644)
+
+
 class FolderError(ValueError):
     """A model folder cannot be used. The message is one sentence that says why."""
 

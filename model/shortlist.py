@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError, safe_open
 from safetensors.numpy import save_file
 
-from model.model_folder import SHORTLIST, FolderError, ModelFolder
+from model.model_folder import SHORTLIST, FolderError, ModelFolder, let_others_read
 
 ShortlistUse = Literal["auto", "on", "off"]
 """Whether a model's shortlist is used; "auto" follows `Shortlist.by_default`."""
@@ -124,6 +124,7 @@ class Shortlist:
             "by_default": str(int(self.by_default)),
         }  # fmt: skip
         save_file(arrays, folder / SHORTLIST, metadata=stated)
+        let_others_read(folder / SHORTLIST)
 
 
 def read_shortlist(folder: ModelFolder, use: ShortlistUse = "on") -> Shortlist | None:

@@ -19,7 +19,7 @@ from model.convert.feature_order import to_half
 from model.convert.source_files import SUPPRESSED
 from model.convert.tensor_names import parts
 from model.convert.vocabulary import by_id, folder_vocabularies
-from model.model_folder import FolderError, ModelFolder
+from model.model_folder import FolderError, ModelFolder, let_others_read
 
 _EPSILON = 1e-5
 
@@ -49,6 +49,7 @@ def export_huggingface(folder: ModelFolder, output: Path) -> list[str]:
     output.mkdir(parents=True)
     try:
         save_file(_named(config, tensors), output / "model.safetensors", metadata={"format": "pt"})
+        let_others_read(output / "model.safetensors")
         _write_json(output / "config.json", _config(folder, tensors, pad, carried))
         _write_json(output / "generation_config.json", _generation(folder, pad, forbidden))
         _write_tokenizer(folder, output, pad, source, target)

@@ -64,6 +64,13 @@ def test_shards_are_loaded_as_one_model(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in transformer.state_dict().items())
 
 
+@pytest.mark.parametrize("shard_bytes", [20_000, 44_000_000])
+def test_other_users_can_read_the_files(shard_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", shard_bytes)
+    saved(tmp_path, random_model())
+    assert {oct(file.stat().st_mode & 0o777) for file in weight_files(tmp_path)} == {"0o644"}
+
+
 def test_half_precision_files_are_loaded_as_float32(tmp_path: Path) -> None:
     transformer = random_model()
     folder = saved(tmp_path, transformer, dtype=torch.float16)
