@@ -80,7 +80,8 @@ class Shortlist:
         split = self.split(source, end)
         if split is None:
             return None
-        return np.sort(np.concatenate([self.common()[split[0]], split[1]]))
+        table, own = split
+        return np.sort(np.concatenate([np.flatnonzero(self._common[table]).astype(np.int32), own]))
 
     def split(self, source: Sequence[int], end: int) -> tuple[int, NDArray[np.int32]] | None:
         """Returns the tokens of `allowed` in two parts: the number of the source's table, which has the first ones
