@@ -14,10 +14,9 @@ from torch import Tensor
 from model.model_folder import FolderError, ModelFolder, let_others_read
 from model.transformer import Transformer
 from model.uninitialized import Uninitialized
+from model.weight_files import INDEX, SINGLE, weight_files
 
 SHARD_BYTES = 44_000_000
-_INDEX = "model.safetensors.index.json"
-_SINGLE = "model.safetensors"
 
 
 def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dtype | None = None) -> None:
@@ -29,8 +28,8 @@ def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dt
         tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
     shards = _shards(tensors)
     if len(shards) == 1:
-        save_file(shards[0], folder.path / _SINGLE)
-        let_others_read(folder.path / _SINGLE)
+        save_file(shards[0], folder.path / SINGLE)
+        let_others_read(folder.path / SINGLE)
         return
     names: dict[str, str] = {}
     for number, shard in enumerate(shards, 1):
@@ -38,7 +37,7 @@ def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dt
         save_file(shard, folder.path / file)
         let_others_read(folder.path / file)
         names.update(dict.fromkeys(shard, file))
-    (folder.path / _INDEX).write_text(json.dumps({"weight_map": names}, indent=1) + "\n", encoding="utf-8")
+    (folder.path / INDEX).write_text(json.dumps({"weight_map": names}, indent=1) + "\n", encoding="utf-8")
 
 
 def load_model(
@@ -52,24 +51,6 @@ def load_model(
     tensors = read_tensors(weight_files(folder.path), expected)
     transformer.load_state_dict(tensors, assign=True)
     return transformer.to(device=device, dtype=dtype).eval()
-
-
-def weight_files(path: Path) -> list[Path]:
-    """Returns the safetensors files of a folder. Raises FolderError if one is missing or outside the folder."""
-    if (path / _SINGLE).is_file():
-        return [path / _SINGLE]
-    try:
-        names = sorted(set(json.loads((path / _INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
-    except OSError:
-        raise FolderError(f"{path} holds no {_SINGLE} and no {_INDEX}.") from None
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise FolderError(f"{path / _INDEX} is not an index of safetensors shards.") from None
-    for name in names:
-        if not isinstance(name, str) or Path(name).name != name:
-            raise FolderError(f"{path / _INDEX} names {name!r}, which is not a plain file name.")
-        if not (path / name).is_file():
-            raise FolderError(f"{path} lacks the shard {name}.")
-    return [path / name for name in names]
 
 
 def read_tensors(files: Iterable[Path], expected: dict[str, tuple[int, ...]]) -> dict[str, Tensor]:

@@ -6,14 +6,15 @@ import hashlib
 from collections.abc import Iterable
 from pathlib import Path
 
-from model.model_folder import SHORTLIST
+from model.weight_files import weight_files
 
 SAMPLE_BYTES = 4096
 
 
 def hash_of_weights(folder: Path, ends_bytes: int) -> str:
-    """Returns a hash of the weight files of a folder: their names, sizes, and `ends_bytes` bytes at each end."""
-    return hash_of_files(sorted(file for file in folder.glob("*.safetensors") if file.name != SHORTLIST), ends_bytes)
+    """Returns a hash of the weight files of a folder: their names, sizes, and `ends_bytes` bytes at each end. Raises
+    FolderError without weight files."""
+    return hash_of_files(weight_files(folder), ends_bytes)
 
 
 def hash_of_files(files: Iterable[Path], ends_bytes: int, step: int = 0) -> str:

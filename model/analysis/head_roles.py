@@ -91,9 +91,9 @@ class HeadRoles:
                 kind: [[_role(entry) for entry in layer] for layer in found["heads"].get(kind, [])] for kind in ROLES
             }
             roles = cls(str(found["weights"]), int(found["sentences"]), tuple(map(str, found["directions"])), heads)
+            return roles if roles.weights == weights_hash(folder) else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
-        return roles if roles.weights == weights_hash(folder) else None
 
 
 class RoleCounter:

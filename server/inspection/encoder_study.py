@@ -25,10 +25,11 @@ from model.analysis.encoder_layers import (
     encoder_parameters,
 )
 from model.analysis.position_fit import position_fit
-from model.backends.cpu.tensors import SafetensorFiles, position_table, weight_files
+from model.backends.cpu.tensors import SafetensorFiles, position_table
 from model.convert.sample_sentences import SENTENCES
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.tokenizer import Encoding
+from model.weight_files import weight_files
 from server.errors import InvalidRequest, TextTooLong, Unavailable
 from server.inspection.inspector import Inspector
 from server.translation.catalog import Leg

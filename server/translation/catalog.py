@@ -23,7 +23,7 @@ ROUTES_LIMIT = 1_000
 @dataclass(frozen=True, slots=True)
 class ServedModel:
     """A model folder without its weights. `max_length` is in source tokens, as is `segment_length`: longer sentences are
-    divided. 0 is `max_length`, which replaces it. `bytes` is the size of the weight files.
+    divided. 0 is `max_length`, which replaces it. `bytes` is the size of the weight files, without the shortlist.
     `version` changes with the content of the folder, and `key` identifies this content for the workers and the history.
     """
 

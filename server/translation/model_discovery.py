@@ -9,6 +9,7 @@ from model.analysis.confidence import FILE, Confidence
 from model.analysis.file_hash import hash_of_files
 from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
 from model.symbols import FORMAL, INFORMAL
+from model.weight_files import weight_bytes
 from server.errors import SettingsError
 from server.translation.catalog import ServedModel
 
@@ -66,7 +67,7 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         beam_size=min(read.generation.beam_size or 1, slots or MAX_BEAM),
         confidence=read_confidence(folder),
         segment_length=read.segment_length,
-        bytes=sum(file.stat().st_size for file in folder.glob("*.safetensors")),
+        bytes=weight_bytes(folder),
     )
 
 

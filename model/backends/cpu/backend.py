@@ -12,11 +12,12 @@ from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadMask, chec
 from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.engine import CpuEngine, Precision
 from model.backends.cpu.isa import CpuBackendUnavailable
-from model.backends.cpu.tensors import SafetensorFiles, position_table, weight_files
+from model.backends.cpu.tensors import SafetensorFiles, position_table
 from model.backends.cpu.weights import unsupported
 from model.model_folder import FolderError, ModelFolder
 from model.search.base import StepOutput
 from model.shortlist import Shortlist, ShortlistUse, read_shortlist
+from model.weight_files import weight_files
 
 
 def open_backend(

@@ -106,20 +106,6 @@ def _checked(file: Path, name: str, entry: Any, size: int) -> tuple[str, tuple[i
     return kind, shape, begin
 
 
-def weight_files(path: Path) -> list[Path]:
-    """Returns the safetensors files of a folder (see model/checkpoint.py). Raises FolderError for an invalid index."""
-    if (path / "model.safetensors").is_file():
-        return [path / "model.safetensors"]
-    try:
-        index = json.loads((path / "model.safetensors.index.json").read_text(encoding="utf-8"))
-        names = sorted(set(index["weight_map"].values()))
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
-        raise FolderError(f"{path} holds no model.safetensors and no index of shards.") from None
-    if any(not isinstance(name, str) or Path(name).name != name for name in names):
-        raise FolderError(f"{path} has an index that leads out of the folder.")
-    return [path / name for name in names]
-
-
 def position_table(config: ModelConfig, tensors: Mapping[str, Float32]) -> Float32:
     """Returns the positional encodings (max_length, d_model), as in model/positions.py."""
     if config.positions == "learned":

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import save_file
 from torch import Tensor
 
-from model.checkpoint import load_model, read_tensors, weight_files
+from model.checkpoint import load_model, read_tensors
 from model.config import ModelConfig
 from model.convert.extra_files import CARD, extra_files
 from model.convert.feature_order import to_half
@@ -20,6 +20,7 @@ from model.convert.source_files import SUPPRESSED
 from model.convert.tensor_names import parts
 from model.convert.vocabulary import by_id, folder_vocabularies
 from model.model_folder import FolderError, ModelFolder, let_others_read
+from model.weight_files import weight_files
 
 _EPSILON = 1e-5
 

@@ -16,8 +16,9 @@ from model.backends.cpu.backend import open_backend
 from model.backends.cpu.build import find
 from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
-from model.backends.cpu.tensors import SafetensorFiles, weight_files
+from model.backends.cpu.tensors import SafetensorFiles
 from model.model_folder import FolderError, ModelFolder, read_folder
+from model.weight_files import weight_files
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
 from server.engine.worker.loaded_model import LoadedModel, OpenedBackend

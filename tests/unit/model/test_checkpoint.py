@@ -14,9 +14,10 @@ from safetensors.torch import load_file, save_file
 
 from model import checkpoint
 from model.backends.cpu.tensors import SafetensorFiles
-from model.checkpoint import load_model, save_model, weight_files
+from model.checkpoint import load_model, save_model
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
 from model.transformer import Transformer
+from model.weight_files import weight_files
 from tests.support.hypotheses import assert_same_up_to_ties
 from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
 

@@ -87,6 +87,7 @@ def test_the_file_is_read_back_until_the_weights_change(tmp_path):
     lambda content: content["directions"]["en-de"].update(quality=None) or content,
 ])  # fmt: skip
 def test_a_damaged_file_is_named(tmp_path, damage):
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
     content = json.loads(Confidence(weights_hash(tmp_path), {"en-de": LIMITS}).to_json())
     (tmp_path / FILE).write_text(json.dumps(damage(content)))
     with pytest.raises(ValueError, match=FILE):

@@ -28,6 +28,14 @@ def test_a_folder_of_models_and_a_single_model_folder_are_read(weights):
         assert model.tokenizer.encode("the dog", "de").pieces[0] == ">>de<<"
 
 
+def test_the_size_of_a_model_is_that_of_its_weights_without_the_shortlist(weights):
+    [before], _ = find_models(weights)
+    (weights / "tiny" / "shortlist.safetensors").write_bytes(b"no weights")
+    [after], _ = find_models(weights)
+    assert after.bytes == before.bytes
+    assert after.version != before.version
+
+
 @pytest.mark.parametrize(
     ("change", "word"),
     [
@@ -35,6 +43,7 @@ def test_a_folder_of_models_and_a_single_model_folder_are_read(weights):
         (lambda folder: (folder / "config.json").write_text("[]"), "format"),
         (lambda folder: (folder / "tokenizer.model").unlink(), "tokenizer"),
         (lambda folder: (folder / "tokenizer.model").write_bytes(b"no model"), "tokenizer"),
+        (lambda folder: (folder / "model.safetensors").unlink(), "model.safetensors"),
         (lambda folder: edit(folder, pairs=[]), "pairs"),
         (lambda folder: edit(folder, pairs="en-de"), ""),
         (lambda folder: edit(folder, model={"vocab_size": -1}), "vocab_size"),

@@ -70,6 +70,7 @@ def test_the_shape_of_the_model(serve, tmp_path: Path):
     [leg] = client.get("/model", params={"source": "en", "target": "de"}).json()["legs"]
     assert leg["config"] == dataclasses.asdict(config) | {"head_dim": config.head_dim}
     assert leg["roles"] is None
+    (tmp_path / "model.safetensors").write_bytes(b"weights")
     HeadRoles(weights_hash(tmp_path), 2, ("en-de",), {"cross": [[HeadRole("rare", 0.5)]]}).write(tmp_path)
     [leg] = client.get("/model", params={"source": "en", "target": "de"}).json()["legs"]
     assert (leg["roles"]["sentences"], leg["roles"]["directions"]) == (2, ["en-de"])

@@ -1,0 +1,39 @@
+"""The weight files of a model folder: model.safetensors, or shards with an index. Imports no torch."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+from model.model_folder import FolderError
+
+SINGLE = "model.safetensors"
+INDEX = "model.safetensors.index.json"
+"""Maps each tensor to its shard, as in Hugging Face's folders."""
+
+
+def weight_files(folder: Path) -> list[Path]:
+    """Returns the files with the weights of a model folder, in the order of their names.
+
+    Other safetensors files, such as the shortlist, have no weights. Raises FolderError if a file is missing, or if the
+    index is damaged or names a file outside the folder.
+    """
+    if (folder / SINGLE).is_file():
+        return [folder / SINGLE]
+    try:
+        names = sorted(set(json.loads((folder / INDEX).read_text(encoding="utf-8"))["weight_map"].values()))
+    except OSError:
+        raise FolderError(f"{folder} holds no {SINGLE} and no {INDEX}.") from None
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise FolderError(f"{folder / INDEX} is not an index of safetensors shards.") from None
+    for name in names:
+        if not isinstance(name, str) or Path(name).name != name:
+            raise FolderError(f"{folder / INDEX} names {name!r}, which is not a plain file name.")
+        if not (folder / name).is_file():
+            raise FolderError(f"{folder} lacks the shard {name}.")
+    return [folder / name for name in names]
+
+
+def weight_bytes(folder: Path) -> int:
+    """Returns the size of the weight files. Raises FolderError as `weight_files` does."""
+    return sum(file.stat().st_size for file in weight_files(folder))
