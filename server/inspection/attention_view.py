@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from model.analysis.attention_alignment import to_words
 from model.analysis.head_statistics import HeadFigures, Rollout, head_figures, rollout
 from server.errors import InvalidRequest, NotFound
+from server.inspection.ranges import out_of_range
 from server.inspection.types import InspectionResult
 from server.inspection.word_alignment import SentenceWords
 
@@ -126,7 +127,7 @@ def _indices(name: str, choice: int | str, count: int) -> tuple[int, ...]:
         return tuple(range(count))
     chosen = (choice,) if isinstance(choice, int) else tuple(dict.fromkeys(map(int, choice.split(","))))
     if not all(0 <= number < count for number in chosen):
-        raise InvalidRequest(f"{name} must be between 0 and {count - 1} for this model.")
+        raise out_of_range(name, count, "this model")
     return chosen
 
 

@@ -12,6 +12,7 @@ from server.access.admission import Admission
 from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
 from server.history.records import SentenceRecord, TranslationRecord
+from server.inspection.ranges import out_of_range
 from server.inspection.types import InspectedSentence, InspectionOptions, InspectionResult, Token
 from server.translation.catalog import Leg
 from server.translation.history_record import history_record
@@ -82,7 +83,7 @@ class Inspector:
         leg, pair = subject.leg, subject.pair
         options = leg.decoding_options(options)
         if hypothesis >= options.beam_size:
-            raise InvalidRequest(missing_hypothesis(options.beam_size, options.beam_size))
+            raise out_of_range("hypothesis", options.beam_size, f"a beam of {options.beam_size}")
         try:
             forced = leg.model.tokenizer.piece_ids(prefix)
         except ValueError as error:
@@ -94,7 +95,7 @@ class Inspector:
             with self.admission.admit(1, deadline):
                 answer = await self.translator.engine.trace(leg.model, pair.source, options, client=client)
         if hypothesis >= len(answer.hypotheses):
-            raise InvalidRequest(missing_hypothesis(len(answer.hypotheses), options.beam_size))
+            raise out_of_range("hypothesis", len(answer.hypotheses), f"this beam of {options.beam_size}")
         target = answer.hypotheses[hypothesis].tokens[: leg.model.max_length - 1]
         return dataclasses.replace(subject, id=None, pair=dataclasses.replace(pair, target=target))
 
@@ -138,12 +139,10 @@ class Inspector:
                 "Source and target language are the same: the text was copied without a model, so it has no attention."
             )
         if not 0 <= leg < len(record.legs):
-            raise InvalidRequest(f"leg must be between 0 and {len(record.legs) - 1} for this translation.")
+            raise out_of_range("leg", len(record.legs), "this translation")
         served = record.legs[leg]
-        if not served.sentences:
-            raise InvalidRequest("The text holds no sentence.")
         if not 0 <= sentence < len(served.sentences):
-            raise InvalidRequest(f"sentence must be between 0 and {len(served.sentences) - 1} for this translation.")
+            raise out_of_range("sentence", len(served.sentences), "this translation")
         pair = served.sentences[sentence]
         if pair.copied:
             raise InvalidRequest(f"Sentence {sentence} holds nothing to translate and was copied.")
@@ -167,11 +166,6 @@ class Inspector:
             leg,
             len(record.legs),
         )
-
-
-def missing_hypothesis(count: int, beam: int) -> str:
-    """Returns the error for a hypothesis beyond the last of a search."""
-    return f"hypothesis must be between 0 and {count - 1} for a beam of {beam}."
 
 
 def with_pieces(subject: InspectedSentence, attention: AttentionResult, words: SentencePair | None) -> InspectionResult:

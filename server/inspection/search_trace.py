@@ -9,6 +9,7 @@ from model.search.options import Hypothesis
 from server.engine.ipc.messages import TranslationResult
 from server.errors import InvalidRequest
 from server.inspection.inspector import Inspector
+from server.inspection.ranges import out_of_range
 from server.translation.catalog import AUTO, Leg
 from server.translation.segments import segment_text
 from server.translation.time_limit import TimeLimit
@@ -46,11 +47,7 @@ async def trace_search(inspector: Inspector, request: TranslationRequest, senten
     leg = _single_leg(translator, request)
     segments = segment_text(request.texts[0], leg).segments
     if not 0 <= sentence < len(segments):
-        raise InvalidRequest(
-            f"sentence must be between 0 and {len(segments) - 1} for this text."
-            if segments
-            else "The text holds no sentence."
-        )
+        raise out_of_range("sentence", len(segments), "the text")
     segment = segments[sentence]
     if not segment.ids:
         raise InvalidRequest(f"Sentence {sentence} holds nothing to translate and is copied.")

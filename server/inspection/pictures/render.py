@@ -11,6 +11,7 @@ from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView
 from server.inspection.pictures.drawing import Curve, Drawing
 from server.inspection.pictures.themes import THEMES, ThemeName
+from server.inspection.ranges import out_of_range
 
 PictureFormat = Literal["svg", "png", "pdf"]
 View = Literal["map", "grid", "lines", "alignment", "card"]
@@ -115,7 +116,7 @@ def query_number(query: int | str | None, labels: Sequence[str]) -> int | None:
     if isinstance(query, int):
         if query < len(labels):
             return query
-        raise InvalidRequest(f"query must be between 0 and {len(labels) - 1} for this picture.")
+        raise out_of_range("query", len(labels), "this picture", "row")
     wanted = query.strip().casefold()
     plain = [label.strip("\u2581 ").casefold() for label in labels]
     if wanted not in plain:

@@ -61,7 +61,7 @@ def test_a_picture_of_one_map(tmp_path):
         (["--output", "a.svg", "--theme", "pink"], "theme"),
         (["--output", "a.svg", "--view", "map"], "give kind"),
         (["--output", "/nowhere/a.svg"], "/nowhere/a.svg cannot be written: No such file or directory."),
-        (["--sentence", "3"], "sentence must be between 0 and 0"),
+        (["--sentence", "3"], "sentence must be 0: this translation has one sentence."),
         (["--masked-heads", "cross"], "masked_heads"),
         (["--server", "localhost:8000"], "--server must be an address"),
         (["--server", "http://127.0.0.1:1"], "cannot be reached"),
