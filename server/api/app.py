@@ -25,6 +25,7 @@ from server.api.middleware.request_body import RequestBody
 from server.api.middleware.request_log import RequestLog
 from server.api.middleware.tracing import Tracing
 from server.api.openapi import document
+from server.api.request_headers import SENT_METHOD
 from server.api.routes import admin, analysis, attention, encoder, files, health, languages, pages, translate
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded
@@ -80,7 +81,7 @@ class Application(FastAPI):
         """Handles one request, connection or lifespan. A HEAD request is a GET, whose body `ResponseCycle` leaves out."""
         if scope["type"] == "http" and self.middleware_stack is not None:
             if scope["method"] == "HEAD":
-                scope = {**scope, "method": "GET"}
+                scope = {**scope, "method": "GET", SENT_METHOD: "HEAD"}
             scope["app"] = self
             await self.middleware_stack(scope, receive, send)
         else:  # the lifespan comes first and builds the stack

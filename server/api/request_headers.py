@@ -1,4 +1,4 @@
-"""The headers of a request by name, made once per request."""
+"""The headers of a request by name, made once per request, and its method as it was sent."""
 
 from __future__ import annotations
 
@@ -6,6 +6,8 @@ from starlette.types import Scope
 
 HEADERS = "attentive.headers"
 """Key of the ASGI scope that holds the headers by name."""
+SENT_METHOD = "attentive.method"
+"""Key of the ASGI scope that holds the method of a request that is handled as another one."""
 
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
@@ -14,3 +16,9 @@ def headers_of(scope: Scope) -> dict[bytes, bytes]:
     if found is None:
         found = scope[HEADERS] = dict(reversed(scope["headers"]))
     return found
+
+
+def sent_method(scope: Scope) -> str:
+    """Returns the method that the client sent: HEAD, where the request is handled as a GET."""
+    method: str = scope.get(SENT_METHOD) or scope["method"]
+    return method

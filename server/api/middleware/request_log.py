@@ -10,13 +10,13 @@ import time
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import ErrorResponses
-from server.api.request_headers import headers_of
+from server.api.request_headers import headers_of, sent_method
 from server.observability.logging import log_event, request_id
 from server.observability.metrics import Metrics
 
 log = logging.getLogger("server.access")
 ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
-METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
+METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CLIENT_CLOSED = 499
 """Status in log and metrics of a request whose client disconnected before the response, as in nginx."""
 VARY = (b"vary", b"Origin")
@@ -81,7 +81,8 @@ class RequestLog:
 
     def _close(self, scope: Scope, status: int, seconds: float, identity: str) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
-        method = scope["method"] if scope["method"] in METHODS else "other"
+        sent = sent_method(scope)
+        method = sent if sent in METHODS else "other"
         self.metrics.http(route, method, status, seconds)
         quiet = route in ("/health", "/ready", "/metrics") and status < 400
         details = {

@@ -7,6 +7,7 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from server.api.request_headers import sent_method
 from server.observability.telemetry import Telemetry
 
 QUIET = frozenset({"/health", "/ready", "/metrics"})
@@ -42,11 +43,12 @@ class Tracing:
 
     def _export(self, scope: Scope, answer: dict[str, str | int | float], began: int, ended: int) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
+        method = sent_method(scope)
         caller = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in CONTEXT}
-        attributes = {"http.request.method": scope["method"], "http.route": route, **answer}
+        attributes = {"http.request.method": method, "http.route": route, **answer}
         status = answer.get("http.response.status_code", 0)
         failed = isinstance(status, int) and status >= 500
-        self.telemetry.record_request(f"{scope['method']} {route}", caller, began, ended, attributes, failed)
+        self.telemetry.record_request(f"{method} {route}", caller, began, ended, attributes, failed)
 
 
 def response_attributes(start: Message) -> dict[str, str | int | float]:

@@ -98,6 +98,16 @@ def test_cross_origin_requests(client):
         assert "Origin" in client.get(path).headers["vary"]  # a cache keeps responses with and without an origin apart
 
 
+def test_a_head_request_is_logged_and_counted_as_one(client, caplog):
+    with caplog.at_level(logging.DEBUG):
+        assert client.head("/languages").status_code == client.get("/languages").status_code == 200
+    records = [record for record in caplog.records if record.name == "server.access"]
+    assert [(record.route, record.method) for record in records] == [("/languages", "HEAD"), ("/languages", "GET")]
+    counted = client.get("/metrics").text
+    for method in ("HEAD", "GET"):
+        assert f'attentive_http_requests_total{{method="{method}",route="/languages",status="200"}} 1.0' in counted
+
+
 def test_the_log_has_the_request_but_not_the_text(client, caplog):
     with caplog.at_level(logging.DEBUG):
         client.post("/translate", json={"q": "Geheimnis", "source": "en", "target": "de", "api_key": "K3Y"})
