@@ -163,6 +163,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         segment_length=table.get("segment_length", 0),
     )
     _check_shape(recipe)
+    _check_directions(recipe)
     return recipe
 
 
@@ -181,6 +182,18 @@ def _check_shape(recipe: Recipe) -> None:
         check_segment_length(recipe.segment_length, shape.max_length)
     except ValueError as error:
         raise RecipeError(str(error)) from None
+
+
+def _check_directions(recipe: Recipe) -> None:
+    """Raises RecipeError for a direction that the languages do not have, and for a source that has two."""
+    known = ["-".join(pair) for pair in recipe.directions]
+    data = recipe.data
+    tables = ("directions", data.directions), ("one_way", data.one_way.values())
+    for key, found in (*tables, ("back_translated", data.back_translated.values())):
+        if unknown := sorted(set(map(str, found)) - set(known)):
+            raise RecipeError(f"[data.{key}] has {unknown[0]!r}, which is none of the directions {', '.join(known)}.")
+    if both := sorted(data.one_way.keys() & data.back_translated.keys()):
+        raise RecipeError(f"{both[0]} is in [data.one_way] and in [data.back_translated]; leave one out.")
 
 
 def _with_folder(recipe: DataRecipe, data: Path) -> DataRecipe:

@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from model.training.data.corpus import weight_of
 from model.training.data.shards import Shard
-from model.training.recipe import Recipe
+from model.training.recipe import Recipe, RecipeError
 
 
 def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
@@ -15,9 +15,14 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
 
     With temperature T a direction of n tokens gets a share of the epoch proportional to n^(1/T). 1 changes nothing; larger
     values repeat small directions more often (Arivazhagan et al. 2019, section 4.2). The largest direction is not changed.
+    Raises RecipeError if `one_way` or `back_translated` names a source without pairs.
     """
     found = np.zeros((len(shard.groups), 2))
     languages = [name.rsplit(":", 1)[1] for name in shard.groups]
+    sources = {name.rsplit(":", 1)[0] for name in shard.groups}
+    for key in ("one_way", "back_translated"):
+        if unknown := sorted(getattr(recipe.data, key).keys() - sources):
+            raise RecipeError(f"[data.{key}] names {unknown[0]}, and no pair of the files has this source.")
     only = {**recipe.data.one_way, **recipe.data.back_translated}
     for i, (name, language) in enumerate(zip(shard.groups, languages, strict=True)):
         source = name.rsplit(":", 1)[0]

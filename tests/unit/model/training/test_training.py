@@ -82,6 +82,9 @@ def _sentences(count: int, seed: int) -> list[tuple[str, str]]:
     return [(" ".join(_ENGLISH[i] for i in line) + ".", " ".join(_GERMAN[i] for i in line) + ".") for line in words]
 
 
+_DATA = 'name="a"\nlanguages=["en", "de"]\n[data]\n'
+
+
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Returns a folder with data, vocabulary and shards, prepared once."""
@@ -311,6 +314,13 @@ def test_width_ladder_rejects_numbers_with_few_divisors() -> None:
         ('name="a"\nlanguages=["en"]\npreset="tiny"', "preset must be one of base, big, small, not 'tiny'"),
         ('name="a"\nlanguages=["en"]\n[model]\nwidth=8', r"\[model\] has unknown keys: width"),
         ('name="a"\nlanguages=["en"]\n[model]\nheads=7', r"\[model\]: d_model 512 must be divisible"),
+        (
+            f'{_DATA}one_way={{dict="de-fr"}}',
+            r"\[data.one_way\] has 'de-fr', which is none of the directions en-de, de-en",
+        ),
+        (f'{_DATA}back_translated={{bt="en-it"}}', r"\[data.back_translated\] has 'en-it'"),
+        (f"{_DATA}directions={{en-it=2.0}}", r"\[data.directions\] has 'en-it'"),
+        (f'{_DATA}one_way={{bt="en-de"}}\nback_translated={{bt="en-de"}}', "bt is in .* leave one out"),
         ('name="a"\nlanguages=["en"]\nsegment_length=600', "segment_length must be an integer from 0 to 512"),
         ('name="a"\nlanguages=["en"]\nsegment_length="60"', "segment_length must be an integer from 0 to 512"),
         ('name="a"\nlanguages=["en"]\nsegment_length=60\n[model]\nmax_length=50', "from 0 to 50, not 60"),

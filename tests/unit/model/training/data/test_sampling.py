@@ -15,7 +15,7 @@ from model.training.data.sampling import sampling_rates, target_tokens
 from model.training.data.shards import Shard
 from model.training.data.special_ids import SpecialIds
 from model.training.plan import describe
-from model.training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe
+from model.training.recipe import DataRecipe, Recipe, RecipeError, TrainRecipe, VocabularyRecipe
 
 _SPECIAL_IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5, "fr": 6})
 
@@ -50,6 +50,12 @@ def test_temperature_increases_the_share_of_small_directions(shard: Shard) -> No
 
 def test_sources_may_be_used_in_one_direction_only(shard: Shard) -> None:
     assert sampling_rates(shard, _recipe(one_way={"talk": "de-en"})).tolist() == [[0.0, 1.0], [1.0, 1.0]]
+
+
+@pytest.mark.parametrize("table", ["one_way", "back_translated"])
+def test_a_source_without_pairs_has_no_direction(shard: Shard, table: str) -> None:
+    with pytest.raises(RecipeError, match=rf"\[data.{table}\] names tlak, and no pair"):
+        sampling_rates(shard, _recipe(**{table: {"talk": "de-en", "tlak": "de-en"}}))
 
 
 def test_an_epoch_has_the_planned_tokens(shard: Shard) -> None:
