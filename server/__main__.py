@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import os
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from importlib import import_module
 
+from server.blas_threads import single_blas_thread
 from server.errors import AttentiveError, SettingsError
 from server.version import server_version
 
@@ -27,7 +26,6 @@ COMMANDS = {
 }
 """Command -> its module in server.cli. Only the module of the given command is imported."""
 INTERRUPTED = 130
-OPENBLAS_THREADS = "OPENBLAS_NUM_THREADS"
 NO_TORCH = (
     "`{}` needs PyTorch, which this installation does not have. The container image `tools` has it: "
     "docker compose run --rm tools ..."
@@ -56,23 +54,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         return INTERRUPTED
     return status
-
-
-@contextmanager
-def single_blas_thread() -> Iterator[None]:
-    """NumPy that is imported inside multiplies matrices in one thread, unless the environment sets a number.
-
-    OpenBLAS has a thread for each core, and these wait in a loop for each other. Beside a worker that uses all cores
-    `GET /encoder` took 20 times as much processor time. The variable is removed for the workers.
-    """
-    if OPENBLAS_THREADS in os.environ:
-        yield
-        return
-    os.environ[OPENBLAS_THREADS] = "1"
-    try:
-        yield
-    finally:
-        os.environ.pop(OPENBLAS_THREADS, None)
 
 
 def make_parser(first: str) -> argparse.ArgumentParser:

@@ -10,6 +10,7 @@ from ray.serve import Application
 from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 
+from server.blas_threads import ONE_THREAD
 from server.errors import SettingsError
 from server.ray_serve.load import WaitingTokens
 from server.ray_serve.options import Options
@@ -57,7 +58,7 @@ def deployment_options(options: Options) -> dict[str, Any]:
             "num_cpus": options.cpus,
             "num_gpus": options.gpus,
             # uvicorn in the replica would otherwise believe X-Forwarded-For of every proxy on the same machine.
-            "runtime_env": {"env_vars": {"FORWARDED_ALLOW_IPS": ""}},
+            "runtime_env": {"env_vars": {"FORWARDED_ALLOW_IPS": "", **ONE_THREAD}},
         },
     }
 

@@ -11,6 +11,7 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
+from server.blas_threads import remove_one_thread
 from server.config import Settings
 from server.engine.gc_tuning import tune_garbage_collector
 from server.engine.ipc.options import NO_DEVICE
@@ -30,6 +31,7 @@ class Server:
     """
 
     def __init__(self, settings: Mapping[str, str]) -> None:
+        remove_one_thread()
         self._settings = Settings.read(argparse.Namespace(**settings))
         configure_logging(self._settings.log_level, self._settings.log_format)
         self._services = Services(self._settings)

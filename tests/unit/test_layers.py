@@ -63,7 +63,7 @@ def test_only_settings_read_the_environment() -> None:
         if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"} and isinstance(node.ctx, ast.Load)
     ]
     # __main__ reads no setting: it sets the number of threads of NumPy's library, which has no other interface.
-    assert set(readers) <= {"server/config.py", "server/__main__.py"}
+    assert set(readers) <= {"server/config.py", "server/blas_threads.py"}
 
 
 def test_the_api_process_imports_no_torch() -> None:
