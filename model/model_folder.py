@@ -197,7 +197,7 @@ def find_folders(root: Path) -> list[Path]:
     if (root / "config.json").is_file():
         return [root]
     if not root.is_dir():
-        raise FolderError(f"The weights folder {root} does not exist.")
+        raise FolderError(f"The weights folder {root} {'is a file' if root.exists() else 'does not exist'}.")
     return sorted(path for path in root.iterdir() if (path / "config.json").is_file())
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from server.blas_threads import single_blas_thread
-from server.errors import AttentiveError, SettingsError
+from server.errors import AttentiveError, InvalidRequest, SettingsError
 from server.version import server_version
 
 COMMANDS = {
@@ -33,14 +33,15 @@ NO_TORCH = (
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Runs one command and returns its exit status: 0 for success, 1 for a failure, 2 for wrong usage."""
+    """Runs one command and returns its exit status: 0 for success, 1 for a failure, 2 for wrong usage or
+    wrong input."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         with single_blas_thread():
             parser = make_parser(words[0] if words else "")
         arguments = parser.parse_args(words)
         status: int = arguments.run(arguments)
-    except SettingsError as error:
+    except (SettingsError, InvalidRequest) as error:
         print(f"attentive: {error}", file=sys.stderr)
         return 2
     except AttentiveError as error:

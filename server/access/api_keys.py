@@ -87,8 +87,8 @@ class KeyFile:
         return read(self.path)
 
     def create(self, name: str, **options: Unpack[KeyOptions]) -> tuple[str, Key]:
-        """Creates a key and returns its secret, which is not stored, and the key. Raises SettingsError for a weight
-        out of range."""
+        """Creates a key and returns its secret, which is not stored, and the key. Raises SettingsError for an
+        empty name or a weight out of range."""
         secret, key = new_key(name, **options)
         with self._locked():
             self._write([*read(self.path), key])
@@ -143,7 +143,9 @@ class KeyFile:
 
 
 def new_key(name: str, **options: Unpack[KeyOptions]) -> tuple[str, Key]:
-    """Returns a new secret and its key. Raises SettingsError for a weight out of range."""
+    """Returns a new secret and its key. Raises SettingsError for an empty name or a weight out of range."""
+    if not name.strip():
+        raise SettingsError("The name of a key must not be empty.")
     secret = PREFIX + secrets.token_urlsafe(32)
     return secret, Key(secrets.token_hex(4), name, digest(secret), time.time(), **options)
 

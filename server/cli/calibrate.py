@@ -56,7 +56,7 @@ def run(arguments: argparse.Namespace) -> int:
     found = next((model for model in models if model.name == arguments.model), None)
     if found is None:
         names = ", ".join(model.name for model in models)
-        raise InvalidRequest(errors.get(arguments.model, f"There is no model {arguments.model}; there are {names}."))
+        raise InvalidRequest(errors.get(arguments.model, f"There is no model {arguments.model!r}; there are {names}."))
     pairs = read_pairs(arguments.pairs, found, arguments.limit)
     model = dataclasses.replace(found, confidence=None)
     services = local_services(settings, catalog=ModelCatalog([model]))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from model.model_folder import FolderError, find_folders, read_folder
 from server.config import Settings, add_flags
-from server.errors import InvalidRequest
+from server.errors import AttentiveError, InvalidRequest
 from server.text.language_names import language_name
 
 NAME = "export"
@@ -50,7 +50,7 @@ def run(arguments: argparse.Namespace) -> int:
         else:
             dropped = export_huggingface(folder, arguments.output)
     except FolderError as error:
-        raise InvalidRequest(str(error)) from None
+        raise AttentiveError(str(error)) from None
     print(f"{folder.name} -> {arguments.output}")
     if dropped:
         print(f"Not exported: {', '.join(dropped)}.", file=sys.stderr)

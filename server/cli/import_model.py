@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from model.model_folder import FolderError, ModelFolder
 from server.config import Settings, add_flags
-from server.errors import InvalidRequest
+from server.errors import AttentiveError
 from server.translation.model_discovery import read_confidence
 
 if TYPE_CHECKING:
@@ -74,7 +74,7 @@ def import_from(path: Path, arguments: argparse.Namespace, chosen: ImportOptions
     try:
         folder = import_model(path, Settings.read(arguments).weights, chosen)
     except FolderError as error:
-        raise InvalidRequest(str(error)) from None
+        raise AttentiveError(str(error)) from None
     pairs = " ".join(f"{source}-{target}" for source, target in islice(folder.pairs, 12))
     more = f" and {len(folder.pairs) - 12} more" if len(folder.pairs) > 12 else ""
     size = sum(file.stat().st_size for file in folder.path.iterdir()) / 1e6

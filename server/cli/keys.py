@@ -140,7 +140,7 @@ async def change_or_list(arguments: argparse.Namespace, keys: Keys) -> int:
             print(table(await keys.all()))
         case _:
             if await keys.revoke(arguments.id) is None:
-                print(f"attentive: there is no valid key with the id {arguments.id}.", file=sys.stderr)
+                print(f"attentive: there is no valid key with the id {arguments.id!r}.", file=sys.stderr)
                 return 1
     return 0
 

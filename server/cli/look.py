@@ -77,6 +77,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
+    if not arguments.text.strip():
+        raise InvalidRequest("The text is empty; give a sentence.")
     requests = [report_fields(arguments)]
     if arguments.output is not None:
         requests.append(picture_fields(arguments))

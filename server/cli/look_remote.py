@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from http.client import TOO_MANY_REQUESTS
 from typing import Any
 from urllib.error import HTTPError, URLError
 from urllib.parse import urlencode, urlsplit
@@ -9,7 +10,7 @@ from urllib.request import Request, urlopen
 
 import orjson
 
-from server.errors import InvalidRequest, Unavailable
+from server.errors import AttentiveError, InvalidRequest, Unavailable
 
 TIMEOUT_SECONDS = 60.0
 _ANSWER_BYTES = 200_000_000
@@ -17,7 +18,8 @@ _ERROR_BYTES = 100_000
 
 
 def fetched(server: str, fields: dict[str, Any], api_key: str | None = None) -> bytes:
-    """Returns the answer of GET /attention. Raises InvalidRequest with the server's own sentence, or Unavailable."""
+    """Returns the answer of GET /attention. Raises InvalidRequest or AttentiveError with the server's own sentence, or
+    Unavailable."""
     if urlsplit(server).scheme not in ("http", "https") or not urlsplit(server).netloc:
         raise InvalidRequest("--server must be an address such as http://localhost:8000.")
     headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
@@ -26,9 +28,11 @@ def fetched(server: str, fields: dict[str, Any], api_key: str | None = None) -> 
         with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
             return bytes(answer.read(_ANSWER_BYTES))
     except HTTPError as error:
-        raise InvalidRequest(_sentence(error)) from None
+        wrong = 400 <= error.code < 500 and error.code != TOO_MANY_REQUESTS
+        raise (InvalidRequest if wrong else AttentiveError)(_sentence(error)) from None
     except (URLError, OSError) as error:
-        reason = error.reason if isinstance(error, URLError) else error
+        cause = error.reason if isinstance(error, URLError) else error
+        reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
         raise Unavailable(f"The server at {server} cannot be reached: {reason}.") from None
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from model.model_folder import FolderError
 from server.cli.import_model import add_options, import_from, options
 from server.config import Settings, add_flags
-from server.errors import InvalidRequest
+from server.errors import AttentiveError
 
 if TYPE_CHECKING:
     from model.convert.pull_folder import Downloaded
@@ -35,7 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         found, name, origin = (_firefox if arguments.model.startswith(FIREFOX) else _hub)(arguments, settings)
     except FolderError as error:
-        raise InvalidRequest(str(error)) from None
+        raise AttentiveError(str(error)) from None
     with found:
         import_from(found.path, arguments, options(arguments, name=arguments.name or name, origin=origin))
         found.discard()

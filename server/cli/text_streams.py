@@ -27,11 +27,15 @@ def open_text(name: str, mode: Literal["r", "w"]) -> Iterator[TextIO]:
     """Opens a file by name, or the standard stream for "-", as UTF-8 with unchanged line ends. Raises
     InvalidRequest."""
     if name == "-":
-        stream = sys.stdin if mode == "r" else sys.stdout
+        stream: TextIO | None = sys.stdin if mode == "r" else sys.stdout
+        if stream is None:
+            raise InvalidRequest(f"Standard {'input' if mode == 'r' else 'output'} is closed; give the name of a file.")
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(encoding="utf-8", newline="" if mode == "r" else "\n")
         yield stream
         return
+    if not name:
+        raise InvalidRequest("The name of a file is empty.")
     with contextlib.ExitStack() as stack:
         try:
             file = stack.enter_context(Path(name).open(mode, encoding="utf-8", newline=""))

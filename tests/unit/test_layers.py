@@ -62,7 +62,7 @@ def test_only_settings_read_the_environment() -> None:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
         if isinstance(node, ast.Attribute) and node.attr in {"environ", "getenv"} and isinstance(node.ctx, ast.Load)
     ]
-    # __main__ reads no setting: it sets the number of threads of NumPy's library, which has no other interface.
+    # blas_threads reads no setting: it sets the number of threads of NumPy's library, which has no other interface.
     assert set(readers) <= {"server/config.py", "server/blas_threads.py"}
 
 

@@ -103,7 +103,9 @@ async def inspected_sentence(
 def given_pair(asked: AttentionParameters, services: Services) -> InspectedSentence:
     """Returns the pair of `q` and `translation`. Raises InvalidRequest."""
     q, source, target = named_text(asked)
-    translation = asked.translation or ""
+    translation = asked.translation
+    if not translation:
+        raise InvalidRequest("translation must not be empty; leave it out for that of the model.")
     check_texts((q,), services.settings, asked.beam_size or 1)
     check_texts((translation,), services.settings)
     return services.inspector.given(q, translation, source, target)

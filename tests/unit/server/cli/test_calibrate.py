@@ -75,5 +75,5 @@ def test_an_unknown_model_is_named(monkeypatch):
     monkeypatch.setattr(calibrate, "find_models", lambda *_: ([fake_model()], {}))
     parser = argparse.ArgumentParser()
     calibrate.add_arguments(parser)
-    with pytest.raises(InvalidRequest, match="There is no model other; there are toy"):
+    with pytest.raises(InvalidRequest, match="There is no model 'other'; there are toy"):
         calibrate.run(parser.parse_args(["other", "--pairs", "dev.en-de.tsv"]))

@@ -64,19 +64,20 @@ def test_a_picture_of_one_map(tmp_path):
         (["--sentence", "3"], "sentence must be 0: this translation has one sentence."),
         (["--masked-heads", "cross"], "masked_heads"),
         (["--server", "localhost:8000"], "--server must be an address"),
-        (["--server", "http://127.0.0.1:1"], "cannot be reached"),
+        (["--server", "http://127.0.0.1:1"], "cannot be reached: Connection refused."),
+        (["--translation", ""], "translation must not be empty"),
     ],
 )
 def test_errors_are_one_sentence(tmp_path, monkeypatch, capsys, extra, said):
     monkeypatch.chdir(tmp_path)
-    assert main([*ASK, *extra]) == 1
+    assert main([*ASK, *extra]) == (1 if "cannot be reached" in said else 2)
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
 
 
 def test_an_unknown_language_is_one_sentence(capsys):
-    assert main(["look", "x", "--from", "en", "--to", "tlh"]) == 1
+    assert main(["look", "x", "--from", "en", "--to", "tlh"]) == 2
     assert "tlh" in capsys.readouterr().err
 
 

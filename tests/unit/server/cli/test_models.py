@@ -43,7 +43,7 @@ def test_an_invalid_command_line_is_rejected(weights, capsys):
         with pytest.raises(SystemExit) as caught:
             main(wrong)
         assert caught.value.code == 2
-    assert main(["translate", "--from", "en", "--to", "tlh", "--weights", str(weights)]) == 1
+    assert main(["translate", "--from", "en", "--to", "tlh", "--weights", str(weights)]) == 2
     assert "not supported" in capsys.readouterr().err
     with pytest.raises(SystemExit) as caught:
         main(["--version"])

@@ -1,0 +1,45 @@
+"""Empty texts and names, folders in place of files and closed streams end a command with one sentence and status 2."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from server.__main__ import main
+
+PAIR = ["--from", "en", "--to", "de"]
+GLOSSARY = ["glossary", "create", "Devices", *PAIR, "--data", "data"]
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["look", "", *PAIR], "The text is empty; give a sentence."),
+        (["look", " ", *PAIR, "--server", "http://127.0.0.1:1"], "The text is empty; give a sentence."),
+        (["look", "Hello", "--from", "", "--to", "de"], "'' is not supported as source language"),
+        (["translate", *PAIR, "absent.txt"], "absent.txt cannot be opened: No such file or directory."),
+        (["translate", *PAIR, "folder"], "folder cannot be opened: Is a directory."),
+        (["translate", *PAIR, ""], "The name of a file is empty."),
+        (["translate", *PAIR], "Standard input is closed; give the name of a file."),
+        (["translate", *PAIR, "empty.txt"], "Standard output is closed; give the name of a file."),
+        (["translate", *PAIR, "--weights", "empty.txt"], "empty.txt is a file."),
+        (["models", "--weights", "absent"], "absent does not exist."),
+        (["calibrate", "", "--pairs", "dev.en-de.tsv"], "There is no model ''; there are "),
+        (["keys", "create", "", "--data", "data"], "The name of a key must not be empty."),
+        ([*GLOSSARY, "-"], "Standard input is closed; give the name of a file."),
+        ([*GLOSSARY, "folder"], "folder cannot be opened: Is a directory."),
+        ([*GLOSSARY, "empty.txt"], "A dictionary of a glossary must have at least one entry."),
+    ],
+)
+def test_the_sentence_says_what_is_wrong(tiny_weights, tmp_path, monkeypatch, capsys, words, said):
+    monkeypatch.setenv("ATTENTIVE_WEIGHTS", str(tiny_weights))
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "folder").mkdir()
+    (tmp_path / "empty.txt").touch()
+    for closed in ("input", "output"):
+        if f"Standard {closed}" in said:
+            monkeypatch.setattr(sys, {"input": "stdin", "output": "stdout"}[closed], None)
+    assert main(words) == 2
+    error = capsys.readouterr().err
+    assert said in error and error.count("\n") == 1
