@@ -15,6 +15,8 @@ from tests.support.live import LiveServer, live_server, tiny_model
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
 SENTENCE = "the cat sleeps in a house"
+INTERFACES = ("en", "de", "fr", "es")
+"""Languages of the translator's page."""
 
 
 @dataclass
@@ -109,6 +111,20 @@ def explorer(open_page: Callable[..., Any], live: LiveServer) -> Any:
     page = open_page(viewport={"width": 1280, "height": 900})
     page.goto(live.url + "/attention")
     translate(page, SENTENCE)
+    return page
+
+
+@pytest.fixture
+def page(open_page: Callable[..., Any], live: LiveServer) -> Any:
+    """The translator, from English to German."""
+    page = open_page(viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"])
+    return opened(page, live)
+
+
+def opened(page: Any, live: LiveServer) -> Any:
+    """Opens the translator from English to German."""
+    page.goto(live.url + "/#source=en&target=de")
+    page.wait_for_selector("#to option", state="attached")
     return page
 
 

@@ -8,24 +8,10 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SENTENCE, PageLog
+from tests.browser.conftest import INTERFACES, SENTENCE, PageLog, opened
 from tests.support.live import LiveServer
 
 TRANSLATED = "#output:not(.busy) .w"
-INTERFACES = ("en", "de", "fr", "es")
-
-
-@pytest.fixture
-def page(open_page: Callable[..., Any], live: LiveServer) -> Any:
-    page = open_page(viewport={"width": 1280, "height": 900}, permissions=["clipboard-read", "clipboard-write"])
-    return opened(page, live)
-
-
-def opened(page: Any, live: LiveServer) -> Any:
-    """Opens the translator from English to German."""
-    page.goto(live.url + "/#source=en&target=de")
-    page.wait_for_selector("#to option", state="attached")
-    return page
 
 
 def translate(page: Any, text: str) -> str:

@@ -2,7 +2,9 @@
 // localStorage.
 import { el } from "./dom.js";
 
-const key = () => {
+/** Sentences of this module, which a page may replace by those of its language. */
+export const phrases = { unreachable: "The server cannot be reached.", key: "This server needs a valid API key. Your key:" };
+export const key = () => {
   try {
     return localStorage.getItem("key");
   } catch {
@@ -17,8 +19,19 @@ export const query = (values) => {
 };
 export const aborted = (error) => error?.name === "AbortError";
 
-/** Returns the JSON answer. Sends POST if there is a body. Throws an Error with one sentence, or an AbortError. */
-export async function ask(path, { body, signal, unreachable = "The server cannot be reached." } = {}) {
+/** Returns the error of an answer: the server's sentence, `status`, and `seconds` to wait or null. */
+export const failure = (status, answer, wait) =>
+  Object.assign(new Error(answer?.error || answer?.message || `The server answered ${status}.`), { status, seconds: Number(wait) || null });
+/** Asks for a key after a 403 to a request with the key `used`. Returns whether there is another one now. */
+export function otherKey(used) {
+  const given = key() === used ? prompt(phrases.key) : null;
+  if (given) localStorage.setItem("key", given.trim());
+  return key() !== used;
+}
+
+/** Returns the JSON answer. Sends POST if there is a body. Throws the error of `failure`, one without `status` if there is
+ * no answer, or an AbortError. */
+export async function ask(path, { body, signal } = {}) {
   const used = key();
   let response, answer;
   try {
@@ -31,16 +44,10 @@ export async function ask(path, { body, signal, unreachable = "The server cannot
     answer = parsed(text);
   } catch (error) {
     if (aborted(error)) throw error;
-    throw new Error(unreachable);
+    throw new Error(phrases.unreachable);
   }
-  if (response.status === 403) {
-    const given = key() === used ? prompt(answer.error + " Your key:") : null;
-    if (given) localStorage.setItem("key", given.trim());
-    if (key() !== used) return ask(path, { body, signal, unreachable });
-  }
-  if (!response.ok) {
-    throw Object.assign(new Error(answer.error || answer.message || `The server answered ${response.status}.`), { status: response.status });
-  }
+  if (response.status === 403 && otherKey(used)) return ask(path, { body, signal });
+  if (!response.ok) throw failure(response.status, answer, response.headers.get("Retry-After"));
   return answer;
 }
 function parsed(text) {
@@ -54,7 +61,7 @@ function parsed(text) {
 /** Fetches a file of the server and saves it under the name. */
 export async function download(path, file) {
   const response = await fetch(path, { headers: withKey({}) });
-  if (!response.ok) throw new Error(parsed(await response.text()).error || `The server answered ${response.status}.`);
+  if (!response.ok) throw failure(response.status, parsed(await response.text()));
   save(await response.blob(), file);
 }
 /** Saves a blob as a file. */

@@ -1,7 +1,7 @@
 // Translation of files: chosen or dropped, one after another, with progress and a download.
 import { el } from "../common/dom.js";
-import { withKey } from "../common/server.js";
-import { say } from "./messages.js";
+import { failure, key, otherKey, phrases, withKey } from "../common/server.js";
+import { explained, say } from "./messages.js";
 
 const $ = (id) => document.getElementById(id);
 let queue = Promise.resolve();
@@ -10,7 +10,10 @@ let queue = Promise.resolve();
 export function acceptFiles(formats, languages) {
   $("file").accept = formats.join(",");
   $("choose").onclick = () => $("file").click();
-  const take = (files) => [...files].forEach((file) => add(file, formats, languages()));
+  const take = (files) => {
+    document.querySelectorAll("#files .failed").forEach((row) => row.remove());
+    [...files].forEach((file) => add(file, formats, languages()));
+  };
   $("file").onchange = () => {
     take($("file").files);
     $("file").value = "";
@@ -37,20 +40,31 @@ function add(file, formats, languages) {
   const row = el("li", {}, el("b", {}, file.name), bar, state, cancel);
   $("files").hidden = false;
   $("files").prepend(row);
-  const end = (content, announced) => {
-    row.replaceChildren(content);
-    $("status").textContent = announced;
+  const close = el("button", { type: "button", class: "quiet", "aria-label": `${say("close")}: ${file.name}`, title: say("close"), onclick: () => remove(row) }, "✕");
+  const end = (content) => {
+    row.replaceChildren(content, el("span", { class: "grow" }), close);
+    $("status").textContent = content.textContent;
   };
-  const fail = (message) => end(el("span", { class: "bad" }, say("failed", file.name, message)), say("failed", file.name, message));
-  if (!formats.some((suffix) => file.name.toLowerCase().endsWith(suffix))) return fail(say("format", formats.join(" ")));
+  const fail = (error) => {
+    const [sentence, ...detail] = explained(error);
+    row.classList.add("failed");
+    end(el("span", { class: "bad" }, say("failed", file.name, sentence), ...detail));
+  };
+  if (!formats.some((suffix) => file.name.toLowerCase().endsWith(suffix))) return fail(new Error(say("format", formats.join(" "))));
   const controller = new AbortController();
   cancel.onclick = () => {
     controller.abort();
-    row.remove();
+    remove(row);
   };
   queue = queue.then(() => controller.signal.aborted || send(file, languages, controller.signal, (share) => progress(bar, state, share)))
-    .then((url) => url && url !== true && end(link(url), say("download", nameOf(url))), (error) => controller.signal.aborted || fail(error.message));
+    .then((url) => url && url !== true && end(link(url)), (error) => controller.signal.aborted || fail(error));
   return queue;
+}
+/** Removes a row. The focus goes to the button for files. */
+function remove(row) {
+  row.remove();
+  $("files").hidden = !$("files").children.length;
+  $("choose").focus();
 }
 function progress(bar, state, share) {
   state.textContent = share < 1 ? say("uploading") : say("working");
@@ -63,7 +77,7 @@ const link = (url) => el("a", { href: url.pathname, download: nameOf(url) }, say
 
 /** Sends a file and returns the URL of its translation. `report` gets the share that was sent. */
 function send(file, { source, target, glossary }, signal, report) {
-  const form = new FormData(), request = new XMLHttpRequest(); // fetch does not report the progress of an upload
+  const used = key(), form = new FormData(), request = new XMLHttpRequest(); // fetch does not report the progress of an upload
   form.append("file", file, file.name);
   form.append("source", source);
   form.append("target", target);
@@ -75,8 +89,12 @@ function send(file, { source, target, glossary }, signal, report) {
     report(0);
     request.upload.onprogress = (event) => event.lengthComputable && report(event.loaded / event.total);
     request.upload.onload = () => report(1);
-    request.onload = () => (request.status === 200 ? resolve(new URL(request.response.translatedFileUrl, location.href)) : reject(new Error(request.response?.error || String(request.status))));
-    request.onerror = () => reject(new Error(say("unreachable")));
+    request.onload = () => {
+      if (request.status === 200) resolve(new URL(request.response.translatedFileUrl, location.href));
+      else if (request.status === 403 && otherKey(used)) resolve(send(file, { source, target, glossary }, signal, report));
+      else reject(failure(request.status, request.response, request.getResponseHeader("Retry-After")));
+    };
+    request.onerror = () => reject(new Error(phrases.unreachable));
     request.onabort = () => reject(new DOMException("", "AbortError"));
     signal.addEventListener("abort", () => request.abort());
     request.send(form);

@@ -4,21 +4,21 @@ import { aborted, ask, copyText, query } from "../common/server.js";
 import { acceptFiles } from "./files.js";
 import { beginGlossary, drawGlossary, glossary } from "./glossary.js";
 import { drawHistory, keep, kept, rememberTranslation } from "./memory.js";
-import { interfaceLanguage, languageName, number, say, speak } from "./messages.js";
+import { explained, interfaceLanguage, languageName, number, say, speak } from "./messages.js";
 import { clear, outdated, show, showAlternatives, shown } from "./result.js";
 import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
 
 const $ = (id) => document.getElementById(id);
 const PAUSE = 300, SETTLED = 1500, LINK = 2000;
-let languages = [], limit = Infinity, busy = new AbortController(), timer = 0, settled = 0;
+let languages = [], limit = Infinity, busy = new AbortController(), timer = 0, settled = 0, problem = null;
 
 function showError(error) {
   if (aborted(error)) return;
-  $("error").textContent = error ? error.message : "";
+  problem = error;
+  $("error").replaceChildren(...(error ? explained(error) : []));
   $("error").hidden = !error;
 }
 const guard = (work) => (...args) => Promise.resolve().then(() => work(...args)).catch(showError);
-const post = (path, body, signal) => ask(path, { body, signal, unreachable: say("unreachable") });
 
 // -- translating ------------------------------------------------------------------------------------------------------
 async function translate() {
@@ -34,7 +34,7 @@ async function translate() {
   try {
     if ([...text].length > limit) throw new Error(say("long", number(limit)));
     const done = { text, from: $("from").value, to: $("to").value };
-    const answer = await post("/translate", { q: text, source: done.from, target: done.to, details: true, glossary: glossary() }, controller.signal);
+    const answer = await ask("/translate", { body: { q: text, source: done.from, target: done.to, details: true, glossary: glossary() }, signal: controller.signal });
     const other = !answer.details.route.length && answer.detectedLanguage && otherTarget(answer.detectedLanguage.language);
     if (other) {
       $("to").value = other;
@@ -170,6 +170,7 @@ function pointing() {
 function useInterface(language) {
   speak(language);
   $("interface").value = interfaceLanguage();
+  showError(problem);
   languageLists();
   resize();
   drawHistory(recall);
@@ -192,7 +193,7 @@ function load() {
   }));
 }
 async function settle() {
-  const [served, settings] = await Promise.all([ask("/languages", { unreachable: say("unreachable") }), ask("/frontend/settings")]);
+  const [served, settings] = await Promise.all([ask("/languages"), ask("/frontend/settings")]);
   languages = served;
   limit = settings.charLimit > 0 ? settings.charLimit : Infinity;
   if (settings.filesTranslation) acceptFiles(settings.supportedFilesFormat, () => ({ source: $("from").value, target: $("to").value, glossary: glossary() }));

@@ -1,7 +1,10 @@
 // The language of the interface.
+import { el } from "../common/dom.js";
+import { phrases } from "../common/server.js";
 import { TEXTS } from "./texts.js";
 
 let language = "en";
+const KINDS = { 401: "key", 403: "key", 413: "large", 429: "busy", 503: "starting", 504: "slow" };
 
 /** Returns a text of the interface with its arguments. */
 export const say = (key, ...values) => TEXTS[language][key].replace(/\{(\d)\}/g, (_, i) => values[i]);
@@ -17,10 +20,19 @@ export function languageName(code) {
 }
 export const number = (value) => value.toLocaleString(language);
 
+/** Returns what to show for an error: a sentence in the language of the interface, and the server's own below it if the
+ * cause is not in the first. */
+export function explained({ message, status, seconds }) {
+  if (!status) return [message];
+  const kind = KINDS[status] || (status < 500 ? "refused" : "fault"), named = kind === "key" || kind === "busy";
+  return [say(kind) + (seconds ? ` ${say("wait", seconds)}` : ""), ...(named ? [] : [el("small", { lang: "en" }, message)])];
+}
+
 /** Writes all texts of the page in a language. */
 export function speak(wanted) {
   language = wanted in TEXTS ? wanted : "en";
   document.documentElement.lang = language;
+  Object.assign(phrases, { unreachable: say("unreachable"), key: `${say("key")} ${say("yourKey")}` });
   for (const node of document.querySelectorAll("[data-text]")) node.textContent = say(node.dataset.text);
   for (const node of document.querySelectorAll("[data-label]")) node.setAttribute("aria-label", say(node.dataset.label));
   for (const node of document.querySelectorAll("[data-label][title]")) node.title = say(node.dataset.label);

@@ -9,7 +9,8 @@ export const TEXTS = {
     "copied_source": "the text was copied and not translated.", "wrong_language": "the translation is in another language.", "placeholder_restored": "the model dropped a placeholder; it was put where it belongs.",
     "via": "via {0}", "count": "{0} / {1} characters", "countOnly": "{0} characters",
     "history": "History on this device", "forget": "Delete the history", "glossary": "Glossary", "noGlossary": "No glossary", "ownTerms": "Own terms", "storedGlossary": "A glossary of this server", "pairs": "One in each line: battery = Akku", "remove": "Delete", "files": "Files", "uploading": "uploading", "working": "translating", "cancel": "Cancel", "download": "Download {0}", "failed": "{0}: {1}",
-    "local": "Texts stay on this server.", "unreachable": "The server cannot be reached.", "long": "The text has more than {0} characters.", "format": "Files of this kind are not translated. Possible: {0}."
+    "local": "Texts stay on this server.", "unreachable": "The server cannot be reached.", "long": "The text has more than {0} characters.", "format": "Files of this kind are not translated. Possible: {0}.",
+    "close": "Close", "refused": "The server refused this.", "large": "This is too large for the server.", "busy": "Too many requests at the moment.", "starting": "The server is busy or still starting.", "slow": "This took the server too long.", "fault": "Something went wrong on the server.", "key": "This server needs a valid API key.", "yourKey": "Your key:", "wait": "Try again in {0} s."
   },
   "de": {
     "skip": "Zum Text springen", "pages": "Seiten", "explorer": "Hineinsehen", "interface": "Sprache dieser Seite", "theme": "Hell oder dunkel", "heading": "Übersetzer",
@@ -20,7 +21,8 @@ export const TEXTS = {
     "copied_source": "Der Text wurde kopiert und nicht übersetzt.", "wrong_language": "Die Übersetzung ist in einer anderen Sprache.", "placeholder_restored": "Das Modell ließ einen Platzhalter weg; er wurde an seiner Stelle eingesetzt.",
     "via": "über {0}", "count": "{0} / {1} Zeichen", "countOnly": "{0} Zeichen",
     "history": "Verlauf auf diesem Gerät", "forget": "Verlauf löschen", "glossary": "Glossar", "noGlossary": "Kein Glossar", "ownTerms": "Eigene Begriffe", "storedGlossary": "Ein Glossar dieses Servers", "pairs": "Einer je Zeile: battery = Akku", "remove": "Löschen", "files": "Dateien", "uploading": "wird hochgeladen", "working": "wird übersetzt", "cancel": "Abbrechen", "download": "{0} herunterladen", "failed": "{0}: {1}",
-    "local": "Texte bleiben auf diesem Server.", "unreachable": "Der Server ist nicht erreichbar.", "long": "Der Text hat mehr als {0} Zeichen.", "format": "Dateien dieser Art werden nicht übersetzt. Möglich sind: {0}."
+    "local": "Texte bleiben auf diesem Server.", "unreachable": "Der Server ist nicht erreichbar.", "long": "Der Text hat mehr als {0} Zeichen.", "format": "Dateien dieser Art werden nicht übersetzt. Möglich sind: {0}.",
+    "close": "Schließen", "refused": "Der Server hat das abgelehnt.", "large": "Das ist zu groß für den Server.", "busy": "Im Moment gibt es zu viele Anfragen.", "starting": "Der Server ist ausgelastet oder startet noch.", "slow": "Das hat für den Server zu lange gedauert.", "fault": "Auf dem Server ist etwas schiefgegangen.", "key": "Dieser Server verlangt einen gültigen API-Schlüssel.", "yourKey": "Ihr Schlüssel:", "wait": "In {0} s erneut versuchen."
   },
   "fr": {
     "skip": "Aller au texte", "pages": "Pages", "explorer": "Voir à l’intérieur", "interface": "Langue de cette page", "theme": "Clair ou sombre", "heading": "Traducteur",
@@ -31,7 +33,8 @@ export const TEXTS = {
     "copied_source": "le texte a été copié et non traduit.", "wrong_language": "la traduction est dans une autre langue.", "placeholder_restored": "le modèle a omis un repère ; il a été remis à sa place.",
     "via": "par {0}", "count": "{0} / {1} caractères", "countOnly": "{0} caractères",
     "history": "Historique sur cet appareil", "forget": "Supprimer l’historique", "glossary": "Glossaire", "noGlossary": "Aucun glossaire", "ownTerms": "Mes termes", "storedGlossary": "Un glossaire de ce serveur", "pairs": "Un par ligne : battery = batterie", "remove": "Supprimer", "files": "Fichiers", "uploading": "envoi", "working": "traduction", "cancel": "Annuler", "download": "Télécharger {0}", "failed": "{0} : {1}",
-    "local": "Les textes restent sur ce serveur.", "unreachable": "Le serveur est injoignable.", "long": "Le texte dépasse {0} caractères.", "format": "Les fichiers de ce type ne sont pas traduits. Possibles : {0}."
+    "local": "Les textes restent sur ce serveur.", "unreachable": "Le serveur est injoignable.", "long": "Le texte dépasse {0} caractères.", "format": "Les fichiers de ce type ne sont pas traduits. Possibles : {0}.",
+    "close": "Fermer", "refused": "Le serveur a refusé cette demande.", "large": "C’est trop grand pour le serveur.", "busy": "Trop de demandes pour le moment.", "starting": "Le serveur est occupé ou démarre encore.", "slow": "Le traitement a duré trop longtemps.", "fault": "Une erreur s’est produite sur le serveur.", "key": "Ce serveur demande une clé d’API valide.", "yourKey": "Votre clé :", "wait": "Réessayez dans {0} s."
   },
   "es": {
     "skip": "Ir al texto", "pages": "Páginas", "explorer": "Ver por dentro", "interface": "Idioma de esta página", "theme": "Claro u oscuro", "heading": "Traductor",
@@ -42,6 +45,7 @@ export const TEXTS = {
     "copied_source": "el texto se copió y no se tradujo.", "wrong_language": "la traducción está en otro idioma.", "placeholder_restored": "el modelo omitió un marcador; se puso en su lugar.",
     "via": "a través de {0}", "count": "{0} / {1} caracteres", "countOnly": "{0} caracteres",
     "history": "Historial en este dispositivo", "forget": "Borrar el historial", "glossary": "Glosario", "noGlossary": "Ningún glosario", "ownTerms": "Términos propios", "storedGlossary": "Un glosario de este servidor", "pairs": "Uno en cada línea: battery = batería", "remove": "Eliminar", "files": "Archivos", "uploading": "subiendo", "working": "traduciendo", "cancel": "Cancelar", "download": "Descargar {0}", "failed": "{0}: {1}",
-    "local": "Los textos se quedan en este servidor.", "unreachable": "No se puede acceder al servidor.", "long": "El texto tiene más de {0} caracteres.", "format": "No se traducen archivos de este tipo. Posibles: {0}."
+    "local": "Los textos se quedan en este servidor.", "unreachable": "No se puede acceder al servidor.", "long": "El texto tiene más de {0} caracteres.", "format": "No se traducen archivos de este tipo. Posibles: {0}.",
+    "close": "Cerrar", "refused": "El servidor rechazó la solicitud.", "large": "Es demasiado grande para el servidor.", "busy": "Hay demasiadas solicitudes en este momento.", "starting": "El servidor está ocupado o aún se está iniciando.", "slow": "La operación tardó demasiado.", "fault": "Se produjo un error en el servidor.", "key": "Este servidor requiere una clave de API válida.", "yourKey": "Su clave:", "wait": "Vuelva a intentarlo en {0} s."
   }
 };

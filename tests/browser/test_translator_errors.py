@@ -1,0 +1,70 @@
+"""Messages about errors on the translator's page."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from server.web.page import interface_texts
+from tests.browser.conftest import INTERFACES, SENTENCE, PageLog
+from tests.support.live import LiveServer
+
+
+def test_a_message_about_a_refused_file_is_closed_or_replaced(page: Any, live: LiveServer, tmp_path: Path) -> None:
+    wrong, right = tmp_path / "virus.exe", tmp_path / "letter.txt"
+    wrong.write_text("x")
+    right.write_text(SENTENCE)
+    for language in INTERFACES:
+        page.select_option("#interface", language)
+        page.set_input_files("#file", str(wrong))
+        close = page.get_by_role("button", name=f"{interface_texts()[language]['close']}: virus.exe")
+        close.focus()
+        page.keyboard.press("Enter")
+        assert page.locator("#files .bad").count() == 0 and page.locator("#files").is_hidden()
+        assert page.evaluate("document.activeElement.id") == "choose"
+    page.set_input_files("#file", str(wrong))
+    page.set_input_files("#file", str(right))
+    assert page.locator("#files .bad").count() == 0
+    page.wait_for_selector("#files a >> text=letter")
+
+
+@pytest.mark.parametrize(
+    ("status", "kind", "seconds", "detail"),
+    [(429, "busy", 7, False), (503, "starting", 5, True), (403, "key", 0, False), (400, "refused", 0, True)],
+)
+def test_errors_of_the_server_are_in_the_language_of_the_interface(
+    page: Any, page_log: PageLog, tmp_path: Path, status: int, kind: str, seconds: int, detail: bool
+) -> None:
+    english = "A sentence of the server."
+    headers = {"Retry-After": str(seconds)} if seconds else {}
+
+    def refuse(route: Any) -> None:
+        route.fulfill(status=status, headers=headers, json={"error": english})
+
+    for address in ("**/translate", "**/translate_file"):
+        page.route(address, refuse)
+    page.on("dialog", lambda dialog: dialog.dismiss())
+    (tmp_path / "letter.txt").write_text(SENTENCE)
+    page.fill("#text", SENTENCE)
+    for language in INTERFACES:
+        page.select_option("#interface", language)  # what is shown already changes its language
+        texts = interface_texts()[language]
+        said = texts[kind] + (" " + texts["wait"].replace("{0}", str(seconds)) if seconds else "")
+        page.set_input_files("#file", str(tmp_path / "letter.txt"))
+        for place in ("#error", "#files .bad"):
+            page.wait_for_selector(f"{place}:has-text('{said}')")
+            assert (english in page.inner_text(place)) == detail
+    assert all(str(status) in message for message in page_log.messages)
+    page_log.messages.clear()
+
+
+def test_a_server_that_cannot_be_reached_is_named_in_the_language_of_the_interface(
+    page: Any, page_log: PageLog
+) -> None:
+    page.route("**/translate", lambda route: route.abort())
+    page.select_option("#interface", "fr")
+    page.fill("#text", SENTENCE)
+    page.wait_for_selector(f"#error:has-text('{interface_texts()['fr']['unreachable']}')")
+    page_log.messages.clear()
