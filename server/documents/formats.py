@@ -20,7 +20,7 @@ from server.documents import (
     yaml_strings,
 )
 from server.documents.document import Document
-from server.errors import UnsupportedMediaType
+from server.errors import InvalidRequest
 
 Reader = Callable[[bytes, str], Document]
 """Reads a document from (content, target language)."""
@@ -76,8 +76,8 @@ SUFFIXES = tuple(format.suffix for format in FORMATS)
 
 
 def format_of(name: str) -> FileFormat:
-    """Returns the format of a file by its name. Raises UnsupportedMediaType."""
+    """Returns the format of a file by its name. Raises InvalidRequest."""
     for format in FORMATS:
         if name.lower().endswith(format.suffix):
             return format
-    raise UnsupportedMediaType(f"Files of this kind are not read here; send one of {', '.join(SUFFIXES)}.")
+    raise InvalidRequest(f"Files of this kind are not read here; send one of {', '.join(SUFFIXES)}.")

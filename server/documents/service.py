@@ -72,8 +72,8 @@ class DocumentTranslator:
     async def receive(self, content: bytes, name: str, target: str, caller: str) -> ReceivedDocument:
         """Keeps an upload on disk and reads its texts. The document has a place until `close` is called.
 
-        Raises Overloaded if there is no place for the caller, and UnsupportedMediaType, InvalidRequest, PayloadTooLarge
-        or TextTooLong for a file that cannot be translated.
+        Raises Overloaded if there is no place for the caller, and InvalidRequest, PayloadTooLarge or
+        TextTooLong for a file that cannot be translated.
         """
         format = format_of(name)
         language = self._translator.catalog.target(target)

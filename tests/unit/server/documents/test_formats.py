@@ -14,7 +14,7 @@ from lxml import etree
 
 from server.documents.formats import SUFFIXES, format_of
 from server.documents.service import translated_name
-from server.errors import InvalidRequest, UnsupportedMediaType
+from server.errors import InvalidRequest
 from server.text.html_passages import parse_passages
 from tests.support.document_files import TEXT, book, open_document, part, word_body, word_file
 
@@ -199,7 +199,7 @@ def test_books_keep_their_structure_and_get_the_new_language():
 
 @pytest.mark.parametrize("name", ["a.exe", "a", "", ".", "a.docx.zip"])
 def test_unknown_formats_are_rejected(name):
-    with pytest.raises(UnsupportedMediaType, match=r"\.epub"):
+    with pytest.raises(InvalidRequest, match=r"\.epub"):
         format_of(name)
 
 

@@ -118,7 +118,7 @@ def test_an_overload_at_the_beginning_of_a_file_is_a_429(serve, engine, monkeypa
     [
         ({"data": FIELDS}, 415),
         ({"json": FIELDS}, 415),
-        ({"files": {"file": ("a.exe", b"x")}, "data": FIELDS}, 415),
+        ({"files": {"file": ("a.exe", b"x")}, "data": FIELDS}, 400),
         ({"files": {"other": ("a.txt", b"x")}, "data": FIELDS}, 400),
         ({"files": {"file": (None, b"x")}, "data": FIELDS}, 400),
         ({"files": {"file": ("a.txt", b"x")}}, 400),
