@@ -21,6 +21,10 @@ DEFAULT_GENERATION = Generation()
 TRACED = 8
 """Candidates of each row that a trace keeps."""
 
+TokenRows = Sequence[Sequence[int]]
+ScoreRows = Sequence[Sequence[float]]
+"""Candidates of each row. Searches read single numbers, which is faster in lists than in arrays."""
+
 MaskedHeads = tuple[tuple[str, int, int], ...]
 """Heads that are switched off, as (kind, layer, head)."""
 
@@ -128,8 +132,8 @@ class Search(Protocol):
     def generated(self) -> list[int]:
         """Tokens so far; empty for a beam search that has not ended."""
 
-    def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
-        """Takes candidates (rows, C); returns the parent row of each row of the next step, none when done."""
+    def advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
+        """Takes candidates (rows, C), best first; returns the parent row of each row of the next step, none when done."""
 
     def hypotheses(self) -> tuple[Hypothesis, ...]:
         """Returns the finished targets, best first."""
@@ -146,9 +150,9 @@ def normalize(total: float, length: int, options: DecodingOptions) -> float:
     return total / float(length**options.length_penalty)
 
 
-def traced_candidates(ids: NDArray[np.int64], scores: NDArray[np.float32]) -> tuple[tuple[tuple[int, float], ...], ...]:
+def traced_candidates(ids: TokenRows, scores: ScoreRows) -> tuple[tuple[tuple[int, float], ...], ...]:
     """Returns the first candidates (token, log-probability) of each row, for a TraceStep."""
     return tuple(
         tuple(zip(row_ids[:TRACED], row_scores[:TRACED], strict=True))
-        for row_ids, row_scores in zip(ids.tolist(), scores.tolist(), strict=True)
+        for row_ids, row_scores in zip(ids, scores, strict=True)
     )

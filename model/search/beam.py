@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from operator import itemgetter
 
 from model.model_folder import Generation
-from model.search.base import DEFAULT_GENERATION, TRACED, normalize, traced_candidates
+from model.search.base import DEFAULT_GENERATION, TRACED, ScoreRows, TokenRows, normalize, traced_candidates
 from model.search.ngram_blocking import blocked_tokens
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
+
+_Continuation = tuple[float, int, int, float]
+"""Summed log-probability, parent row, token, its log-probability."""
+_total = itemgetter(0)
 
 
 @dataclass(slots=True)
@@ -53,7 +56,7 @@ class BeamSearch:
         self.done = False
         self.trace: list[TraceStep] = []
         self._live = [_Beam((), (), 0.0)]
-        self._blocked: list[frozenset[int]] = [] if options.prefix else [self._forbidden]
+        self._blocked: list[frozenset[int]] = [self._forbidden] if self._forbidden and not options.prefix else []
         self._finished: list[Hypothesis] = []
 
     @property
@@ -63,13 +66,13 @@ class BeamSearch:
     def unfinished(self) -> list[list[int]]:
         return [] if self._finished else [list(beam.tokens) for beam in self._live]
 
-    def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
+    def advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
         step = len(self._live[0].tokens)
         last = step + 1 >= self._limit
         forced = step < len(self._options.prefix)
         if last and self._forced_end:
-            ids, scores = np.full((len(self._live), 1), self._end), np.zeros((len(self._live), 1), dtype=np.float32)
-        ranked = self._rank(ids[:, :1] if forced else ids, scores[:, :1] if forced else scores)
+            ids, scores = [[self._end]] * len(self._live), [[0.0]] * len(self._live)
+        ranked = self._rank(ids, scores, 1 if forced else self.candidates)
         if self._options.shrinking_beam:
             del ranked[self.width - len(self._finished) :]
         parents: list[int] = []
@@ -96,19 +99,18 @@ class BeamSearch:
     def hypotheses(self) -> tuple[Hypothesis, ...]:
         return tuple(self._finished[: self._options.hypotheses])
 
-    def _rank(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[tuple[float, int, int, float]]:
-        """Returns the 2 k best continuations as (summed log-probability, parent row, token, its log-probability)."""
-        totals = np.array([beam.total for beam in self._live])[:, None] + scores.astype(np.float64)
-        for row, tokens in enumerate(self._blocked):
-            if tokens:
-                totals[row, np.isin(ids[row], list(tokens))] = -np.inf
-        order = np.argsort(-totals, axis=None, kind="stable")[: 2 * self.width]
-        width = ids.shape[1]
-        return [
-            (float(totals.flat[i]), int(i) // width, int(ids.flat[i]), float(scores.flat[i]))
-            for i in order.tolist()
-            if totals.flat[i] > -np.inf
-        ]
+    def _rank(self, ids: TokenRows, scores: ScoreRows, columns: int) -> list[_Continuation]:
+        """Returns the 2 k best continuations, best first, of the first `columns` candidates of each row."""
+        ranked: list[_Continuation] = []
+        for parent, beam in enumerate(self._live):
+            total, blocked = beam.total, self._blocked[parent] if self._blocked else ()
+            ranked += [
+                (total + score, parent, token, score)
+                for token, score in zip(ids[parent][:columns], scores[parent][:columns], strict=True)
+                if score > -math.inf and token not in blocked
+            ]
+        ranked.sort(key=_total, reverse=True)  # stable: equal ones keep their order
+        return ranked[: 2 * self.width]
 
     def _next(self, live: list[_Beam], parents: list[int], step: int) -> list[int]:
         self.done = not live or step >= self._limit or self._settled(live, step)

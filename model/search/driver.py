@@ -107,6 +107,7 @@ class SearchDriver:
         targets: list[int] = []
         origins: list[int] = []
         end = generated = 0
+        ids, scores = output.ids.tolist(), output.scores.tolist()
         for item in running:
             search = item.search
             begin, end = end, end + len(search.tokens)
@@ -114,7 +115,7 @@ class SearchDriver:
                 continue
             item.steps += 1
             generated += 1
-            for row, parent in enumerate(search.advance(output.ids[begin:end], output.scores[begin:end])):
+            for row, parent in enumerate(search.advance(ids[begin:end], scores[begin:end])):
                 if row != parent:
                     targets.append(item.slots[row])
                     origins.append(item.slots[parent])

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-from numpy.typing import NDArray
-
-from model.search.base import Search
+from model.search.base import ScoreRows, Search, TokenRows
 from model.search.options import Hypothesis, TraceStep
 
 
@@ -49,7 +46,7 @@ class FirstTokenSearch:
     def unfinished(self) -> list[list[int]]:
         return self._inner.unfinished()
 
-    def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
+    def advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
         if self._waiting:
             self._waiting = False
             return [0]

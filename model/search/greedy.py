@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
 from model.model_folder import Generation
-from model.search.base import DEFAULT_GENERATION, TRACED, normalize, traced_candidates
+from model.search.base import DEFAULT_GENERATION, TRACED, ScoreRows, TokenRows, normalize, traced_candidates
 from model.search.ngram_blocking import blocked_tokens
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 
@@ -52,11 +49,11 @@ class GreedySearch:
     def unfinished(self) -> list[list[int]]:
         return [self._generated]
 
-    def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
+    def advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
         best = 0
-        while self._blocked and int(ids[0, best]) in self._blocked:  # the end of sentence is never blocked
+        while self._blocked and ids[0][best] in self._blocked:  # the end of sentence is never blocked
             best += 1
-        token, score = int(ids[0, best]), float(scores[0, best])
+        token, score = ids[0][best], scores[0][best]
         self._scores.append(score)
         step = len(self._scores)
         self._stopped = token == self._end
@@ -80,7 +77,7 @@ class GreedySearch:
         reason = "stop" if self._stopped else "length"
         return (Hypothesis(tuple(self._generated), tuple(self._scores), score, reason),)  # type: ignore[arg-type]
 
-    def _record(self, ids: NDArray[np.int64], scores: NDArray[np.float32], token: int) -> None:
+    def _record(self, ids: TokenRows, scores: ScoreRows, token: int) -> None:
         entry = (0, token, math.fsum(self._scores))
         ended = token == self._end
         self.trace.append(

@@ -10,10 +10,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from model.search.base import Search
+from model.search.base import ScoreRows, Search, TokenRows
 from model.search.options import DecodingOptions, Hypothesis
 
 LONGEST_PERIOD = 32
@@ -79,7 +76,7 @@ class GuardedSearch:
     def unfinished(self) -> list[list[int]]:
         return self._inner.unfinished()
 
-    def advance(self, ids: NDArray[np.int64], scores: NDArray[np.float32]) -> list[int]:
+    def advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
         inner = self._inner
         parents = inner.advance(ids, scores)
         self._steps += 1

@@ -282,7 +282,7 @@ def follow(transformer: Transformer, source: list[int], searching: Any) -> None:
     while not searching.done:
         rows = list(range(len(searching.tokens)))
         output = backend.step(rows, searching.tokens, searching.candidates, searching.forced)
-        parents = searching.advance(output.ids, output.scores)
+        parents = searching.advance(output.ids.tolist(), output.scores.tolist())
         backend.reorder(list(range(len(parents))), parents)
 
 
