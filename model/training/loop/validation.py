@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import islice, takewhile
 from pathlib import Path
 from typing import Any
@@ -100,5 +101,7 @@ def development_pairs(recipe: Recipe) -> dict[Direction, list[tuple[str, str]]]:
 
 def _development_batches(recipe: Recipe, folder: Path, ids: SpecialIds) -> list[Batch]:
     """Returns all development pairs in both directions, in a fixed order."""
+    # The development text has none of the sources with one direction.
+    recipe = replace(recipe, data=replace(recipe.data, one_way={}, back_translated={}))
     stream = Batches(Shard.load(folder, "development"), recipe, ids, None, _BATCH_TOKENS).stream()
     return [batch for _, _, batch in takewhile(lambda item: item[0] == 0, stream)]

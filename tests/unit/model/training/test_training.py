@@ -175,6 +175,12 @@ def test_the_error_names_missing_development_text_before_training(prepared: Path
         Trainer(elsewhere, folder)
 
 
+def test_development_text_needs_no_source_with_one_direction(prepared: Path, tmp_path: Path) -> None:
+    recipe = _recipe(prepared)
+    one_way = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, one_way={"made": "en-de"}))
+    Trainer(one_way, _run_folder(prepared, tmp_path / "run"))
+
+
 @pytest.mark.slow
 def test_two_processes_under_torchrun(prepared: Path, tmp_path: Path) -> None:
     """Two processes with half of the tokens each write one set of weights, and a second run adds no step."""
