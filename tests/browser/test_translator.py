@@ -99,6 +99,27 @@ def test_languages_are_detected_and_swapped(page: Any) -> None:
     assert (page.input_value("#from"), page.input_value("#to"), page.input_value("#text")) == ("de", "en", served)
 
 
+def test_a_copied_text_that_is_perhaps_in_the_target_language_gets_another_target_once(page: Any) -> None:
+    targets: list[str] = []
+
+    def unsure(route: Any) -> None:
+        target = route.request.post_data_json["target"]
+        targets.append(target)
+        answer = route.fetch()
+        guesses = [{"confidence": 44, "language": "fr"}, {"confidence": 42, "language": target}]
+        body = answer.json() | {
+            "translatedText": "How are you?",
+            "detectedLanguage": guesses[0] | {"alternatives": guesses[1:]},
+        }
+        route.fulfill(response=answer, json=body)
+
+    page.select_option("#from", "auto")
+    page.route("**/translate", unsure)
+    page.fill("#text", "How are you?")
+    page.wait_for_selector("#detected >> text=French")
+    assert targets == ["de", "en"] and page.input_value("#to") == "en"
+
+
 def test_an_alternative_is_taken_over(page: Any) -> None:
     before = translate(page, SENTENCE)
     page.click("#others")

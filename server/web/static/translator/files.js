@@ -42,7 +42,8 @@ function add(file, formats, languages) {
   $("files").prepend(row);
   const close = el("button", { type: "button", class: "quiet", "aria-label": `${say("close")}: ${file.name}`, title: say("close"), onclick: () => remove(row) }, "✕");
   const end = (content) => {
-    row.replaceChildren(content, el("span", { class: "grow" }), close);
+    row.classList.add("ended");
+    row.replaceChildren(content, close);
     $("status").textContent = content.textContent;
   };
   const fail = (error) => {

@@ -10,7 +10,7 @@ import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
 
 const $ = (id) => document.getElementById(id);
 const PAUSE = 300, SETTLED = 1500, LINK = 2000;
-let languages = [], limit = Infinity, busy = new AbortController(), timer = 0, settled = 0, problem = null;
+let languages = [], limit = Infinity, busy = new AbortController(), timer = 0, settled = 0, problem = null, turned = null;
 
 function showError(error) {
   if (aborted(error)) return;
@@ -35,8 +35,9 @@ async function translate() {
     if ([...text].length > limit) throw new Error(say("long", number(limit)));
     const done = { text, from: $("from").value, to: $("to").value };
     const answer = await ask("/translate", { body: { q: text, source: done.from, target: done.to, details: true, glossary: glossary() }, signal: controller.signal });
-    const other = !answer.details.route.length && answer.detectedLanguage && otherTarget(answer.detectedLanguage.language);
+    const other = turned !== text && otherTarget(writtenIn(text, answer));
     if (other) {
+      turned = text;
       $("to").value = other;
       drawGlossary($("from").value, other);
       return translate();
@@ -48,6 +49,11 @@ async function translate() {
   }
   settled = setTimeout(store, SETTLED);
   await attendFirst(shown.items, controller.signal);
+}
+/** Returns the language that the text is in. One that was copied and is perhaps in the target language is in it. */
+function writtenIn(text, { detectedLanguage: found, translatedText }) {
+  const target = $("to").value, perhaps = found?.alternatives?.some(({ language }) => language === target);
+  return perhaps && translatedText.trim() === text.trim() ? target : found?.language;
 }
 /** Returns another target than the language that the text is in already. */
 function otherTarget(language) {
