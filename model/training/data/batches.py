@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from model.training.data.augment import Augmenter, kind_number
 from model.training.data.batch import IGNORED, Batch
-from model.training.data.buckets import aligned, equal_products
+from model.training.data.buckets import aligned, balanced, equal_products
 from model.training.data.sampling import sampling_rates
 from model.training.data.shards import Shard
 from model.training.data.special_ids import SpecialIds
@@ -90,9 +90,13 @@ class Batches:
             buckets = aligned(sources, targets, self._batch_tokens, align)
         else:
             buckets = equal_products(sources, targets, self._batch_tokens, self._recipe.data.max_tokens + 2)
+        order = random.permutation(len(buckets))
+        if self._ranks > 1:
+            sizes = np.array([len(one.members) * (one.source_width + one.target_width) for one in buckets])
+            order = balanced(order, sizes, self._ranks, random)
         return [
             _BatchPlan(examples[found.members], kinds[found.members], found.source_width, found.target_width)
-            for found in (buckets[i] for i in random.permutation(len(buckets)))
+            for found in (buckets[i] for i in order)
         ]
 
     def _sample(self, random: np.random.Generator) -> NDArray[np.int64]:

@@ -73,3 +73,20 @@ def width_ladder(batch_tokens: int, longest: int) -> list[int]:
             f"batch_tokens {batch_tokens} has too few divisors up to {longest}: 8400, 25200 or 55440 divide well."
         )
     return ladder[: enough + 1]
+
+
+def balanced(
+    order: NDArray[np.int64], sizes: Lengths, ranks: int, random: np.random.Generator, window: int = 8
+) -> NDArray[np.int64]:
+    """Returns `order` with batches exchanged so that the `ranks` batches of a step have similar `sizes`.
+
+    Ranks wait for each other after every step. Batches move within `window` steps, and these steps stay in random order.
+    """
+    found = []
+    for at in range(0, len(order), ranks * window):
+        part = order[at : at + ranks * window]
+        part = part[np.argsort(sizes[part], kind="stable")]
+        whole = len(part) // ranks * ranks
+        found.append(random.permutation(part[:whole].reshape(-1, ranks)).reshape(-1))
+        found.append(part[whole:])
+    return np.concatenate(found)

@@ -1,4 +1,4 @@
-"""Batches of rewritten pairs: pairs stay within the reserved widths."""
+"""Batches: rewritten pairs stay within the reserved widths, and the batches of a step have similar sizes."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import sentencepiece
 
 from model.training.data.augment import Augmenter
 from model.training.data.batches import Batches
+from model.training.data.buckets import balanced
 from model.training.data.shards import Shard
 from model.training.data.special_ids import SpecialIds
 from model.training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe
@@ -73,3 +74,15 @@ def test_unchanged_pairs_are_complete_beside_copied_ones(processor: sentencepiec
     for _, _, batch in islice(batches.stream(), 8):
         for row in batch.source.tolist():
             assert tuple(row[1 : row.index(_SPECIAL_IDS.end)]) in pairs
+
+
+def test_batches_of_one_step_have_similar_sizes() -> None:
+    random = np.random.default_rng(1)
+    sizes = random.integers(1000, 4000, 1003)
+    order = random.permutation(len(sizes))
+    found = balanced(order, sizes, 2, random)
+    assert sorted(found.tolist()) == list(range(1003))
+    before, after = (np.abs(np.diff(sizes[one[:1000]].reshape(-1, 2))).mean() for one in (order, found))
+    assert after < before / 4
+    # Batches stay in their window, so that lengths do not rise over the epoch.
+    assert all(set(order[at : at + 16]) == set(found[at : at + 16]) for at in range(0, 1003, 16))
