@@ -74,7 +74,7 @@ export function decoding(host, trace, watch) {
       row ? bars(row, picked) : el("p", {}, node.finished ? "The sentence ended here." : "The search had ended."));
   }
   const { drawing, first } = tree(trace, candidates);
-  const results = el("table", {}, el("tbody", {}, ...trace.hypotheses.map((h, i) => el("tr", {}, el("td", { class: "n" }, `${i + 1}.`), el("td", {}, h.text), el("td", { class: "n" }, h.score.toFixed(3)), el("td", { class: "n" }, `${h.scores.length} pieces`), el("td", {}, el("button", { type: "button", class: "quiet", onclick: () => watch(i) }, "Watch"))))));
+  const results = el("table", {}, el("tbody", {}, ...trace.hypotheses.map((h, i) => el("tr", {}, el("td", { class: "n" }, `${i + 1}.`), el("td", {}, h.text, el("div", { class: "note" }, `${h.score.toFixed(3)} · ${h.scores.length} pieces`)), el("td", {}, el("button", { type: "button", class: "quiet", onclick: () => watch(i) }, "Watch"))))));
   host.replaceChildren(el("p", { class: "note" }, "Every step from left to right. The thick line became the translation, ✕ died because other beams were likelier, ■ ended. Choose a node to see what could have come next."),
     el("div", { class: "card tree", tabindex: "0", role: "region", "aria-label": "Beam tree" }, drawing), el("div", { class: "split even" }, side, el("div", { class: "card" }, el("h3", {}, "Finished, best first"), el("div", { class: "wide" }, results))));
   candidates(first);

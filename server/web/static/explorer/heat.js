@@ -16,10 +16,10 @@ export function heat(host, map, { label = "Attention", onPoint = () => {}, forma
     room = factor && Math.min(LARGEST * 2, Math.max(4, cell * factor));
     resize();
   };
-  const tools = el("div", { class: "row zoom" }, scaleBar(top, scale), el("span", { class: "grow" }),
+  const tools = el("div", { class: "row zoom" }, scaleBar(top, scale), el("span", { class: "row" },
     el("button", { type: "button", class: "quiet", "aria-label": "Smaller", onclick: zoom(1 / ZOOM) }, "−"),
     el("button", { type: "button", class: "quiet", onclick: zoom(0) }, "Fit"),
-    el("button", { type: "button", class: "quiet", "aria-label": "Larger", onclick: zoom(ZOOM) }, "+"));
+    el("button", { type: "button", class: "quiet", "aria-label": "Larger", onclick: zoom(ZOOM) }, "+")));
   host.replaceChildren(view, readout, tools);
   let at = null, cell = LARGEST, room = 0;
 

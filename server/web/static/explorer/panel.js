@@ -102,7 +102,7 @@ function wordLinks(body, result, state, onPoint, tools, link) {
 function draw(body, map, maps, { note, title, name, tools, link, options, report }) {
   const grid = el("div"), lineView = el("div"), views = {};
   body.append(el("p", { class: "note" }, note), el("div", { class: "split" },
-    el("div", { class: "card" }, el("h3", {}, title, el("span", { class: "note" }, name), el("span", { class: "grow" }), ...tools), grid),
+    el("div", { class: "card" }, el("h3", {}, title, el("span", { class: "note" }, name), el("span", { class: "row tools" }, ...tools)), grid),
     el("div", { class: "card" }, el("h3", {}, "Lines"), lineView)));
   const pointed = (other) => (query, key) => {
     views[other].point(query, query === null ? key : null);
