@@ -68,11 +68,13 @@ def with_marks(marks: Sequence[Mark], text: str, write: Callable[[str], str]) ->
             closed = open_marks.pop()
             yield write(text[done : closed.span[1]]), False
             yield closed.closing, True
-            done = closed.span[1]
-        at = mark.span[0]
+            done = max(done, closed.span[1])
+        at = max(done, mark.span[0])
         yield write(text[done:at]), False
         if mark.spaces[0] and at > 0 and not text[at - 1].isspace():
-            yield " ", False
+            spaces = _spaces_before(mark, text, at)
+            yield (write(spaces) or " "), False
+            at += len(spaces)
         yield mark.opening, True
         if mark.spaces[1] and at < len(text) and not text[at].isspace():
             yield " ", False
@@ -82,8 +84,16 @@ def with_marks(marks: Sequence[Mark], text: str, write: Callable[[str], str]) ->
     for closed in reversed(open_marks):
         yield write(text[done : closed.span[1]]), False
         yield closed.closing, True
-        done = closed.span[1]
+        done = max(done, closed.span[1])
     yield write(text[done:]), False
+
+
+def _spaces_before(mark: Mark, text: str, at: int) -> str:
+    """Returns the spaces of text[at:] that belong before a point: all but the last, or all where the text then ends or
+    goes on with punctuation and the point had no space after it."""
+    run = len(text) - at - len(text[at:].lstrip())
+    kept = mark.spaces[1] or text[at + run : at + run + 1].isalnum()
+    return text[at : at + run - 1] if kept else text[at : at + run]
 
 
 def _outermost(marks: Sequence[Mark]) -> list[tuple[Mark, list[Mark]]]:
