@@ -142,15 +142,16 @@ class LanguageDetector:
         text without letters. A language that is not served comes first if the text is certainly in it.
 
         `target` is the served code of the target, and `accepted` are codes of Accept-Language. Texts of a request are
-        usually in one language: the shares of the languages are estimated from all texts (expectation maximization)
-        and weigh each of them.
+        usually in one language: the shares of the languages are estimated from all texts with letters (expectation
+        maximization) and weigh each of them.
         """
         self.load()
         samples = [text[:DETECTION_CHARACTERS] for text in texts]
         likelihoods = [self._likelihoods(sample) for sample in samples]
         weights = self._weights(target, accepted)
         found = [posterior(likelihood, weights) for likelihood in likelihoods]
-        for _ in range(ITERATIONS if len(texts) > 1 else 0):
+        readable = sum([any(shares.values()) for shares in found])
+        for _ in range(ITERATIONS if readable > 1 else 0):
             shares = mean(found)
             weights = {language: LEAST_SHARE + shares.get(language, 0.0) for language in self.languages}
             found = [posterior(likelihood, weights) for likelihood in likelihoods]

@@ -32,6 +32,11 @@ def test_the_other_texts_decide_for_every_language(detector):
     assert [guesses[0].language for guesses in detector.detect_all(german, "en")] == ["de"] * 4
 
 
+@pytest.mark.parametrize("other", ["", "42", "!"])
+def test_a_text_without_letters_says_nothing_about_the_others(detector, other):
+    assert detector.detect_all([other, "Hello."], "de")[1] == detector.detect("Hello.", "de")
+
+
 def test_a_clear_text_overrides_what_the_request_says(detector):
     found = detector.detect_all([*ENGLISH, "Die Datei konnte nicht geöffnet werden."], "en", ("es",))
     assert [guesses[0].language for guesses in found] == ["en", "en", "en", "de"]
