@@ -95,6 +95,9 @@ def test_languages_are_detected_and_swapped(page: Any) -> None:
     page.select_option("#from", "auto")
     served = translate(page, "the cat sleeps in a house and the dog is here")
     assert page.inner_text("#detected") == "detected: English"
+    page.select_option("#interface", "fr")
+    served = translate(page, "the cat sleeps in the house and the dog is here")
+    assert page.inner_text("#detected") == "détecté : anglais"
     page.click("#swap")
     assert (page.input_value("#from"), page.input_value("#to"), page.input_value("#text")) == ("de", "en", served)
 

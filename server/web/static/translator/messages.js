@@ -9,14 +9,18 @@ const KINDS = { 401: "key", 403: "key", 413: "large", 429: "busy", 503: "startin
 /** Returns a text of the interface with its arguments. */
 export const say = (key, ...values) => TEXTS[language][key].replace(/\{(\d)\}/g, (_, i) => values[i]);
 export const interfaceLanguage = () => language;
-/** Returns the name of a language in the language of the interface. */
-export function languageName(code) {
+/** Returns the name of a language in the language of the interface, as within a sentence. */
+export function nameInSentence(code) {
   try {
-    const name = new Intl.DisplayNames(language, { type: "language" }).of(code);
-    return name.charAt(0).toLocaleUpperCase(language) + name.slice(1);
+    return new Intl.DisplayNames(language, { type: "language" }).of(code);
   } catch {
     return code; // not a code that the browser knows
   }
+}
+/** Returns the name of a language with a capital letter, for lists. */
+export function languageName(code) {
+  const name = nameInSentence(code);
+  return name === code ? code : name.charAt(0).toLocaleUpperCase(language) + name.slice(1);
 }
 export const number = (value) => value.toLocaleString(language);
 

@@ -2,7 +2,7 @@
 import { el } from "../common/dom.js";
 import { ask, query } from "../common/server.js";
 import { withSpans } from "../common/words.js";
-import { languageName, say } from "./messages.js";
+import { nameInSentence, say } from "./messages.js";
 import { attend, mark } from "./word_pairs.js";
 
 const $ = (id) => document.getElementById(id);
@@ -28,8 +28,8 @@ export function show(done, answer) {
   $("output").replaceChildren(...withSpans(answer.translatedText, items.map((item) => [item.target, item.targetSpan])));
   $("mirror").replaceChildren(...withSpans(done.text, direct ? items.map((item) => [item.source, item.sourceSpan]) : []), "\n");
   $("output").lang = done.to;
-  $("detected").textContent = answer.detectedLanguage ? say("detected", languageName(answer.detectedLanguage.language)) : "";
-  $("route").textContent = answer.details.pivot ? say("via", languageName(answer.details.pivot)) : "";
+  $("detected").textContent = answer.detectedLanguage ? say("detected", nameInSentence(answer.detectedLanguage.language)) : "";
+  $("route").textContent = answer.details.pivot ? say("via", nameInSentence(answer.details.pivot)) : "";
   const steps = sentences.flatMap((leg) => leg.map((sentence, number) => [number + 1, reasons(sentence)]));
   $("warning").textContent = [...new Set(steps.flatMap(([number, found]) => found.map((reason) => say("flagged", number, reason))))].join(" ");
   $("warning").hidden = !$("warning").textContent;
