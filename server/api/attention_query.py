@@ -76,17 +76,14 @@ class AttentionQuery:
 
 
 class AttentionQueryReader(ParameterReader[AttentionParameters]):
-    """Reads and counts the query like CountedReader. Returns None if a browser requests the explorer, which is free. A
-    browser that gives an id gets the report of the translation."""
+    """Reads and counts the query like CountedReader. Returns None if a browser requests the explorer, which is free."""
 
     async def __call__(self, request: Request) -> AttentionQuery | None:  # type: ignore[override]
         """Raises Forbidden, Overloaded, TextTooLong, InvalidRequest or UnsupportedMediaType."""
         values = await merged(request)
         accept = request.headers.get("accept", "")
         if "format" not in values and preferred(accept, ("application/json", "text/html")) == "text/html":
-            if "id" not in values:
-                return None
-            values["format"] = "html"  # the explorer translates a text and does not show an earlier translation
+            return None
         await count(request, values)
         asked = validated(self.model, values)
         limit = services_of(request).settings.timeout_seconds

@@ -8,6 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.browser.conftest import SENTENCE, PageLog
+from tests.support.live import LiveServer
+
 
 def test_the_card_shows_the_word_and_head_of_the_view(explorer: Any) -> None:
     explorer.hover("#output .w >> nth=1")
@@ -30,3 +33,17 @@ def test_a_link_marks_its_word(explorer: Any, open_page: Callable[..., Any]) -> 
     page.wait_for_selector("#panel-attention .heat .queries .on")
     assert page.inner_text("#panel-attention .heat .queries .on") == marked
     assert "word=1" in page.url
+
+
+def test_the_id_of_a_translation_opens_its_sentence(
+    open_page: Callable[..., Any], live: LiveServer, page_log: PageLog
+) -> None:
+    served = live.post("/translate", {"q": f"a dog. {SENTENCE}", "source": "en", "target": "fr"}).json()["id"]
+    page = open_page()
+    page.goto(f"{live.url}/attention?id={served}&sentence=1")
+    page.wait_for_selector("#output:not(.busy) .w")
+    assert (page.input_value("#text"), page.input_value("#to")) == (SENTENCE, "fr")
+    assert "id=" not in page.url
+    page.goto(f"{live.url}/attention?id=unknown")
+    page.wait_for_selector("#error >> text=No translation has this id.")
+    page_log.messages.clear()  # the status 404

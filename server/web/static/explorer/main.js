@@ -247,7 +247,15 @@ async function languages() {
   $("from").append(el("option", { value: "auto" }, "Detect language"), ...sources.map((language) => el("option", { value: language.code }, language.name)));
   if (state.languages.some((language) => language.code === "en")) $("from").value = "en";
   targets();
+  await named();
   await restore($("text").value);
+}
+/** Replaces the id of a translation in the URL, as in a request for its numbers, by its text and its languages. */
+async function named() {
+  const { id, sentence, leg } = Object.fromEntries(new URLSearchParams(location.search));
+  if (!id || location.hash) return;
+  const found = await ask("/attention?" + query({ id, sentence, leg, kind: "cross", layer: 0, head: "mean", format: "json" }));
+  history.replaceState(null, "", "/attention#" + query({ q: found.source.text, source: found.language.source, target: found.language.target }));
 }
 textEvents();
 buttons();

@@ -61,14 +61,6 @@ def test_a_given_translation(client, engine):
     assert engine.submitted == []
 
 
-def test_a_browser_gets_the_report_of_an_id(client, served):
-    browser = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
-    report = client.get("/attention", params={"id": served, "sentence": 2}, headers=browser)
-    assert report.text == client.get("/attention", params={"id": served, "sentence": 2, "format": "html"}).text
-    unknown = client.get("/attention", params={"id": "unknown"}, headers=browser)
-    assert (unknown.status_code, unknown.json()["error"]) == (404, "No translation has this id.")
-
-
 def test_another_hypothesis_of_the_beam(client, engine, served):
     asked = {"id": served, "sentence": 2, "beam_size": 3}
     texts = [client.get("/attention", params=asked | {"hypothesis": n}).json()["target"]["text"] for n in range(3)]

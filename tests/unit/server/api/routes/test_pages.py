@@ -13,7 +13,7 @@ from server.web.page import interface_texts
 BROWSER = {"Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8"}
 
 
-@pytest.mark.parametrize("path", ["/", "/attention", "/attention?q=anything&layer=nonsense"])
+@pytest.mark.parametrize("path", ["/", "/attention", "/attention?id=anything&layer=nonsense"])
 def test_a_browser_gets_the_page_and_other_clients_json(client, path):
     page = client.get(path, headers=BROWSER)
     assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
