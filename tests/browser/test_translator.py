@@ -91,6 +91,19 @@ def test_an_old_translation_is_not_shown_under_a_new_text(page: Any, page_log: P
     page_log.messages.clear()
 
 
+def test_a_first_translation_in_progress_is_visible(page: Any) -> None:
+    mark = "getComputedStyle(document.getElementById('output'), '::before').content"
+    seen = [page.evaluate(mark)]
+
+    def look(route: Any) -> None:
+        seen.append(page.evaluate(mark))
+        route.continue_()
+
+    page.route("**/translate", look)
+    translate(page, SENTENCE)
+    assert [*seen, page.evaluate(mark)] == ["none", '"…"', "none"]
+
+
 def test_languages_are_detected_and_swapped(page: Any) -> None:
     page.select_option("#from", "auto")
     served = translate(page, "the cat sleeps in a house and the dog is here")
@@ -185,6 +198,11 @@ def test_the_interface_has_four_languages_and_fits_a_small_screen(
         page.select_option("#interface", language)
         assert page.get_attribute("html", "lang") == language
         assert page.evaluate("document.documentElement.scrollWidth") <= 320
+    page.set_viewport_size({"width": 360, "height": 780})
+    tops = "nodes => new Set(nodes.map((node) => Math.round(node.getBoundingClientRect().top / 30))).size"
+    for language in INTERFACES:
+        page.select_option("#interface", language)
+        assert page.locator(".top #interface, .top #theme").evaluate_all(tops) == 1
     page.set_viewport_size({"width": 3840, "height": 2160})
     assert page.locator("#translate").bounding_box()["width"] > 1800
 
