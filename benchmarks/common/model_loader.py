@@ -14,6 +14,7 @@ from model.backends.cpu.isa import Isa
 from model.config import ModelConfig
 from model.model_folder import ModelFolder, read_folder
 from model.search.base import Backend
+from model.shortlist import ShortlistUse
 from model.tokenizer import Tokenizer
 
 Engine = Literal["torch", "native"]
@@ -32,24 +33,26 @@ class OpenModel:
 
 def open_model(
     path: Path, *, engine: Engine = "torch", precision: str = "float32", device: str = "cpu", slots: int, threads: int,
-    isa: Isa = "auto",
+    isa: Isa = "auto", shortlist: ShortlistUse = "off",
 ) -> OpenModel:  # fmt: skip
-    """Loads the folder at `path`; `isa` is the instruction set of the CPU backend. Raises ValueError for a precision
-    that the engine does not support."""
+    """Loads the folder at `path`; `isa` is the instruction set of the CPU backend, which alone uses a `shortlist`. Raises
+    ValueError for a precision that the engine does not support."""
     folder = read_folder(path)
     if engine == "native":
-        backend = _native(folder, precision, slots, threads, isa)
+        backend = _native(folder, precision, slots, threads, isa, shortlist)
     else:
         backend = _torch(folder, precision, device, slots, threads)
     directions = tuple(f"{source}-{target}" for source, target in folder.pairs)
     return OpenModel(folder.name, folder.model, folder.load_tokenizer(), backend, directions)
 
 
-def _native(folder: ModelFolder, precision: str, slots: int, threads: int, isa: Isa) -> Backend:
+def _native(
+    folder: ModelFolder, precision: str, slots: int, threads: int, isa: Isa, shortlist: ShortlistUse
+) -> Backend:
     if precision not in ("float32", "int8"):
         raise ValueError(f"The CPU backend supports float32 and int8, not {precision}.")
     wanted: Precision = "int8" if precision == "int8" else "float32"
-    return open_backend(folder, build(isa=isa), slots=slots, threads=threads, precision=wanted)
+    return open_backend(folder, build(isa=isa), slots=slots, threads=threads, precision=wanted, shortlist=shortlist)
 
 
 def _torch(folder: ModelFolder, precision: str, device: str, slots: int, threads: int) -> Backend:

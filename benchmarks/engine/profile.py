@@ -2,12 +2,14 @@
 of the processor. With Linux `perf`, also reports the share of each kind of function.
 
     python -m benchmarks.engine.profile --random base --vocabulary 32000 --batch 64 --threads 2
+    python -m benchmarks.engine.profile --model weights/general-en-de-fr-es --data DATA --sets tatoeba-dev --shortlist auto
 """
 
 from __future__ import annotations
 
 import argparse
 import os
+import random
 import re
 import shutil
 import signal
@@ -22,6 +24,7 @@ from typing import Any, TypeVar, get_args
 
 from benchmarks.common import report
 from benchmarks.common.arguments import add_model_options
+from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.common.model_loader import OpenModel, open_model
 from benchmarks.engine.random_model import random_sources, write_random_model
 from model.backends.cpu.isa import Isa
@@ -29,11 +32,12 @@ from model.config import ModelConfig
 from model.search.base import StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions
+from model.shortlist import ShortlistUse
 
 Result = TypeVar("Result")
 _KINDS = (
-    ("integer and float products", r"tile_|panel|pack_"),
-    ("attention", r"attend|write_position|softmax"),
+    ("integer and float products", r"::int8<|::float32<|tile_|multiply_panel|Linear::(panel|Linear)|pack_"),
+    ("attention", r"attend|page_scores|weighted_values|write_position|softmax"),
     ("quantising rows, activation", r"quantize|relu|swish|gelu"),
     ("norms, residuals, embeddings", r"norm|add\b|embed|Linear::row"),
     ("top-k selection", r"TopK|select_candidates|score_tokens|top"),
@@ -84,8 +88,12 @@ def step_products(config: ModelConfig) -> int:
 def measure(opened: OpenModel, options: argparse.Namespace) -> dict[str, Any]:
     """Measures the time per part over `options.repeats` passes, and the sampled shares of functions."""
     config = opened.config
-    sources = random_sources(config.vocab_size, options.batch, options.tokens, config.eos_id)
-    decoding = DecodingOptions(beam_size=options.beam, max_length=options.tokens)
+    if options.data:
+        sources: Sequence[Sequence[int]] = sentences(opened, options.data, options.sets, options.batch)
+        decoding = DecodingOptions(beam_size=options.beam)
+    else:
+        sources = random_sources(config.vocab_size, options.batch, options.tokens, config.eos_id)
+        decoding = DecodingOptions(beam_size=options.beam, max_length=options.tokens)
     timed = TimedBackend(opened)
 
     def run() -> None:
@@ -117,6 +125,14 @@ def measure(opened: OpenModel, options: argparse.Namespace) -> dict[str, Any]:
         "step_products_per_second": products,
         "shares": shares,
     }
+
+
+def sentences(opened: OpenModel, data: Path, sets: Sequence[str], count: int) -> list[tuple[int, ...]]:
+    """Returns the ids of `count` random sentences of the development sets, all directions of the model mixed."""
+    each = choose(read_sets(data, sets), opened.directions)
+    draw = random.Random(1)
+    chosen = [draw.choice(each) for _ in range(count)]
+    return [opened.tokenizer.encode_ids(draw.choice(one.sources), one.target, one.source) for one in chosen]
 
 
 def peak_products(precision: str, threads: int, size: int = 2048) -> float:
@@ -181,16 +197,17 @@ def main(arguments: Sequence[str] | None = None) -> int:
             path = write_random_model(Path(scratch) / "random", options.random, options.vocabulary).path
         opened = open_model(
             path, engine=options.engine, precision=options.precision, slots=options.batch * options.beam,
-            threads=options.threads, isa=options.isa,
+            threads=options.threads, isa=options.isa, shortlist=options.shortlist,
         )  # fmt: skip
     found = measure(opened, options)
-    limit = peak_products(options.precision, options.threads)
+    limit = None if options.without_limit else peak_products(options.precision, options.threads)
     print(
         f"{found['rows per step']:.0f} rows a step, {found['step_ms']:.2f} ms a step, {found['tokens/s']:.0f} tokens/s"
     )
     print(report.table(("part", "% of time"), [(name, 100 * share) for name, share in found["parts"].items()]))
     rate = found["step_products_per_second"]
-    print(f"Linear layers of a step: {rate / 1e9:.0f} G products/s; torch's large product: {limit / 1e9:.0f} G/s.")
+    reference = "" if limit is None else f"; torch's large product: {limit / 1e9:.0f} G/s"
+    print(f"Linear layers of a step: {rate / 1e9:.0f} G products/s{reference}.")
     if found["shares"]:
         print(report.table(("functions", "% of samples"), [(n, 100 * share) for n, share in found["shares"].items()]))
     if options.json:
@@ -209,7 +226,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--precision", choices=["int8", "float32"], default="int8")
     parser.add_argument("--batch", type=int, default=64)
     parser.add_argument("--beam", type=int, default=1)
-    parser.add_argument("--tokens", type=int, default=32, help="source and target length")
+    parser.add_argument("--tokens", type=int, default=32, help="source and target length of random sources")
+    parser.add_argument(
+        "--data", type=Path, help="folder with SET.en-XX.tsv files: real sentences, all directions mixed"
+    )
+    parser.add_argument(
+        "--sets", nargs="+", default=[], metavar="SET", help="names of sets (default: all in the folder)"
+    )
+    parser.add_argument("--shortlist", choices=get_args(ShortlistUse), default="off", help="as of the server")
+    parser.add_argument(
+        "--without-limit", action="store_true", help="leave out torch's product, whose int8 takes minutes without VNNI"
+    )
     parser.add_argument("--repeats", type=int, default=5)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of the CPU backend")
