@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import io
 import threading
+from email.message import Message
 from http.server import BaseHTTPRequestHandler, HTTPServer
+from urllib.error import HTTPError
 from urllib.parse import parse_qs, urlsplit
 
 import orjson
@@ -12,7 +14,7 @@ import pytest
 from rich.console import Console
 
 from server.__main__ import main, make_parser
-from server.cli import look
+from server.cli import look, look_remote
 from server.cli.look_report import show, strongest
 from server.cli.translate import local_services
 from server.config import Settings
@@ -153,3 +155,13 @@ def test_special_tokens_do_not_make_a_head_strong():
     stream = io.StringIO()
     show(answer, Console(file=stream, width=80, highlight=False), 1)
     assert "[bold]a" in stream.getvalue() and "Sentence 0 of 2" in stream.getvalue() and "none" in stream.getvalue()
+
+
+@pytest.mark.parametrize(("status", "kind"), [(400, 2), (403, 2), (404, 2), (429, 1), (500, 1), (503, 1)])
+def test_an_error_of_the_server_is_wrong_input_or_a_failure(monkeypatch, capsys, status, kind):
+    def refuse(request, timeout):
+        raise HTTPError(request.full_url, status, "", Message(), io.BytesIO(b'{"error": "A sentence."}'))
+
+    monkeypatch.setattr(look_remote, "urlopen", refuse)
+    assert main([*ASK, "--server", "http://127.0.0.1:1"]) == kind
+    assert capsys.readouterr().err == "attentive: A sentence.\n"
