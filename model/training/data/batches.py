@@ -37,7 +37,9 @@ class _BatchPlan:
 class Batches:
     """An endless stream of batches, determined by the recipe's seed, the epoch and the index of the batch in the epoch.
 
-    A batch has at most `batch_tokens` padded tokens on each side. Rank `rank` of `ranks` gets every `ranks`-th batch.
+    A batch has at most `batch_tokens` padded tokens on each side. Rank `rank` of `ranks` gets every `ranks`-th batch, and
+    the batches that the ranks get at the same time have similar sizes. An epoch that the ranks cannot divide evenly
+    repeats up to `ranks` - 1 batches.
     """
 
     def __init__(
@@ -92,6 +94,9 @@ class Batches:
             buckets = equal_products(sources, targets, self._batch_tokens, self._recipe.data.max_tokens + 2)
         order = random.permutation(len(buckets))
         if self._ranks > 1:
+            # Every rank has the same number of batches in an epoch. Otherwise ranks would be at different batches from the
+            # next epoch on, and the batches of a step would no longer be those that `balanced` put together.
+            order = np.resize(order, -(-len(order) // self._ranks) * self._ranks)
             sizes = np.array([len(one.members) * (one.source_width + one.target_width) for one in buckets])
             order = balanced(order, sizes, self._ranks, random)
         return [

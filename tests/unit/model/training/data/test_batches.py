@@ -76,6 +76,17 @@ def test_unchanged_pairs_are_complete_beside_copied_ones(processor: sentencepiec
             assert tuple(row[1 : row.index(_SPECIAL_IDS.end)]) in pairs
 
 
+def test_ranks_begin_an_epoch_at_the_same_step() -> None:
+    shard = _shard([(20, 9)] * 200)
+    whole = len(Batches(shard, _recipe({}, 1), _SPECIAL_IDS, None, _TOKENS)._plan_epoch(0))
+    ranks = whole - 1  # one batch is left over
+    parts = [
+        Batches(shard, _recipe({}, 1), _SPECIAL_IDS, None, _TOKENS, rank=rank, ranks=ranks) for rank in range(ranks)
+    ]
+    steps = [[(epoch, index // ranks) for epoch, index, _ in islice(part.stream(), 5)] for part in parts]
+    assert steps == [[(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]] * ranks
+
+
 def test_batches_of_one_step_have_similar_sizes() -> None:
     random = np.random.default_rng(1)
     sizes = random.integers(1000, 4000, 1003)
