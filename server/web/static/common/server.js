@@ -25,7 +25,11 @@ export const failure = (status, answer, wait) =>
 /** Asks for a key after a 403 to a request with the key `used`. Returns whether there is another one now. */
 export function otherKey(used) {
   const given = key() === used ? prompt(phrases.key) : null;
-  if (given) localStorage.setItem("key", given.trim());
+  try {
+    if (given) localStorage.setItem("key", given.trim());
+  } catch {
+    // A browser that blocks storage keeps no key.
+  }
   return key() !== used;
 }
 

@@ -90,11 +90,12 @@ function send(file, { source, target, glossary }, signal, report) {
     report(0);
     request.upload.onprogress = (event) => event.lengthComputable && report(event.loaded / event.total);
     request.upload.onload = () => report(1);
-    request.onload = () => {
-      if (request.status === 200) resolve(new URL(request.response.translatedFileUrl, location.href));
-      else if (request.status === 403 && otherKey(used)) resolve(send(file, { source, target, glossary }, signal, report));
-      else reject(failure(request.status, request.response, request.getResponseHeader("Retry-After")));
+    const answered = () => {
+      if (request.status === 200 && request.response) return new URL(request.response.translatedFileUrl, location.href);
+      if (request.status === 403 && otherKey(used)) return send(file, { source, target, glossary }, signal, report);
+      throw failure(request.status, request.response, request.getResponseHeader("Retry-After"));
     };
+    request.onload = () => Promise.resolve().then(answered).then(resolve, reject); // the queue waits for one of the two
     request.onerror = () => reject(new Error(phrases.unreachable));
     request.onabort = () => reject(new DOMException("", "AbortError"));
     signal.addEventListener("abort", () => request.abort());
