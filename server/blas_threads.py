@@ -17,8 +17,8 @@ OpenBLAS has a thread for each core, and these wait in a loop for each other. Be
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
-    """NumPy that is imported inside multiplies matrices in one thread, unless the environment sets a number. The workers
-    get the environment from before."""
+    """Imports of NumPy inside give it one thread for matrix products, unless the environment sets a number. The
+    environment is restored for the workers."""
     if _VARIABLE in os.environ:
         yield
         return

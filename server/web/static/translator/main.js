@@ -50,7 +50,7 @@ async function translate() {
   settled = setTimeout(store, SETTLED);
   await attendFirst(shown.items, controller.signal);
 }
-/** Returns the language that the text is in. One that was copied and is perhaps in the target language is in it. */
+/** Returns the language that the text is in. A copied text that is perhaps in the target language counts as written in it. */
 function writtenIn(text, { detectedLanguage: found, translatedText }) {
   const target = $("to").value, perhaps = found?.alternatives?.some(({ language }) => language === target);
   return perhaps && translatedText.trim() === text.trim() ? target : found?.language;
