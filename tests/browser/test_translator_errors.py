@@ -53,9 +53,11 @@ def test_errors_of_the_server_are_in_the_language_of_the_interface(
         texts = interface_texts()[language]
         said = texts[kind] + (" " + texts["wait"].replace("{0}", str(seconds)) if seconds else "")
         page.set_input_files("#file", str(tmp_path / "letter.txt"))
-        for place in ("#error", "#files .bad"):
+        spoken = f"{said} {english}" if detail else said
+        failed = texts["failed"].replace("{0}", "letter.txt").replace("{1}", spoken)
+        for place, whole in (("#error", spoken), ("#files .bad", failed)):
             page.wait_for_selector(f"{place}:has-text('{said}')")
-            assert (english in page.inner_text(place)) == detail
+            assert page.text_content(place) == whole
     assert all(str(status) in message for message in page_log.messages)
     page_log.messages.clear()
 

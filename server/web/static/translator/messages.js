@@ -29,7 +29,7 @@ export const number = (value) => value.toLocaleString(language);
 export function explained({ message, status, seconds }) {
   if (!status) return [message];
   const kind = KINDS[status] || (status < 500 ? "refused" : "fault"), named = kind === "key" || kind === "busy";
-  return [say(kind) + (seconds ? ` ${say("wait", seconds)}` : ""), ...(named ? [] : [el("small", { lang: "en" }, message)])];
+  return [say(kind) + (seconds ? ` ${say("wait", seconds)}` : ""), ...(named ? [] : [" ", el("small", { lang: "en" }, message)])];
 }
 
 /** Writes all texts of the page in a language. */
