@@ -188,8 +188,8 @@ def _check_directions(recipe: Recipe) -> None:
     """Raises RecipeError for a direction that the languages do not have, and for a source that has two."""
     known = ["-".join(pair) for pair in recipe.directions]
     data = recipe.data
-    tables = ("directions", data.directions), ("one_way", data.one_way.values())
-    for key, found in (*tables, ("back_translated", data.back_translated.values())):
+    one_way, back_translated = data.one_way.values(), data.back_translated.values()
+    for key, found in (("directions", data.directions), ("one_way", one_way), ("back_translated", back_translated)):
         if unknown := sorted(set(map(str, found)) - set(known)):
             raise RecipeError(f"[data.{key}] has {unknown[0]!r}, which is none of the directions {', '.join(known)}.")
     if both := sorted(data.one_way.keys() & data.back_translated.keys()):

@@ -150,7 +150,7 @@ class LanguageDetector:
         likelihoods = [self._likelihoods(sample) for sample in samples]
         weights = self._weights(target, accepted)
         found = [posterior(likelihood, weights) for likelihood in likelihoods]
-        readable = sum([any(shares.values()) for shares in found])
+        readable = sum(any(shares.values()) for shares in found)
         for _ in range(ITERATIONS if readable > 1 else 0):
             shares = mean(found)
             weights = {language: LEAST_SHARE + shares.get(language, 0.0) for language in self.languages}
