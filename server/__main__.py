@@ -8,7 +8,16 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from server.blas_threads import single_blas_thread
-from server.errors import AttentiveError, InvalidRequest, SettingsError
+from server.errors import (
+    AttentiveError,
+    ExpiredTranslation,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    PayloadTooLarge,
+    SettingsError,
+    UnsupportedMediaType,
+)
 from server.version import server_version
 
 COMMANDS = {
@@ -26,6 +35,8 @@ COMMANDS = {
 }
 """Command -> its module in server.cli. Only the module of the given command is imported."""
 INTERRUPTED = 130
+WRONG_INPUT = (InvalidRequest, Forbidden, NotFound, ExpiredTranslation, PayloadTooLarge, UnsupportedMediaType)
+"""Errors that end a command with status 2: those that a server answers with a status from 400 to 499, except 429."""
 NO_TORCH = (
     "`{}` needs PyTorch, which this installation does not have. The container image `tools` has it: "
     "docker compose run --rm tools ..."
@@ -34,19 +45,16 @@ NO_TORCH = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0 for success, 1 for a failure, 2 for wrong usage or
-    wrong input."""
+    wrong input, such as an unknown id."""
     words = sys.argv[1:] if argv is None else list(argv)
     try:
         with single_blas_thread():
             parser = make_parser(words[0] if words else "")
         arguments = parser.parse_args(words)
         status: int = arguments.run(arguments)
-    except (SettingsError, InvalidRequest) as error:
+    except (SettingsError, AttentiveError) as error:
         print(f"attentive: {error}", file=sys.stderr)
-        return 2
-    except AttentiveError as error:
-        print(f"attentive: {error.message}", file=sys.stderr)
-        return 1
+        return 2 if isinstance(error, (SettingsError, *WRONG_INPUT)) else 1
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

@@ -14,6 +14,7 @@ from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimi
 from model.analysis.confidence_fit import ScoredTranslation, fit_direction
 from model.search.options import DecodingOptions
 from server.cli.translate import FLAGS, local_services
+from server.cli.whole_numbers import from_one
 from server.config import Settings, add_flags
 from server.errors import InvalidRequest
 from server.observability.logging import configure_logging
@@ -45,7 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Files NAME.SOURCE-TARGET.tsv, such as dev.en-de.tsv, with a sentence, a tab and its translation in each "
         "line. They are used in both directions. They should not be training text.",
     )
-    parser.add_argument("--limit", type=int, metavar="N", help="Use the first N pairs of each file.")
+    parser.add_argument("--limit", type=from_one, metavar="N", help="Use the first N pairs of each file.")
     add_flags(parser, FLAGS)
 
 

@@ -13,8 +13,9 @@ from typing import Protocol, Unpack
 
 from server.access.api_keys import MAX_WEIGHT, MIN_WEIGHT, Key, KeyFile, KeyOptions
 from server.access.authentication import shared_keys
+from server.cli.whole_numbers import from_zero
 from server.config import Settings, add_flags
-from server.errors import SettingsError
+from server.errors import NotFound, SettingsError
 from server.state.setting import open_state
 
 NAME = "keys"
@@ -52,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for unit in ("requests", "characters"):
         create.add_argument(
             f"--{unit}-per-minute",
-            type=limit,
+            type=from_zero,
             metavar="N",
             help=f"Maximum {unit} per minute. 0 is no limit. [default: the limit of the server]",
         )
@@ -79,19 +80,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         add_flags(action, ("data", "state"))
 
 
-def limit(text: str) -> int:
-    """Returns a limit of the command line. Raises ArgumentTypeError for anything but a whole number from 0."""
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"must be a whole number from 0, not {text!r}")
-    return int(text)
-
-
 def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(argparse.Namespace(data=arguments.data, state=arguments.state))
-    return asyncio.run(run_action(arguments, settings))
+    asyncio.run(run_action(arguments, settings))
+    return 0
 
 
-async def run_action(arguments: argparse.Namespace, settings: Settings) -> int:
+async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
     """Runs the action on the keys of the settings. Raises SettingsError, or StateUnreachable without Redis."""
     state = open_state(settings)
     if state is None:
@@ -102,11 +97,12 @@ async def run_action(arguments: argparse.Namespace, settings: Settings) -> int:
         if arguments.action == "import":
             raise SettingsError("--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys.")
         try:
-            return await change_or_list(arguments, FileKeys(KeyFile(settings.data)))
+            await change_or_list(arguments, FileKeys(KeyFile(settings.data)))
         except OSError as error:
             raise SettingsError(
                 f"--data (ATTENTIVE_DATA): the keys in {str(settings.data)!r} cannot be opened: {error.strerror}."
             ) from None
+        return
     try:
         keys = shared_keys(state)
         if arguments.action == "import":
@@ -115,14 +111,14 @@ async def run_action(arguments: argparse.Namespace, settings: Settings) -> int:
             copied = KeyFile(settings.data).all()
             await keys.add(copied)
             print(f"The {len(copied):,} keys of the data folder are in Redis.", file=sys.stderr)
-            return 0
-        return await change_or_list(arguments, keys)
+        else:
+            await change_or_list(arguments, keys)
     finally:
         await state.stop()
 
 
-async def change_or_list(arguments: argparse.Namespace, keys: Keys) -> int:
-    """Runs the action on `keys`."""
+async def change_or_list(arguments: argparse.Namespace, keys: Keys) -> None:
+    """Runs the action on `keys`. Raises NotFound for an unknown id."""
     match arguments.action:
         case "create":
             secret, key = await keys.create(
@@ -140,9 +136,7 @@ async def change_or_list(arguments: argparse.Namespace, keys: Keys) -> int:
             print(table(await keys.all()))
         case _:
             if await keys.revoke(arguments.id) is None:
-                print(f"attentive: there is no valid key with the id {arguments.id!r}.", file=sys.stderr)
-                return 1
-    return 0
+                raise NotFound(f"There is no valid key with the id {arguments.id}.")
 
 
 def described(key: Key) -> dict[str, object]:

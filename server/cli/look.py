@@ -20,6 +20,7 @@ from server.api.schemas.attention import PICTURES, AttentionParameters
 from server.cli.look_remote import fetched
 from server.cli.look_report import show
 from server.cli.translate import FLAGS, local_services
+from server.cli.whole_numbers import from_zero
 from server.config import Settings, add_flags
 from server.errors import InvalidRequest, Unavailable
 from server.observability.logging import configure_logging
@@ -49,7 +50,6 @@ _HELPS = {
     "dpi": "Pixels per inch of a PNG.",
 }
 HEADS = 5
-HEADS_LIMIT = 1_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -65,7 +65,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--masked-heads", metavar="HEADS", help="Heads that are switched off, such as cross.0.1,encoder.2.3."
     )
-    parser.add_argument("--heads", type=int, default=HEADS, metavar="N", help=f"Heads to list. [default: {HEADS}]")
+    parser.add_argument(
+        "--heads", type=from_zero, default=HEADS, metavar="N", help=f"Heads to list; 0 lists none. [default: {HEADS}]"
+    )
     parser.add_argument("--server", metavar="URL", help="Ask a running server instead of loading the model here.")
     parser.add_argument("--api-key", metavar="KEY", help="API key for --server.")
     picture = parser.add_argument_group("picture")
@@ -88,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         settings = Settings.read(arguments)
         configure_logging("warning" if arguments.log_level is None else settings.log_level, settings.log_format)
         answers = asyncio.run(local(local_services(settings), requests))
-    show(orjson.loads(answers[0]), Console(highlight=False), max(0, min(arguments.heads, HEADS_LIMIT)))
+    show(orjson.loads(answers[0]), Console(highlight=False), arguments.heads)
     if arguments.output is not None:
         try:
             Path(arguments.output).write_bytes(answers[1])

@@ -55,7 +55,7 @@ def test_keys_are_created_listed_and_revoked_by_the_command(tmp_path, capsys):
     assert main(["keys", "list", *data]) == 0
     assert "Ann" in capsys.readouterr().out
     assert main(["keys", "revoke", entry["id"], *data]) == 0
-    assert main(["keys", "revoke", entry["id"], *data]) == 1
+    assert main(["keys", "revoke", entry["id"], *data]) == 2
     assert KeyFile(tmp_path).find(secret) is None
     assert main(["keys", "list"]) == 2
 

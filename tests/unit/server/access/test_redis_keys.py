@@ -56,7 +56,7 @@ def test_a_revoked_key_is_refused_by_all_servers(serve, redis, command):
     command("create", "Bob")  # while no valid key exists, keys are ignored
     for client in clients:
         wait_for(lambda client=client: status(client, secret) == 403)
-    assert main(["keys", "revoke", entry["id"], "--state", redis]) == 1
+    assert main(["keys", "revoke", entry["id"], "--state", redis]) == 2
 
 
 def test_keys_are_ignored_while_none_exists(serve, redis, command):

@@ -51,12 +51,12 @@ def test_a_glossary_may_belong_to_a_key(glossary, entries, tmp_path):
     _, key = KeyFile(tmp_path).create("ann")
     id = glossary("create", "Own", entries("a\tb"), *PAIR, "--key", key.id)
     assert json.loads(glossary("show", id))["key"] == key.id
-    assert "no valid key" in glossary("create", "Own", entries("a\tb"), *PAIR, "--key", "unknown", status=1)
+    assert "no valid key" in glossary("create", "Own", entries("a\tb"), *PAIR, "--key", "unknown", status=2)
 
 
 def test_errors_are_one_sentence(glossary, entries, capsys):
     assert "Line 1" in glossary("create", "x", entries("a"), *PAIR, status=2)
-    assert "no glossary" in glossary("show", "unknown", status=1)
+    assert "no glossary" in glossary("show", "unknown", status=2)
     assert "different" in glossary("create", "x", entries("a\tb"), "--from", "en", "--to", "EN-GB", status=2)
     assert main(["glossary", "list"]) == 2
     assert "ATTENTIVE_DATA" in capsys.readouterr().err

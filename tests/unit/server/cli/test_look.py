@@ -14,6 +14,7 @@ import pytest
 from rich.console import Console
 
 from server.__main__ import main, make_parser
+from server.api.errors import STATUS
 from server.cli import look, look_remote
 from server.cli.look_report import show, strongest
 from server.cli.translate import local_services
@@ -157,11 +158,26 @@ def test_special_tokens_do_not_make_a_head_strong():
     assert "[bold]a" in stream.getvalue() and "Sentence 0 of 2" in stream.getvalue() and "none" in stream.getvalue()
 
 
-@pytest.mark.parametrize(("status", "kind"), [(400, 2), (403, 2), (404, 2), (429, 1), (500, 1), (503, 1)])
-def test_an_error_of_the_server_is_wrong_input_or_a_failure(monkeypatch, capsys, status, kind):
+@pytest.mark.parametrize("kind", STATUS)
+def test_an_error_ends_with_one_status_here_and_with_a_server(monkeypatch, capsys, kind):
     def refuse(request, timeout):
-        raise HTTPError(request.full_url, status, "", Message(), io.BytesIO(b'{"error": "A sentence."}'))
+        raise HTTPError(request.full_url, STATUS[kind], "", Message(), io.BytesIO(b'{"error": "A sentence."}'))
+
+    def fail(*_):
+        raise kind("A sentence.")
 
     monkeypatch.setattr(look_remote, "urlopen", refuse)
-    assert main([*ASK, "--server", "http://127.0.0.1:1"]) == kind
-    assert capsys.readouterr().err == "attentive: A sentence.\n"
+    monkeypatch.setattr(look, "attention_query", fail)
+    expected = 2 if STATUS[kind] < 500 and STATUS[kind] != 429 else 1
+    for place in ([], ["--server", "http://127.0.0.1:1"]):
+        assert main([*ASK, *place]) == expected
+        assert capsys.readouterr().err == "attentive: A sentence.\n"
+
+
+def test_no_heads_are_listed_with_0_and_a_negative_number_is_refused(capsys):
+    assert main([*ASK, "--heads", "0"]) == 0
+    assert "Strongest heads" not in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        main([*ASK, "--heads", "-1"])
+    assert ended.value.code == 2
+    assert "argument --heads: must be a whole number from 0, not '-1'" in capsys.readouterr().err
