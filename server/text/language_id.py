@@ -10,6 +10,7 @@ from functools import lru_cache
 
 import lingua
 
+from server.text.greetings import greeting_languages
 from server.text.unicode_scripts import has_letters
 
 log = logging.getLogger(__name__)
@@ -49,6 +50,8 @@ OTHER_TARGET_LETTERS = 80
 """Letters of a translation from which on a language that is not served counts as certain."""
 ALIKE = [frozenset(codes.split()) for codes in ("da nb nn no", "bs hr sr sl", "id ms", "cs sk", "es gl pt", "af nl")]
 """Languages that detection confuses in correct sentences."""
+OTHERS_OF_GREETING = 0.03
+"""Likelihood that all other languages share for a text that is a greeting, where a language of the greeting has 1."""
 SHARPNESS = 2.0
 """Exponent of lingua's confidence values, which are too even: at 65% it is right in 97%."""
 
@@ -143,10 +146,11 @@ class LanguageDetector:
 
         `target` is the served code of the target, and `accepted` are codes of Accept-Language. Texts of a request are
         usually in one language: the shares of the languages are estimated from all texts with letters (expectation
-        maximization) and weigh each of them.
+        maximization) and weigh each of them. A repeated text counts once.
         """
         self.load()
-        samples = [text[:DETECTION_CHARACTERS] for text in texts]
+        everything = [text[:DETECTION_CHARACTERS] for text in texts]
+        samples = list(dict.fromkeys(everything))
         likelihoods = [self._likelihoods(sample) for sample in samples]
         weights = self._weights(target, accepted)
         found = [posterior(likelihood, weights) for likelihood in likelihoods]
@@ -155,7 +159,8 @@ class LanguageDetector:
             shares = mean(found)
             weights = {language: LEAST_SHARE + shares.get(language, 0.0) for language in self.languages}
             found = [posterior(likelihood, weights) for likelihood in likelihoods]
-        return [self._guesses(sample, shares) for sample, shares in zip(samples, found, strict=True)]
+        guesses = {sample: self._guesses(sample, shares) for sample, shares in zip(samples, found, strict=True)}
+        return [list(guesses[sample]) for sample in everything]
 
     def _weights(self, target: str, accepted: Iterable[str]) -> dict[str, float]:
         """Returns the weights of the served languages before a text is read."""
@@ -184,8 +189,19 @@ class LanguageDetector:
         """Returns for each served language a number proportional to the probability of the text in it."""
         if self._detector is None:
             return {language: float(has_letters(sample, language)) for language in self.languages}
+        if greeting := self._greeting_likelihoods(sample):
+            return greeting
         guesses = self._detector.compute_language_confidence_values(sample)
         return {self._codes[guess.language.iso_code_639_1]: guess.value**SHARPNESS for guess in guesses}
+
+    def _greeting_likelihoods(self, sample: str) -> dict[str, float]:
+        """Returns the likelihoods of a text that is a greeting in a served language; empty for other texts."""
+        known = greeting_languages(sample)
+        served = {language for language in self._codes.values() if language.replace("_", "-").split("-")[0] in known}
+        if not served:
+            return {}
+        rest = OTHERS_OF_GREETING / max(1, len(self._codes) - len(served))
+        return {language: 1.0 if language in served else rest for language in self._codes.values()}
 
     def _other(self, sample: str, *, readable: bool) -> DetectedLanguage | None:
         """Returns a language that is not served and that the text is certainly in. `readable` is False for a text in a

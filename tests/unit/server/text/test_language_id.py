@@ -25,6 +25,36 @@ def test_a_short_english_word_is_not_spanish_where_the_request_says_otherwise(de
     assert [guesses[0].language for guesses in detector.detect_all([text, *ENGLISH])] == ["en"] * 4
 
 
+GREETINGS = {
+    "en": ["Hello.", "Hi!", "Bye", "Good morning.", "Thank you.", "yes"],
+    "de": ["Hallo.", "Guten Tag!", "Tschüss", "Guten Morgen.", "Danke.", "ja"],
+    "fr": ["Salut !", "Bonjour.", "Au revoir", "Bonsoir.", "Merci.", "oui"],
+    "es": ["¡Hola!", "Buenos días.", "Adiós", "Buenas noches.", "Gracias.", "sí"],
+}
+
+
+@pytest.mark.parametrize("language", GREETINGS)
+def test_a_greeting_is_in_its_language_alone_repeated_and_with_every_target(detector, language):
+    greetings = GREETINGS[language]
+    for target in ("", "de", "en", "es", "fr"):
+        for text in greetings:
+            assert detector.detect(text, target)[0].language == language, (text, target)
+        assert {guesses[0].language for guesses in detector.detect_all(greetings, target)} == {language}
+
+
+@pytest.mark.parametrize("text", ["Hello.", "Cancel", "1234", "Wo ist der Hund?"])
+@pytest.mark.parametrize("target", ["", "de"])
+def test_a_repeated_text_is_detected_as_once(detector, text, target):
+    assert detector.detect_all([text] * 3, target) == [detector.detect(text, target)] * 3
+    with_other = detector.detect_all([text, "No", "Save"], target)
+    assert detector.detect_all([text, "No", text, "Save", text], target) == [with_other[i] for i in (0, 1, 0, 2, 0)]
+
+
+def test_a_greeting_of_two_served_languages_is_unsure():
+    best = LanguageDetector(("de", "en", "nl")).detect("Hallo")[0]
+    assert best.confidence < 60 and {best.language, *(one.language for one in best.alternatives)} == {"de", "nl"}
+
+
 def test_the_other_texts_decide_for_every_language(detector):
     spanish = ["No", "Guardar cambios", "Eliminar archivo", "No se pudo abrir el archivo."]
     assert [guesses[0].language for guesses in detector.detect_all(spanish)] == ["es"] * 4
