@@ -15,7 +15,7 @@ from model.training.data.buckets import aligned, balanced, equal_products
 from model.training.data.sampling import sampling_rates
 from model.training.data.shards import Shard
 from model.training.data.special_ids import SpecialIds
-from model.training.recipe import Recipe
+from model.training.recipe import Recipe, RecipeError
 
 _LABEL_MULTIPLE = 512
 """The number of labels is rounded up to a multiple of this, so that few shapes occur."""
@@ -74,9 +74,11 @@ class Batches:
             epoch, skip = epoch + 1, 0
 
     def _plan_epoch(self, epoch: int) -> list[_BatchPlan]:
-        """Returns the plans of an epoch's batches in random order."""
+        """Returns the plans of an epoch's batches in random order. Raises RecipeError if the epoch has no pairs."""
         random = np.random.default_rng([self._recipe.train.seed, epoch])
         examples = self._sample(random)
+        if not len(examples):
+            raise RecipeError(f"Epoch {epoch} has no pairs; raise [data.weights] and [data.directions], or add text.")
         random.shuffle(examples)
         sources, targets = self._lengths(examples)
         kinds = np.zeros(len(examples), dtype=np.int64)

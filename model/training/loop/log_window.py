@@ -13,7 +13,7 @@ from model.training.loop.hardware import training_flops
 
 
 class LogWindow:
-    """Sums losses and tokens of the steps since the last line of the log. Losses stay on the device until `values`."""
+    """Sums losses and tokens of this rank since the last line of the log. Losses stay on the device until `values`."""
 
     def __init__(self) -> None:
         self._loss: Tensor | float = 0.0
@@ -27,11 +27,15 @@ class LogWindow:
         self._tokens += batch.tokens
         self._source_tokens += batch.source_tokens
 
-    def values(self, config: ModelConfig, peak: float | None) -> dict[str, Any]:
-        """Returns the mean loss in nats, this rank's target tokens per second and, with `peak` in FLOP/s, its share."""
+    def values(self, config: ModelConfig, peak: float | None, ranks: int = 1) -> dict[str, Any]:
+        """Returns this rank's mean loss in nats and the target tokens per second of all `ranks`.
+
+        The batches of a step have similar sizes, so every rank counts as much as this one. With `peak`, the rate of one
+        device in FLOP/s, the values also have the share of it that this rank's device reached.
+        """
         loss = float(self._loss) / max(1, self._tokens)  # waits for the device, so the time below includes all its work
         seconds = time.monotonic() - self._began
-        values: dict[str, Any] = {"loss": loss, "tokens_per_second": round(self._tokens / seconds)}
+        values: dict[str, Any] = {"loss": loss, "tokens_per_second": round(self._tokens * ranks / seconds)}
         if self.largest_logit is not None:
             values["largest_logit"] = round(self.largest_logit, 2)
         if peak is not None:

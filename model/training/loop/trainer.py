@@ -209,7 +209,7 @@ class Trainer:
     def _log_window(self) -> str:
         """Logs the current window and starts a new one. Returns a text for the progress bar."""
         window, self._window = self._window, LogWindow()
-        values = window.values(self.config, self._peak)
+        values = window.values(self.config, self._peak, self.ranks)
         if self.rank == 0:
             self._log(values)
         return f"step {self.progress.step}, loss {values['loss']:.3f}, {values['tokens_per_second']} tokens/s"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from itertools import islice
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from model.training.data.batches import Batches
 from model.training.data.buckets import balanced
 from model.training.data.shards import Shard
 from model.training.data.special_ids import SpecialIds
-from model.training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe
+from model.training.recipe import DataRecipe, Recipe, RecipeError, TrainRecipe, VocabularyRecipe
 
 _SPECIAL_IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5})
 _TOKENS = 840
@@ -97,3 +98,17 @@ def test_batches_of_one_step_have_similar_sizes() -> None:
     assert after < before / 4
     # Batches stay in their window, so that lengths do not rise over the epoch.
     assert all(set(order[at : at + 16]) == set(found[at : at + 16]) for at in range(0, 1003, 16))
+
+
+_EMPTY = Shard(*[np.zeros(0, np.uint16)] * 2, *[np.zeros(1, np.int64)] * 2, np.zeros(0, np.uint8), ())
+
+
+@pytest.mark.parametrize("align", [0, 1])
+@pytest.mark.parametrize("ranks", [1, 2])
+@pytest.mark.parametrize(("shard", "weight"), [(_shard([(20, 9)] * 9), 0.0), (_EMPTY, 1.0)])
+def test_an_epoch_without_pairs_is_refused(align: int, ranks: int, shard: Shard, weight: float) -> None:
+    recipe = _recipe({}, align)
+    recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, default_weight=weight))
+    batches = Batches(shard, recipe, _SPECIAL_IDS, None, _TOKENS, ranks=ranks)
+    with pytest.raises(RecipeError, match="Epoch 0 has no pairs"):
+        next(batches.stream())
