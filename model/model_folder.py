@@ -72,10 +72,12 @@ class Generation:
 class ModelFolder:
     """Contents of config.json. `pairs` are (source, target) codes.
 
-    Pieces that name languages: `tags` (of the target) and `source_tags` (of the source) stand before the source, and
-    `first_tokens` (of the target) are forced at the beginning of the target, of which they are not part. `formality`
-    lists the target languages for which the model was trained with the symbols of the form of address. `segment_length`
-    is the number of source tokens beyond which a sentence is divided. 0 is as many as the model reads.
+    Three mappings name the piece of each language. `tags` of the target language and `source_tags` of the source language
+    stand before the source. `first_tokens` of the target language are forced at the beginning of the target; texts and
+    scores leave them out.
+
+    `formality` lists the target languages for which the model was trained with the symbols of the form of address.
+    `segment_length` is the number of source tokens beyond which a sentence is divided. 0 is as many as the model reads.
     """
 
     path: Path
