@@ -8,7 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from tests.browser.conftest import SENTENCE, PageLog
+import pytest
+
+from tests.browser.conftest import SENTENCE, PageLog, translate
 from tests.support.live import LiveServer
 
 
@@ -35,15 +37,29 @@ def test_a_link_marks_its_word(explorer: Any, open_page: Callable[..., Any]) -> 
     assert "word=1" in page.url
 
 
-def test_the_id_of_a_translation_opens_its_sentence(
-    open_page: Callable[..., Any], live: LiveServer, page_log: PageLog
-) -> None:
+def test_the_id_of_a_translation_opens_its_sentence(open_page: Callable[..., Any], live: LiveServer) -> None:
     served = live.post("/translate", {"q": f"a dog. {SENTENCE}", "source": "en", "target": "fr"}).json()["id"]
     page = open_page()
     page.goto(f"{live.url}/attention?id={served}&sentence=1")
     page.wait_for_selector("#output:not(.busy) .w")
     assert (page.input_value("#text"), page.input_value("#to")) == (SENTENCE, "fr")
     assert "id=" not in page.url
-    page.goto(f"{live.url}/attention?id=unknown")
-    page.wait_for_selector("#error >> text=No translation has this id.")
-    page_log.messages.clear()  # the status 404
+
+
+@pytest.mark.parametrize(
+    ("id", "sentence"),
+    [
+        ("unknown", "No translation has this id."),
+        ("01ARZ3NDEKTSV4RRFFQ69G5FAV", "This translation is no longer kept: "),
+    ],
+)
+def test_an_id_that_is_not_kept_is_named_and_the_page_works_on(
+    open_page: Callable[..., Any], live: LiveServer, page_log: PageLog, id: str, sentence: str
+) -> None:
+    page = open_page()
+    page.goto(f"{live.url}/attention?id={id}")
+    page.wait_for_selector(f"#error >> text={sentence}")
+    assert page.inner_text("#error").count(".") == 1
+    translate(page, SENTENCE)
+    assert page.locator("#error").is_hidden()
+    page_log.messages.clear()  # the status 404 or 410

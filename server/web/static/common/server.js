@@ -4,6 +4,9 @@ import { el } from "./dom.js";
 
 /** Sentences of this module, which a page may replace by those of its language. */
 export const phrases = { unreachable: "The server cannot be reached.", key: "This server needs a valid API key. Your key:" };
+/** Returns the error of a request without an answer. Like every error without `status` it may have a function `sentence` that returns
+ * its message in the language that the page has by then. */
+export const unreachable = () => Object.assign(new Error(phrases.unreachable), { sentence: () => phrases.unreachable });
 export const key = () => {
   try {
     return localStorage.getItem("key");
@@ -48,7 +51,7 @@ export async function ask(path, { body, signal } = {}) {
     answer = parsed(text);
   } catch (error) {
     if (aborted(error)) throw error;
-    throw new Error(phrases.unreachable);
+    throw unreachable();
   }
   if (response.status === 403 && otherKey(used)) return ask(path, { body, signal });
   if (!response.ok) throw failure(response.status, answer, response.headers.get("Retry-After"));

@@ -1,17 +1,18 @@
 // Translation of files: chosen or dropped, one after another, with progress and a download.
 import { el } from "../common/dom.js";
-import { failure, key, otherKey, phrases, withKey } from "../common/server.js";
-import { explained, say } from "./messages.js";
+import { failure, key, otherKey, unreachable, withKey } from "../common/server.js";
+import { explained, said, say } from "./messages.js";
 
 const $ = (id) => document.getElementById(id);
 let queue = Promise.resolve();
+const rows = new Map(); // the rows of the list with the functions that write their texts
 
 /** Accepts files of the formats (".txt", ...). `languages()` returns {source, target, glossary} of a translation. */
 export function acceptFiles(formats, languages) {
   $("file").accept = formats.join(",");
   $("choose").onclick = () => $("file").click();
   const take = (files) => {
-    document.querySelectorAll("#files .failed").forEach((row) => row.remove());
+    document.querySelectorAll("#files .failed").forEach(drop);
     [...files].forEach((file) => add(file, formats, languages()));
   };
   $("file").onchange = () => {
@@ -33,44 +34,64 @@ export function acceptFiles(formats, languages) {
   });
 }
 
+/** Writes the texts of all rows in the language of the interface. */
+export const drawFiles = () => rows.forEach((draw) => draw());
+
 /** Adds a file to the list and translates it after those before it. */
 function add(file, formats, languages) {
   const bar = el("progress", { max: "1", value: "0", "aria-label": file.name }), state = el("span", { class: "note" });
-  const cancel = el("button", { type: "button", class: "quiet" }, say("cancel"));
-  const row = el("li", {}, el("b", {}, file.name), bar, state, cancel);
-  $("files").hidden = false;
-  $("files").prepend(row);
-  const close = el("button", { type: "button", class: "quiet", "aria-label": `${say("close")}: ${file.name}`, title: say("close"), onclick: () => remove(row) }, "✕");
+  const cancel = el("button", { type: "button", class: "quiet" }), row = el("li", {}, el("b", {}, file.name), bar, state, cancel);
+  const close = el("button", { type: "button", class: "quiet", onclick: () => remove(row) }, "✕");
+  let share = null, result = null; // what was sent of the file; a function that returns the content of the ended row
+  const draw = () => {
+    cancel.textContent = say("cancel");
+    state.textContent = share === null ? "" : share < 1 ? say("uploading") : say("working");
+    close.title = say("close");
+    close.setAttribute("aria-label", `${say("close")}: ${file.name}`);
+    if (result) row.replaceChildren(result(), close);
+  };
   const end = (content) => {
+    result = content;
     row.classList.add("ended");
-    row.replaceChildren(content, close);
-    $("status").textContent = content.textContent;
+    draw();
+    $("status").textContent = row.firstChild.textContent;
   };
   const fail = (error) => {
-    const [sentence, ...detail] = explained(error);
     row.classList.add("failed");
-    end(el("span", { class: "bad" }, say("failed", file.name, sentence), ...detail));
+    end(() => {
+      const [sentence, ...detail] = explained(error);
+      return el("span", { class: "bad" }, say("failed", file.name, sentence), ...detail);
+    });
   };
-  if (!formats.some((suffix) => file.name.toLowerCase().endsWith(suffix))) return fail(new Error(say("format", formats.join(" "))));
+  const progress = (sent) => {
+    share = sent;
+    if (share < 1) bar.value = share;
+    else bar.removeAttribute("value");
+    draw();
+  };
+  rows.set(row, draw);
+  draw();
+  $("files").hidden = false;
+  $("files").prepend(row);
+  if (!formats.some((suffix) => file.name.toLowerCase().endsWith(suffix))) return fail(said("format", formats.join(" ")));
   const controller = new AbortController();
   cancel.onclick = () => {
     controller.abort();
     remove(row);
   };
-  queue = queue.then(() => controller.signal.aborted || send(file, languages, controller.signal, (share) => progress(bar, state, share)))
-    .then((url) => url && url !== true && end(link(url)), (error) => controller.signal.aborted || fail(error));
+  queue = queue.then(() => controller.signal.aborted || send(file, languages, controller.signal, progress))
+    .then((url) => url && url !== true && end(() => link(url)), (error) => controller.signal.aborted || fail(error));
   return queue;
+}
+function drop(row) {
+  row.remove();
+  rows.delete(row);
 }
 /** Removes a row. The focus goes to the button for files. */
 function remove(row) {
-  row.remove();
+  drop(row);
   $("files").hidden = !$("files").children.length;
   $("choose").focus();
-}
-function progress(bar, state, share) {
-  state.textContent = share < 1 ? say("uploading") : say("working");
-  if (share < 1) bar.value = share;
-  else bar.removeAttribute("value");
 }
 const nameOf = (url) => decodeURIComponent(url.pathname.split("/").pop());
 /** The address may name the server as it calls itself; the file is fetched from the server of this page. */
@@ -96,7 +117,7 @@ function send(file, { source, target, glossary }, signal, report) {
       throw failure(request.status, request.response, request.getResponseHeader("Retry-After"));
     };
     request.onload = () => Promise.resolve().then(answered).then(resolve, reject); // the queue waits for one of the two
-    request.onerror = () => reject(new Error(phrases.unreachable));
+    request.onerror = () => reject(unreachable());
     request.onabort = () => reject(new DOMException("", "AbortError"));
     signal.addEventListener("abort", () => request.abort());
     request.send(form);

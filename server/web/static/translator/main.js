@@ -1,10 +1,10 @@
 // The translator: translates while one types. Uses the public API of this server only.
 import { el } from "../common/dom.js";
 import { aborted, ask, copyText, query } from "../common/server.js";
-import { acceptFiles } from "./files.js";
+import { acceptFiles, drawFiles } from "./files.js";
 import { beginGlossary, drawGlossary, glossary } from "./glossary.js";
 import { drawHistory, keep, kept, rememberTranslation } from "./memory.js";
-import { explained, interfaceLanguage, languageName, number, say, speak } from "./messages.js";
+import { explained, interfaceLanguage, languageName, number, said, say, speak } from "./messages.js";
 import { clear, outdated, show, showAlternatives, shown } from "./result.js";
 import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
 
@@ -32,7 +32,7 @@ async function translate() {
   if (!text.trim()) return clear();
   outdated(true);
   try {
-    if ([...text].length > limit) throw new Error(say("long", number(limit)));
+    if ([...text].length > limit) throw said("long", number(limit));
     const done = { text, from: $("from").value, to: $("to").value };
     const answer = await ask("/translate", { body: { q: text, source: done.from, target: done.to, details: true, glossary: glossary() }, signal: controller.signal });
     const other = turned !== text && otherTarget(writtenIn(text, answer));
@@ -179,6 +179,7 @@ function useInterface(language) {
   showError(problem);
   languageLists();
   resize();
+  drawFiles();
   drawHistory(recall);
 }
 async function begin() {

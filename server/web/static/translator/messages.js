@@ -8,6 +8,8 @@ const KINDS = { 401: "key", 403: "key", 413: "large", 429: "busy", 503: "startin
 
 /** Returns a text of the interface with its arguments. */
 export const say = (key, ...values) => TEXTS[language][key].replace(/\{(\d)\}/g, (_, i) => values[i]);
+/** Returns an error with a text of the interface as its message. */
+export const said = (key, ...values) => Object.assign(new Error(say(key, ...values)), { sentence: () => say(key, ...values) });
 export const interfaceLanguage = () => language;
 /** Returns the name of a language in the language of the interface, as within a sentence. */
 export function nameInSentence(code) {
@@ -26,8 +28,8 @@ export const number = (value) => value.toLocaleString(language);
 
 /** Returns what to show for an error: a sentence in the language of the interface, and the server's own below it if the
  * cause is not in the first. */
-export function explained({ message, status, seconds }) {
-  if (!status) return [message];
+export function explained({ message, status, seconds, sentence }) {
+  if (!status) return [sentence ? sentence() : message];
   const kind = KINDS[status] || (status < 500 ? "refused" : "fault"), named = kind === "key" || kind === "busy";
   return [say(kind) + (seconds ? ` ${say("wait", seconds)}` : ""), ...(named ? [] : [" ", el("small", { lang: "en" }, message)])];
 }
