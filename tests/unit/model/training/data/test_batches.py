@@ -100,7 +100,8 @@ def test_batches_of_one_step_have_similar_sizes() -> None:
     assert all(set(order[at : at + 16]) == set(found[at : at + 16]) for at in range(0, 1003, 16))
 
 
-_EMPTY = Shard(*[np.zeros(0, np.uint16)] * 2, *[np.zeros(1, np.int64)] * 2, np.zeros(0, np.uint8), ())
+_NO_IDS, _NO_OFFSETS = np.zeros(0, np.uint16), np.zeros(1, np.int64)
+_EMPTY = Shard(_NO_IDS, _NO_IDS, _NO_OFFSETS, _NO_OFFSETS, np.zeros(0, np.uint8), ())
 
 
 @pytest.mark.parametrize("align", [0, 1])
