@@ -9,7 +9,7 @@ from typing import Any
 
 import sentencepiece
 import torch
-from torch import distributed, nn
+from torch import distributed
 from tqdm import tqdm
 
 from model.attention import MultiHeadAttention
@@ -24,7 +24,15 @@ from model.training.data.special_ids import SpecialIds, special_ids
 from model.training.loop import checkpoint
 from model.training.loop.checkpoint import Progress, checkpoints
 from model.training.loop.chunked_loss import chunked_projection_loss
-from model.training.loop.hardware import autocast, compile_layers, peak_flops, rank_and_world_size, training_device
+from model.training.loop.gradients import Gradients
+from model.training.loop.hardware import (
+    autocast,
+    compile_layers,
+    narrow_activations,
+    peak_flops,
+    rank_and_world_size,
+    training_device,
+)
 from model.training.loop.log_window import LogWindow
 from model.training.loop.loss import Projection, batch_loss
 from model.training.loop.optimizers import build_optimizers, set_rates
@@ -62,6 +70,7 @@ class Trainer:
         self.config = model_config(recipe, processor)
         self.model = self._build_model(processor)
         self.optimizers = build_optimizers(self.model, recipe.train)
+        self._gradients = Gradients(self.model.parameters())
         self._clip = QKClip(self.model, recipe.train.logit_bound) if recipe.train.logit_bound else None
         ids = special_ids(processor, recipe.languages)
         self.batches = self._build_batches(processor, ids)
@@ -78,6 +87,7 @@ class Trainer:
         model = Transformer(self.config).to(self.device)
         if recipe.start is not None and not checkpoints(self.folder):
             start_from(Path(recipe.start), model, processor, recipe.fresh)
+        narrow_activations(model)
         for module in model.modules():
             if isinstance(module, MultiHeadAttention):
                 module.weight_dropout = recipe.attention_dropout
@@ -162,11 +172,11 @@ class Trainer:
             (loss / recipe.accumulate).backward()  # type: ignore[no-untyped-call]
             self._window.add(loss.detach(), batch)
             progress.tokens += batch.tokens * self.ranks
-        self._average_gradients()
-        nn.utils.clip_grad_norm_(self.model.parameters(), recipe.clip)
+        self._gradients.average(self.ranks)
+        self._gradients.clip(recipe.clip)
         for optimizer in self.optimizers:
             optimizer.step()
-            optimizer.zero_grad(set_to_none=False)
+        self._gradients.zero()
         progress.step += 1
         if self._clip is not None and progress.step % recipe.logit_steps == 0:
             self._clip_logits(self._clip, batch)
@@ -179,14 +189,6 @@ class Trainer:
             for name, parameter in self.model.named_parameters():
                 if ".query." in name or ".key." in name:
                     distributed.broadcast(parameter.data, 0)
-
-    def _average_gradients(self) -> None:
-        """Averages the gradients over ranks, once after accumulation; DDP would do it for every accumulated batch."""
-        if self.ranks > 1:
-            for parameter in self.model.parameters():
-                if parameter.grad is not None:
-                    distributed.all_reduce(parameter.grad)
-                    parameter.grad /= self.ranks
 
     def _synchronised(self, seconds: float) -> float:
         """Returns rank 0's `seconds` and takes over its stop flag, so that all ranks use the same budget and stop together."""
