@@ -9,7 +9,7 @@ import torch
 
 from model.config import ModelConfig
 from model.training.loop import checkpoint
-from model.training.loop.checkpoint import Progress
+from model.training.loop.checkpoint import Progress, average, checkpoints
 from model.training.loop.optimizers import build_optimizers
 from model.training.recipe import RecipeError, TrainRecipe
 from model.transformer import Transformer
@@ -81,3 +81,11 @@ def test_a_mixture_is_the_weighted_mean() -> None:
 def test_a_mixture_that_cannot_be_made_is_refused(other: dict[str, torch.Tensor], share: float, error: str) -> None:
     with pytest.raises(RecipeError, match=error):
         checkpoint.mix({"w": torch.zeros(2)}, other, share)
+
+
+def test_average_is_the_mean(tmp_path: Path) -> None:
+    from safetensors.torch import save_file
+
+    for i in range(3):
+        save_file({"w": torch.full((2,), float(i))}, tmp_path / f"step-{i}.safetensors")
+    assert torch.equal(average(checkpoints(tmp_path))["w"], torch.full((2,), 1.0))

@@ -1,0 +1,79 @@
+"""A tiny training: made-up sentence pairs, a recipe for them, and copies of a prepared folder."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+
+from model.training.recipe import Recipe, load_recipe
+
+ENGLISH = "the cat dog bird house tree sees has likes big small red old one two".split()
+GERMAN = "die Katze Hund Vogel Haus Baum sieht hat mag groß klein rot alt eins zwei".split()
+
+_RECIPE = """
+name = "tiny"
+languages = ["en", "de"]
+preset = "small"
+
+[model]
+d_model = 32
+heads = 2
+d_ff = 64
+encoder_layers = 1
+decoder_layers = 1
+max_length = 64
+
+[data]
+files = ["{train}"]
+development = ["{dev}"]
+max_tokens = 40
+[data.weights]
+rare = 0.0
+[data.augment]
+lower = 0.1
+upper = 0.1
+bare = 0.1
+copy = 0.1
+
+[vocabulary]
+size = 400
+
+[train]
+optimizer = "{optimizer}"
+schedule = "{schedule}"
+steps = {steps}
+warmup = 5
+batch_tokens = 840
+checkpoint_minutes = 1000
+validate_minutes = 1000
+validate_sentences = 8
+"""
+
+
+def made_sentences(count: int, seed: int) -> list[tuple[str, str]]:
+    """Returns English sentences of made-up grammar with their word-for-word translations."""
+    pick = random.Random(seed)
+    words = [[pick.randrange(len(ENGLISH)) for _ in range(pick.randint(2, 7))] for _ in range(count)]
+    return [(" ".join(ENGLISH[i] for i in line) + ".", " ".join(GERMAN[i] for i in line) + ".") for line in words]
+
+
+def tiny_recipe(folder: Path, *, optimizer: str = "adam", schedule: str = "wsd", steps: int = 6) -> Recipe:
+    """Writes a recipe for the text files in `folder` there, and returns it."""
+    text = _RECIPE.format(
+        train=folder / "train.en-de.tsv",
+        dev=folder / "dev.en-de.tsv",
+        optimizer=optimizer,
+        schedule=schedule,
+        steps=steps,
+    )
+    path = folder / f"{optimizer}-{schedule}-{steps}.toml"
+    path.write_text(text, encoding="utf-8")
+    return load_recipe(path)
+
+
+def run_folder(prepared: Path, target: Path) -> Path:
+    """Copies the prepared files to the new folder `target`."""
+    target.mkdir()
+    for file in (prepared / "run").iterdir():
+        (target / file.name).write_bytes(file.read_bytes())
+    return target

@@ -1,0 +1,84 @@
+"""The steps and the length of a search, and the options that are refused."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import pytest
+import torch
+
+from model.search.options import DecodingOptions
+from tests.support.random_models import best, decode, random_model
+from tests.support.table_search import Table, search
+
+pytestmark = pytest.mark.numeric
+
+
+def test_early_stopping_takes_fewer_steps() -> None:
+    early = [Table(size=6, seed=seed) for seed in range(20)]
+    full = [Table(size=6, seed=seed) for seed in range(20)]
+    for table in early:
+        search(table, beam_size=3, max_length=30, early_stopping=True, length_penalty=1.0, normalization="average")
+    for table in full:
+        search(table, beam_size=3, max_length=30, length_penalty=1.0, normalization="average")
+    assert all(a.steps <= b.steps for a, b in zip(early, full, strict=True))
+    assert sum(table.steps for table in early) < sum(table.steps for table in full)
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_one_forward_pass_for_each_new_token(beam: int) -> None:
+    table = Table(size=6, seed=3)
+    found = search(table, beam_size=beam, max_length=10)
+    longest = max(len(hypothesis.token_scores) for hypothesis in found)
+    assert table.steps <= beam * 10
+    assert beam > 1 or table.steps == longest
+
+
+def test_the_default_maximum_length_is_source_plus_50() -> None:
+    transformer = random_model(max_length=200)
+    with torch.no_grad():
+        transformer.embedding.weight[transformer.config.eos_id] = 0
+        transformer.decoder[-1].feed_forward_residual.norm.bias.normal_(std=2.0)
+        transformer.embedding.weight[7] += transformer.decoder[-1].feed_forward_residual.norm.bias
+    source = [5, 6, transformer.config.eos_id]
+    assert len(best(decode(transformer, [source]))[0]) == 53
+    assert len(best(decode(transformer, [source], max_length=9))[0]) == 9
+    assert len(best(decode(transformer, [source], max_length=10_000))[0]) == 200
+    assert decode(transformer, [source], beam_size=3, max_length=5)[0][0].finish_reason == "length"
+
+
+def test_too_few_slots_for_a_beam_are_refused() -> None:
+    with pytest.raises(ValueError, match="beam of 4 needs"):
+        search(Table(slots=3), beam_size=4)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [({"prefix": (2,) * 60}, "prefix has 60 tokens"), ({"target": (2,) * 60}, "target has 60 tokens")],
+)
+def test_targets_over_the_maximum_length_are_refused(options: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        search(Table(), **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"beam_size": -1},
+        {"beam_size": 33},
+        {"hypotheses": 2},
+        {"max_length": 0},
+        {"length_penalty": -0.1},
+        {"length_penalty": math.nan},
+    ],
+)
+def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
+    with pytest.raises(ValueError, match=r"must be"):
+        DecodingOptions(**options)
+
+
+def test_the_model_states_the_beam_of_requests_that_set_none() -> None:
+    assert DecodingOptions(beam_size=0).with_beam(6) == DecodingOptions(beam_size=6)
+    assert DecodingOptions(beam_size=0, hypotheses=3).with_beam(1) == DecodingOptions(beam_size=3, hypotheses=3)
+    assert DecodingOptions(beam_size=2).with_beam(6).beam_size == 2

@@ -1,0 +1,93 @@
+"""A finished training becomes a model folder that translates, alone or mixed with another model, with a shortlist."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+import sentencepiece
+import torch
+
+from model.backends.torch.backend import TorchBackend
+from model.checkpoint import load_model
+from model.model_folder import ModelFolder, TokenizerFiles, read_folder
+from model.search.driver import translate
+from model.search.options import DecodingOptions
+from model.shortlist import read_shortlist
+from model.training import commands
+from model.training.loop.trainer import Trainer, model_config
+from model.training.recipe import RecipeError
+from model.training.shortlist import ListSizes
+from tests.support.tiny_training import ENGLISH, GERMAN, run_folder, tiny_recipe
+
+
+@pytest.mark.slow
+def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
+    folder = run_folder(prepared, tmp_path / "run")
+    recipe = tiny_recipe(prepared, steps=3)
+    Trainer(recipe, folder).run()
+    commands.package(recipe, prepared / "adam-wsd-3.toml", folder, tmp_path / "weights", last=1)
+    served = read_folder(tmp_path / "weights")
+    assert served.pairs == (("en", "de"), ("de", "en"))
+    tokenizer = served.load_tokenizer()
+    source = tokenizer.encode("the cat sees one dog.", "de").ids
+    shape = served.model
+    hypotheses = translate(
+        TorchBackend(load_model(served), 2),
+        [source],
+        DecodingOptions(max_length=8),
+        start=shape.decoder_start_id,
+        end=shape.eos_id,
+        max_length=shape.max_length,
+    )
+    assert len(hypotheses[0][0].tokens) <= 8
+    assert (tmp_path / "weights" / "curve.svg").stat().st_size > 0
+
+
+@pytest.mark.slow
+def test_a_package_may_be_a_mixture_with_a_finished_model(prepared: Path, tmp_path: Path) -> None:
+    folder, file = run_folder(prepared, tmp_path / "run"), prepared / "adam-wsd-3.toml"
+    recipe = tiny_recipe(prepared, steps=3)
+    Trainer(recipe, folder).run()
+    commands.package(recipe, file, folder, tmp_path / "old", last=1)
+    Trainer(tiny_recipe(prepared, steps=6), folder).run()
+    commands.package(recipe, file, folder, tmp_path / "new", last=1)
+    mixture = commands.Mixture(tmp_path / "old", 0.25)
+    commands.package(recipe, file, folder, tmp_path / "mixed", last=1, mixture=mixture)
+    old, new, mixed = (load_model(read_folder(tmp_path / name)).state_dict() for name in ("old", "new", "mixed"))
+    for name, weights in mixed.items():
+        torch.testing.assert_close(weights, 0.75 * new[name] + 0.25 * old[name], rtol=0, atol=1e-3)
+    assert any(not torch.equal(old[name], new[name]) for name in new)
+    facts = json.loads((tmp_path / "mixed" / "training.json").read_text(encoding="utf-8"))
+    assert facts["mixture"] == {"model": "old", "share": 0.25}
+
+
+def test_the_shortlist_has_the_translations_of_each_word(prepared: Path, tmp_path: Path) -> None:
+    recipe, run = tiny_recipe(prepared), prepared / "run"
+    tokenizer = (run / "tokenizer.model").read_bytes()
+    (tmp_path / "tokenizer.model").write_bytes(tokenizer)
+    sizes = ListSizes(pairs=500, best=3, frequent=2)
+    line = commands.write_shortlist(recipe, run, tmp_path, sizes)
+    config = model_config(
+        recipe, processor := sentencepiece.SentencePieceProcessor(model_file=str(run / "tokenizer.model"))
+    )
+    folder = ModelFolder(
+        path=tmp_path, name="x", model=config, pairs=(), tags={}, license="", origin="", tokenizer=TokenizerFiles()
+    )
+    found = read_shortlist(folder, "auto")
+    assert found is not None
+    assert found.tags == tuple(processor.piece_to_id([">>en<<", ">>de<<"]))
+    assert line.startswith(f"{len(found.targets)} targets; ")
+    for tag, words, translations in (">>de<<", ENGLISH, GERMAN), (">>en<<", GERMAN, ENGLISH):
+        common = found.common()[found.tags.index(processor.piece_to_id(tag))].tolist()
+        assert config.eos_id in common and processor.piece_to_id(".") in common
+        assert 3 <= len(common) <= 4  # two frequent pieces, the full stop, the end
+        for word, translation in zip(words, translations, strict=True):
+            source = [processor.piece_to_id(tag), *processor.encode(word), config.eos_id]
+            split = found.split(source, config.eos_id)
+            assert split is not None
+            assert {*processor.encode(translation), *source} <= {*common, *split[1].tolist()}
+    (tmp_path / "tokenizer.model").write_bytes(b"another")
+    with pytest.raises(RecipeError, match="does not have the vocabulary"):
+        commands.write_shortlist(recipe, run, tmp_path, sizes)
