@@ -94,8 +94,11 @@ def package(
     """Writes the model folder `weights`: the average of the `last` checkpoints in float16, config, tokenizer, recipe,
     learning curve and a summary of the training. With `mixture`, another model's weights enter the average.
 
-    Raises RecipeError if `folder` has no checkpoint, and RecipeError or FolderError if the mixture cannot be made.
+    Raises RecipeError if `last` is not positive or `folder` has no checkpoint, and RecipeError or FolderError if the
+    mixture cannot be made.
     """
+    if last < 1:
+        raise RecipeError("--last must be at least 1.")
     averaged = average(checkpoints(folder)[-last:])
     if mixture is not None:
         averaged = mix(averaged, load_model(read_folder(mixture.model)).state_dict(), mixture.share)

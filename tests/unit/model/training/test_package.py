@@ -45,6 +45,12 @@ def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
     assert (tmp_path / "weights" / "curve.svg").stat().st_size > 0
 
 
+@pytest.mark.parametrize("last", [0, -1])
+def test_a_package_averages_at_least_one_checkpoint(prepared: Path, tmp_path: Path, last: int) -> None:
+    with pytest.raises(RecipeError, match="--last must be at least 1"):
+        commands.package(tiny_recipe(prepared), prepared / "adam-wsd-3.toml", tmp_path, tmp_path / "weights", last=last)
+
+
 @pytest.mark.slow
 def test_a_package_may_be_a_mixture_with_a_finished_model(prepared: Path, tmp_path: Path) -> None:
     folder, file = run_folder(prepared, tmp_path / "run"), prepared / "adam-wsd-3.toml"
