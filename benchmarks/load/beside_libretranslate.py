@@ -94,7 +94,8 @@ def compare(
 
 
 def ratios(name: str, ours: dict[str, float], theirs: dict[str, float]) -> dict[str, object]:
-    """Returns one row of the result: both servers at one number of clients, and how many times as much ours does."""
+    """Returns one row of the result: both servers at one number of clients, and how many times as much ours does. Of
+    "processor us" of our server, "API process us" are those of the process that listens."""
     spent = [row["front us"] + row["workers us"] for row in (ours, theirs)]
     return {
         "comparison": name,
@@ -103,6 +104,7 @@ def ratios(name: str, ours: dict[str, float], theirs: dict[str, float]) -> dict[
         "theirs": theirs["sentences/s"],
         "ratio": ours["sentences/s"] / theirs["sentences/s"] if theirs["sentences/s"] else 0.0,
         "processor us": spent[0],
+        "API process us": ours["front us"],
         "their processor us": spent[1],
         "ratio of processor time": spent[1] / spent[0] if spent[0] else 0.0,
         "errors": ours["errors"],

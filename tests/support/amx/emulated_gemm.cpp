@@ -10,7 +10,7 @@
 
 namespace attentive {
 
-void tile_int8(const Int8Block& block, const int8_t*, int rows, const Quantized* a, size_t a_stride, const float* row_scales, float* out,
+void tile_int8(const Int8Block& block, const AheadPart&, int rows, const Quantized* a, size_t a_stride, const float* row_scales, float* out,
                size_t out_stride) {
     for (int r = 0; r < rows; ++r) {
         int32_t sums[kTileColumns];

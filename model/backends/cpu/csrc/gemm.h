@@ -70,8 +70,19 @@ struct Int8Block {
     bool nonnegative;  // no activation is negative
 };
 
-// Writes (rows, kTileColumns) outputs for 1 to kTileRows rows. `ahead`, if not null, is the block to prefetch.
-void tile_int8(const Int8Block& block, const int8_t* ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
+// Weights to prefetch during a product: 1 / parts of a block. parts is 0 (nothing), or a power of two up to kAheadParts.
+struct AheadPart {
+    const int8_t* weights;
+    int parts;
+};
+#if defined(__AVX512F__)
+constexpr int kAheadParts = 4;  // cache lines of four values of k
+#else
+constexpr int kAheadParts = 1;
+#endif
+
+// Writes (rows, kTileColumns) outputs for 1 to kTileRows rows.
+void tile_int8(const Int8Block& block, const AheadPart& ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
                float* out, size_t out_stride);
 
 #if defined(ATTENTIVE_TILES)

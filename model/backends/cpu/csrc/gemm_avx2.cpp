@@ -119,11 +119,11 @@ constexpr decltype(&float32<1>) kFloat32[kFloatTileRows] = {float32<1>, float32<
 
 }  // namespace
 
-void tile_int8(const Int8Block& block, const int8_t* ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
+void tile_int8(const Int8Block& block, const AheadPart& ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
                float* out, size_t out_stride) {
-    const auto& signs = ahead ? kInt8<true, true> : kInt8<false, true>;
-    const auto& nonnegative = ahead ? kInt8<true, false> : kInt8<false, false>;
-    (block.nonnegative ? nonnegative : signs)[rows - 1](block, ahead, a, a_stride, row_scales, out, out_stride);
+    const auto& signs = ahead.parts ? kInt8<true, true> : kInt8<false, true>;
+    const auto& nonnegative = ahead.parts ? kInt8<true, false> : kInt8<false, false>;
+    (block.nonnegative ? nonnegative : signs)[rows - 1](block, ahead.weights, a, a_stride, row_scales, out, out_stride);
 }
 
 void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_t b_stride, int k, const float* bias, float* c,

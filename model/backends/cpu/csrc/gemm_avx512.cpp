@@ -16,8 +16,15 @@ __m512i dot_u8s8(__m512i acc, __m512i unsigned_bytes, __m512i signed_bytes) {
     return acc;
 }
 
-// Prefetches `ahead`, which is not cached yet, during the product.
-template <int R, bool Ahead>
+// A register of weights. Without the assembly GCC loads it again for every row of a tile of three.
+__m512i load_weights(const int8_t* p) {
+    __m512i weights = _mm512_load_si512(p);
+    asm("" : "+v"(weights));
+    return weights;
+}
+
+// Prefetches kLines cache lines of `ahead`, which is not cached yet, with every four values of k.
+template <int R, int kLines>
 void int8(const Int8Block& block, const int8_t* ahead, const uint8_t* a, size_t stride, const float* row_scales, float* out,
           size_t out_stride) {
     const int8_t* weights = block.weights;
@@ -29,12 +36,10 @@ void int8(const Int8Block& block, const int8_t* ahead, const uint8_t* a, size_t 
         for (int j = 0; j < 4; ++j) acc[r][j] = _mm512_load_si512(block.corrections + 16 * j);
     }
     for (int i = 0; i < k; i += 4, weights += 256) {
-        if constexpr (Ahead) {
 #pragma GCC unroll 4
-            for (int j = 0; j < 4; ++j) _mm_prefetch(ahead + i * kTileColumns + 64 * j, _MM_HINT_T1);
-        }
-        const __m512i w0 = _mm512_load_si512(weights), w1 = _mm512_load_si512(weights + 64);
-        const __m512i w2 = _mm512_load_si512(weights + 128), w3 = _mm512_load_si512(weights + 192);
+        for (int j = 0; j < kLines; ++j) _mm_prefetch(ahead + (i / 4 * kLines + j) * 64, _MM_HINT_T1);
+        const __m512i w0 = load_weights(weights), w1 = load_weights(weights + 64);
+        const __m512i w2 = load_weights(weights + 128), w3 = load_weights(weights + 192);
 #pragma GCC unroll 8
         for (int r = 0; r < R; ++r) {
             int32_t four;
@@ -85,17 +90,18 @@ void float32(const float* a, size_t a_stride, const float* b, size_t b_stride, i
     }
 }
 
-constexpr decltype(&int8<1, false>) kInt8[2][kTileRows] = {
-    {int8<1, false>, int8<2, false>, int8<3, false>, int8<4, false>, int8<5, false>, int8<6, false>},
-    {int8<1, true>, int8<2, true>, int8<3, true>, int8<4, true>, int8<5, true>, int8<6, true>},
-};
+template <int kLines>
+constexpr decltype(&int8<1, 0>) kInt8[kTileRows] = {int8<1, kLines>, int8<2, kLines>, int8<3, kLines>,
+                                                    int8<4, kLines>, int8<5, kLines>, int8<6, kLines>};
 constexpr decltype(&float32<1>) kFloat32[kFloatTileRows] = {float32<1>, float32<2>, float32<3>, float32<4>, float32<5>, float32<6>};
 
 }  // namespace
 
-void tile_int8(const Int8Block& block, const int8_t* ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
+void tile_int8(const Int8Block& block, const AheadPart& ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
                float* out, size_t out_stride) {
-    kInt8[ahead != nullptr][rows - 1](block, ahead, a, a_stride, row_scales, out, out_stride);
+    static_assert(kAheadParts == 4);
+    const auto& kernels = ahead.parts == 0 ? kInt8<0> : ahead.parts == 1 ? kInt8<4> : ahead.parts == 2 ? kInt8<2> : kInt8<1>;
+    kernels[rows - 1](block, ahead.weights, a, a_stride, row_scales, out, out_stride);
 }
 
 void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_t b_stride, int k, const float* bias, float* c,

@@ -145,9 +145,9 @@ constexpr decltype(&float32<1>) kFloat32[kFloatTileRows] = {float32<1>, float32<
 
 }  // namespace
 
-void tile_int8(const Int8Block& block, const int8_t* ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
+void tile_int8(const Int8Block& block, const AheadPart& ahead, int rows, const Quantized* a, size_t a_stride, const float* row_scales,
                float* out, size_t out_stride) {
-    kInt8[ahead != nullptr][rows - 1](block, ahead, a, a_stride, row_scales, out, out_stride);
+    kInt8[ahead.parts != 0][rows - 1](block, ahead.weights, a, a_stride, row_scales, out, out_stride);
 }
 
 void tile_float(int rows, const float* a, size_t a_stride, const float* b, size_t b_stride, int k, const float* bias, float* c,

@@ -32,6 +32,9 @@ void tiles(int rows, Body&& body) {
     }
 }
 
+// The number of tiles that prefetch the next block, out of `count`: few lines in each keep the memory busy all the time.
+int ahead_parts(int count) { return std::min(kAheadParts, count > 4 ? 4 : count > 2 ? 2 : 1); }
+
 }  // namespace
 
 Buffer::Buffer(size_t bytes) : bytes_(bytes) {
@@ -152,9 +155,13 @@ void Linear::panel(const Rows& rows, int panel, int next, int first, int last, f
                 continue;
             }
 #endif
-            int tile = 0;  // the first tile waits for its own panel, so the second one prefetches
+            const int parts = following ? ahead_parts((last - first + kTileRows - 1) / kTileRows) : 0;
+            int part = -1;  // the first tile waits for its own panel, so the next ones prefetch
             tiles<kTileRows>(last - first, [&](int row, int height) {
-                tile_int8(weights, tile++ == 1 ? following : nullptr, height,
+                const bool fetches = part >= 0 && part < parts;
+                const int8_t* from = fetches ? following + static_cast<size_t>(part) * (in_ * kTileColumns / parts) : nullptr;
+                ++part;
+                tile_int8(weights, AheadPart{from, fetches ? parts : 0}, height,
                           rows.quantized + (first + row) * rows.stride, rows.stride, rows.scales + first + row, out + row * stride, stride);
             });
         } else {
@@ -172,8 +179,13 @@ void Linear::row(int index, float* values) const {
         for (int k = 0; k < in_; ++k) values[k] = source[static_cast<size_t>(k) * kTileColumns];
         return;
     }
-    const int8_t* source = weights_.as<int8_t>() + place(index, kDepthGroup);
     const float scale = scales_.as<float>()[index];
+    if (rows_.bytes()) {
+        const int8_t* source = rows_.as<int8_t>() + static_cast<size_t>(index) * in_;
+        for (int k = 0; k < in_; ++k) values[k] = source[k] * scale;
+        return;
+    }
+    const int8_t* source = weights_.as<int8_t>() + place(index, kDepthGroup);
     for (int k = 0; k < in_; k += kDepthGroup) {
         for (int i = 0; i < kDepthGroup; ++i) values[k + i] = source[static_cast<size_t>(k) * kTileColumns + i] * scale;
     }
