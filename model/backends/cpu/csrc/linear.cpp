@@ -179,13 +179,8 @@ void Linear::row(int index, float* values) const {
         for (int k = 0; k < in_; ++k) values[k] = source[static_cast<size_t>(k) * kTileColumns];
         return;
     }
-    const float scale = scales_.as<float>()[index];
-    if (rows_.bytes()) {
-        const int8_t* source = rows_.as<int8_t>() + static_cast<size_t>(index) * in_;
-        for (int k = 0; k < in_; ++k) values[k] = source[k] * scale;
-        return;
-    }
     const int8_t* source = weights_.as<int8_t>() + place(index, kDepthGroup);
+    const float scale = scales_.as<float>()[index];
     for (int k = 0; k < in_; k += kDepthGroup) {
         for (int i = 0; i < kDepthGroup; ++i) values[k + i] = source[static_cast<size_t>(k) * kTileColumns + i] * scale;
     }
