@@ -153,6 +153,12 @@ class Tokenizer:
             )
         )
 
+    def beginnings(self, words: Sequence[str]) -> tuple[int, ...]:
+        """Returns the first target id of each word, written alone. A separate space is not counted."""
+        found = self._target.encode(list(words), out_type=str, num_threads=1)
+        first = (next((piece for piece in pieces if piece != _SPACE), _SPACE) for pieces in found)
+        return tuple(self._target_ids.id(piece) for piece in first)
+
     def encode_target(self, text: str) -> tuple[int, ...]:
         """Encodes a target, without start and end of sentence."""
         pieces, _ = _pieces(self._target, text)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from benchmarks.quality.gold_alignments import Links, Written, moved
 from model.analysis.attention_alignment import AlignmentChoice, Word, alignment_map, target_to_source, to_words, words
-from model.analysis.pair_alignment import WordedSentence, alignment_probabilities, links, word_evidence
+from model.analysis.pair_alignment import WordedSentence, alignment_probabilities, links, spellings, word_evidence
 from model.model_folder import ModelFolder
 
 
@@ -102,7 +102,8 @@ class Aligner:
             if number is not None:
                 runs.append((word.pieces[0], word.pieces[-1] + 1))
                 numbers.append(number)
-        return WordedSentence(encoding.ids, tuple(runs)), numbers
+        beginnings = self.tokenizer.beginnings(spellings(_texts(sentence, numbers)))
+        return WordedSentence(encoding.ids, tuple(runs), beginnings), numbers
 
 
 def _texts(sentence: Written, numbers: Sequence[int]) -> list[str]:

@@ -1,11 +1,13 @@
 """Word alignment of a sentence and its translation with a hidden Markov model. NumPy only.
 
 The HMM assigns each word of one sentence to a word of the other (Vogel et al. 1996, "HMM-Based Word Alignment in
-Statistical Translation"). Its transitions prefer the word after the previous one. The posteriors of both directions are
-multiplied (Liang et al. 2006, "Alignment by Agreement"). There are no trained parameters. The emission scores add up:
+Statistical Translation") or to none (the empty word of Och & Ney 2003). Its transitions prefer the word after the
+previous one. The posteriors of both directions are averaged. There are no trained parameters. The emission scores add
+up:
 
 - the cosine of the encoder states of both words (Sabet et al. 2020, "SimAlign", with a language model),
-- the probability that the decoder begins with the second word if it reads only the first, and the reverse,
+- the probability that the decoder begins with the second word if it reads only the first, and the reverse; the word may
+  have a small or a capital first letter, because a decoder begins most sentences with a capital,
 - the cross-attention between both words during decoding,
 - equal spelling, and whether one of the two is a punctuation mark.
 """
@@ -30,28 +32,29 @@ SAME, MIXED = 3.0, -3.0
 """Scores added for words of equal spelling, and for a word paired with a punctuation mark."""
 JUMP = 2.0
 """A transition d words away from the expected word has the weight (1 + |d|) ** -JUMP."""
-LEAST_PROBABILITY = 0.45
-"""Smallest geometric mean of both directions' probabilities for a link."""
+EMPTY = -8.0
+"""Score of the empty word: a word whose best score is lower is probably linked to none."""
+LEAST_PROBABILITY = 0.5
+"""Smallest mean of both directions' probabilities for a link."""
 _FLOOR, _LEAST_ATTENTION = 1e-4, 0.02
 
 
 @dataclass(frozen=True, slots=True)
 class WordedSentence:
-    """Encoder input: ids with the language tag of the other sentence. `words` are ranges [first, end) of ids."""
+    """Encoder input: ids with the language tag of the other sentence. `words` are ranges [first, end) of ids.
+
+    `beginnings` are the first tokens of all words in one spelling, then in the next (`spellings`), each written alone.
+    """
 
     ids: tuple[int, ...]
     words: tuple[tuple[int, int], ...]
-
-    @property
-    def beginnings(self) -> tuple[int, ...]:
-        """The first token of every word."""
-        return tuple(self.ids[first] for first, _ in self.words)
+    beginnings: tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class WordReading:
     """Evidence from one sentence of W words: `states` (L, S, d_model) after every encoder layer, and `beginnings` (W,
-    V), the log-probability of each of V tokens as first target token if the decoder reads only one word."""
+    N), the log-probability of each of N tokens as first target token if the decoder reads only one word."""
 
     states: Scores
     beginnings: Scores
@@ -61,8 +64,8 @@ class WordReading:
 class WordEvidence:
     """Scores (W, V) for the W words of one sentence and the V words of the other.
 
-    `similarity` is the cosine of the words' encoder states, averaged over the layers. `forward` is the log-probability
-    that the decoder begins with the second word if it reads only the first, `backward` the reverse.
+    `similarity` is the cosine of the words' states after the last encoder layer. `forward` is the log-probability that
+    the decoder begins with the second word if it reads only the first, averaged over the spellings, `backward` the reverse.
     """
 
     similarity: Scores
@@ -71,10 +74,16 @@ class WordEvidence:
 
 
 def word_evidence(first: WordedSentence, second: WordedSentence, known: WordReading, back: WordReading) -> WordEvidence:
-    """Combines the readings of both sentences, each with the first tokens of the other's words."""
-    one, other = _means(known.states, first), _means(back.states, second)
-    similarity = (one @ other.transpose(0, 2, 1)).mean(axis=0)
-    return WordEvidence(similarity, known.beginnings, np.ascontiguousarray(back.beginnings.T))
+    """Combines the readings of both sentences, each with the beginnings of the other's words."""
+    similarity = _means(known.states[-1], first) @ _means(back.states[-1], second).T
+    forward, backward = _over_spellings(known, second), _over_spellings(back, first)
+    return WordEvidence(similarity, forward, np.ascontiguousarray(backward.T))
+
+
+def spellings(texts: Sequence[str]) -> list[str]:
+    """Returns all words with a small first letter, then all with a capital."""
+    small = [text[:1].lower() + text[1:] for text in texts]
+    return small + [text[:1].upper() + text[1:] for text in texts]
 
 
 def check_words(config: ModelConfig, sentence: WordedSentence, wanted: Sequence[int]) -> None:
@@ -91,12 +100,12 @@ def check_words(config: ModelConfig, sentence: WordedSentence, wanted: Sequence[
 def alignment_probabilities(
     evidence: WordEvidence, attention: Scores, first: Sequence[str], second: Sequence[str]
 ) -> Scores:
-    """Returns the link probabilities (W, V), the geometric mean of both directions. `attention` (W, V) is the
+    """Returns the link probabilities (W, V), the mean of both directions. `attention` (W, V) is the
     cross-attention of each second word to each first word."""
     if not (first and second):
         return np.zeros((len(first), len(second)), dtype=np.float32)
     scores = fit(evidence, attention, first, second)
-    return np.asarray(np.sqrt(posteriors(scores) * posteriors(scores.T).T), dtype=np.float32)
+    return np.asarray((posteriors(scores) + posteriors(scores.T).T) / 2, dtype=np.float32)
 
 
 def links(probabilities: Scores) -> dict[Link, float]:
@@ -114,37 +123,49 @@ def fit(evidence: WordEvidence, attention: Scores, first: Sequence[str], second:
 
 
 def posteriors(scores: Scores) -> Scores:
-    """Forward-backward algorithm: probability of each hidden word for each observed word, columns sum to 1.
+    """Forward-backward algorithm: probability of each hidden word for each observed word. A column sums to 1 minus the
+    probability of the empty word.
 
-    Emission scores (n, m) -> (n, m). The expected hidden word is the one after the hidden word of the previous word.
+    Emission scores (n, m) -> (n, m). The expected hidden word is the one after the last hidden word; the empty word does
+    not move it.
     """
     n, m = scores.shape
-    places = np.arange(n)
-    distance = np.abs(places[None, :] - places[:, None] - 1)
-    moves = (1.0 + distance) ** -JUMP  # from row to column
+    distance = np.abs(np.arange(n)[None, :] - np.arange(n + 1)[:, None])
+    moves = (1.0 + distance) ** -JUMP  # from the last hidden word, row 0 before the first, to a hidden word
     moves /= moves.sum(axis=1, keepdims=True)
-    emitted = np.exp(scores - scores.max(axis=0)).T.astype(np.float64)  # (m, n)
-    before, after = np.empty((m, n)), np.ones((m, n))
-    reached = (1.0 + places) ** -JUMP  # from the position before the first
+    highest = np.maximum(scores.max(axis=0), EMPTY)
+    emitted = np.exp((scores - highest).T.astype(np.float64))  # (m, n)
+    empty = np.exp((EMPTY - highest).astype(np.float64))  # (m,)
+    before, after = np.eye(m + 1, n + 1), np.ones((m + 1, n + 1))  # row t: the last hidden word before observed word t
     for t in range(m):
-        before[t] = reached * emitted[t]
-        before[t] /= before[t].sum()
-        reached = before[t] @ moves
-    for t in range(m - 2, -1, -1):
-        after[t] = moves @ (emitted[t + 1] * after[t + 1])
-        after[t] /= after[t].sum()
-    found = before * after
-    return np.asarray((found / found.sum(axis=1, keepdims=True)).T, dtype=np.float32)
+        last = before[t] * empty[t]
+        last[1:] += (before[t] @ moves) * emitted[t]
+        before[t + 1] = last / last.sum()
+    for t in range(m - 1, 0, -1):
+        last = moves @ (emitted[t] * after[t + 1, 1:]) + after[t + 1] * empty[t]
+        after[t] = last / last.sum()
+    linked = (before[:-1] @ moves) * emitted * after[1:, 1:]  # (m, n)
+    unlinked = (before[:-1] * after[1:]).sum(axis=1) * empty
+    return np.asarray((linked / (linked.sum(axis=1) + unlinked)[:, None]).T, dtype=np.float32)
 
 
 def _means(states: Scores, sentence: WordedSentence) -> Scores:
-    """Mean state of each word, minus the mean of all words, with length 1: (L, S, d_model) -> (L, W, d_model)."""
-    averages = np.zeros((len(sentence.words), states.shape[1]), dtype=np.float32)
+    """Mean state of each word, minus the mean of all words, with length 1: (S, d_model) -> (W, d_model)."""
+    averages = np.zeros((len(sentence.words), len(states)), dtype=np.float32)
     for row, (start, end) in zip(averages, sentence.words, strict=True):
         row[start:end] = 1 / (end - start)
     means = averages @ states
-    means -= means.mean(axis=1, keepdims=True) if sentence.words else 0
+    means -= means.mean(axis=0) if sentence.words else 0
     return np.asarray(means / np.maximum(np.linalg.norm(means, axis=-1, keepdims=True), 1e-6), dtype=np.float32)
+
+
+def _over_spellings(reading: WordReading, other: WordedSentence) -> Scores:
+    """Mean log-probability of the beginnings of each word of the other sentence, (W, N) -> (W, V)."""
+    count = len(other.words)
+    if not count:
+        return reading.beginnings[:, :0]
+    each = reading.beginnings.reshape(len(reading.beginnings), -1, count)
+    return np.asarray(each.mean(axis=1), dtype=np.float32)
 
 
 def _log_share(scores: Scores, axis: int) -> Scores:

@@ -8,7 +8,13 @@ from dataclasses import dataclass
 import numpy as np
 
 from model.analysis.attention_alignment import Weights, Word, to_words, words
-from model.analysis.pair_alignment import WordedSentence, WordEvidence, alignment_probabilities, links
+from model.analysis.pair_alignment import (
+    WordedSentence,
+    WordEvidence,
+    alignment_probabilities,
+    links,
+    spellings,
+)
 from server.text.markup_projection import Link
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
@@ -77,4 +83,6 @@ def _paired(leg: Leg, text: str, language: str) -> PairedSentence:
     encoding = leg.model.tokenizer.encode(text, language)
     found = [word for word in words(text, encoding.pieces, encoding.offsets) if not word.special]
     runs = tuple((word.pieces[0], word.pieces[-1] + 1) for word in found)
-    return PairedSentence(text, WordedSentence(encoding.ids, runs), tuple((word.start, word.end) for word in found))
+    beginnings = leg.model.tokenizer.beginnings(spellings([word.text for word in found]))
+    spans = tuple((word.start, word.end) for word in found)
+    return PairedSentence(text, WordedSentence(encoding.ids, runs, beginnings), spans)

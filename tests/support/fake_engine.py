@@ -57,6 +57,9 @@ class FakeTokenizer:
     def is_piece(self, text: str) -> bool:
         return False
 
+    def beginnings(self, words: Sequence[str]) -> tuple[int, ...]:
+        return tuple(FIRST + ord(word[0]) for word in words)
+
     def encode_target(self, text: str) -> tuple[int, ...]:
         return tuple(FIRST + ord(character) for character in text)
 

@@ -211,3 +211,11 @@ def test_the_form_of_address_stands_after_the_tag(tokenizer):
     assert (
         tokenizer.symbol_of(tokenizer.encode(FORMAL + text, "de").ids, "de", "en", symbols) == ""
     )  # a text is no option
+
+
+@given(words=st.lists(st.text(st.characters(categories=("L", "N", "P")), min_size=1, max_size=8), max_size=6))
+def test_beginnings_are_the_first_visible_pieces_of_words(words: list[str], tokenizer: Tokenizer) -> None:
+    written = [[i for i in tokenizer.encode_target(word) if tokenizer.piece(i) != "\u2581"] for word in words]
+    found = tokenizer.beginnings(words)
+    assert len(found) == len(words)
+    assert all(ids[0] == first for ids, first in zip(written, found, strict=True) if ids)

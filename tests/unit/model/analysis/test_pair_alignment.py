@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import product
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -9,6 +12,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from model.analysis.pair_alignment import (
+    EMPTY,
+    JUMP,
     WordedSentence,
     WordEvidence,
     WordReading,
@@ -17,6 +22,7 @@ from model.analysis.pair_alignment import (
     fit,
     links,
     posteriors,
+    spellings,
     word_evidence,
 )
 from model.config import ModelConfig
@@ -36,16 +42,45 @@ def evidence(similarity: np.ndarray) -> WordEvidence:
 def test_posteriors_are_probabilities_of_the_hidden_words(found: np.ndarray) -> None:
     probabilities = posteriors(found)
     assert probabilities.shape == found.shape
-    np.testing.assert_allclose(probabilities.sum(axis=0), 1, atol=1e-5)
+    assert (probabilities >= 0).all()
+    assert (probabilities.sum(axis=0) <= 1 + 1e-5).all()
+    high = posteriors(found + 100)  # the empty word has no share
+    np.testing.assert_allclose(high.sum(axis=0), 1, atol=1e-5)
+
+
+@given(st.integers(1, 3), st.integers(1, 4), st.randoms(use_true_random=False))
+def test_posteriors_are_those_of_all_paths(n: int, m: int, random: Random) -> None:
+    found = np.array([[random.uniform(-12, 0) for _ in range(m)] for _ in range(n)], dtype=np.float32)
+    np.testing.assert_allclose(posteriors(found), _by_paths(found), atol=1e-5)
+
+
+def _by_paths(found: np.ndarray) -> np.ndarray:
+    """The posteriors, summed over every choice of a hidden word (-1 for the empty word) for each observed word."""
+    n, m = found.shape
+    sums, everything = np.zeros((n, m)), 0.0
+    for path in product(range(-1, n), repeat=m):
+        weight, last = 1.0, -1
+        for t, place in enumerate(path):
+            if place < 0:
+                weight *= np.exp(EMPTY)
+                continue
+            moves = [(1 + abs(each - last - 1)) ** -JUMP for each in range(n)]
+            weight *= moves[place] / sum(moves) * np.exp(float(found[place, t]))
+            last = place
+        everything += weight
+        for t, place in enumerate(path):
+            if place >= 0:
+                sums[place, t] += weight
+    return sums / everything
 
 
 @given(scores)
 def test_alignment_is_symmetric_in_the_two_sentences(similarity: np.ndarray) -> None:
     first, second = [f"a{i}" for i in range(similarity.shape[0])], [f"b{i}" for i in range(similarity.shape[1])]
     known = np.tanh(similarity)
-    even = np.ones_like(known)
-    there = alignment_probabilities(WordEvidence(known, -similarity, similarity), even, first, second)
-    back = alignment_probabilities(WordEvidence(known.T, similarity.T, -similarity.T), even.T, second, first)
+    none = np.zeros_like(known)  # attention has a direction
+    there = alignment_probabilities(WordEvidence(known, -similarity, similarity), none, first, second)
+    back = alignment_probabilities(WordEvidence(known.T, similarity.T, -similarity.T), none.T, second, first)
     np.testing.assert_allclose(there, back.T, atol=1e-5)
 
 
@@ -73,6 +108,20 @@ def test_similar_spelling_links_names_and_punctuation_links_to_punctuation() -> 
     assert found[2, 1] > found[0, 1]
 
 
+def test_a_word_that_nothing_fits_has_no_link() -> None:
+    similarity = np.array([[1, -1, -1], [-1, -1, 1]])
+    same = similarity > 0
+    known = np.where(same, 0.0, -9.0).astype(np.float32)
+    attention = np.where(same, 1.0, 0.0)
+    attention[:, 1] = 0.5
+    known[:, 1] = -9
+    found = alignment_probabilities(
+        WordEvidence(similarity.astype(np.float32), known, known), attention, list("ab"), list("xyz")
+    )
+    assert (found[:, 1] < 0.1).all()
+    assert set(links(found)) == {(0, 0), (1, 2)}
+
+
 def test_a_sentence_without_words_has_no_links() -> None:
     nothing = evidence(np.zeros((0, 3)))
     assert links(alignment_probabilities(nothing, np.zeros((0, 3)), [], list("abc"))) == {}
@@ -81,17 +130,32 @@ def test_a_sentence_without_words_has_no_links() -> None:
 def test_states_are_averaged_over_each_word_and_centred() -> None:
     one, other = np.array([1.0, 0.0, 0.0]), np.array([0.0, 1.0, 0.0])
     shared = np.array([0.0, 0.0, 5.0])
-    states = np.stack([shared, shared + 2 * one, shared, shared + other])[None].astype(np.float32)
-    sentence = WordedSentence((9, 5, 6, 7), ((1, 3), (3, 4)))
+    last = np.stack([shared, shared + 2 * one, shared, shared + other])
+    states = np.stack([last[::-1], last]).astype(np.float32)
+    sentence = WordedSentence((9, 5, 6, 7), ((1, 3), (3, 4)), (5, 7))
     reading = WordReading(states, np.zeros((2, 2), dtype=np.float32))
     np.testing.assert_allclose(
         word_evidence(sentence, sentence, reading, reading).similarity, [[1, -1], [-1, 1]], atol=1e-6
     )
-    assert sentence.beginnings == (5, 7)
+
+
+def test_beginnings_are_averaged_over_the_spellings() -> None:
+    one = WordedSentence((9, 5, 3), ((1, 2),), (5, 15))
+    other = WordedSentence((8, 6, 7, 3), ((1, 2), (2, 3)), (6, 7, 16, 17))
+    states = np.ones((1, 4, 2), dtype=np.float32)
+    known = WordReading(states[:, :3], np.array([[-1, -2, -3, -6]], dtype=np.float32))
+    back = WordReading(states, np.array([[-1, -5], [-2, -2]], dtype=np.float32))
+    found = word_evidence(one, other, known, back)
+    np.testing.assert_array_equal(found.forward, [[-2, -4]])
+    np.testing.assert_array_equal(found.backward, [[-3, -2]])
+
+
+def test_spellings_differ_in_the_first_letter_only() -> None:
+    assert spellings(["été", "NATO", "7", "Haus"]) == ["été", "nATO", "7", "haus", "Été", "NATO", "7", "Haus"]
 
 
 def test_words_outside_their_sentence_are_refused() -> None:
     config = ModelConfig(vocab_size=10, max_length=8)
-    check_words(config, WordedSentence((1, 2), ((0, 2),)), (9,))
+    check_words(config, WordedSentence((1, 2), ((0, 2),), (1,)), (9,))
     with pytest.raises(ValueError, match="tokens"):
-        check_words(config, WordedSentence((1,) * 9, ()), ())
+        check_words(config, WordedSentence((1,) * 9, (), ()), ())

@@ -18,7 +18,7 @@ from tests.support.cpu_models import PRECISIONS, VARIANTS, cpu_backend, needs_cp
 
 pytestmark = pytest.mark.numeric
 
-SENTENCE = WordedSentence((9, 5, 6, 7, 8, 3), ((1, 2), (2, 5)))
+SENTENCE = WordedSentence((9, 5, 6, 7, 8, 3), ((1, 2), (2, 5)), ())
 WANTED = (11, 60, 11, 5)
 
 
@@ -42,7 +42,7 @@ def test_read_words_changes_no_slot_and_keeps_no_memory() -> None:
     for backend in (read, undisturbed):
         backend.prefill([(5, 6, 3)], [0])
         if backend is read:
-            for words in (SENTENCE, WordedSentence((5, 3), ())):
+            for words in (SENTENCE, WordedSentence((5, 3), (), ())):
                 backend.read_words(words, WANTED)
         steps.append(backend.step([0], [2], 4, [-1]))
     np.testing.assert_array_equal(steps[0].ids, steps[1].ids)
@@ -52,7 +52,7 @@ def test_read_words_changes_no_slot_and_keeps_no_memory() -> None:
 
 def test_a_word_of_all_tokens_equals_the_whole_sentence() -> None:
     transformer = tiny()
-    whole = WordedSentence(SENTENCE.ids, ((0, len(SENTENCE.ids)),))
+    whole = WordedSentence(SENTENCE.ids, ((0, len(SENTENCE.ids)),), ())
     found = read_words(transformer, whole, WANTED)
     ids, mask = pad_ids([SENTENCE.ids], transformer.config.pad_id, torch.device("cpu"))
     with torch.inference_mode():
@@ -64,10 +64,10 @@ def test_a_word_of_all_tokens_equals_the_whole_sentence() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        WordedSentence((), ()),
-        WordedSentence((1, 2), ((1, 1),)),
-        WordedSentence((1, 2), ((1, 3),)),
-        WordedSentence((999,), ()),
+        WordedSentence((), (), ()),
+        WordedSentence((1, 2), ((1, 1),), ()),
+        WordedSentence((1, 2), ((1, 3),), ()),
+        WordedSentence((999,), (), ()),
     ],
 )
 def test_invalid_sentences_and_tokens_are_refused(words: WordedSentence) -> None:

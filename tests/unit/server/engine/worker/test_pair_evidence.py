@@ -15,8 +15,8 @@ from tests.support.cpu_models import cpu_backend, needs_cpu_backend, tiny
 
 pytestmark = pytest.mark.numeric
 
-FIRST = WordedSentence((9, 5, 6, 7, 3), ((1, 2), (2, 4)))
-SECOND = WordedSentence((8, 11, 12, 13, 3), ((1, 2), (2, 3), (3, 4)))
+FIRST = WordedSentence((9, 5, 6, 7, 3), ((1, 2), (2, 4)), (5, 6, 15, 6))
+SECOND = WordedSentence((8, 11, 12, 13, 3), ((1, 2), (2, 3), (3, 4)), (11, 12, 13, 21, 22, 13))
 
 
 @needs_cpu_backend
@@ -35,4 +35,4 @@ def test_exchanging_the_sentences_exchanges_the_directions() -> None:
     np.testing.assert_allclose(there.similarity, back.similarity.T, atol=1e-6)
     np.testing.assert_allclose(there.forward, back.backward.T, atol=1e-6)
     with pytest.raises(ValueError, match="outside"):
-        pair_evidence(backend, FIRST, WordedSentence((8, 3), ((1, 4),)))
+        pair_evidence(backend, FIRST, WordedSentence((8, 3), ((1, 4),), (5,)))
