@@ -62,18 +62,18 @@ void Engine::group_rows(int count) {
     }
 }
 
-Engine::Restriction Engine::restriction(const int32_t* tokens, int count) {
+Engine::Restriction Engine::restriction(const int32_t* tokens, int count, Arena* arena) {
     projection_->keep_rows();
     for (int i = 0; i < count; ++i) {
         check_token(tokens[i]);
         if (i && tokens[i] <= tokens[i - 1]) throw std::invalid_argument("allowed tokens must ascend");
     }
-    return {std::vector<int32_t>(tokens, tokens + count), Linear(*projection_, tokens, count)};
+    return {std::vector<int32_t>(tokens, tokens + count), Linear(*projection_, tokens, count, arena)};
 }
 
 void Engine::add_common(const int32_t* tokens, int count) {
     if (count < 1) throw std::invalid_argument("a common list needs at least one token");
-    common_.push_back(restriction(tokens, count));
+    common_.push_back(restriction(tokens, count, &arena_));
 }
 
 void Engine::restrict(int index, int common, const int32_t* own, int count) {

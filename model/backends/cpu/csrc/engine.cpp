@@ -23,7 +23,7 @@ Engine::Engine(const Config& config)
       scratch_(config.threads) {}
 
 void Engine::set_linear(const std::string& name, const float* weight, const float* ranges, const float* bias, int out, int in) {
-    linears_[name] = std::make_unique<Linear>(config_.precision, weight, ranges, bias, out, in);
+    linears_[name] = std::make_unique<Linear>(config_.precision, weight, ranges, bias, out, in, arena_);
 }
 
 void Engine::set_vector(const std::string& name, const float* values, int count) { vectors_[name].assign(values, values + count); }

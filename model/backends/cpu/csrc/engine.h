@@ -164,7 +164,7 @@ class Engine {
 
     void prepare_step(int rows, const int32_t* slots, const int32_t* tokens);
     void run_step(int rows, int candidates, const int32_t* forced, int32_t* ids, float* scores, float* forced_scores, const AttentionCapture* capture);
-    Restriction restriction(const int32_t* tokens, int count);
+    Restriction restriction(const int32_t* tokens, int count, Arena* arena = nullptr);
     void group_rows(int rows);
     void decode(PoolThread& thread, int rows, const AttentionCapture* capture);
     void mask_heads(const uint8_t* masked, float* context) const;
@@ -194,6 +194,7 @@ class Engine {
     std::mutex mutex_;
     ThreadPool pool_;
 
+    Arena arena_;  // of linears_ and common_
     std::unordered_map<std::string, std::unique_ptr<Linear>> linears_;
     std::unordered_map<std::string, std::vector<float>> vectors_;
     std::vector<EncoderLayer> encoder_;

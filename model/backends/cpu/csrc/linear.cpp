@@ -14,12 +14,25 @@ namespace attentive {
 namespace {
 
 constexpr size_t kHuge = size_t{1} << 21;
+constexpr size_t kArenaBlock = size_t{1} << 25;  // so large that malloc maps it and returns it to the system when freed
 constexpr int kBlocks = kPanel / kTileColumns;  // of a panel
 
 // Copies `count` groups of kBytes bytes into one column of a tile, from every kStep bytes.
 template <int kBytes, int kStep>
 void copy_groups(const char* source, char* target, int count) {
     for (int i = 0; i < count; ++i, source += kStep, target += kTileColumns * kBytes) std::memcpy(target, source, kBytes);
+}
+
+size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) / unit * unit; }
+
+// Memory aligned to 64 bytes, or if large to a huge page and advised as such.
+std::shared_ptr<void> allocate_aligned(size_t bytes) {
+    const size_t alignment = bytes >= kHuge ? kHuge : 64;
+    const size_t rounded = round_up(std::max(bytes, alignment), alignment);
+    std::shared_ptr<void> memory(std::aligned_alloc(alignment, rounded), std::free);
+    if (!memory) throw std::bad_alloc();
+    if (alignment == kHuge) madvise(memory.get(), rounded, MADV_HUGEPAGE);
+    return memory;
 }
 
 // Calls body(row, rows) for tiles of nearly equal height, at most kHighest.
@@ -37,13 +50,21 @@ int ahead_parts(int count) { return std::min(kAheadParts, count > 4 ? 4 : count 
 
 }  // namespace
 
-Buffer::Buffer(size_t bytes) : bytes_(bytes) {
-    const size_t alignment = bytes >= kHuge ? kHuge : 64;
-    const size_t rounded = std::max(alignment, (bytes + alignment - 1) / alignment * alignment);
-    memory_.reset(std::aligned_alloc(alignment, rounded));
-    if (!memory_) throw std::bad_alloc();
-    if (alignment == kHuge) madvise(memory_.get(), rounded, MADV_HUGEPAGE);
-    std::memset(memory_.get(), 0, rounded);
+std::shared_ptr<void> Arena::allocate(size_t bytes) {
+    const size_t rounded = round_up(bytes, 64);
+    if (size_ - used_ < rounded) {
+        const size_t size = std::max(rounded, kArenaBlock);
+        block_ = allocate_aligned(size);
+        size_ = size;
+        used_ = 0;
+    }
+    void* part = static_cast<char*>(block_.get()) + used_;
+    used_ += rounded;
+    return {block_, part};
+}
+
+Buffer::Buffer(size_t bytes, Arena* arena) : memory_(arena ? arena->allocate(bytes) : allocate_aligned(bytes)), bytes_(bytes) {
+    std::memset(memory_.get(), 0, round_up(bytes, 64));
 }
 
 void Buffer::reserve(size_t bytes) {
@@ -52,13 +73,10 @@ void Buffer::reserve(size_t bytes) {
     *this = Buffer(bytes);
 }
 
-void Buffer::Free::operator()(void* memory) const { std::free(memory); }
-
-Linear::Linear(Precision precision, const float* weight, const float* ranges, const float* bias, int out, int in)
+Linear::Linear(Precision precision, const float* weight, const float* ranges, const float* bias, int out, int in, Arena& arena)
     : precision_(precision), out_(out), in_(in), panels_((out + kPanel - 1) / kPanel),
       depth_(precision == Precision::Int8 ? (in + kDepthStep - 1) / kDepthStep * kDepthStep : in) {
-    const size_t columns = static_cast<size_t>(panels_) * kPanel;
-    bias_ = Buffer(columns * sizeof(float));
+    allocate(&arena);
     if (bias) std::memcpy(bias_.as<float>(), bias, out * sizeof(float));
     if (precision == Precision::Int8) {
         pack_int8(weight, ranges);
@@ -67,16 +85,10 @@ Linear::Linear(Precision precision, const float* weight, const float* ranges, co
     }
 }
 
-Linear::Linear(const Linear& all, const int32_t* chosen, int count)
+Linear::Linear(const Linear& all, const int32_t* chosen, int count, Arena* arena)
     : precision_(all.precision_), out_(count), in_(all.in_), panels_((count + kPanel - 1) / kPanel), depth_(all.depth_) {
-    const size_t columns = static_cast<size_t>(panels_) * kPanel;
     const bool int8 = precision_ == Precision::Int8;
-    bias_ = Buffer(columns * sizeof(float));
-    weights_ = Buffer(columns * depth_ * (int8 ? 1 : sizeof(float)));
-    if (int8) {
-        scales_ = Buffer(columns * sizeof(float));
-        corrections_ = Buffer(columns * sizeof(int32_t));
-    }
+    allocate(arena);
     for (int n = 0; n < count; ++n) {
         const int from = chosen[n];
         bias_.as<float>()[n] = all.bias_.as<float>()[from];
@@ -105,11 +117,18 @@ void Linear::keep_rows() {
     }
 }
 
-void Linear::pack_int8(const float* weight, const float* ranges) {
+void Linear::allocate(Arena* arena) {
     const size_t columns = static_cast<size_t>(panels_) * kPanel;
-    weights_ = Buffer(columns * depth_);
-    scales_ = Buffer(columns * sizeof(float));
-    corrections_ = Buffer(columns * sizeof(int32_t));
+    const bool int8 = precision_ == Precision::Int8;
+    weights_ = Buffer(columns * depth_ * (int8 ? 1 : sizeof(float)), arena);
+    bias_ = Buffer(columns * sizeof(float), arena);
+    if (int8) {
+        scales_ = Buffer(columns * sizeof(float), arena);
+        corrections_ = Buffer(columns * sizeof(int32_t), arena);
+    }
+}
+
+void Linear::pack_int8(const float* weight, const float* ranges) {
     alignas(64) int8_t quantized[kLanes];
     for (int n = 0; n < out_; ++n) {
         const float* source = weight + static_cast<size_t>(n) * in_;
@@ -129,7 +148,6 @@ void Linear::pack_int8(const float* weight, const float* ranges) {
 }
 
 void Linear::pack_float(const float* weight) {
-    weights_ = Buffer(static_cast<size_t>(panels_) * kPanel * in_ * sizeof(float));
     for (int n = 0; n < out_; ++n) {
         float* target = weights_.as<float>() + place(n, 1);
         for (int k = 0; k < in_; ++k) target[static_cast<size_t>(k) * kTileColumns] = weight[static_cast<size_t>(n) * in_ + k];

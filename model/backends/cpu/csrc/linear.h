@@ -16,11 +16,25 @@ constexpr int kPanel = 64;  // outputs per task: a whole number of tiles
 // The number of features rounded up to whole panels.
 inline size_t padded_width(int features) { return static_cast<size_t>((features + kPanel - 1) / kPanel) * kPanel; }
 
-// Zeroed memory, aligned to 64 bytes (2 MiB and advised as huge pages when large).
+// Memory for weights: parts of blocks that are advised as huge pages, so that a step that reads all weights needs few entries of the
+// TLB. A block is freed with its last part. What lies after the last part of a block is never written, so it is not resident.
+class Arena {
+  public:
+    // Memory aligned to 64 bytes. Throws std::bad_alloc.
+    std::shared_ptr<void> allocate(size_t bytes);
+
+  private:
+    std::shared_ptr<void> block_;
+    size_t size_ = 0, used_ = 0;
+};
+
+// Zeroed memory, aligned to 64 bytes: a part of `arena`, or without one on its own (2 MiB and advised as huge pages when large).
 class Buffer {
   public:
     Buffer() = default;
-    explicit Buffer(size_t bytes);
+    explicit Buffer(size_t bytes, Arena* arena = nullptr);
+    Buffer(Buffer&&) = default;
+    Buffer& operator=(Buffer&&) = default;
     template <typename T>
     T* as() const {
         return static_cast<T*>(memory_.get());
@@ -30,10 +44,7 @@ class Buffer {
     void reserve(size_t bytes);
 
   private:
-    struct Free {
-        void operator()(void* memory) const;
-    };
-    std::unique_ptr<void, Free> memory_;
+    std::shared_ptr<void> memory_;
     size_t bytes_ = 0;
 };
 
@@ -50,10 +61,10 @@ class Linear {
   public:
     // weight (out, in) row-major; ranges (out), the magnitudes that become 127 in int8, null for float32; bias (out) or null. in must
     // be a multiple of 16.
-    Linear(Precision precision, const float* weight, const float* ranges, const float* bias, int out, int in);
+    Linear(Precision precision, const float* weight, const float* ranges, const float* bias, int out, int in, Arena& arena);
 
-    // The outputs `chosen` of another Linear that has kept its rows, with the same weights.
-    Linear(const Linear& all, const int32_t* chosen, int count);
+    // The outputs `chosen` of another Linear that has kept its rows, with the same weights. Without an arena it has its own memory.
+    Linear(const Linear& all, const int32_t* chosen, int count, Arena* arena = nullptr);
 
     // Keeps a copy of int8 weights in row-major order, from which outputs are copied: a packed row lies in many cache lines.
     void keep_rows();
@@ -70,6 +81,7 @@ class Linear {
     size_t bytes() const { return weights_.bytes() + rows_.bytes() + scales_.bytes() * 3; }
 
   private:
+    void allocate(Arena* arena);
     void pack_int8(const float* weight, const float* ranges);
     void pack_float(const float* weight);
     size_t place(int output, int group) const;

@@ -5,6 +5,7 @@ The CPU backend promises equal bits with and without open gates, and against its
 
 from __future__ import annotations
 
+import resource
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from model.backends.cpu.weights import unsupported
 from model.checkpoint import save_model
 from model.config import ModelConfig
 from model.model_folder import FolderError, ModelFolder, TokenizerFiles
+from model.search.base import StepOutput
 from model.weight_files import weight_files
 from tests.support.cpu_models import (
     LIBRARY,
@@ -133,6 +135,30 @@ def test_key_and_value_memory_is_allocated_on_demand_and_reused() -> None:
         backend.prefill([source], [slot])  # a second prefill of a slot frees the pages of the first
         backend.free([slot])
     assert (backend.engine.bytes[1], backend.engine.pages_used) == (held, 0)
+
+
+@needs_cpu_backend
+def test_weights_of_several_blocks_are_right_and_freed_with_their_engine() -> None:
+    transformer = tiny(vocab_size=70_000, source_vocab_size=70_000, tied_embeddings=False)
+    source, target = sentences(transformer.config, (9, 6))
+
+    def resident() -> int:
+        return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+    def outputs() -> list[StepOutput]:
+        backend = cpu_backend(transformer, "float32")
+        assert backend.engine.bytes[0] > 50e6
+        steps = decode(backend, [source], [0], [target])
+        backend.close()
+        return steps
+
+    first, before = outputs(), resident()
+    for _ in range(3):
+        for again, once in zip(outputs(), first, strict=True):
+            assert (again.ids.tolist(), again.scores.tolist()) == (once.ids.tolist(), once.scores.tolist())
+    assert resident() - before < 50e6
+    for ours, theirs in zip(first, decode(torch_backend(transformer, "float32"), [source], [0], [target]), strict=True):
+        assert np.abs(ours.scores - theirs.scores).max() < 1e-4
 
 
 def test_unsupported_shapes_are_named() -> None:
