@@ -220,11 +220,12 @@ def test_sentences_are_loaded_on_demand(open_page: Callable[..., Any], live: Liv
     page.goto(live.url + "/attention")
     translate(page, "the cat walks.\na dog sleeps. where is the station?")
     assert page.locator("#sentences button").count() == 3
-    assert len(asked) == 1
+    before = len(asked)
+    assert before in (1, 2)  # the pause after typing translates too, if the click comes late
     page.click("#sentences button >> nth=2")
     page.wait_for_selector("#sentences button[aria-pressed=true] >> text=station")
     page.wait_for_selector("#mirror .w >> text=station")
-    assert len(asked) == 2
+    assert len(asked) == before + 1
 
 
 def test_an_error_is_shown_as_one_sentence(open_page: Callable[..., Any], live: LiveServer, page_log: PageLog) -> None:

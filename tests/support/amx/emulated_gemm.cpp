@@ -49,7 +49,8 @@ void emulated_product(int rows, int outputs, int k, int together, const int8_t* 
                       const float* bias, float* out, int64_t* counts) {
     const Buffer ranges(outputs * sizeof(float));
     for (int n = 0; n < outputs; ++n) ranges.as<float>()[n] = max_magnitude(weights + static_cast<size_t>(n) * k, k);
-    const Linear linear(Precision::Int8, weights, ranges.as<float>(), bias, outputs, k);
+    Arena arena;
+    const Linear linear(Precision::Int8, weights, ranges.as<float>(), bias, outputs, k, arena);
     const Buffer bytes(static_cast<size_t>(rows) * k + kDepthStep);
     Quantized* quantized = bytes.as<Quantized>();
     for (int i = 0; i < rows * k; ++i) quantized[i] = static_cast<Quantized>(activations[i] + kOffset);

@@ -151,8 +151,8 @@ function buttons() {
   $("swap").onclick = guard(swap);
   $("clear").onclick = () => { setText(""); guard(translate)(); $("text").focus(); };
   $("copy").onclick = guard(async () => {
+    store(); // at once: the page may be left before the text is copied
     await copyText(result());
-    store();
     $("copy").textContent = $("status").textContent = say("copied");
     setTimeout(() => ($("copy").textContent = say("copy")), 1200);
   });
