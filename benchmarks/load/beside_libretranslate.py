@@ -94,8 +94,8 @@ def compare(
 
 
 def ratios(name: str, ours: dict[str, float], theirs: dict[str, float]) -> dict[str, object]:
-    """Returns one row of the result: both servers at one number of clients, and how many times as much ours does. Of
-    "processor us" of our server, "API process us" are those of the process that listens."""
+    """Returns one row of the result: both servers at one number of clients, and how many times as much ours does.
+    "API process us" is the share of the process that listens in our "processor us"."""
     spent = [row["front us"] + row["workers us"] for row in (ours, theirs)]
     return {
         "comparison": name,

@@ -6,7 +6,7 @@ previous one. The posteriors of both directions are averaged. There are no train
 up:
 
 - the cosine of the encoder states of both words (Sabet et al. 2020, "SimAlign", with a language model),
-- the probability that the decoder begins with the second word if it reads only the first, and the reverse; the word may
+- the probability that the decoder begins with the second word if it reads only the first, and the reverse. The word may
   have a small or a capital first letter, because a decoder begins most sentences with a capital,
 - the cross-attention between both words during decoding,
 - equal spelling, and whether one of the two is a punctuation mark.

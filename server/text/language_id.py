@@ -11,7 +11,7 @@ from functools import lru_cache
 import lingua
 
 from server.text.greetings import greeting_languages
-from server.text.unicode_scripts import has_letters
+from server.text.unicode_scripts import has_letters, primary_subtag
 
 log = logging.getLogger(__name__)
 
@@ -197,7 +197,7 @@ class LanguageDetector:
     def _greeting_likelihoods(self, sample: str) -> dict[str, float]:
         """Returns the likelihoods of a text that is a greeting in a served language; empty for other texts."""
         known = greeting_languages(sample)
-        served = {language for language in self._codes.values() if language.replace("_", "-").split("-")[0] in known}
+        served = {language for language in self._codes.values() if primary_subtag(language) in known}
         if not served:
             return {}
         rest = OTHERS_OF_GREETING / max(1, len(self._codes) - len(served))
@@ -256,6 +256,6 @@ def _accepted(header: str) -> tuple[str, ...]:
 
 def iso_code(language: str) -> lingua.IsoCode639_1 | None:
     """Returns the code of a language in the lingua library, or None if the library does not support it."""
-    short = language.replace("_", "-").split("-")[0].lower()
+    short = primary_subtag(language)
     macro = {"no": "nb", "cmn": "zh", "fil": "tl"}.get(short, short)
     return getattr(lingua.IsoCode639_1, macro.upper(), None)

@@ -57,10 +57,15 @@ ADDRESS = re.compile(
 )
 
 
+def primary_subtag(language: str) -> str:
+    """Returns a language code without region and script, in small letters: "pt" for "pt-BR", "zh" for "zh_Hant"."""
+    return language.replace("_", "-").split("-")[0].lower()
+
+
 @lru_cache(maxsize=1024)
 def scripts_of(language: str) -> frozenset[str]:
     """Returns the writing systems of a language code. Region and script subtags are ignored."""
-    return SCRIPTS.get(language.replace("_", "-").split("-")[0].lower(), LATIN)
+    return SCRIPTS.get(primary_subtag(language), LATIN)
 
 
 @lru_cache(maxsize=65_536)

@@ -12,18 +12,15 @@ class Gradients:
     """Allocates the gradients of `parameters` as parts of one buffer, so that each operation below is a single kernel.
 
     With one buffer for each parameter, averaging over two processes took more than twice as long. Parameters are of one
-    type and on one device. Nothing may replace their `grad`.
+    type and on one device. Their `grad` must not be replaced.
     """
 
     def __init__(self, parameters: Iterable[nn.Parameter]) -> None:
         listed = list(parameters)
-        first = listed[0]
-        self._buffer: Tensor = torch.zeros(sum(p.numel() for p in listed), dtype=first.dtype, device=first.device)
-        begin = 0
-        for parameter in listed:
-            end = begin + parameter.numel()
-            parameter.grad = self._buffer[begin:end].view_as(parameter)
-            begin = end
+        sizes = [parameter.numel() for parameter in listed]
+        self._buffer: Tensor = torch.zeros(sum(sizes), dtype=listed[0].dtype, device=listed[0].device)
+        for parameter, part in zip(listed, self._buffer.split_with_sizes(sizes), strict=True):
+            parameter.grad = part.view_as(parameter)
 
     def average(self, ranks: int) -> None:
         """Averages the gradients over all ranks."""

@@ -17,7 +17,7 @@ constexpr int kPanel = 64;  // outputs per task: a whole number of tiles
 inline size_t padded_width(int features) { return static_cast<size_t>((features + kPanel - 1) / kPanel) * kPanel; }
 
 // Memory for weights: parts of blocks that are advised as huge pages, so that a step that reads all weights needs few entries of the
-// TLB. A block is freed with its last part. What lies after the last part of a block is never written, so it is not resident.
+// TLB. A block is freed with its last part. The memory after the last part of a block is never written, so it is not resident.
 class Arena {
   public:
     // Memory aligned to 64 bytes. Throws std::bad_alloc.

@@ -4,9 +4,10 @@ import { el } from "./dom.js";
 
 /** Sentences of this module, which a page may replace by those of its language. */
 export const phrases = { unreachable: "The server cannot be reached.", key: "This server needs a valid API key. Your key:" };
-/** Returns the error of a request without an answer. Like every error without `status` it may have a function `sentence` that returns
- * its message in the language that the page has by then. */
-export const unreachable = () => Object.assign(new Error(phrases.unreachable), { sentence: () => phrases.unreachable });
+/** Returns an error whose message the function `sentence` returns, in the language that the page has when it is called. */
+export const worded = (sentence) => Object.assign(new Error(sentence()), { sentence });
+/** Returns the error of a request without an answer. */
+export const unreachable = () => worded(() => phrases.unreachable);
 export const key = () => {
   try {
     return localStorage.getItem("key");

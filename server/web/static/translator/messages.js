@@ -1,6 +1,6 @@
 // The language of the interface.
 import { el } from "../common/dom.js";
-import { phrases } from "../common/server.js";
+import { phrases, worded } from "../common/server.js";
 import { TEXTS } from "./texts.js";
 
 let language = "en";
@@ -9,7 +9,7 @@ const KINDS = { 401: "key", 403: "key", 413: "large", 429: "busy", 503: "startin
 /** Returns a text of the interface with its arguments. */
 export const say = (key, ...values) => TEXTS[language][key].replace(/\{(\d)\}/g, (_, i) => values[i]);
 /** Returns an error with a text of the interface as its message. */
-export const said = (key, ...values) => Object.assign(new Error(say(key, ...values)), { sentence: () => say(key, ...values) });
+export const said = (key, ...values) => worded(() => say(key, ...values));
 export const interfaceLanguage = () => language;
 /** Returns the name of a language in the language of the interface, as within a sentence. */
 export function nameInSentence(code) {
