@@ -53,7 +53,7 @@ class WordedSentence:
 
 @dataclass(frozen=True, slots=True)
 class WordReading:
-    """Evidence from one sentence of W words: `states` (L, S, d_model) after every encoder layer, and `beginnings` (W,
+    """Evidence from one sentence of W words: `states` (S, d_model) after the last encoder layer, and `beginnings` (W,
     N), the log-probability of each of N tokens as first target token if the decoder reads only one word."""
 
     states: Scores
@@ -75,7 +75,7 @@ class WordEvidence:
 
 def word_evidence(first: WordedSentence, second: WordedSentence, known: WordReading, back: WordReading) -> WordEvidence:
     """Combines the readings of both sentences, each with the beginnings of the other's words."""
-    similarity = _means(known.states[-1], first) @ _means(back.states[-1], second).T
+    similarity = _means(known.states, first) @ _means(back.states, second).T
     forward, backward = _over_spellings(known, second), _over_spellings(back, first)
     return WordEvidence(similarity, forward, np.ascontiguousarray(backward.T))
 

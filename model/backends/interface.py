@@ -25,8 +25,8 @@ class InspectableBackend(Backend, Protocol):
         Raises ValueError for lengths the model cannot read, unknown ids and unknown heads."""
 
     def read_words(self, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-        """Returns the encoder states of a sentence, and for each word the log-probabilities of the `wanted` first
-        tokens. Raises ValueError for a sentence or tokens that the model cannot read."""
+        """Returns the states of a sentence after the last encoder layer, and for each word the log-probabilities of the
+        `wanted` first tokens. Raises ValueError for a sentence or tokens that the model cannot read."""
 
     def close(self) -> None:
         """Releases what the backend holds beyond Python's memory. It cannot be used afterwards."""

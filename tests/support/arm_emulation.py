@@ -194,7 +194,7 @@ def _sizes(name: str, a: tuple[Any, ...], shape: list[int]) -> Iterator[tuple[in
             values = {1: struct.source, 2: rows, 5: rows, 6: rows * a[4], 7: rows * a[4], 8: rows}
             values[9] = ctypes.sizeof(_Struct) // 4
         case "read_words":
-            values = {1: a[2], 3: 2 * a[4], 6: a[7], 8: shape[6] * a[2] * shape[3], 9: a[4] * a[7]}
+            values = {1: a[2], 3: 2 * a[4], 6: a[7], 8: a[2] * shape[3], 9: a[4] * a[7]}
         case "multi_step":
             values = {2: a[1], 3: a[1], 6: a[7], 8: a[1] * a[4], 9: a[1] * a[4]}
         case "reorder":

@@ -177,14 +177,14 @@ class CpuEngine:
     def read_words(
         self, source: Sequence[int], words: Sequence[tuple[int, int]], wanted: Sequence[int]
     ) -> tuple[Float32, Float32]:
-        """Returns the states after every encoder layer (L, S, d_model) and first-token scores (words, wanted). No slot
+        """Returns the states after the last encoder layer (S, d_model) and first-token scores (words, wanted). No slot
         changes.
 
         A word is a token range [first, end). Its scores are the log-probabilities of the wanted tokens as first target
         token when cross-attention is restricted to that word.
         """
         config = self.config
-        states = np.empty((config.encoder_layers, len(source), config.d_model), dtype=np.float32)
+        states = np.empty((len(source), config.d_model), dtype=np.float32)
         scores = np.empty((len(words), len(wanted)), dtype=np.float32)
         read, bounds, asked = _int32(source), _int32([bound for word in words for bound in word]), _int32(wanted)
         self._call(

@@ -1,10 +1,9 @@
-"""Word readings in PyTorch: the encoder states of a sentence, and the first tokens that the decoder predicts per
-word."""
+"""Word readings in PyTorch: the states of a sentence after the last encoder layer, and the first tokens that the
+decoder predicts per word."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 
 import numpy as np
 import torch
@@ -17,35 +16,23 @@ from model.transformer import Transformer
 
 @torch.inference_mode()
 def read_words(transformer: Transformer, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-    """Returns encoder states, and for each word the log-probabilities of the `wanted` tokens in the decoder's first
-    step, where cross-attention sees only the pieces of that word. Raises ValueError for what the model cannot read."""
+    """Returns the states after the last encoder layer, and for each word the log-probabilities of the `wanted` tokens
+    in the decoder's first step, where cross-attention sees only the pieces of that word. Raises ValueError for what the
+    model cannot read."""
     config = transformer.config
     check_words(config, sentence, wanted)
     transformer.eval()
     ids, mask = pad_ids([sentence.ids], config.pad_id, next(transformer.parameters()).device)  # (1, S)
-    with _recorded(transformer) as layers:
+    last: list[Tensor] = []  # the states (S, d_model) before the final norm of a pre-norm model
+    with transformer.encoder[-1].register_forward_hook(lambda _, __, output: last.append(output[0][0])):
         memory = transformer.encode(ids, mask)[0]  # (S, d_model)
-    states = torch.stack(layers)
+    states = _array(last[0])
     if not sentence.words:
-        return WordReading(_array(states), np.empty((0, len(wanted)), dtype=np.float32))
+        return WordReading(states, np.empty((0, len(wanted)), dtype=np.float32))
     pieces, seen = _pieces(memory, sentence.words)
     start = torch.full((len(pieces), 1), config.decoder_start_id, device=memory.device)
     said = transformer.logits(transformer.decode(pieces, seen, start))[:, 0]  # (W, vocabulary)
-    return WordReading(_array(states), _array(said.float().log_softmax(dim=-1)[:, list(wanted)]))
-
-
-@contextmanager
-def _recorded(transformer: Transformer) -> Iterator[list[Tensor]]:
-    """Records the output (S, d_model) of every encoder layer while the block runs."""
-    layers: list[Tensor] = []
-    hooks = [
-        layer.register_forward_hook(lambda _, __, output: layers.append(output[0][0])) for layer in transformer.encoder
-    ]
-    try:
-        yield layers
-    finally:
-        for hook in hooks:
-            hook.remove()
+    return WordReading(states, _array(said.float().log_softmax(dim=-1)[:, list(wanted)]))
 
 
 def _pieces(memory: Tensor, words: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:

@@ -60,8 +60,8 @@ void Engine::prefill_chunk(const Sentence* sentences, size_t count, const Attent
     });
 }
 
-// states: null, or the output of every layer (layers, total, d_model), written in one additional phase per layer.
-void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int total, const AttentionCapture* capture, float* states) {
+// Leaves the output of the last layer (total, padded d_model) in x_.
+void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int total, const AttentionCapture* capture) {
     const int d = config_.d_model, sentences = static_cast<int>(spans.size());
     const size_t stride = padded_width(3 * d);
     thread.parallel_for(sentences, [&](int i) {
@@ -86,9 +86,6 @@ void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int tota
         apply(thread, *encoder_[layer].output, rows(context_.as<float>(), d), total, out_.as<float>());
         thread.parallel_for(total, [&](int row) { add_norm(row, norms[0]); });
         feed_forward(thread, encoder_[layer].feed_forward, total, norms[1]);
-        if (states) {
-            thread.parallel_for(total, [&](int row) { std::copy_n(x_.as<float>() + row * padded_width(d), d, states + (static_cast<size_t>(layer) * total + row) * d); });
-        }
     }
 }
 

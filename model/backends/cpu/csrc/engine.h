@@ -89,9 +89,9 @@ class Engine {
     // `capture` receives the attention. No slot changes.
     void forced_decode(const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* forced, int32_t* ids,
               float* scores, float* forced_scores, const AttentionCapture& capture);
-    // Writes `states` (encoder layers, length, d_model), the output of every encoder layer, and `scores` (words, wanted), the
-    // log-probability of each wanted token as the first target token when cross-attention is restricted to one word. A word is a
-    // range of tokens; `bounds` (words, 2) has its first token and the one after its last. No slot changes.
+    // Writes `states` (length, d_model), the output of the last encoder layer, and `scores` (words, wanted), the log-probability of
+    // each wanted token as the first target token when cross-attention is restricted to one word. A word is a range of tokens;
+    // `bounds` (words, 2) has its first token and the one after its last. No slot changes.
     void read_words(const int32_t* source, int length, const int32_t* bounds, int words, int32_t start, const int32_t* wanted,
                     int wanted_count, float* states, float* scores);
     // Runs up to `steps` greedy steps; each row reads the token it selected before: ids and scores (steps, rows). A row stops
@@ -158,7 +158,7 @@ class Engine {
 
     void check_source(int length, const int32_t* tokens) const;
     void check_token(int32_t token) const;
-    void encode(PoolThread& thread, const std::vector<Span>& spans, int rows, const AttentionCapture* capture, float* states = nullptr);
+    void encode(PoolThread& thread, const std::vector<Span>& spans, int rows, const AttentionCapture* capture);
     void write_cross(PoolThread& thread, const std::vector<Span>& spans, int rows);
     void prefill_chunk(const Sentence* sentences, size_t count, const AttentionCapture* capture = nullptr);
 

@@ -1,4 +1,5 @@
-// Evidence for word alignment: the encoder states of a sentence, and target tokens scored against one source word at a time.
+// Evidence for word alignment: the states after the last encoder layer, and target tokens scored against one source word at a time.
+#include <algorithm>
 #include <stdexcept>
 
 #include "engine.h"
@@ -43,10 +44,12 @@ void Engine::read_words(const int32_t* source, int length, const int32_t* bounds
     reserve(std::max(length, words));
     const size_t dictionary = std::max<size_t>(config_.max_length + kPage, static_cast<size_t>(words) * kPanel);
     for (Buffer& scratch : scratch_) scratch.reserve(std::max(encoder_scratch(length, shape_.dim), dictionary) * sizeof(float));
-    pool_.run(1 + 10 * config_.encoder_layers + 2 * config_.decoder_layers, [&](PoolThread& thread) {
-        encode(thread, sentence, length, nullptr, states);
+    pool_.run(1 + 9 * config_.encoder_layers + 2 * config_.decoder_layers, [&](PoolThread& thread) {
+        encode(thread, sentence, length, nullptr);
         write_cross(thread, spans, length);
     });
+    const size_t d = config_.d_model;
+    for (int s = 0; s < length; ++s) std::copy_n(x_.as<float>() + s * padded_width(d), d, states + s * d);
     if (!words || !wanted_count) return;
     prepare_word_rows(clear_on_exit.held, start);
     const std::vector<int32_t> none(words, -1);

@@ -30,6 +30,7 @@ def test_cpu_backend_agrees_with_torch(variant: str, precision: str) -> None:
     backend = cpu_backend(transformer, precision, threads=2)
     same = transformer if precision == "float32" else quantize(transformer)
     expected, found = read_words(same, SENTENCE, WANTED), backend.read_words(SENTENCE, WANTED)
+    assert found.states.shape == expected.states.shape == (len(SENTENCE.ids), transformer.config.d_model)
     np.testing.assert_allclose(found.states, expected.states, atol=1e-4)
     np.testing.assert_allclose(found.beginnings, expected.beginnings, atol=1e-4 if precision == "float32" else 0.2)
 
@@ -58,7 +59,7 @@ def test_a_word_of_all_tokens_equals_the_whole_sentence() -> None:
     with torch.inference_mode():
         logits = transformer(ids, mask, torch.tensor([[transformer.config.decoder_start_id]]))
         np.testing.assert_allclose(found.beginnings[0], logits[0, 0].log_softmax(-1)[list(WANTED)], atol=1e-5)
-        np.testing.assert_allclose(found.states[-1], transformer.encode(ids, mask)[0], atol=1e-6)
+        np.testing.assert_allclose(found.states, transformer.encode(ids, mask)[0], atol=1e-6)
 
 
 @pytest.mark.parametrize(
