@@ -15,6 +15,7 @@ FORMAT = 1
 SHORTLIST = "shortlist.safetensors"
 """The file of `model.shortlist`, which has no weights."""
 MAX_BEAM = 32
+MAX_LENGTH_PENALTY = 5.0
 MAX_FORBIDDEN = 16
 _MAX_CONFIG_BYTES = 1_000_000
 
@@ -50,18 +51,23 @@ class TokenizerFiles:
 class Generation:
     """How a model is meant to be decoded (generation_config.json of Hugging Face).
 
-    `beam_size` is the width for requests that set none, 0 where the model states none. `forbidden` tokens are never
+    `beam_size` is the width for requests that set none, 0 where the model states none; likewise `length_penalty`
+    (alpha of `model.search.options`), None where the model states none. `forbidden` tokens are never
     chosen, but have their part of the distribution. With `forced_end` a target that reaches the maximum length ends
     there with the end of sentence, whose log-probability counts as 0.
     """
 
     beam_size: int = 0
+    length_penalty: float | None = None
     forbidden: tuple[int, ...] = ()
     forced_end: bool = False
 
     def __post_init__(self) -> None:
         if type(self.beam_size) is not int or not 0 <= self.beam_size <= MAX_BEAM:
             raise ValueError(f"generation.beam_size must be an integer from 0 to {MAX_BEAM}, not {self.beam_size!r}.")
+        alpha = self.length_penalty
+        if alpha is not None and (type(alpha) not in (int, float) or not 0 <= alpha <= MAX_LENGTH_PENALTY):
+            raise ValueError(f"length_penalty must be a number from 0 to {MAX_LENGTH_PENALTY}, not {alpha!r}.")
         if len(self.forbidden) > MAX_FORBIDDEN or not all(type(i) is int and i >= 0 for i in self.forbidden):
             raise ValueError(f"generation.forbidden must be a list of at most {MAX_FORBIDDEN} ids.")
         if type(self.forced_end) is not bool:

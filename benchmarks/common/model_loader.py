@@ -12,7 +12,7 @@ from model.backends.cpu.build import build
 from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import Isa
 from model.config import ModelConfig
-from model.model_folder import ModelFolder, read_folder
+from model.model_folder import Generation, ModelFolder, read_folder
 from model.search.base import Backend
 from model.shortlist import ShortlistUse
 from model.tokenizer import Tokenizer
@@ -29,6 +29,7 @@ class OpenModel:
     tokenizer: Tokenizer
     backend: Backend
     directions: tuple[str, ...]
+    generation: Generation
 
 
 def open_model(
@@ -43,7 +44,7 @@ def open_model(
     else:
         backend = _torch(folder, precision, device, slots, threads)
     directions = tuple(f"{source}-{target}" for source, target in folder.pairs)
-    return OpenModel(folder.name, folder.model, folder.load_tokenizer(), backend, directions)
+    return OpenModel(folder.name, folder.model, folder.load_tokenizer(), backend, directions, folder.generation)
 
 
 def _native(

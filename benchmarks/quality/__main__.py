@@ -78,6 +78,7 @@ def measure_server(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) 
 
 
 def _translate_folder(opened: OpenModel, decoding: DecodingOptions, item: DevelopmentSet) -> Translated:
+    decoding = decoding.with_defaults(decoding.beam_size, opened.generation.length_penalty)
     with _bar(item) as bar:
 
         def advance(number: int) -> None:
@@ -103,7 +104,7 @@ def _bar(item: DevelopmentSet) -> Any:
 
 
 def search_options(name: str) -> DecodingOptions:
-    """Parses `greedy`, or `beamN` with the length penalty of the paper. Raises ValueError for other names."""
+    """Parses `greedy`, or `beamN` with the length penalty of the model. Raises ValueError for other names."""
     if name == "greedy":
         return DecodingOptions()
     size = name.removeprefix("beam")

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.model_folder import Generation
-from model.search.options import DecodingOptions, Hypothesis, TraceStep
+from model.search.options import LENGTH_PENALTY, DecodingOptions, Hypothesis, TraceStep
 
 DEFAULT_GENERATION = Generation()
 TRACED = 8
@@ -145,9 +145,8 @@ class Search(Protocol):
 
 def normalize(total: float, length: int, options: DecodingOptions) -> float:
     """Returns the summed log-probability divided by the length penalty; `length` includes the end of sentence."""
-    if options.normalization == "gnmt":
-        return total / float(((5 + length) / 6) ** options.length_penalty)
-    return total / float(length**options.length_penalty)
+    alpha = LENGTH_PENALTY if options.length_penalty is None else options.length_penalty
+    return total / float(((5 + length) / 6) ** alpha if options.normalization == "gnmt" else length**alpha)
 
 
 def traced_candidates(ids: TokenRows, scores: ScoreRows) -> tuple[tuple[tuple[int, float], ...], ...]:

@@ -8,15 +8,17 @@ from functools import lru_cache
 from typing import Literal
 
 LengthNormalization = Literal["gnmt", "average"]
+LENGTH_PENALTY = 0.6
+"""Alpha where neither the caller nor the model states one (the paper, section 6.1)."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DecodingOptions:
     """How to decode one sequence.
 
-    `beam_size` 1 is greedy; 0 is the width that the model states, which `with_beam` puts in its place before decoding.
-    `length_penalty` is alpha; "gnmt" divides the summed log-probability by ((5 + length) / 6) ** alpha (Wu et al. 2016,
-    equation 14), "average" by length ** alpha (Hugging Face, CTranslate2).
+    `beam_size` 1 is greedy; 0 is the width that the model states, which `with_defaults` puts in its place before decoding.
+    `length_penalty` is alpha, None that of the model or else LENGTH_PENALTY; "gnmt" divides the summed log-probability by
+    ((5 + length) / 6) ** alpha (Wu et al. 2016, equation 14), "average" by length ** alpha (Hugging Face, CTranslate2).
     `early_stopping` ends a beam search at `beam_size` finished hypotheses, even if a live one might still score higher.
     With `shrinking_beam` each finished hypothesis takes the place of a live one, until none is live (Marian).
     `max_length` bounds generated tokens, end of sentence included; None means source length + 50 (the paper, section
@@ -31,7 +33,7 @@ class DecodingOptions:
     """
 
     beam_size: int = 1
-    length_penalty: float = 0.6
+    length_penalty: float | None = None
     normalization: LengthNormalization = "gnmt"
     early_stopping: bool = False
     shrinking_beam: bool = False
@@ -54,21 +56,28 @@ class DecodingOptions:
             raise ValueError(f"max_length must be at least 1, not {self.max_length}.")
         if self.no_repeat_ngram_size < 0:
             raise ValueError(f"no_repeat_ngram_size must be at least 0, not {self.no_repeat_ngram_size}.")
-        if not 0.0 <= self.length_penalty <= 5.0:
+        if self.length_penalty is not None and not 0.0 <= self.length_penalty <= 5.0:
             raise ValueError(f"length_penalty must be between 0 and 5, not {self.length_penalty}.")
 
     def __hash__(self) -> int:
         """Hashes the fields in which options usually differ: they are keys of several dictionaries per request."""
         return hash((self.beam_size, self.max_length, self.hypotheses, self.prefix, self.target, self.masked_heads))
 
-    def with_beam(self, stated: int) -> DecodingOptions:
-        """Returns the options with the width that a model states, if they set none. A wider n-best list widens it."""
-        return self if self.beam_size else _with_beam(self, stated)
+    def with_defaults(self, beam_size: int, length_penalty: float | None = None) -> DecodingOptions:
+        """Returns the options with the values that a model states, where they set none. A wider n-best list widens the
+        beam."""
+        if self.beam_size and (self.length_penalty is not None or length_penalty is None):
+            return self
+        return _with_defaults(self, beam_size, length_penalty)
 
 
 @lru_cache(maxsize=256)
-def _with_beam(options: DecodingOptions, stated: int) -> DecodingOptions:
-    return dataclasses.replace(options, beam_size=max(stated, options.hypotheses))
+def _with_defaults(options: DecodingOptions, beam_size: int, length_penalty: float | None) -> DecodingOptions:
+    return dataclasses.replace(
+        options,
+        beam_size=options.beam_size or max(beam_size, options.hypotheses),
+        length_penalty=length_penalty if options.length_penalty is None else options.length_penalty,
+    )
 
 
 @dataclass(frozen=True, slots=True)

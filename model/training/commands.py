@@ -14,14 +14,14 @@ import torch
 from torch import distributed
 
 from model.checkpoint import load_model, save_model
-from model.model_folder import ModelFolder, TokenizerFiles, read_folder
+from model.model_folder import Generation, ModelFolder, TokenizerFiles, read_folder
 from model.symbols import SYMBOLS
 from model.training.data.augment import needs_names, shared_names
 from model.training.data.corpus import train_vocabulary
 from model.training.data.formality import LANGUAGES
 from model.training.data.shards import Shard, shard_file, tokenise
 from model.training.data.vocabulary import extend_vocabulary
-from model.training.loop.checkpoint import average, checkpoints, mix
+from model.training.loop.checkpoint import average, checkpoints, mix, rounded
 from model.training.loop.curve import draw_curve
 from model.training.loop.hardware import rank_and_world_size
 from model.training.loop.trainer import NAMES_FILE, Trainer, model_config
@@ -91,8 +91,8 @@ def train(recipe: Recipe, folder: Path, peak: float | None = None) -> None:
 def package(
     recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, last: int = 5, mixture: Mixture | None = None
 ) -> None:
-    """Writes the model folder `weights`: the average of the `last` checkpoints in float16, config, tokenizer, recipe,
-    learning curve and a summary of the training. With `mixture`, another model's weights enter the average.
+    """Writes the model folder `weights`: the average of the `last` checkpoints in float16 and rounded, config, tokenizer,
+    recipe, learning curve and a summary of the training. With `mixture`, another model's weights enter the average.
 
     Raises RecipeError if `last` is not positive or `folder` has no checkpoint, and RecipeError or FolderError if the
     mixture cannot be made.
@@ -102,6 +102,7 @@ def package(
     averaged = average(checkpoints(folder)[-last:])
     if mixture is not None:
         averaged = mix(averaged, load_model(read_folder(mixture.model)).state_dict(), mixture.share)
+    averaged = rounded(averaged)
     processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
     config = model_config(recipe, processor)
     transformer = Transformer(config)
@@ -116,9 +117,10 @@ def package(
         origin="Trained with model.training; see README.md and recipe.toml.",
         tokenizer=TokenizerFiles(),
         formality=_formality(recipe),
+        generation=Generation(length_penalty=recipe.length_penalty),
         segment_length=recipe.segment_length,
     )
-    # float16 halves the size of the folder. Its rounding error is far below that of int8.
+    # float16 halves the size of the folder.
     save_model(served, transformer.eval(), dtype=torch.float16)
     shutil.copyfile(folder / "tokenizer.model", weights / "tokenizer.model")
     shutil.copyfile(recipe_file, weights / "recipe.toml")

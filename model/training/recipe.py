@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from model.config import PRESETS, ConfigError, ModelConfig
-from model.model_folder import check_segment_length
+from model.model_folder import Generation, check_segment_length
 
 FROM_VOCABULARY = {"vocab_size", "pad_id", "unk_id", "bos_id", "eos_id", "decoder_start_id"}
 """Fields of ModelConfig that the vocabulary sets, so no recipe."""
@@ -118,8 +118,8 @@ class TrainRecipe:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
-    """A whole recipe. `model` has fields of ModelConfig that replace those of `preset`. `segment_length` is that of the
-    packaged model folder (`ModelFolder`)."""
+    """A whole recipe. `model` has fields of ModelConfig that replace those of `preset`. `segment_length` and
+    `length_penalty` are those of the packaged model folder (`ModelFolder`, `Generation`)."""
 
     name: str
     languages: tuple[str, ...]
@@ -129,6 +129,7 @@ class Recipe:
     vocabulary: VocabularyRecipe
     train: TrainRecipe
     segment_length: int = 0
+    length_penalty: float | None = None
 
     @property
     def directions(self) -> list[tuple[str, str]]:
@@ -146,7 +147,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path.name} is not TOML: {error}.") from None
-    known = {"name", "languages", "preset", "segment_length", "model", "data", "vocabulary", "train"}
+    known = {"name", "languages", "preset", "segment_length", "length_penalty", "model", "data", "vocabulary", "train"}
     if unknown := sorted(set(table) - known):
         raise RecipeError(f"{path.name} has unknown keys: {', '.join(unknown)}.")
     for key in ("name", "languages"):
@@ -161,6 +162,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         vocabulary=_section(VocabularyRecipe, table.get("vocabulary", {}), "vocabulary"),
         train=_section(TrainRecipe, table.get("train", {}), "train"),
         segment_length=table.get("segment_length", 0),
+        length_penalty=table.get("length_penalty"),
     )
     _check_shape(recipe)
     _check_directions(recipe)
@@ -168,7 +170,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
 
 
 def _check_shape(recipe: Recipe) -> None:
-    """Raises RecipeError for a wrong preset, section [model] or `segment_length`."""
+    """Raises RecipeError for a wrong preset, section [model], `segment_length` or `length_penalty`."""
     if recipe.preset not in PRESETS:
         raise RecipeError(f"preset must be one of {', '.join(PRESETS)}, not {recipe.preset!r}.")
     known = {item.name for item in fields(ModelConfig)} - FROM_VOCABULARY
@@ -180,6 +182,7 @@ def _check_shape(recipe: Recipe) -> None:
         raise RecipeError(f"[model]: {error}") from None
     try:
         check_segment_length(recipe.segment_length, shape.max_length)
+        Generation(length_penalty=recipe.length_penalty)
     except ValueError as error:
         raise RecipeError(str(error)) from None
 

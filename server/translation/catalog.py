@@ -37,6 +37,8 @@ class ServedModel:
     bytes: int = 0
     beam_size: int = 1
     """Beam width of requests that set none, if the server sets none either."""
+    length_penalty: float | None = None
+    """Alpha of requests that set none; None if the model states none."""
     formality: frozenset[str] = frozenset()
     """Target languages for which the model knows the forms of address."""
     confidence: Confidence | None = None
@@ -83,8 +85,9 @@ class Leg:
         return confidence.directions.get(f"{self.source}-{self.target}") if confidence else None
 
     def decoding_options(self, options: DecodingOptions) -> DecodingOptions:
-        """Returns the options of a request with what the model adds: its beam width if none is set, the first token."""
-        chosen = options.with_beam(self.model.beam_size)
+        """Returns the options of a request with what the model adds: its beam width and length penalty if none are set,
+        the first token."""
+        chosen = options.with_defaults(self.model.beam_size, self.model.length_penalty)
         first = self.first_token
         return chosen if first is None else dataclasses.replace(chosen, first_token=first)
 

@@ -65,6 +65,7 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         version=fingerprint(folder),
         formality=frozenset(read.formality if knows_forms else ()),
         beam_size=min(read.generation.beam_size or 1, slots or MAX_BEAM),
+        length_penalty=read.generation.length_penalty,
         confidence=read_confidence(folder),
         segment_length=read.segment_length,
         bytes=weight_bytes(folder),

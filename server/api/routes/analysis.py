@@ -77,7 +77,7 @@ async def traced(
     services = services_of(request)
     options = DecodingOptions(
         beam_size=asked.beam_size or services.settings.beam_size,
-        length_penalty=0.6 if asked.length_penalty is None else asked.length_penalty,
+        length_penalty=asked.length_penalty,
         masked_heads=head_mask(asked.masked_heads),
         loop_guard=True,
     )

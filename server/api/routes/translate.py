@@ -72,7 +72,7 @@ def checked(asked: TranslateParameters, settings: Settings) -> tuple[tuple[str, 
     hypotheses = asked.alternatives + 1
     options = decoding_options(
         max(beam, hypotheses) if (beam := asked.beam_size or settings.beam_size) else 0,
-        0.6 if asked.length_penalty is None else asked.length_penalty,
+        asked.length_penalty,
         asked.max_length,
         hypotheses,
         asked.no_repeat_ngram_size,
@@ -87,7 +87,7 @@ def checked(asked: TranslateParameters, settings: Settings) -> tuple[tuple[str, 
 @lru_cache(maxsize=64)
 def decoding_options(
     beam_size: int,
-    length_penalty: float,
+    length_penalty: float | None,
     max_length: int | None,
     hypotheses: int,
     no_repeat_ngram_size: int,

@@ -74,7 +74,7 @@ BeamSize = Annotated[
 LengthPenalty = Annotated[
     Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)] | None,
     BeforeValidator(none_if_blank),
-    Field(description="GNMT length penalty alpha; the default is 0.6."),
+    Field(description="GNMT length penalty alpha; the default is the model's, or 0.6 if it states none."),
 ]
 HeadMask = Annotated[
     StrictStr | None,

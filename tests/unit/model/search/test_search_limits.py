@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from model.search.options import DecodingOptions
+from model.search.base import normalize
+from model.search.options import LENGTH_PENALTY, DecodingOptions
 from tests.support.random_models import best, decode, random_model
 from tests.support.table_search import Table, search
 
@@ -79,6 +80,12 @@ def test_invalid_options_are_refused(options: dict[str, Any]) -> None:
 
 
 def test_the_model_states_the_beam_of_requests_that_set_none() -> None:
-    assert DecodingOptions(beam_size=0).with_beam(6) == DecodingOptions(beam_size=6)
-    assert DecodingOptions(beam_size=0, hypotheses=3).with_beam(1) == DecodingOptions(beam_size=3, hypotheses=3)
-    assert DecodingOptions(beam_size=2).with_beam(6).beam_size == 2
+    assert DecodingOptions(beam_size=0).with_defaults(6) == DecodingOptions(beam_size=6)
+    assert DecodingOptions(beam_size=0, hypotheses=3).with_defaults(1) == DecodingOptions(beam_size=3, hypotheses=3)
+    assert DecodingOptions(beam_size=2).with_defaults(6).beam_size == 2
+
+
+def test_the_model_states_the_length_penalty_of_requests_that_set_none() -> None:
+    assert DecodingOptions(beam_size=4).with_defaults(1, 1.4) == DecodingOptions(beam_size=4, length_penalty=1.4)
+    assert DecodingOptions(length_penalty=0.0).with_defaults(1, 1.4).length_penalty == 0.0
+    assert normalize(-3.0, 7, DecodingOptions()) == normalize(-3.0, 7, DecodingOptions(length_penalty=LENGTH_PENALTY))

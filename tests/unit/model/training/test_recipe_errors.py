@@ -29,6 +29,8 @@ _DATA = 'name="a"\nlanguages=["en", "de"]\n[data]\n'
         (f"{_DATA}directions={{en-it=2.0}}", r"\[data.directions\] has 'en-it'"),
         (f'{_DATA}one_way={{bt="en-de"}}\nback_translated={{bt="en-de"}}', "bt is in .* leave one out"),
         ('name="a"\nlanguages=["en"]\nsegment_length=600', "segment_length must be an integer from 0 to 512"),
+        ('name="a"\nlanguages=["en"]\nlength_penalty=9.0', "length_penalty must be a number from 0 to 5.0, not 9.0"),
+        ('name="a"\nlanguages=["en"]\nlength_penalty=true', "from 0 to 5.0, not True"),
         ('name="a"\nlanguages=["en"]\nsegment_length="60"', "segment_length must be an integer from 0 to 512"),
         ('name="a"\nlanguages=["en"]\nsegment_length=60\n[model]\nmax_length=50', "from 0 to 50, not 60"),
     ],

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from model.model_folder import FolderError
 from server.errors import SettingsError
-from server.translation.model_discovery import find_models, fingerprint
+from server.translation.model_discovery import find_models, fingerprint, read_model
 
 
 @pytest.fixture
@@ -81,6 +82,17 @@ def test_the_fingerprint_depends_on_the_content(weights):
     data[-1] ^= 1
     (folder / "model.safetensors").write_bytes(data)
     assert fingerprint(folder) != first
+
+
+def test_a_model_states_its_length_penalty(weights: Path) -> None:
+    file = weights / "tiny" / "config.json"
+    fields = json.loads(file.read_text())
+    assert read_model(file.parent).length_penalty is None
+    file.write_text(json.dumps({**fields, "generation": {"length_penalty": 1.4}}))
+    assert read_model(file.parent).length_penalty == 1.4
+    file.write_text(json.dumps({**fields, "generation": {"length_penalty": "1"}}))
+    with pytest.raises(FolderError, match="length_penalty must be a number from 0 to 5"):
+        read_model(file.parent)
 
 
 def test_the_beam_that_a_model_states_fits_into_the_slots(tiny_weights: Path, tmp_path: Path) -> None:

@@ -70,6 +70,16 @@ def test_a_mixture_is_the_weighted_mean() -> None:
     torch.testing.assert_close(mixed["w"], torch.full((2,), 0.25))
 
 
+def test_rounded_matrices_have_few_bits_and_others_stay() -> None:
+    weights = {"matrix": torch.randn(64, 64), "bias": torch.randn(64)}
+    found = checkpoint.rounded(weights)
+    assert torch.equal(found["bias"], weights["bias"])
+    mantissa, _ = torch.frexp(found["matrix"])
+    assert torch.equal(mantissa * 32, (mantissa * 32).round())
+    assert ((found["matrix"] - weights["matrix"]).abs() <= weights["matrix"].abs() / 32).all()
+    assert torch.equal(checkpoint.rounded({"zero": torch.zeros(2, 2)})["zero"], torch.zeros(2, 2))
+
+
 @pytest.mark.parametrize(
     ("other", "share", "error"),
     [
