@@ -137,8 +137,9 @@ class _Encoder:
 
     def _linear(self, name: str, x: Float32) -> Float32:
         self.inputs[name] = _rounded(x.mean(axis=(0, 1)))
-        y: Float32 = x @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
-        return y
+        rows = x.reshape(-1, x.shape[-1])  # one product: NumPy computes that of three dimensions sentence by sentence
+        y: Float32 = rows @ self.tensors[f"{name}.weight"].T + self.tensors[f"{name}.bias"]
+        return y.reshape(*x.shape[:-1], -1)
 
     def _norm(self, name: str, x: Float32) -> Float32:
         centred = x - x.mean(axis=-1, keepdims=True)

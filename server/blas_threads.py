@@ -1,4 +1,4 @@
-"""The number of NumPy's threads in the API process."""
+"""The number of NumPy's threads in the API process and the workers."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ ONE_THREAD = {_VARIABLE: "1"}
 """Variables of an environment in which NumPy is imported with one thread.
 
 OpenBLAS has a thread for each core, and these wait in a loop for each other. Beside a worker that uses all cores
-`GET /encoder` took 20 times as much processor time.
+`GET /encoder` took 20 times as much processor time, and the loading of a model 10 times.
 """
 
 
 @contextmanager
 def single_blas_thread() -> Iterator[None]:
     """Imports of NumPy inside give it one thread for matrix products, unless the environment sets a number. The
-    environment is restored for the workers."""
+    environment is restored for PyTorch and for the processes that this one starts."""
     if _VARIABLE in os.environ:
         yield
         return

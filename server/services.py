@@ -91,12 +91,13 @@ class Services:
         self._loading: asyncio.Task[None] | None = None
         self.metrics.register(StateCollector(self.engine.status, self._counters))
 
-    async def start(self) -> None:
-        """Starts the workers and loads the models in the background. `readiness` reports the progress."""
+    async def start(self, *, detector: bool = True) -> None:
+        """Starts the workers and loads the models in the background. `readiness` reports the progress. Without `detector`
+        the statistics of the language detector, which take a second of one core, are loaded only when they are needed."""
         if self.state is not None:
             await self.state.start()
         await self.engine.start()
-        self._loading = asyncio.create_task(self.models.load())
+        self._loading = asyncio.create_task(self.models.load(detector=detector))
 
     async def loaded(self) -> None:
         """Waits until every model is loaded or has failed to load."""

@@ -25,6 +25,7 @@ from server.config import Settings, add_flags
 from server.errors import InvalidRequest, Unavailable
 from server.observability.logging import configure_logging
 from server.services import Services
+from server.translation.catalog import AUTO
 
 NAME = "look"
 HELP = "Show the word alignment and the strongest heads of a sentence, and write pictures of its attention."
@@ -140,7 +141,7 @@ async def local(services: Services, requests: list[dict[str, Any]]) -> list[byte
     for fields in requests:
         asked = validated(AttentionParameters, fields)
         queries.append(attention_query(asked, "", time.monotonic() + services.settings.timeout_seconds))
-    await services.start()
+    await services.start(detector=requests[0]["source"].lower() == AUTO)
     try:
         await services.loaded()
         if services.models.errors and not services.engine.status().models:

@@ -19,7 +19,7 @@ from server.engine.client.supervisor import Supervisor
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
 from server.services import Services
-from server.translation.catalog import ModelCatalog
+from server.translation.catalog import AUTO, ModelCatalog
 from server.translation.translator import Translator
 from server.translation.types import TranslationRequest
 
@@ -64,7 +64,7 @@ def run(arguments: argparse.Namespace) -> int:
     services = local_services(settings)
     catalog = services.translator.catalog
     target = catalog.target(arguments.target)  # an unknown language fails before the model is loaded
-    if arguments.source.lower() != "auto":
+    if arguments.source.lower() != AUTO:
         catalog.route(catalog.source(arguments.source), target)
     with open_text(arguments.file, "r") as lines, open_text(arguments.output, "w") as output:
         shown = sys.stderr.isatty() and not arguments.no_progress
@@ -113,7 +113,7 @@ async def translate(
 ) -> None:
     """Writes the translations of all lines in order, with their line ends. Raises the AttentiveError of the first line
     that fails."""
-    await services.start()
+    await services.start(detector=request.source.lower() == AUTO)
     try:
         await services.loaded()
         if services.models.errors and not services.engine.status().models:

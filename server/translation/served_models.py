@@ -25,11 +25,13 @@ class ServedModels:
         self._translator = translator
         self._reloading = asyncio.Lock()
 
-    async def load(self) -> None:
-        """Loads the models of the catalog into the workers, and the language detector."""
-        _, errors = await asyncio.gather(
-            asyncio.to_thread(self._translator.detector.load), self._engine.preload(self._translator.catalog.models)
-        )
+    async def load(self, *, detector: bool = True) -> None:
+        """Loads the models of the catalog into the workers, and the language detector, which without `detector` the first
+        detection loads."""
+        async with asyncio.TaskGroup() as group:
+            if detector:
+                group.create_task(asyncio.to_thread(self._translator.detector.load))
+            errors = await self._engine.preload(self._translator.catalog.models)
         self.errors |= errors
 
     async def reload(self) -> dict[str, Any]:

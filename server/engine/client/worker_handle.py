@@ -35,7 +35,7 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
 
-COMMAND = (sys.executable, "-m", "server.engine.worker.main")
+COMMAND = (sys.executable, "-m", "server.engine.worker")
 """Starts a worker process: a fresh interpreter, not a fork."""
 _MAX_PAUSE = 30.0
 _HEALTHY_SECONDS = 10.0

@@ -1,12 +1,10 @@
-"""The entry point of a worker process: `python -m server.engine.worker.main READ_FD WRITE_FD INDEX OPTIONS`."""
+"""Runs a worker: sets up its process, makes the runner of its device, and serves until the API process ends it."""
 
 from __future__ import annotations
 
 import faulthandler
-import os
 import resource
 import signal
-import sys
 from collections.abc import Callable, Sequence
 
 from server.engine.gc_tuning import tune_garbage_collector
@@ -39,11 +37,3 @@ def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int], 
     tune_garbage_collector()
     WorkerLoop(pipes, runner, options).serve()
     return 0
-
-
-if __name__ == "__main__":
-    from server.engine.worker.model_runner import ModelRunner
-
-    code = serve(sys.argv[1:], ModelRunner)
-    sys.stdout.flush()
-    os._exit(code)  # do not wait for threads that load or compile

@@ -1,4 +1,4 @@
-"""NumPy in the process of a command uses one thread; workers keep the environment of the operator."""
+"""NumPy has one thread in the process of a command and in a worker, and later processes keep the operator's environment."""
 
 from __future__ import annotations
 
@@ -9,26 +9,42 @@ import sys
 import pytest
 
 pytestmark = pytest.mark.slow  # starts processes
-PROGRAM = """
+REPORT = 'print("threads", len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS"), flush=True)'
+COMMAND = f"""
 import os
-from pathlib import Path
 from server.__main__ import main
 try:
     main(["serve", "--help"])
 except SystemExit:
     import numpy
-    print("threads", len(os.listdir("/proc/self/task")), os.environ.get("OPENBLAS_NUM_THREADS"))
+    {REPORT}
+"""
+WORKER = f"""
+import os, runpy, sys
+from server.engine.ipc.options import WorkerOptions
+leave = os._exit
+def report_and_leave(code):
+    import numpy
+    {REPORT}
+    leave(code)
+os._exit = report_and_leave
+to_worker, other = os.pipe()
+os.close(other)  # the worker ends at once: there is nobody to serve
+_, from_worker = os.pipe()
+sys.argv[1:] = [str(to_worker), str(from_worker), "0", WorkerOptions(device="cpu").to_json()]
+runpy.run_module("server.engine.worker", run_name="__main__")
 """
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="/proc is Linux")
+@pytest.mark.parametrize("program", [COMMAND, WORKER], ids=["command", "worker"])
 @pytest.mark.parametrize("given", [None, "2"])
-def test_numpy_has_one_thread_unless_the_environment_says_otherwise(given):
+def test_numpy_has_one_thread_unless_the_environment_says_otherwise(given, program):
     environment = {name: text for name, text in os.environ.items() if not name.endswith("_NUM_THREADS")}
     environment["OMP_NUM_THREADS"] = "4"  # OpenBLAS reads it too
     if given is not None:
         environment["OPENBLAS_NUM_THREADS"] = given
-    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, check=True)
     words = done.stdout.splitlines()[-1].split()
     assert words[0] == "threads"
     assert words[2] == str(given)
