@@ -65,10 +65,11 @@ class Tokenizer:
             if target is None or target == source
             else sentencepiece.SentencePieceProcessor(model_file=str(target))
         )
-        self._source_ids = _Vocabulary(self._source, vocabulary, unk_id)
-        self._target_ids = _Vocabulary(self._target, target_vocabulary or vocabulary, unk_id)
         self.joint = self._target is self._source and target_vocabulary is None
         """True if source and target share a vocabulary."""
+        self._source_ids = self._target_ids = _Vocabulary(self._source, vocabulary, unk_id)
+        if not self.joint:
+            self._target_ids = _Vocabulary(self._target, target_vocabulary or vocabulary, unk_id)
         self._tags, self._source_tags = dict(tags or {}), dict(source_tags or {})
         self._first_tokens = {language: self._first_id(piece) for language, piece in (first_tokens or {}).items()}
         # The source vocabulary may have another id for the end of sentence.
@@ -196,8 +197,8 @@ class _Vocabulary:
         self._own = mapping is None
         """Whether the ids are SentencePiece's."""
         if mapping is None:
-            size = processor.get_piece_size()
-            mapping = {processor.id_to_piece(i): i for i in range(size)}
+            pieces = processor.id_to_piece(list(range(processor.get_piece_size())))
+            mapping = {piece: i for i, piece in enumerate(pieces)}
         self._unk_id = mapping.get("<unk>", unk_id)
         self._ids = dict(mapping)
         self._pieces = {i: piece for piece, i in self._ids.items()}

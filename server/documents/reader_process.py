@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 
 from server.documents.document import sample
-from server.documents.formats import format_of
+from server.documents.readers import read_document
 from server.documents.workspace import Workspace
 from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, Unavailable
 
@@ -47,7 +47,7 @@ def perform(action: str, folder: str, name: str, target: str, characters: int) -
     """
     workspace = Workspace(folder)
     try:
-        document = format_of(name).read(workspace.upload.read_bytes(), target)
+        document = read_document(name, workspace.upload.read_bytes(), target)
         if action == "write":
             workspace.result.write_bytes(document.write(list(workspace.translated_texts())))
             return {}

@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from server.api.compat.xml_tags import TagRules, mask
 from server.documents.document import Document
-from server.documents.formats import format_of
+from server.documents.readers import read_document
 from server.errors import AttentiveError
 from server.glossaries.formats import EntriesFormat, read_entries, write_entries
 from server.glossaries.types import check_entries
@@ -106,31 +106,30 @@ def check_file(name: str, data: bytes, exact: bool = False, repeatable: bool = T
     An unchanged file has the same words after writing (unless its texts are then translated:
     not `repeatable`), and the same bytes if `exact`.
     """
-    format = format_of(name)
     try:
-        document = format.read(data, "de")
+        document = read_document(name, data, "de")
     except AttentiveError as error:
         assert error.message.endswith(".")
         return False
     passages = [parse_passages(text, document.format) for text in document.texts]
-    same = format.read(data, "de").write(document.texts)
+    same = read_document(name, data, "de").write(document.texts)
     assert not exact or same == data
-    assert not repeatable or words(format.read(same, "de")) == words(document)
+    assert not repeatable or words(read_document(name, same, "de")) == words(document)
     reversed_texts = [
         "".join(passage.translated(passage.text[::-1]).render() for passage in found) for found in passages
     ]
-    format.read(document.write(reversed_texts), "de")
+    read_document(name, document.write(reversed_texts), "de")
     return True
 
 
 def check_pdf(data: bytes) -> bool:
     """Checks that a PDF file is refused with a sentence, or becomes a page with its words."""
     try:
-        document = format_of("a.pdf").read(data, "de")
+        document = read_document("a.pdf", data, "de")
     except AttentiveError as error:
         assert error.message.endswith(".")
         return False
-    assert words(format_of("a.html").read(document.write(document.texts), "de"))[: len(words(document))] == words(
+    assert words(read_document("a.html", document.write(document.texts), "de"))[: len(words(document))] == words(
         document
     )
     return True

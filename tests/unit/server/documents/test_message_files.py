@@ -8,7 +8,7 @@ import polib
 import pytest
 import yaml
 
-from server.documents.formats import format_of
+from server.documents.readers import read_document
 from server.errors import InvalidRequest
 from tests.unit.server.documents.test_formats import change, unchanged
 
@@ -74,7 +74,7 @@ def test_gettext_messages_get_a_translation():
 
 
 def test_a_template_gets_a_plural_rule():
-    made = format_of("a.pot").read(PO.replace('"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n', "").encode(), "ja")
+    made = read_document("a.pot", PO.replace('"Plural-Forms: nplurals=2; plural=(n != 1);\\n"\n', "").encode(), "ja")
     catalog = polib.pofile(made.write(made.texts).decode())
     assert catalog.metadata["Plural-Forms"] == "nplurals=1; plural=0;"
     assert next(entry for entry in catalog if entry.msgid_plural).msgstr_plural == {0: "Many files"}
@@ -83,7 +83,7 @@ def test_a_template_gets_a_plural_rule():
 @pytest.mark.parametrize("content", [b"msgid", b"/etc/passwd", b'msgid "a" "b\nmsgstr "c"'])
 def test_a_damaged_catalog_is_rejected_and_no_file_is_opened(content):
     try:
-        assert "root" not in "".join(format_of("a.po").read(content, "de").texts)
+        assert "root" not in "".join(read_document("a.po", content, "de").texts)
     except InvalidRequest as error:
         assert "gettext" in error.message
 
@@ -109,7 +109,7 @@ def test_metadata_of_messages_is_kept():
 def test_escapes_of_json_are_kept():
     assert change("a.json", b'["caf\\u00e9 au lait"]') == b'["CAF\\u00c9 AU LAIT"]'
     with pytest.raises(InvalidRequest, match="JSON"):
-        format_of("a.json").read(b"{'a': 1}", "de")
+        read_document("a.json", b"{'a': 1}", "de")
 
 
 def test_yaml_strings_are_translated_in_place():
@@ -129,7 +129,7 @@ def test_yaml_strings_are_translated_in_place():
     "source", ["a: plain words", "a: 'single words'", 'a: "double words"', "a: |\n  some words\n", "[some words, b]"]
 )
 def test_any_translation_is_valid_yaml(new, source):
-    document = format_of("a.yml").read(source.encode(), "de")
+    document = read_document("a.yml", source.encode(), "de")
     made = yaml.safe_load(document.write([new, *document.texts[1:]]))
     found = made["a"] if isinstance(made, dict) else made[0]
     assert found.rstrip("\n") == new
@@ -137,5 +137,5 @@ def test_any_translation_is_valid_yaml(new, source):
 
 def test_aliases_do_not_multiply_work():
     lines = ["a0: &a0 [text]"] + [f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}, *a{i - 1}]" for i in range(1, 40)]
-    document = format_of("a.yml").read("\n".join(lines).encode(), "de")
+    document = read_document("a.yml", "\n".join(lines).encode(), "de")
     assert document.texts == ("text",)

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from server.documents.formats import format_of
+from server.documents.readers import read_document
 from server.errors import InvalidRequest
 from tests.support.document_files import archive, open_document, part, slides, word_body, word_file, workbook
 from tests.unit.server.documents.test_formats import change
@@ -51,7 +51,7 @@ def test_strings_of_cells():
 
 
 def test_formatting_moves_with_its_words():
-    document = format_of("a.xlsx").read(workbook(STRINGS), "de")
+    document = read_document("a.xlsx", workbook(STRINGS), "de")
     text = next(text for text in document.texts if "Bold" in text)
     other = ["Text"] * len(document.texts)
     other[document.texts.index(text)] = "und mehr <span k0>Fettes</span k0>"
@@ -70,7 +70,7 @@ def test_other_opendocument_files(name):
 def test_a_formula_is_translated_as_a_word():
     low = '<w:r><w:rPr><w:vertAlign w:val="subscript"/></w:rPr><w:t>2</w:t></w:r>'
     body = f"<w:p><w:r><w:t>the H</w:t></w:r>{low}<w:r><w:t>O</w:t></w:r></w:p>"
-    document = format_of("a.docx").read(word_body(body), "fr")
+    document = read_document("a.docx", word_body(body), "fr")
     made = part(document.write(["eau H2O"]), "word/document.xml")
     assert re.sub("<[^>]*>|\n", "", made) == "eau H2O"
     assert re.search(r'<w:vertAlign w:val="subscript"/></w:rPr><w:t[^>]*>2</w:t>', made)
@@ -87,4 +87,4 @@ def test_comments_and_properties_of_word_files():
 @pytest.mark.parametrize("name", ["a.pptx", "a.xlsx"])
 def test_other_archives_are_rejected(name):
     with pytest.raises(InvalidRequest, match="missing"):
-        format_of(name).read(archive({"a": "b"}), "de")
+        read_document(name, archive({"a": "b"}), "de")

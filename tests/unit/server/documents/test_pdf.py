@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from server.documents.formats import format_of
+from server.documents.readers import read_document
 from server.documents.service import translated_name
 from server.errors import InvalidRequest
 from tests.support.document_files import pdf
@@ -25,7 +26,7 @@ def test_lines_are_joined_to_paragraphs():
 @pytest.mark.parametrize("data", [b"", b"%PDF-1.4", pdf(), pdf("42")], ids=["empty", "damaged", "no text", "numbers"])
 def test_files_without_text_are_rejected(data):
     with pytest.raises(InvalidRequest):
-        format_of("a.pdf").read(data, "de")
+        read_document("a.pdf", data, "de")
 
 
 def test_the_name_says_what_the_file_is():

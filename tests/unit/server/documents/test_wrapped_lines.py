@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.documents.formats import format_of
+from server.documents.readers import read_document
 
 PROSE = """\
 It was a bright cold day in the town, and the clocks
@@ -35,11 +35,11 @@ And leaves the world to darkness and to me.
 
 
 def texts(content: str) -> list[str]:
-    return [line for text in format_of("a.txt").read(content.encode(), "de").texts for line in text.split("\n")]
+    return [line for text in read_document("a.txt", content.encode(), "de").texts for line in text.split("\n")]
 
 
 def changed(content: str, how=lambda text: text.replace("a", "aa")) -> str:
-    document = format_of("a.txt").read(content.encode(), "de")
+    document = read_document("a.txt", content.encode(), "de")
     return document.write([how(text) for text in document.texts]).decode()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.documents.formats import format_of
+from server.documents.readers import read_document
 from server.errors import InvalidRequest
 from tests.unit.server.documents.test_formats import change
 
@@ -54,4 +54,4 @@ def test_version_2():
 @pytest.mark.parametrize("content", ["<xliff/>", "<x", '<!DOCTYPE x [<!ENTITY a "b">]><xliff>&a;</xliff>'])
 def test_other_files_are_rejected(content):
     with pytest.raises(InvalidRequest):
-        format_of("a.xlf").read(content.encode(), "de")
+        read_document("a.xlf", content.encode(), "de")

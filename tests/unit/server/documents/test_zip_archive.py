@@ -9,7 +9,7 @@ import zipfile
 import pytest
 
 from server.documents import zip_archive as archive
-from server.documents.formats import format_of
+from server.documents.readers import read_document
 from server.documents.zip_archive import Archive
 from server.errors import InvalidRequest, PayloadTooLarge
 from tests.support import document_files as make
@@ -51,20 +51,20 @@ def test_a_false_size_in_the_directory_is_rejected():
 def test_a_part_is_counted_once(monkeypatch):
     data = make.archive({"word/document.xml": f"<w:document xmlns:w='x'>{'x' * 60}</w:document>"})
     monkeypatch.setattr(archive, "PARTS_BYTES", 150)
-    format_of("a.docx").read(data, "de")
+    read_document("a.docx", data, "de")
 
 
 def test_many_elements_are_rejected_before_they_are_parsed(monkeypatch):
     monkeypatch.setattr("server.documents.docx.parse_xml", lambda data: pytest.fail("parsed"))
     data = make.archive({"word/document.xml": "<a/>" * 500_000, "image": random.Random(1).randbytes(10_000)})
     with pytest.raises(PayloadTooLarge, match="paragraphs"):
-        format_of("a.docx").read(data, "de")
+        read_document("a.docx", data, "de")
 
 
 @pytest.mark.parametrize("damage", [b"", b"PK\x03\x04", b"PK\x05\x06" + bytes(18), b"x" * 1000])
 def test_data_that_is_not_an_archive_is_rejected(damage):
     with pytest.raises(InvalidRequest):
-        format_of("a.docx").read(damage, "de")
+        read_document("a.docx", damage, "de")
 
 
 def test_encrypted_and_duplicate_parts_are_rejected():
@@ -100,7 +100,7 @@ def test_hostile_xml_is_rejected(xml):
     }
     for name, data in files.items():
         with pytest.raises(InvalidRequest):
-            format_of(name).read(data, "de")
+            read_document(name, data, "de")
 
 
 @pytest.mark.parametrize(
@@ -115,10 +115,10 @@ def test_a_book_that_declares_entities_is_rejected(name, declaration):
     _, _, content = parts[name].rpartition("?>" if "?>" in parts[name] else '.dtd">')
     parts[name] = f"<!-- <a> --><!DOCTYPE x [{declaration}]>" + content
     with pytest.raises(InvalidRequest, match="of its own"):
-        format_of("a.epub").read(make.archive(parts), "de")
+        read_document("a.epub", make.archive(parts), "de")
 
 
 def test_a_page_that_declares_entities_is_rejected():
     with pytest.raises(InvalidRequest, match="of its own"):
-        format_of("a.html").read(b'<?xml version="1.0"?>\n<!doctype html [<!ENTITY a "b">]><p>&a;', "de")
-    format_of("a.html").read(b"<!doctype html><p>[<!doctype x [", "de")
+        read_document("a.html", b'<?xml version="1.0"?>\n<!doctype html [<!ENTITY a "b">]><p>&a;', "de")
+    read_document("a.html", b"<!doctype html><p>[<!doctype x [", "de")
