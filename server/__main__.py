@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import sys
+import textwrap
 from collections.abc import Sequence
 from importlib import import_module
 
@@ -43,6 +44,13 @@ NO_TORCH = (
 )
 
 
+class HelpFormatter(argparse.HelpFormatter):
+    """Breaks the help of a flag at spaces only, so that addresses can be copied."""
+
+    def _split_lines(self, text: str, width: int) -> list[str]:
+        return textwrap.wrap(" ".join(text.split()), width, break_long_words=False, break_on_hyphens=False)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Runs one command and returns its exit status: 0 for success, 1 for a failure, 2 for wrong usage or
     wrong input, such as an unknown id."""
@@ -72,7 +80,9 @@ def make_parser(first: str) -> argparse.ArgumentParser:
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name in [first] if first in COMMANDS else COMMANDS:
         command = import_module(f"server.cli.{COMMANDS[name]}")
-        child = commands.add_parser(command.NAME, help=command.HELP, description=command.HELP)
+        child = commands.add_parser(
+            command.NAME, help=command.HELP, description=command.HELP, formatter_class=HelpFormatter
+        )
         command.add_arguments(child)
         child.set_defaults(run=command.run)
     return parser

@@ -30,7 +30,9 @@ HELP_OF = {
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
     deploy = actions.add_parser(
-        "deploy", help="Start or change the replicas. Settings that are not given come from each node."
+        "deploy",
+        help="Start or change the replicas. Settings that are not given come from each node.",
+        formatter_class=parser.formatter_class,
     )
     for item in dataclasses.fields(Options):
         if item.name in HELP_OF:
