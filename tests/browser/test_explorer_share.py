@@ -24,6 +24,21 @@ def test_the_card_shows_the_word_and_head_of_the_view(explorer: Any) -> None:
     assert size == (1200, 630)
 
 
+def test_files_of_a_translation_that_the_server_no_longer_keeps(explorer: Any, page_log: PageLog) -> None:
+    forgotten = '{"error": "This translation is no longer kept: the server remembers 1 translation for 1 second."}'
+    explorer.route("**/attention?id=*", lambda route: route.fulfill(status=410, body=forgotten))
+    for button, name in (
+        ("#report", "attention.html"),
+        ("text=SVG", "attention.svg"),
+        ("text=Share card", "attentive.png"),
+    ):
+        with explorer.expect_download() as file:
+            explorer.click(button)
+        assert file.value.suggested_filename == name
+    assert explorer.locator("#error").is_hidden()
+    page_log.messages.clear()  # the status 410
+
+
 def test_a_link_marks_its_word(explorer: Any, open_page: Callable[..., Any]) -> None:
     explorer.hover("#output .w >> nth=1")
     marked = explorer.inner_text("#panel-attention .heat .queries .on")

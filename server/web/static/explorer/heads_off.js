@@ -6,7 +6,8 @@ import { diff } from "./diff.js";
 import { thumbnails } from "./heads.js";
 import { heat } from "./heat.js";
 import { best, pick, unpack } from "./maps.js";
-import { $, address, direction, guard, pair, remember, showError, state } from "./state.js";
+import { served } from "./results.js";
+import { $, direction, guard, pair, remember, showError, state } from "./state.js";
 import { total } from "./whynot.js";
 
 /** Draws the panel. `found` is the attention of the sentence `item` with all heads. */
@@ -31,7 +32,7 @@ export function headsOff(host, item, found) {
       ask("/translate", { body: { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value) } }),
       ask("/translate", { body: { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value), masked_heads } }),
       ask("/score", { body: pair(item, found.target.text, { masked_heads }) }),
-      ask("/attention?" + query(address(item, { masked_heads, numbers: "uint16", format: "json" }))).then(unpack)]);
+      served(item, (which) => ask("/attention?" + query({ ...which, masked_heads, numbers: "uint16", format: "json" }))).then(unpack)]);
     const before = total(found), change = score.scores.score - before;
     const maps = [el("div"), el("div")];
     panel.replaceChildren(el("div", { class: "card" }, el("h3", {}, "With ", count.textContent), el("p", { class: "big diff" }, ...diff(unmasked.translatedText, other.translatedText)),

@@ -2,11 +2,11 @@
 import { chance, el, percent, segmented } from "../common/dom.js";
 import { ask, download, query } from "../common/server.js";
 import { commandDialog, copyFrom, dialogButtons } from "./dialog.js";
-import { $, address, direction, guard, name, permalink, recalled, remember, showError, state, TABS, unchosen } from "./state.js";
+import { $, direction, guard, name, permalink, recalled, remember, showError, state, TABS, unchosen } from "./state.js";
 import { chapters } from "./film/chapters.js";
 import { stop } from "./film/film.js";
 import { change, showFilm } from "./film/versions.js";
-import { attentionOf, forget } from "./results.js";
+import { attentionOf, forget, served } from "./results.js";
 import { emptyPanels, tab } from "./tabs.js";
 import { clear, highlight, outdated, pointAtSource, show, words } from "./text.js";
 import { total } from "./whynot.js";
@@ -226,7 +226,7 @@ function buttons() {
   $("copy").onclick = () => copyFrom($("output").textContent, $("copy"));
   $("link").onclick = () => copyFrom(new URL(permalink(), location.href).href, $("link"));
   $("curl").onclick = () => commandDialog("POST", "/translate", { q: state.done.text, source: state.done.from, target: state.done.to });
-  $("report").onclick = guard(() => download("/attention?" + query(address(state.items[state.current], { format: "html" })), "attention.html"));
+  $("report").onclick = guard(() => served(state.items[state.current], (which) => download("/attention?" + query({ ...which, format: "html" }), "attention.html")));
   $("others").onclick = guard(alternatives);
   dialogButtons();
   document.querySelector(".tabs").addEventListener("keydown", (event) => {

@@ -5,15 +5,19 @@ import { $, address, direction, pair } from "./state.js";
 
 const WANTED = { figures: true, numbers: "uint16", format: "json" };
 const results = new Map();
+/** Returns what `request(parameters)` returns for a sentence as it was served. */
+export async function served(item, request) {
+  try {
+    return await request(address(item));
+  } catch (error) {
+    if (!isForgotten(error)) throw error;
+    return request(pair(item, item.sentence.target)); // without a record in the history, the pair of texts gives the same answer
+  }
+}
 /** Returns the attention of a sentence as it was served. */
 export async function attentionOf(item) {
   if (!results.has(item)) {
-    const wanted = { ...WANTED, alignment: "combined" };
-    const found = ask("/attention?" + query(address(item, wanted))).catch((error) => {
-      // Without a record in the history, the pair of texts gives the same answer.
-      if (isForgotten(error)) return ask("/attention?" + query(pair(item, item.sentence.target, wanted)));
-      throw error;
-    }).then(unpack).then(async (answer) => Object.assign(answer, { roles: (await modelOf(item)).roles }));
+    const found = served(item, (which) => ask("/attention?" + query({ ...which, ...WANTED, alignment: "combined" }))).then(unpack).then(async (answer) => Object.assign(answer, { roles: (await modelOf(item)).roles }));
     results.set(item, found);
     found.catch(() => results.delete(item));
   }

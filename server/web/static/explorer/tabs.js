@@ -7,7 +7,7 @@ import { change } from "./film/versions.js";
 import { headsOff } from "./heads_off.js";
 import { unpack } from "./maps.js";
 import { panel } from "./panel.js";
-import { attentionOf, modelOf } from "./results.js";
+import { attentionOf, modelOf, served } from "./results.js";
 import { shareLink } from "./share.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
@@ -46,9 +46,9 @@ function attention(host, item, found) {
     if (view.kind === "alignment") return [shareLink(item, found, view), json({ alignment: found.alignment.method, kind: "cross", level: "word", head: "mean" })];
     const asked = { kind: view.kind, level: view.level, ...(view.view === "map" ? { layer: view.layer } : {}), ...(view.head === "rollout" ? { rollout: true } : view.view === "map" ? { head: view.head } : {}) };
     const picture = (format) => {
-      const path = "/attention?" + query(address(item, { ...asked, special: view.special ? null : 0, format })), file = `attention.${format}`;
-      const fetched = (event) => { event.preventDefault(); guard(download)(path, file); };
-      return el("a", { href: path, class: "note", onclick: fetched }, format.toUpperCase());
+      const path = (which) => "/attention?" + query({ ...which, ...asked, special: view.special ? null : 0, format });
+      const fetched = (event) => { event.preventDefault(); guard(served)(item, (which) => download(path(which), `attention.${format}`)); };
+      return el("a", { href: path(address(item)), class: "note", onclick: fetched }, format.toUpperCase());
     };
     return [picture("svg"), picture("png"), picture("pdf"), ...(view.view === "map" ? [shareLink(item, found, view)] : []), json(asked)];
   };
@@ -87,7 +87,7 @@ function whynot(host, item, found) {
 }
 async function works(host, item, found) {
   const { howItWorks } = await import("./how_it_works.js"); // only this tab needs these modules
-  const vectors = (kind, layer, head) => ask("/attention?" + query(address(item, { kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })));
+  const vectors = (kind, layer, head) => served(item, (which) => ask("/attention?" + query({ ...which, kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })));
   const study = (text) => ask("/encoder?" + query({ q: text, ...direction(item) })), model = await modelOf(item);
   if (item === state.items[state.current]) howItWorks(host, model, found, { vectors, study, chosen: state.works, changed: () => remember() });
 }
