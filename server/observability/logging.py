@@ -10,6 +10,8 @@ import traceback
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import filterfalse
+from typing import TextIO
 
 import orjson
 
@@ -27,12 +29,10 @@ def log_event(logger: logging.Logger, level: int, message: str, fields: Mapping[
     if logger.isEnabledFor(level):
         created = time.time()
         record = logging.LogRecord.__new__(logging.LogRecord)
-        vars(record).update(_EMPTY_RECORD)
         vars(record).update(
-            name=logger.name, levelno=level, levelname=logging.getLevelName(level), msg=message, created=created,
-            msecs=created % 1 * 1000,
+            _EMPTY_RECORD, name=logger.name, levelno=level, levelname=logging.getLevelName(level), msg=message,
+            created=created, msecs=created % 1 * 1000, **fields,
         )  # fmt: skip
-        vars(record).update(fields)
         logger.handle(record)
 
 
@@ -48,7 +48,7 @@ class JsonFormatter(logging.Formatter):
         }
         if current := request_id.get():
             line["request_id"] = current
-        line |= {key: value for key, value in vars(record).items() if key not in STANDARD_FIELDS}
+        line |= further_fields(record)
         if record.exc_info:
             line["exception"] = stack_frames(record.exc_info[1])
         try:
@@ -61,10 +61,23 @@ class TextFormatter(logging.Formatter):
     """Formats a record as one readable line: time, level, message and the fields of `extra`."""
 
     def format(self, record: logging.LogRecord) -> str:
-        extra = "".join(f" {key}={value}" for key, value in vars(record).items() if key not in STANDARD_FIELDS)
+        extra = "".join(f" {key}={value}" for key, value in further_fields(record).items())
         stamp = time.strftime("%H:%M:%S", time.localtime(record.created))
         trace = "".join("\n  " + line for line in stack_frames(record.exc_info[1])) if record.exc_info else ""
         return f"{stamp} {record.levelname.lower():7} {record.getMessage()}{extra}{trace}"
+
+
+class LineHandler(logging.StreamHandler[TextIO]):
+    """Writes records to standard error, where Python writes each line at once."""
+
+    def flush(self) -> None:
+        """Does nothing."""
+
+
+def further_fields(record: logging.LogRecord) -> dict[str, object]:
+    """Returns the fields of `extra` in their order."""
+    values = vars(record)
+    return {name: values[name] for name in filterfalse(STANDARD_FIELDS.__contains__, values)}
 
 
 @lru_cache(maxsize=1)
@@ -84,7 +97,7 @@ def stack_frames(error: BaseException | None) -> list[str]:
 def configure_logging(level: str, format: str) -> None:
     """Sends all log records to standard error. `format` is "json", "text", or "auto", which is text on a terminal."""
     text = format == "text" or (format == "auto" and sys.stderr.isatty())
-    handler = logging.StreamHandler(sys.stderr)
+    handler = LineHandler(sys.stderr)
     handler.setFormatter(TextFormatter() if text else JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)

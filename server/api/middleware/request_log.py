@@ -6,6 +6,7 @@ import logging
 import os
 import re
 import time
+from collections.abc import Sequence
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -15,7 +16,7 @@ from server.observability.logging import log_event, request_id
 from server.observability.metrics import Metrics
 
 log = logging.getLogger("server.access")
-ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
+ID = re.compile(rb"[A-Za-z0-9._:\-]{1,64}")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CLIENT_CLOSED = 499
 """Status in log and metrics of a request whose client disconnected before the response, as in nginx."""
@@ -48,23 +49,14 @@ class RequestLog:
         status = CLIENT_CLOSED
         closed = False
 
-        def close() -> None:
-            nonlocal closed
-            if not closed:
-                closed = True
-                self._close(scope, status, time.perf_counter() - began, identity)
-
         async def send_observed(message: Message) -> None:
-            nonlocal status
+            nonlocal status, closed
             if message["type"] == "http.response.start":
                 status = message["status"]
-                headers = message.setdefault("headers", [])
-                own = [(b"x-request-id", identity.encode()), VARY]
-                if scope["path"].startswith("/v2/"):  # DeepL's clients read this name
-                    own.append((b"x-trace-id", identity.encode()))
-                message["headers"] = [*headers, *own, *missing(headers)]
-            elif not message.get("more_body", False):
-                close()  # before the last message, so that a client with the whole response finds it counted
+                message["headers"] = with_own(message.get("headers", ()), identity, scope["path"])
+            elif not closed and not message.get("more_body", False):
+                closed = True  # before the last message, so that a client with the whole response finds it counted
+                self._close(scope, status, began, identity)
             await send(message)
 
         try:
@@ -76,10 +68,13 @@ class RequestLog:
                     raise
                 await self.responses.response(scope["path"], error)(scope, receive, send_observed)
         finally:
-            close()
+            if not closed:
+                self._close(scope, status, began, identity)
             request_id.reset(token)
 
-    def _close(self, scope: Scope, status: int, seconds: float, identity: str) -> None:
+    def _close(self, scope: Scope, status: int, began: float, identity: str) -> None:
+        """Counts and logs a request that began at `began` of time.perf_counter()."""
+        seconds = time.perf_counter() - began
         route = getattr(scope.get("route"), "path", "unmatched")
         sent = sent_method(scope)
         method = sent if sent in METHODS else "other"
@@ -97,17 +92,19 @@ class RequestLog:
 
 def request_identity(scope: Scope) -> str:
     """Returns the id of the request: the caller's, or a random one."""
-    given = headers_of(scope).get(b"x-request-id", b"").decode("latin-1")
-    return given if given and ID.fullmatch(given) else os.urandom(16).hex()
+    given = headers_of(scope).get(b"x-request-id")
+    return given.decode() if given is not None and ID.fullmatch(given) else os.urandom(16).hex()
 
 
-def missing(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Returns the fixed headers that the route did not set.
+def with_own(headers: Sequence[tuple[bytes, bytes]], identity: str, path: str) -> list[tuple[bytes, bytes]]:
+    """Returns the headers of a response with the request's id and the fixed headers that the route did not set.
 
     Responses that are not HTML get a Content-Security-Policy that denies everything.
     """
     present = dict(headers)  # ASGI's names are in small letters
-    wanted = FIXED_HEADERS if present.get(b"content-type", b"").startswith(b"text/html") else FIXED_WITHOUT_HTML
-    if present.keys().isdisjoint(FIXED_NAMES):
-        return wanted
-    return [header for header in wanted if header[0] not in present]
+    fixed = FIXED_HEADERS if present.get(b"content-type", b"").startswith(b"text/html") else FIXED_WITHOUT_HTML
+    if not present.keys().isdisjoint(FIXED_NAMES):
+        fixed = [header for header in fixed if header[0] not in present]
+    if path.startswith("/v2/"):  # DeepL's clients read this name
+        fixed = [(b"x-trace-id", identity.encode()), *fixed]
+    return [*headers, (b"x-request-id", identity.encode()), VARY, *fixed]
