@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import partial
 from itertools import accumulate
 
 from prometheus_client import CollectorRegistry
@@ -13,9 +15,9 @@ from prometheus_client.utils import floatToGoString
 
 
 class Histogram(Collector):
-    """A histogram that is cheaper to write to than prometheus_client's, which takes a lock and visits all buckets: a value
-    takes 0.2 µs instead of 1.3, with a label instead of 2.9 (AMD EPYC). A request for one sentence of ten tokens records
-    26 values. The histogram has at most one label and is written to by one thread."""
+    """A histogram that counts many values at once: in batches of 256 a value takes 0.1 µs, and 1.2 with
+    prometheus_client's, which takes a lock and visits all buckets (AMD EPYC). The histogram has at most one label and is
+    written to by one thread."""
 
     def __init__(
         self, name: str, help: str, buckets: tuple[float, ...], registry: CollectorRegistry, label: str = ""
@@ -25,13 +27,14 @@ class Histogram(Collector):
         self._series: dict[str, _Series] = {} if label else {"": _Series(len(buckets))}
         registry.register(self)
 
-    def observe(self, value: float, label: str = "") -> None:
-        """Counts a value under a value of the label."""
+    def observe(self, values: Sequence[float], label: str = "") -> None:
+        """Counts values under a value of the label."""
         series = self._series.get(label)
         if series is None:
             series = self._series[label] = _Series(len(self._bounds))
-        series.counts[bisect_left(self._bounds, value)] += 1
-        series.sum += value
+        for bucket, number in Counter(map(partial(bisect_left, self._bounds), values)).items():
+            series.counts[bucket] += number
+        series.sum = sum(values, series.sum)
 
     def collect(self) -> Iterable[Metric]:
         """Yields the histogram with its series."""

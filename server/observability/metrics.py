@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
+from collections import defaultdict
 from collections.abc import Callable, Iterable
-from functools import lru_cache
+from typing import Any
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -20,6 +22,8 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 STEP_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 RATIOS = tuple(tenth / 10 for tenth in range(11))
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
+BATCH = 256
+"""Requests, or sentences, that are counted together: this is faster than one by one."""
 FLAGS = ("truncated", "repetition", "omission", "copied", "wrong_language", "placeholder_restored")
 SENTENCE_TIMES = {
     "request_queue": "Time a sentence waited for a slot.",
@@ -34,7 +38,8 @@ class Metrics:
     """Counters, gauges and histograms of one server, in a separate registry.
 
     A "request" in `attentive_request_*` and `attentive_requests_*` is one sentence that was sent to a worker. HTTP
-    requests are counted by `attentive_http_*`. All times are in seconds.
+    requests are counted by `attentive_http_*`. All times are in seconds. `render` is the only way to read them, because it
+    counts what is not counted yet. Belongs to one event loop.
     """
 
     def __init__(self, version: str) -> None:
@@ -83,13 +88,13 @@ class Metrics:
         self._generated_tokens = Counter(
             "attentive_generated_tokens", "Tokens of the best hypotheses of translated sentences.", registry=registry
         )
-        self._seconds = {
-            name: Histogram(f"attentive_{name}_seconds", help, SECONDS, registry)
-            for name, help in SENTENCE_TIMES.items()
-        }
-        # Finding a series by its labels takes longer than counting.
-        self._http_series = lru_cache(maxsize=1024)(self._http.labels)
-        self._success_series = lru_cache(maxsize=16)(self._success.labels)
+        self._seconds = [
+            Histogram(f"attentive_{name}_seconds", help, SECONDS, registry) for name, help in SENTENCE_TIMES.items()
+        ]
+        self._http_times: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)
+        """Seconds of requests that are not counted yet, by route, method and status."""
+        self._answers: list[tuple[Any, ...]] = []
+        """Sentences that are not counted yet: finish reason, source tokens, generated tokens, SENTENCE_TIMES."""
         self._describe_steps(registry)
         self._build = Gauge("attentive_build_info", "Version of the server.", ("version",), registry=registry)
         self._build.labels(version).set(1)
@@ -117,8 +122,10 @@ class Metrics:
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
         """Counts one answered HTTP request. `route` is the template of the path."""
-        self._http_series(route, method, status).inc()
-        self._http_seconds.observe(seconds, route)
+        times = self._http_times[route, method, status]
+        times.append(seconds)
+        if len(times) == BATCH:
+            self._count_requests()
 
     def rejected(self, reason: str) -> None:
         """Counts one HTTP request that was rejected as overload."""
@@ -142,26 +149,41 @@ class Metrics:
 
     def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None:
         """Counts one sentence that was translated `seconds` after it was sent to a worker."""
-        best = answer.hypotheses[0]
-        self._success_series(best.finish_reason).inc()
-        self._source_tokens.inc(source_tokens)
-        self._generated_tokens.inc(len(best.token_scores))
-        self._seconds["request_queue"].observe(answer.timings.queue)
-        self._seconds["request_encode"].observe(answer.timings.encode)
-        self._seconds["request_decode"].observe(answer.timings.decode)
-        self._seconds["time_to_first_token"].observe(answer.timings.first_token)
-        self._seconds["request_latency"].observe(seconds)
+        best, timings = answer.hypotheses[0], answer.timings
+        times = (timings.queue, timings.encode, timings.decode, seconds, timings.first_token)
+        self._answers.append((best.finish_reason, source_tokens, len(best.token_scores), *times))
+        if len(self._answers) == BATCH:
+            self._count_answers()
+
+    def _count_requests(self) -> None:
+        times, self._http_times = self._http_times, defaultdict(list)
+        for (route, method, status), seconds in times.items():
+            self._http.labels(route, method, status).inc(len(seconds))
+            self._http_seconds.observe(seconds, route)
+
+    def _count_answers(self) -> None:
+        answers, self._answers = self._answers, []
+        if not answers:
+            return
+        reasons, source_tokens, generated_tokens, *times = zip(*answers, strict=True)
+        for reason, number in collections.Counter(reasons).items():
+            self._success.labels(reason).inc(number)
+        self._source_tokens.inc(sum(source_tokens))
+        self._generated_tokens.inc(sum(generated_tokens))
+        for histogram, seconds in zip(self._seconds, times, strict=True):
+            histogram.observe(seconds)
 
     def record_step(self, stats: StepStats) -> None:
         """Records the steps of a worker since its previous report."""
         self._running.set(stats.running)
         self._waiting.set(stats.waiting)
         self._slots.set(stats.slots_used / stats.slots_total if stats.slots_total else 0.0)
-        for rows, seconds in stats.steps:
+        if stats.steps:
+            rows, seconds = zip(*stats.steps, strict=True)
             self._batch_size.observe(rows)
             self._step_seconds.observe(seconds)
         if stats.prefill_padded_tokens:
-            self._padding.observe(1 - stats.prefill_tokens / stats.prefill_padded_tokens)
+            self._padding.observe((1 - stats.prefill_tokens / stats.prefill_padded_tokens,))
 
     def register(self, collector: Collector) -> None:
         """Adds a collector, which is read at each scrape."""
@@ -169,6 +191,8 @@ class Metrics:
 
     def render(self) -> bytes:
         """Returns all metrics in the text format of `CONTENT_TYPE`."""
+        self._count_requests()
+        self._count_answers()
         return generate_latest(self.registry)
 
 
