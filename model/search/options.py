@@ -5,11 +5,14 @@ from __future__ import annotations
 import dataclasses
 from dataclasses import dataclass
 from functools import lru_cache
+from operator import attrgetter
 from typing import Literal
 
 LengthNormalization = Literal["gnmt", "average"]
 LENGTH_PENALTY = 0.6
 """Alpha where neither the caller nor the model states one (the paper, section 6.1)."""
+_varying = attrgetter("beam_size", "max_length", "hypotheses", "prefix", "target", "masked_heads")
+"""The fields in which the options of requests usually differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,8 +63,8 @@ class DecodingOptions:
             raise ValueError(f"length_penalty must be between 0 and 5, not {self.length_penalty}.")
 
     def __hash__(self) -> int:
-        """Hashes the fields in which options usually differ: they are keys of several dictionaries per request."""
-        return hash((self.beam_size, self.max_length, self.hypotheses, self.prefix, self.target, self.masked_heads))
+        """Hashes only some fields: options are keys of several dictionaries per request."""
+        return hash(_varying(self))
 
     def with_defaults(self, beam_size: int, length_penalty: float | None = None) -> DecodingOptions:
         """Returns the options with the values that a model states, where they set none. A wider n-best list widens the

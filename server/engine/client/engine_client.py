@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from typing import Protocol
 
 from model.analysis.pair_alignment import WordedSentence
@@ -106,11 +107,11 @@ class EngineClient:
         such a sentence is not shared."""
 
         def start() -> asyncio.Future[TranslationResult]:
-            started = time.monotonic()
+            report = partial(self._report, len(source), time.monotonic())
             future = self._supervisor.submit(
                 model.key, source, options, priority=priority, client=client, weight=weight, on_progress=on_progress
             )
-            future.add_done_callback(lambda done: self._report(done, len(source), time.monotonic() - started))
+            future.add_done_callback(report)
             return future
 
         private = object() if on_progress else None
@@ -160,10 +161,10 @@ class EngineClient:
         async with self._alignments:
             return await self.attend(model, source, target, words=words, first_token=first_token)
 
-    def _report(self, done: asyncio.Future[TranslationResult], tokens: int, seconds: float) -> None:
+    def _report(self, tokens: int, started: float, done: asyncio.Future[TranslationResult]) -> None:
         if done.cancelled():
             self._observer.cancelled()
         elif (error := done.exception()) is not None:
             self._observer.failed(error.kind if isinstance(error, WorkerFailure) else "internal")
         else:
-            self._observer.translated(tokens, done.result(), seconds)
+            self._observer.translated(tokens, done.result(), time.monotonic() - started)

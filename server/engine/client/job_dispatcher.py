@@ -12,6 +12,7 @@ import dataclasses
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, TypeVar
 
 from server.engine.client.crash_history import CrashHistory, Job
@@ -69,7 +70,7 @@ class JobDispatcher:
     def accept(self, job: Job, on_progress: Callable[[tuple[int, ...]], None] | None = None) -> asyncio.Future[Any]:
         """Sends a job, or keeps it until a worker can take it. Cancelling the future cancels the job."""
         item = InFlightJob(job, asyncio.get_running_loop().create_future(), on_progress)
-        item.future.add_done_callback(lambda future: self._remove(item))
+        item.future.add_done_callback(partial(self._remove, item))
         if not self._in_flight:
             self.idle.clear()
         self._in_flight[job.id] = item
@@ -136,15 +137,15 @@ class JobDispatcher:
             return
         job = item.job
         model = self._registry.get(job.model)
-        able = [worker for worker in self._workers if worker.ready is not None and job.model in worker.loaded]
+        worker = self._least_loaded(job.model)
         if self._closed:
             _fail(item, "cancelled", SHUTDOWN)
         elif model is None:
             _fail(item, "unknown_model", f"There is no model named {job.model}.")
         elif self._crashes.is_rejected(job):
             _fail(item, "poison", _REJECTED)
-        elif able:
-            self._send(item, min(able, key=lambda worker: len(worker.pending)))
+        elif worker is not None:
+            self._send(item, worker)
         elif model.error is not None:
             _fail(item, "unknown_model", f"The model {job.model} could not be loaded.")
         elif self.broken:
@@ -152,13 +153,23 @@ class JobDispatcher:
         else:
             self._backlog[job.id] = item
 
+    def _least_loaded(self, model: str) -> WorkerHandle | None:
+        """Returns the worker with the fewest jobs of those that can run a model now."""
+        best = None
+        for worker in self._workers:
+            if worker.ready is None or model not in worker.loaded:
+                continue
+            if best is None or len(worker.pending) < len(best.pending):
+                best = worker
+        return best
+
     def _send(self, item: InFlightJob, worker: WorkerHandle) -> None:
         self._backlog.pop(item.job.id, None)
         item.worker = worker
         job = item.job
         worker.send(dataclasses.replace(job, alone=True) if self._crashes.must_run_alone(job) else job)
 
-    def _remove(self, item: InFlightJob) -> None:
+    def _remove(self, item: InFlightJob, _: asyncio.Future[Any]) -> None:
         """The future has resolved, or its caller cancelled it."""
         id = item.job.id
         if item.worker is not None and id in item.worker.pending:

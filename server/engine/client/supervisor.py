@@ -26,7 +26,6 @@ from server.engine.ipc.messages import (
     StepStats,
     TranslateJob,
     TranslationResult,
-    WorkerReady,
 )
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
@@ -188,11 +187,8 @@ class Supervisor:
     def computation(self) -> tuple[str, ...]:
         """Device, number format and decode path of the workers, on which translations may depend. Empty while no worker
         is up, or while they differ."""
-        found = {(one.device.partition(":")[0], one.dtype, one.engine) for one in self._ready()}
+        found = {worker.ready.computation for worker in self._workers if worker.ready is not None}
         return found.pop() if len(found) == 1 else ()
-
-    def _ready(self) -> list[WorkerReady]:
-        return [worker.ready for worker in self._workers if worker.ready is not None]
 
     def status(self) -> WorkerStatus:
         """Returns the state of the workers now."""
@@ -263,6 +259,8 @@ class Supervisor:
     def _with_state(self, stats: StepStats) -> StepStats:
         """Returns `stats` with the state of all workers together."""
         states = [worker.stats for worker in self._workers if worker.stats is not None]
+        if states == [stats]:
+            return stats
         return dataclasses.replace(
             stats,
             running=sum(state.running for state in states),
