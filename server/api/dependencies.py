@@ -68,7 +68,8 @@ async def count(request: Request, values: Mapping[str, Any]) -> None:
 
 def header_key(request: Request) -> str | None:
     """Returns the key in the header `Authorization`, or None."""
-    return (header(request, b"authorization") or "").strip().partition(" ")[2].strip() or None
+    given = header(request, b"authorization")
+    return given.strip().partition(" ")[2].strip() or None if given else None
 
 
 def storage_of(request: Request, caller: Caller) -> Storage:
@@ -102,7 +103,6 @@ class JSONBytes(Response):
 
     def __init__(self, body: bytes, status: int, headers: Mapping[str, str]) -> None:
         self.body, self.status_code, self.background = body, status, None
-        self.raw_headers = [
-            (name.lower().encode("latin-1"), value.encode("latin-1")) for name, value in headers.items()
-        ]
-        self.raw_headers += [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+        self.raw_headers = [(b"content-length", b"%d" % len(body)), (b"content-type", b"application/json")]
+        for name, value in headers.items():
+            self.raw_headers.append((name.lower().encode("latin-1"), value.encode("latin-1")))

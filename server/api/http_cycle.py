@@ -35,7 +35,7 @@ class ResponseCycle(RequestResponseCycle):
     def _start(self, message: HTTPResponseStartEvent) -> None:
         """Writes the status and the headers."""
         headers = [*self.default_headers, *message.get("headers", ())]
-        lines = [b": ".join(header) for header in headers]
+        lines = list(map(b": ".join, headers))
         written = b"".join(lines)
         if len(written.translate(None, CONTROL)) < len(written):
             raise RuntimeError("A header contains a control character.")

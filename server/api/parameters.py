@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl
 
@@ -86,7 +87,7 @@ async def merged(request: Request) -> dict[str, Any]:
     values = decoded_pairs(query) if query else {}
     body: bytes = request.scope[BODY]
     if body.strip():
-        kind = (header(request, b"content-type") or "").split(";")[0].strip().lower()
+        kind = media_type(headers_of(request.scope).get(b"content-type", b""))
         if kind == "application/json" or kind.endswith("+json") or not kind:
             values |= json_object(body)
         elif kind == FORM:
@@ -96,6 +97,12 @@ async def merged(request: Request) -> dict[str, Any]:
         else:
             raise UnsupportedMediaType("Send the parameters as application/json or as a form.")
     return values
+
+
+@lru_cache(maxsize=64)
+def media_type(content_type: bytes) -> str:
+    """Returns the media type of a header `Content-Type`, in small letters."""
+    return content_type.decode("latin-1").split(";")[0].strip().lower()
 
 
 def header(request: Request, name: bytes) -> str | None:

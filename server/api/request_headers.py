@@ -12,8 +12,9 @@ SENT_METHOD = "attentive.method"
 
 def headers_of(scope: Scope) -> dict[bytes, bytes]:
     """Returns the headers of a request by their names in small letters. A repeated one has its first value."""
-    found: dict[bytes, bytes] | None = scope.get(HEADERS)
-    if found is None:
+    try:
+        found: dict[bytes, bytes] = scope[HEADERS]
+    except KeyError:
         found = scope[HEADERS] = dict(reversed(scope["headers"]))
     return found
 

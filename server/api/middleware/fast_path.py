@@ -34,13 +34,6 @@ class DirectRoute:
     route: APIRoute
     reader: ParameterReader[Any] | None
 
-    async def __call__(self, request: Request) -> Response:
-        if self.reader is None:
-            response: Response = await self.route.endpoint(request)
-        else:
-            response = await self.route.endpoint(request, await self.reader(request))
-        return response
-
 
 class FastPath:
     """ASGI middleware. `handle` turns exceptions of the types `handled` into responses; others are raised."""
@@ -63,7 +56,8 @@ class FastPath:
         scope["route"] = found.route
         request = Request(scope, receive, send)
         try:
-            response = await found(request)
+            asked = () if found.reader is None else (await found.reader(request),)
+            response: Response = await found.route.endpoint(request, *asked)
         except self.handled as error:
             response = await self.handle(request, error)
         await response(scope, receive, send)

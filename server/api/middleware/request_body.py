@@ -52,18 +52,16 @@ class RequestBody:
         length = headers_of(scope).get(b"content-length", b"")
         if length.isdigit() and int(length) > self.limit:
             raise PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
-        chunks: list[bytes] = []
-        size = 0
+        body = bytearray()
         while True:
             message = await receive()
             if message["type"] == "http.disconnect":
                 raise ClientDisconnected
-            chunks.append(message.get("body", b""))
-            size += len(chunks[-1])
-            if size > self.limit:
+            body += message.get("body", b"")
+            if len(body) > self.limit:
                 raise PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
             if not message.get("more_body", False):
-                return b"".join(chunks)
+                return bytes(body)
 
     async def _run(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         scope[BODY] = body

@@ -152,23 +152,24 @@ def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) 
 
 def answer(asked: TranslateParameters, translations: list[Translation]) -> dict[str, Any]:
     """Returns the body as in TranslateAnswer: plain values for one text, lists for a list."""
-    columns: dict[str, list[Any]] = {
-        "translatedText": [translation.text for translation in translations],
-        "id": [translation.id for translation in translations],
-    }
-    if any(translation.detected for translation in translations):
-        columns["detectedLanguage"] = [described(translation.detected) for translation in translations]
+    answers = [answer_to_text(asked, translation) for translation in translations]
+    return {name: [one[name] for one in answers] for name in answers[0]} if isinstance(asked.q, list) else answers[0]
+
+
+def answer_to_text(asked: TranslateParameters, translation: Translation) -> dict[str, Any]:
+    """Returns the values for one text. All texts of a request have the same ones."""
+    values: dict[str, Any] = {"translatedText": translation.text, "id": translation.id}
+    if translation.detected is not None:
+        values["detectedLanguage"] = described(translation.detected)
     if asked.alternatives > 0:
-        columns["alternatives"] = [translation.alternatives for translation in translations]
+        values["alternatives"] = translation.alternatives
     if asked.details:
-        columns["details"] = [details(translation) for translation in translations]
-    return columns if isinstance(asked.q, list) else {name: column[0] for name, column in columns.items()}
+        values["details"] = details(translation)
+    return values
 
 
-def described(detected: DetectedLanguage | None) -> dict[str, Any] | None:
+def described(detected: DetectedLanguage) -> dict[str, Any]:
     """Returns a detected language as in the schema, with alternatives only if it is unsure."""
-    if detected is None:
-        return None
     plain = {"language": detected.language, "confidence": detected.confidence}
     return plain | ({"alternatives": list(map(described, detected.alternatives))} if detected.alternatives else {})
 
