@@ -72,12 +72,12 @@ class Authenticator:
     async def identify(self, secret: str | None, address: str) -> Caller:
         """Returns the caller of a request. Raises Forbidden for a key that is missing, unknown or revoked, and
         StateUnreachable for one that cannot be checked."""
+        if not self.uses_keys:
+            return without_key(address)
         key = await self._key(secret)
         return Caller(f"key {key.id}", key) if key else without_key(address)
 
     async def _key(self, secret: str | None) -> Key | None:
-        if not self.uses_keys:
-            return None
         if not secret:
             if self.key_required:
                 raise Forbidden("This server requires an API key, which its operator issues.")

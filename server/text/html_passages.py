@@ -49,6 +49,8 @@ class Passage:
     def translated(self, text: str, links: Sequence[Link] = ()) -> Passage:
         """Returns the passage with its text replaced by a translation. `links` connect words of both (see
         `project_marks`)."""
+        if not self.marks:
+            return Passage(text, self.before, (), self.escaped)
         marks = project_marks([_apart(mark, self.text) for mark in self.marks], self.text, text, links)
         return Passage(text, self.before, marks, self.escaped)
 

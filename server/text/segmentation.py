@@ -45,8 +45,8 @@ def split_sentences(text: str, language: str, split: Split = "all") -> list[Span
         return list(_trimmed(text, 0, len(text)))
     if text.isprintable():  # one line, and its white space is the space
         content = text.strip()
-        start = len(text) - len(text.lstrip())
-        return list(_sentences_of_line(text, (start, start + len(content)), language)) if content else []
+        start = text.find(content)
+        return _sentences_of_line(text, (start, start + len(content)), language) if content else []
     breaks = BREAKS if split == "all" else CONTROLS
     return [span for line in split_lines(text, breaks) for span in _sentences_of_line(text, line, language)]
 
@@ -60,20 +60,21 @@ def split_lines(text: str, breaks: re.Pattern[str] = BREAKS) -> Iterator[Span]:
     yield from _trimmed(text, start, len(text))
 
 
-def _sentences_of_line(text: str, line: Span, language: str) -> Iterator[Span]:
+def _sentences_of_line(text: str, line: Span, language: str) -> list[Span]:
     start, end = line
     if bullet := BULLET.match(text, start, end):
         start = bullet.end()
     content = text[start:end]
     parts = segment(_base_code(language), content)
     if len(parts) < 2:
-        yield start, end
-        return
+        return [(start, end)]
     if "".join(parts) != content:  # the library has normalised the text: the line is kept whole so that nothing is lost
         parts = [content]
+    spans: list[Span] = []
     for part in parts:
-        yield from _trimmed(text, start, start + len(part))
+        spans += _trimmed(text, start, start + len(part))
         start += len(part)
+    return spans
 
 
 @lru_cache(maxsize=1024)

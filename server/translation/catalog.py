@@ -60,6 +60,16 @@ class Leg:
     target: str
     symbol: str = ""
     """The form of address of the translation (`model.symbols`); empty for that which the model chooses."""
+    first_token: int | None = field(init=False)
+    """The token that the model's targets in this language begin with, and that is not part of them."""
+    limits: DirectionLimits | None = field(init=False)
+    """The fitted numbers of the direction, for checks of its translations; None for a model without them."""
+
+    def __post_init__(self) -> None:
+        confidence = self.model.confidence
+        limits = confidence.directions.get(f"{self.source}-{self.target}") if confidence else None
+        object.__setattr__(self, "first_token", self.model.tokenizer.first_token(self.target))
+        object.__setattr__(self, "limits", limits)
 
     def encode(self, text: str) -> Encoding:
         """Returns the input of the model for a text."""
@@ -73,23 +83,11 @@ class Leg:
             return self.model.tokenizer.encode_ids(text, self.target, self.source)
         return self.model.tokenizer.encode_ids(text, self.target, self.source, self.symbol)
 
-    @property
-    def first_token(self) -> int | None:
-        """The token that the model's targets in this language begin with, and that is not part of them."""
-        return self.model.tokenizer.first_token(self.target)
-
-    @property
-    def limits(self) -> DirectionLimits | None:
-        """The fitted numbers of the direction, for checks of its translations; None for a model without them."""
-        confidence = self.model.confidence
-        return confidence.directions.get(f"{self.source}-{self.target}") if confidence else None
-
     def decoding_options(self, options: DecodingOptions) -> DecodingOptions:
         """Returns the options of a request with what the model adds: its beam width and length penalty if none are set,
         the first token."""
         chosen = options.with_defaults(self.model.beam_size, self.model.length_penalty)
-        first = self.first_token
-        return chosen if first is None else dataclasses.replace(chosen, first_token=first)
+        return chosen if self.first_token is None else dataclasses.replace(chosen, first_token=self.first_token)
 
 
 class ModelCatalog:

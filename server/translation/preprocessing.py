@@ -22,8 +22,7 @@ NO_FORMALITY = (
 @dataclass(slots=True)
 class PreparedText:
     """One text of a request before its first leg. `segmented` holds the passages as the first leg's model reads them.
-    Without a leg, because source and target language are the same, both are empty. `tokens` estimates the number of
-    source tokens over all legs."""
+    Without a leg, because source and target language are the same, both are empty. `segments` is their number."""
 
     number: int
     text: str
@@ -32,16 +31,18 @@ class PreparedText:
     passages: tuple[Passage, ...]
     segmented: tuple[SegmentedText, ...]
     segments: int
-    tokens: int
 
 
 def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: LanguageDetector) -> list[PreparedText]:
     """Prepares the texts of a request. Raises UnsupportedLanguage, or InvalidRequest if a language is not detected."""
     target = catalog.target(request.target)
     source = None if request.source.strip().lower() == AUTO else catalog.source(request.source)
-    parsed = [parse_passages(text, request.format) for text in request.texts] if source is None else []
-    samples = [" ".join([passage.text for passage in passages]) for passages in parsed]
-    guesses = detector.detect_all(samples, target, request.accepted) if samples else []
+    parsed: list[tuple[Passage, ...]] = []
+    guesses: Sequence[Sequence[DetectedLanguage]] = ()
+    if source is None:
+        parsed = [parse_passages(text, request.format) for text in request.texts]
+        samples = [" ".join([passage.text for passage in passages]) for passages in parsed]
+        guesses = detector.detect_all(samples, target, request.accepted)
     prepared = []
     for number, text in enumerate(request.texts):
         detected: DetectedLanguage | None = None
@@ -54,11 +55,10 @@ def prepare(request: TranslationRequest, catalog: ModelCatalog, detector: Langua
         if route:
             passages = passages or parse_passages(text, request.format)
             segmented = segment_passages(passages, route[0], request)
-            segments = [segment for part in segmented for segment in part.segments]
-            tokens = len(route) * sum([len(segment.ids) for segment in segments])
-            prepared.append(PreparedText(number, text, detected, route, passages, segmented, len(segments), tokens))
+            segments = sum([len(part.segments) for part in segmented])
+            prepared.append(PreparedText(number, text, detected, route, passages, segmented, segments))
         else:
-            prepared.append(PreparedText(number, text, detected, (), (), (), 0, 0))
+            prepared.append(PreparedText(number, text, detected, (), (), (), 0))
     return prepared
 
 
