@@ -25,7 +25,7 @@ from server.api.middleware.request_body import RequestBody
 from server.api.middleware.request_log import RequestLog
 from server.api.middleware.tracing import Tracing
 from server.api.openapi import document
-from server.api.request_headers import SENT_METHOD
+from server.api.request_headers import HEADERS, SENT_METHOD, by_name
 from server.api.routes import admin, analysis, attention, encoder, files, health, languages, pages, translate
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded
@@ -80,6 +80,8 @@ class Application(FastAPI):
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Handles one request, connection or lifespan. A HEAD request is a GET, whose body `ResponseCycle` leaves out."""
         if scope["type"] == "http" and self.middleware_stack is not None:
+            if HEADERS not in scope:  # another HTTP server
+                scope[HEADERS] = by_name(scope["headers"])
             if scope["method"] == "HEAD":
                 scope = {**scope, "method": "GET", SENT_METHOD: "HEAD"}
             scope["app"] = self

@@ -12,7 +12,7 @@ from starlette.responses import Response
 
 from server.access.authentication import Caller
 from server.api.parameters import Model, ParameterReader, header, merged, validated
-from server.api.request_headers import headers_of
+from server.api.request_headers import HEADERS
 from server.services import Services
 from server.text.language_id import accepted_languages
 from server.translation.types import Storage
@@ -77,7 +77,7 @@ def storage_of(request: Request, caller: Caller) -> Storage:
     with no-store nothing is stored, and with no-cache the text is translated again."""
     if not caller.remembered:
         return "none"
-    if b"cache-control" not in headers_of(request.scope):
+    if b"cache-control" not in request.scope[HEADERS]:
         return "use"
     return _storage(b",".join([value for name, value in request.scope["headers"] if name == b"cache-control"]))
 

@@ -22,13 +22,13 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from server.api.http_cycle import ResponseCycle
 from server.api.middleware.request_body import WATCHERS
-from server.api.request_headers import headers_of
+from server.api.request_headers import HEADERS, by_name
 
 log = logging.getLogger(__name__)
 HEAD_BYTES = 65_536
 URL_BYTES = 32_768
 """Room for two texts of 512 tokens in percent-encoding."""
-HEADERS = 128
+MOST_HEADERS = 128
 PIPELINED = 64
 """Requests of one connection that wait for the answer to an earlier one."""
 IDLE_SECONDS = 75.0
@@ -164,6 +164,7 @@ class LimitedProtocol(HttpToolsProtocol):
         scope["path"] = unquote(path) if "%" in path else path
         scope["raw_path"] = url.path
         scope["query_string"] = url.query or b""
+        scope[HEADERS] = headers = by_name(self.headers)
         return ResponseCycle(
             scope=scope,
             transport=self.transport,
@@ -173,7 +174,7 @@ class LimitedProtocol(HttpToolsProtocol):
             access_log=False,
             default_headers=self.server_state.default_headers,
             message_event=asyncio.Event(),
-            expect_100_continue=headers_of(scope).get(b"expect", b"").lower() == b"100-continue",
+            expect_100_continue=headers.get(b"expect", b"").lower() == b"100-continue",
             keep_alive=version != "1.0" and self.parser.should_keep_alive(),
             on_response=self.on_response_complete,
         )
@@ -240,8 +241,8 @@ class LimitedProtocol(HttpToolsProtocol):
     def _check_head(self, size: int) -> None:
         if len(self.url) > URL_BYTES:
             self.refuse(414, f"The URL is over the limit of {URL_BYTES:,} bytes.")
-        elif len(self.headers) > HEADERS:
-            self.refuse(431, f"The request has more than {HEADERS} headers.")
+        elif len(self.headers) > MOST_HEADERS:
+            self.refuse(431, f"The request has more than {MOST_HEADERS} headers.")
         elif size > HEAD_BYTES:
             self.refuse(431, f"The head of the request is over the limit of {HEAD_BYTES:,} bytes.")
 
@@ -252,7 +253,7 @@ class LimitedProtocol(HttpToolsProtocol):
     def _check_unfinished(self, count: int) -> None:
         if self._in_head:
             self._check_head(self._received)
-        elif len(self.headers) > HEADERS or self._received > HEAD_BYTES:
+        elif len(self.headers) > MOST_HEADERS or self._received > HEAD_BYTES:
             self.refuse(431, "The body of the request has too many trailers.")
         if not self._refused:
             self._unfinished.add(self, count)

@@ -15,7 +15,7 @@ from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
 from server.api.middleware.request_body import BODY
-from server.api.request_headers import headers_of
+from server.api.request_headers import HEADERS
 from server.api.validation_messages import sentence_of
 from server.errors import InvalidRequest, UnsupportedMediaType
 
@@ -87,7 +87,7 @@ async def merged(request: Request) -> dict[str, Any]:
     values = decoded_pairs(query) if query else {}
     body: bytes = request.scope[BODY]
     if body.strip():
-        kind = media_type(headers_of(request.scope).get(b"content-type", b""))
+        kind = media_type(request.scope[HEADERS].get(b"content-type", b""))
         if kind == "application/json" or kind.endswith("+json") or not kind:
             values |= json_object(body)
         elif kind == FORM:
@@ -107,7 +107,7 @@ def media_type(content_type: bytes) -> str:
 
 def header(request: Request, name: bytes) -> str | None:
     """Returns the first header with this lower-case name, or None. Faster than building `request.headers`."""
-    value = headers_of(request.scope).get(name)
+    value: bytes | None = request.scope[HEADERS].get(name)
     return None if value is None else value.decode("latin-1")
 
 

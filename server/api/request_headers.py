@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from starlette.types import Scope
 
 HEADERS = "attentive.headers"
-"""Key of the ASGI scope that holds the headers by name."""
+"""Key of the ASGI scope under which the application finds the headers by name (`by_name`)."""
 SENT_METHOD = "attentive.method"
 """Key of the ASGI scope that holds the method of a request that is handled as another one."""
 
 
-def headers_of(scope: Scope) -> dict[bytes, bytes]:
-    """Returns the headers of a request by their names in small letters. A repeated one has its first value."""
-    try:
-        found: dict[bytes, bytes] = scope[HEADERS]
-    except KeyError:
-        found = scope[HEADERS] = dict(reversed(scope["headers"]))
-    return found
+def by_name(headers: Sequence[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """Returns the headers of an ASGI scope by their names in small letters. A repeated one has its first value."""
+    return dict(reversed(headers))
 
 
 def sent_method(scope: Scope) -> str:

@@ -125,8 +125,8 @@ class SentenceTranslator:
     ) -> Sentence:
         """Returns the sentence of a segment with its flags. If it has one of the FAULTS, it is marked, translated again
         or replaced by its source, as the request says."""
-        check = partial(self._checker.checked, leg=leg, thorough=request.thorough)
-        sentence = await check(await self._sentence(segment, leg, waiter, request, priority))
+        check, thorough = self._checker.checked, request.thorough
+        sentence = await check(await self._sentence(segment, leg, waiter, request, priority), leg, thorough=thorough)
         for flag in sentence.flags:
             self._observer.flagged(flag)
         if request.on_flag == "mark" or not sentence.flags & FAULTS:
@@ -139,7 +139,7 @@ class SentenceTranslator:
         wider = replace(request, options=options)
         waiter = self._send(segment, leg, wider, priority)
         try:
-            other = await check(await self._sentence(segment, leg, waiter, wider, priority))
+            other = await check(await self._sentence(segment, leg, waiter, wider, priority), leg, thorough=thorough)
         except InvalidRequest:  # the beam has more rows than the server has slots
             return sentence
         finally:

@@ -88,13 +88,15 @@ class Translator:
         found: dict[int, Translation] = {}
         if request.storage == "use":
             found = await cache.find(keys, together=request.source.strip().lower() == AUTO)
-        missing = [number for number in range(len(keys)) if number not in found]
+        missing: Sequence[int] = range(len(keys))
+        if found:
+            missing = [number for number in missing if number not in found]
         done: list[Translation] = []
         if missing:
             current = self.catalog is catalog  # it may have been replaced while the cache was read
             done = await self._translate(*only(request, listener, missing) if found else (request, listener))
             if current and self.engine.computation == computation:
-                cache.add([keys[number] for number in missing], done)
+                cache.add([keys[number] for number in missing] if found else keys, done)
         if not found:
             return done
         translated = iter(done)

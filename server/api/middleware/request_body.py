@@ -8,7 +8,7 @@ from collections.abc import Callable
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import ErrorResponses
-from server.api.request_headers import headers_of
+from server.api.request_headers import HEADERS
 from server.errors import InvalidRequest, PayloadTooLarge, Unavailable
 
 BODY = "attentive.body"
@@ -49,7 +49,7 @@ class RequestBody:
         await self._run(scope, body, receive, send)
 
     async def _read(self, scope: Scope, receive: Receive) -> bytes:
-        length = headers_of(scope).get(b"content-length", b"")
+        length = scope[HEADERS].get(b"content-length", b"")
         if length.isdigit() and int(length) > self.limit:
             raise PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
         body = bytearray()

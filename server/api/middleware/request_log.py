@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import ErrorResponses
-from server.api.request_headers import headers_of, sent_method
+from server.api.request_headers import HEADERS, sent_method
 from server.observability.logging import log_event, request_id
 from server.observability.metrics import Metrics
 
@@ -92,7 +92,7 @@ class RequestLog:
 
 def request_identity(scope: Scope) -> str:
     """Returns the id of the request: the caller's, or a random one."""
-    given = headers_of(scope).get(b"x-request-id")
+    given = scope[HEADERS].get(b"x-request-id")
     return given.decode() if given is not None and ID.fullmatch(given) else os.urandom(16).hex()
 
 
