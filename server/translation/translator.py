@@ -217,7 +217,10 @@ def decodings(request: TranslationRequest, beam: int) -> int:
 
 def estimated_tokens(request: TranslationRequest) -> int:
     """Returns about the number of source tokens of a request, without tokenizing."""
-    return sum([len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2 for text in request.texts])
+    tokens = 0
+    for text in request.texts:
+        tokens += len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
+    return tokens
 
 
 def _translated_passages(

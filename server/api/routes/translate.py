@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from functools import lru_cache
+from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -34,6 +35,7 @@ WARNINGS: dict[Flag, str] = {
     "placeholder_restored": "a placeholder was put at the aligned place, because the model dropped it.",
 }
 """Meanings of the flags of a sentence, in the order in which they are listed."""
+_is_cached = attrgetter("cached")
 
 
 @router.post(
@@ -232,5 +234,5 @@ def server_timing(translations: list[Translation]) -> str:
         queue = max([timing.queue for timing in timings])
         encode = max([timing.encode for timing in timings])
         decode = max([timing.decode for timing in timings])
-    cached = ', cache;desc="hit"' if all(translation.cached for translation in translations) else ""
+    cached = ', cache;desc="hit"' if all(map(_is_cached, translations)) else ""
     return f"queue;dur={1000 * queue:.2f}, encode;dur={1000 * encode:.2f}, decode;dur={1000 * decode:.2f}{cached}"

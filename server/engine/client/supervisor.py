@@ -187,8 +187,14 @@ class Supervisor:
     def computation(self) -> tuple[str, ...]:
         """Device, number format and decode path of the workers, on which translations may depend. Empty while no worker
         is up, or while they differ."""
-        found = {worker.ready.computation for worker in self._workers if worker.ready is not None}
-        return found.pop() if len(found) == 1 else ()
+        found: tuple[str, ...] = ()
+        for worker in self._workers:
+            if worker.ready is None:
+                continue
+            if found and found != worker.ready.computation:
+                return ()
+            found = worker.ready.computation
+        return found
 
     def status(self) -> WorkerStatus:
         """Returns the state of the workers now."""
