@@ -61,8 +61,9 @@ class SegmentedText:
         parts: list[str] = []
         done = 0
         for segment, target in zip(self.segments, targets, strict=True):
-            parts += (self.text[done : segment.span[0]], target)
-            done = segment.span[1]
+            start, end = segment.span
+            parts += (self.text[done:start], target)
+            done = end
         parts.append(self.text[done:])
         return "".join(parts)
 

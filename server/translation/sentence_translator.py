@@ -178,7 +178,8 @@ class SentenceTranslator:
             copied = await self._copied(segment, request, priority)
             return replace(copied, flags=frozenset({"copied"})) if ordinary_words(segment.text) else copied
         if not segment.spans and segment.masked.is_complete(best):
-            texts = (best, *[decode(hypothesis.tokens) for hypothesis in answer.hypotheses[1:]])
+            others = answer.hypotheses[1:]
+            texts = (best, *[decode(other.tokens) for other in others]) if others else (best,)
             texts = tuple([text.upper() for text in texts]) if segment.capitals else texts
             return Sentence(
                 segment.span, segment.text, segment.ids, texts, answer.hypotheses, answer.timings, segment.read

@@ -90,6 +90,8 @@ class RequestBody:
 class _Connection:
     """Receive channel of the application: the body, then a disconnect. A disconnect cancels the task `work`."""
 
+    __slots__ = ("_body", "_event", "disconnected", "work")
+
     def __init__(self, body: bytes, work: asyncio.Task[None] | None) -> None:
         if work is None:
             raise RuntimeError("A request is handled in a task.")

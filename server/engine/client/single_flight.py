@@ -14,6 +14,8 @@ Result = TypeVar("Result")
 class Waiter(Generic[Result]):
     """One caller's share of a computation in flight: `await waiter.result()`, and in any case `waiter.leave()`."""
 
+    __slots__ = ("_in_flight", "_waiting")
+
     def __init__(self, in_flight: _InFlight[Result]) -> None:
         self._in_flight = in_flight
         self._waiting = True
@@ -38,6 +40,8 @@ class Waiter(Generic[Result]):
 
 class _InFlight(Generic[Result]):
     """One computation and the futures of its waiters."""
+
+    __slots__ = ("_futures", "_in_flight", "_key", "future", "waiters")
 
     def __init__(
         self, future: asyncio.Future[Result], key: Hashable, in_flight: dict[Hashable, _InFlight[Result]]
