@@ -6,8 +6,9 @@ import asyncio
 
 from server.api.errors import ErrorResponses
 from server.api.middleware.request_body import BODY, WATCHERS, RequestBody
+from server.api.request_headers import HEADERS
 
-SCOPE = {"type": "http", "path": "/", "headers": []}
+SCOPE = {"type": "http", "path": "/", "headers": [], HEADERS: {}}
 
 
 class Client:
