@@ -60,9 +60,9 @@ class Leg:
     target: str
     symbol: str = ""
     """The form of address of the translation (`model.symbols`); empty for that which the model chooses."""
-    first_token: int | None = field(init=False)
+    first_token: int | None = field(init=False, repr=False, compare=False)
     """The token that the model's targets in this language begin with, and that is not part of them."""
-    limits: DirectionLimits | None = field(init=False)
+    limits: DirectionLimits | None = field(init=False, repr=False, compare=False)
     """The fitted numbers of the direction, for checks of its translations; None for a model without them."""
 
     def __post_init__(self) -> None:
