@@ -92,6 +92,13 @@ def test_every_container_is_unprivileged(name: str) -> None:
     assert "user" not in service or not str(service["user"]).startswith(("0", "root"))
 
 
+def test_no_document_sends_a_signal_with_docker_kill() -> None:
+    # It counts as a manual stop, after which `unless-stopped` restarts nothing: https://github.com/moby/moby/issues/41302
+    files = [ROOT / "README.md", ROOT / "docker-compose.yml", *(ROOT / "docs").glob("*.md")]
+    lines = [line for file in files for line in file.read_text(encoding="utf-8").splitlines()]
+    assert not [line for line in lines if re.search(r"\bdocker\b.*\bkill (-s|--signal)\b", line)]
+
+
 @pytest.mark.parametrize("name", list(SERVICES))
 def test_every_image_is_pinned_and_published_on_this_machine_only(name: str) -> None:
     service = SERVICES[name]
