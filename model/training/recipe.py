@@ -182,7 +182,7 @@ def _check_shape(recipe: Recipe) -> None:
         raise RecipeError(f"[model]: {error}") from None
     try:
         check_segment_length(recipe.segment_length, shape.max_length)
-        Generation(length_penalty=recipe.length_penalty)
+        Generation(length_penalty=recipe.length_penalty)  # checks it
     except ValueError as error:
         raise RecipeError(str(error)) from None
 

@@ -16,9 +16,10 @@ from model.transformer import Transformer
 
 @torch.inference_mode()
 def read_words(transformer: Transformer, sentence: WordedSentence, wanted: Sequence[int]) -> WordReading:
-    """Returns the states after the last encoder layer, and for each word the log-probabilities of the `wanted` tokens
-    in the decoder's first step, where cross-attention sees only the pieces of that word. Raises ValueError for what the
-    model cannot read."""
+    """Returns the states after the last encoder layer, and for each word the log-probabilities of the `wanted` tokens.
+
+    These are predicted in the decoder's first step, where cross-attention sees only the pieces of that word. Raises
+    ValueError for what the model cannot read."""
     config = transformer.config
     check_words(config, sentence, wanted)
     transformer.eval()

@@ -144,7 +144,7 @@ def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) 
         raise TextTooLong(f"Invalid request: {len(texts):,} texts are over the limit of {settings.list_limit:,}.")
     if (size := sum(map(len, texts))) > settings.char_limit:
         raise TextTooLong(f"Invalid request: {size:,} characters are over the limit of {settings.char_limit:,}.")
-    if beam_size == 1:
+    if beam_size == 1:  # the limit below is at least `char_limit`
         return
     limit = max(settings.beam_char_limit, settings.char_limit * (settings.beam_size or 1))
     if size * beam_size > limit:
