@@ -88,15 +88,13 @@ class Translator:
         found: dict[int, Translation] = {}
         if request.storage == "use":
             found = await cache.find(keys, together=request.source.strip().lower() == AUTO)
-        missing: Sequence[int] = range(len(keys))
-        if found:
-            missing = [number for number in missing if number not in found]
+        missing = [number for number in range(len(keys)) if number not in found]
         done: list[Translation] = []
         if missing:
             current = self.catalog is catalog  # it may have been replaced while the cache was read
-            done = await self._translate(*only(request, listener, missing) if found else (request, listener))
+            done = await self._translate(*only(request, listener, missing))
             if current and self.engine.computation == computation:
-                cache.add([keys[number] for number in missing] if found else keys, done)
+                cache.add([keys[number] for number in missing], done)
         if not found:
             return done
         translated = iter(done)
@@ -191,7 +189,7 @@ class Translator:
         if request.on_flag == "source" and len(legs) > 1 and _has_faults(legs):
             texts = [prepared.text]
         best, *others = texts
-        alternatives = tuple(dict.fromkeys([other for other in others if other != best])) if others else ()
+        alternatives = tuple(dict.fromkeys([other for other in others if other != best]))
         translation = Translation(new_id(), best, alternatives, prepared.detected, tuple(legs))
         self._record(translation, request)
         return translation
@@ -217,10 +215,7 @@ def decodings(request: TranslationRequest, beam: int) -> int:
 
 def estimated_tokens(request: TranslationRequest) -> int:
     """Returns about the number of source tokens of a request, without tokenizing."""
-    tokens = 0
-    for text in request.texts:
-        tokens += len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2
-    return tokens
+    return sum([len(text.encode("utf-8", "surrogatepass")) // BYTES_PER_TOKEN + 2 for text in request.texts])
 
 
 def _translated_passages(

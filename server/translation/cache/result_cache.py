@@ -69,6 +69,8 @@ def only(
     request: TranslationRequest, listener: ProgressListener | None, numbers: Sequence[int]
 ) -> tuple[TranslationRequest, ProgressListener | None]:
     """Returns a request with some texts of another, and a listener that gives them their numbers there."""
+    if len(numbers) == len(request.texts):
+        return request, listener
     rest = dataclasses.replace(request, texts=tuple([request.texts[number] for number in numbers]))
     if listener is None:
         return rest, None
