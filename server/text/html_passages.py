@@ -29,7 +29,7 @@ NO_TRANSLATE = re.compile(
 )
 """Attributes that exclude an element from translation."""
 MARKS_LIMIT = 200
-"""Largest number of marks in a passage. A further inline tag ends the passage, which bounds the time to place marks."""
+"""Largest number of marks in a passage. A further one ends the passage, which bounds the time to place marks."""
 
 
 @dataclass(slots=True)
@@ -108,7 +108,7 @@ class _PassageBuilder:
             elif isinstance(token, str):
                 self._add_text(html.unescape(token))
             elif token.opens and (token.name in ATOMS or NO_TRANSLATE.search(token.raw)):
-                if token.name not in ATOMS | INLINE:
+                if token.name not in ATOMS | INLINE or not self._has_room:
                     yield from self._end_passage()
                 self.skipped_element, self.skip_depth, self.skipped = token.name, 1, [token.raw]
             elif token.name in INLINE and self._has_room:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.html_passages import parse_passages
+from server.text.html_passages import MARKS_LIMIT, parse_passages
 from server.text.html_scanner import scan_markup
 from server.text.markup_projection import project_marks, with_marks
 
@@ -144,3 +144,14 @@ def test_long_documents_of_broken_markup_keep_their_content(piece):
     passages = parse_passages(document, "html")
     rendered = "".join(passage.translated(passage.text.upper()).render() for passage in passages)
     assert len(html.unescape(rendered)) == len(html.unescape(document))
+
+
+@pytest.mark.parametrize(
+    "element", ["<b>x</b>", "<code>x</code>", "<svg><path/></svg>", '<i translate="no">x</i>', "<img>", "</b>"]
+)
+def test_a_passage_has_a_bounded_number_of_marks(element):
+    """The time to place marks grows with the square of their number."""
+    document = f"a {element} " * (2 * MARKS_LIMIT + 10)
+    passages = parse_passages(document, "html")
+    assert max(len(passage.marks) for passage in passages) <= MARKS_LIMIT
+    assert "".join(passage.render() for passage in passages) == document
