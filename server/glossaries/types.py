@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from server.errors import InvalidRequest, PayloadTooLarge
+from server.text.unicode_scripts import primary_subtag
 
 NAME_CHARACTERS = 200
 TERM_CHARACTERS = 300
@@ -89,7 +90,7 @@ def info_of(dictionary: Dictionary) -> DictionaryInfo:
 
 def base_language(code: str) -> str:
     """Returns a language code without region or script: a dictionary for `en` also serves `en-GB`."""
-    return code.strip().lower().replace("_", "-").split("-")[0]
+    return primary_subtag(code.strip())
 
 
 def check_name(name: str) -> str:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from functools import lru_cache
 
+from server.text.unicode_scripts import primary_subtag
+
 _ROWS = """
 en the of and to is was that with for are this have from not you were which they what there would been his will i at it
 en he she has had by but can your my we did does don't it's more some all their about when who if her how or so please
@@ -38,7 +40,7 @@ def distinctive_words(language: str) -> frozenset[str]:
     lists: dict[str, set[str]] = {}
     for row in _ROWS.strip().splitlines():
         lists.setdefault(row.split()[0], set()).update(row.split()[1:])
-    code = language.replace("_", "-").split("-")[0].lower()
+    code = primary_subtag(language)
     others = [words for other, words in lists.items() if other != code]
     return frozenset(lists.get(code, set()).difference(*others))
 

@@ -239,7 +239,7 @@ def mean(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
 
 def _alike(one: str, other: str) -> bool:
     """Returns whether two codes are of the same language or of languages that detection confuses."""
-    first, second = (code.split("-")[0].lower() for code in (one, other))
+    first, second = primary_subtag(one), primary_subtag(other)
     return first == second or any({first, second} <= group for group in ALIKE)
 
 

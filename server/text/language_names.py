@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from server.text.unicode_scripts import primary_subtag
+
 _TABLE = """
 aa Afar|ab Abkhazian|ae Avestan|af Afrikaans|ak Akan|am Amharic|an Aragonese|ar Arabic|as Assamese|av Avaric|ay Aymara
 az Azerbaijani|ba Bashkir|be Belarusian|bg Bulgarian|bh Bihari|bi Bislama|bm Bambara|bn Bengali|bo Tibetan|br Breton
@@ -32,4 +34,4 @@ NAMES: dict[str, str] = {
 
 def language_name(code: str) -> str:
     """Returns the English name of a language, or the code itself if it is not in the table."""
-    return NAMES.get(code) or NAMES.get(code.split("-")[0].split("_")[0]) or code
+    return NAMES.get(code) or NAMES.get(primary_subtag(code)) or code

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from server.text.protected_spans import find_protected_spans
+from server.text.unicode_scripts import primary_subtag
 
 _NARROW_SPACE = "\u202f"
 _POINT, _COMMA, _FRENCH = (".", ","), (",", "."), (",", _NARROW_SPACE)
@@ -21,7 +22,7 @@ def localize_numbers(source: str, target: str, source_language: str, target_lang
     """Returns a translation in which the numbers of the source, with separators of the source language, have those of
     the target language. Numbers in protected spans, dates and versions are not changed, nor is the length of the text.
     Languages without a known format are left as they are."""
-    known = SEPARATORS.get(_base(source_language)), SEPARATORS.get(_base(target_language))
+    known = SEPARATORS.get(primary_subtag(source_language)), SEPARATORS.get(primary_subtag(target_language))
     if known[0] is None or known[1] is None or known[0] == known[1]:
         return target
     inside = [(span.start, span.end) for span in find_protected_spans(source)]
@@ -44,7 +45,3 @@ def _formatted(number: str, source: tuple[str, str], target: tuple[str, str]) ->
     return "".join(
         character if character.isdigit() else target[0] if character == source[0] else target[1] for character in number
     )
-
-
-def _base(language: str) -> str:
-    return language.replace("_", "-").split("-")[0].lower()

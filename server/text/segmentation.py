@@ -9,10 +9,11 @@ from __future__ import annotations
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
-from functools import lru_cache
 from typing import Literal
 
 from sentencex import segment
+
+from server.text.unicode_scripts import primary_subtag
 
 Span = tuple[int, int]
 """Start and end (exclusive) in characters."""
@@ -65,7 +66,7 @@ def _sentences_of_line(text: str, line: Span, language: str) -> list[Span]:
     if bullet := BULLET.match(text, start, end):
         start = bullet.end()
     content = text[start:end]
-    parts = segment(_base_code(language), content)
+    parts = segment(primary_subtag(language), content)
     if len(parts) < 2:
         return [(start, end)]
     if "".join(parts) != content:  # the library has normalised the text: the line is kept whole so that nothing is lost
@@ -75,11 +76,6 @@ def _sentences_of_line(text: str, line: Span, language: str) -> list[Span]:
         spans += _trimmed(text, start, start + len(part))
         start += len(part)
     return spans
-
-
-@lru_cache(maxsize=1024)
-def _base_code(language: str) -> str:
-    return language.replace("_", "-").split("-")[0].lower()
 
 
 def _trimmed(text: str, start: int, end: int) -> Iterator[Span]:

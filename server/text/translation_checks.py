@@ -8,6 +8,7 @@ from itertools import pairwise
 from operator import eq
 
 from server.text.copied_spans import do_not_translate_spans
+from server.text.unicode_scripts import primary_subtag
 
 _WORD = re.compile(r"\w+")
 _LETTERS = re.compile(
@@ -92,7 +93,7 @@ def ends_early(source: str, target: str, language: str) -> bool:
     """Returns whether a sentence with a full stop or another mark at its end has a translation without any, or with one
     after which a sentence goes on."""
     last, end = source.rstrip("\"'»”’)] \n")[-1:], target.rstrip()[-1:]
-    if not last or last not in _ENDS or language.split("-")[0].lower() in _UNPUNCTUATED:
+    if not last or last not in _ENDS or primary_subtag(language) in _UNPUNCTUATED:
         return False
     return end.isalnum() or end in _OPEN_ENDS
 

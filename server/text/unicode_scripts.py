@@ -57,6 +57,7 @@ ADDRESS = re.compile(
 )
 
 
+@lru_cache(maxsize=1024)
 def primary_subtag(language: str) -> str:
     """Returns a language code without region and script, in small letters: "pt" for "pt-BR", "zh" for "zh_Hant"."""
     return language.replace("_", "-").split("-")[0].lower()
