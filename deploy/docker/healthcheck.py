@@ -2,7 +2,8 @@
 
 Docker does not restart an unhealthy container, only one that has ended. A server that accepts connections and does not
 answer GET /health in FAILURES checks in a row is therefore killed here: the container ends, and its restart policy
-starts it again. A refused connection is a server that starts or stops, and a 503 is a server that knows its state.
+starts it again. Other failures do not count: the connection of a server that starts or stops is refused, and a
+503 is an answer.
 """
 
 import http.client
