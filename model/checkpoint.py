@@ -11,6 +11,7 @@ from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
 
+from model.atomic_write import atomic_write
 from model.model_folder import FolderError, ModelFolder, let_others_read
 from model.transformer import Transformer
 from model.uninitialized import Uninitialized
@@ -22,7 +23,8 @@ SHARD_BYTES = 44_000_000
 def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dtype | None = None) -> None:
     """Writes config.json and the weights (cast to `dtype` if given) to `folder.path`, in shards under 45 MB."""
     folder.path.mkdir(parents=True, exist_ok=True)
-    (folder.path / "config.json").write_text(folder.to_json(), encoding="utf-8")
+    with atomic_write(folder.path / "config.json") as part:
+        part.write_text(folder.to_json(), encoding="utf-8")
     tensors = {name: tensor.detach().cpu().contiguous() for name, tensor in transformer.state_dict().items()}
     if dtype is not None:
         tensors = {name: tensor.to(dtype) for name, tensor in tensors.items()}
@@ -37,7 +39,9 @@ def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dt
         save_file(shard, folder.path / file)
         let_others_read(folder.path / file)
         names.update(dict.fromkeys(shard, file))
-    (folder.path / INDEX).write_text(json.dumps({"weight_map": names}, indent=1) + "\n", encoding="utf-8")
+    with atomic_write(folder.path / INDEX) as part:
+        part.write_text(json.dumps({"weight_map": names}, indent=1) + "\n", encoding="utf-8")
+    (folder.path / SINGLE).unlink(missing_ok=True)  # earlier weights, which readers would prefer to the shards
 
 
 def load_model(

@@ -27,6 +27,7 @@ from benchmarks.common import report
 from benchmarks.quality.forced_pairs import Aligner, Maps
 from benchmarks.quality.gold_alignments import SETS, GoldPair, Links, Written, of_tokens, quality, written
 from model.analysis.attention_alignment import FILE, AlignmentChoice, AlignmentHead, grow_diag
+from model.atomic_write import atomic_write
 from model.model_folder import ModelFolder, read_folder
 
 _HEADS = 3
@@ -153,7 +154,8 @@ def _chosen(options: argparse.Namespace, folder: ModelFolder, aligner: Aligner) 
     choice, agreement = choose(pairs)
     print(f"the two directions agree by {agreement:.1f} %", file=sys.stderr)
     if options.write:
-        (folder.path / FILE).write_text(choice.to_json(), encoding="utf-8")
+        with atomic_write(folder.path / FILE) as part:
+            part.write_text(choice.to_json(), encoding="utf-8")
     return choice
 
 

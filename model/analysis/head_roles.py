@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.analysis.file_hash import hash_of_weights
+from model.atomic_write import atomic_write
 
 Weights = NDArray[np.float32]
 Kind = Literal["encoder", "decoder", "cross"]
@@ -77,7 +78,8 @@ class HeadRoles:
 
     def write(self, folder: Path) -> None:
         """Writes roles.json."""
-        (folder / FILE).write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
+        with atomic_write(folder / FILE) as part:
+            part.write_text(json.dumps(asdict(self), indent=1) + "\n", encoding="utf-8")
 
     @classmethod
     def read(cls, folder: Path) -> HeadRoles | None:

@@ -12,6 +12,7 @@ from tqdm import tqdm
 
 from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimits, Quality, weights_hash
 from model.analysis.confidence_fit import ScoredTranslation, fit_direction
+from model.atomic_write import atomic_write
 from model.search.options import DecodingOptions
 from server.cli.translate import FLAGS, local_services
 from server.cli.whole_numbers import from_one
@@ -63,7 +64,8 @@ def run(arguments: argparse.Namespace) -> int:
     services = local_services(settings, catalog=ModelCatalog([model]))
     fitted = asyncio.run(calibrate(services, model, pairs))
     confidence = Confidence(weights_hash(model.folder), fitted)
-    (model.folder / FILE).write_text(confidence.to_json(), encoding="utf-8")
+    with atomic_write(model.folder / FILE) as part:
+        part.write_text(confidence.to_json(), encoding="utf-8")
     print(f"{model.folder / FILE}: probability of a chrF of {GOOD_CHRF:.0f} or more. On pairs that were not fitted:")
     for direction, limits in fitted.items():
         print(f"{direction}: {described(limits.quality)}")

@@ -14,6 +14,7 @@ import numpy as np
 import sentencepiece
 from numpy.typing import NDArray
 
+from model.atomic_write import atomic_write
 from model.training.data.corpus import Pair, read_pairs, weight_of
 from model.training.recipe import Recipe, RecipeError
 
@@ -37,13 +38,10 @@ class Shard:
     groups: tuple[str, ...]
 
     def save(self, folder: Path, name: str) -> None:
-        """Writes `folder`/NAME.npz atomically: under a temporary name, then renamed."""
-        path = shard_file(folder, name)
-        partial = path.with_name(f"{path.name}.partial")
+        """Writes `folder`/NAME.npz."""
         arrays = {field.name: getattr(self, field.name) for field in fields(self)}
-        with partial.open("wb") as file:
+        with atomic_write(shard_file(folder, name)) as part, part.open("wb") as file:
             np.savez_compressed(file, **arrays)
-        partial.replace(path)
 
     @classmethod
     def load(cls, folder: Path, name: str) -> Shard:

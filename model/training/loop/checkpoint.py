@@ -7,12 +7,12 @@ import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import safetensors.torch
 import torch
 from torch import Tensor, nn
 
+from model.atomic_write import atomic_write
 from model.training.recipe import RecipeError
 
 MANTISSA_BITS = 4
@@ -42,11 +42,12 @@ def checkpoints(folder: Path) -> list[Path]:
 def save(
     folder: Path, model: nn.Module, optimizers: Sequence[torch.optim.Optimizer], progress: Progress, keep: int
 ) -> None:
-    """Writes the weights of this step and, atomically, the state needed to resume. Keeps the last `keep` weight files."""
+    """Writes the weights of this step, then the state needed to resume. Keeps the last `keep` weight files."""
     weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     safetensors.torch.save_file(weights, _step_file(folder, progress.step))
     state = {"optimizers": [one.state_dict() for one in optimizers], "progress": dataclasses.asdict(progress)}
-    _save_state(folder, state)
+    with atomic_write(folder / _STATE_FILE) as part:
+        torch.save(state, part)
     for old in checkpoints(folder)[:-keep]:
         old.unlink()
 
@@ -114,12 +115,6 @@ def rounded(weights: dict[str, Tensor]) -> dict[str, Tensor]:
         return torch.ldexp((mantissa * scale).round() / scale, exponent)
 
     return {name: one(tensor.float()) if tensor.dim() > 1 else tensor for name, tensor in weights.items()}
-
-
-def _save_state(folder: Path, state: dict[str, Any]) -> None:
-    partial = folder / f"{_STATE_FILE}.partial"
-    torch.save(state, partial)
-    partial.replace(folder / _STATE_FILE)
 
 
 def _step_file(folder: Path, step: int) -> Path:

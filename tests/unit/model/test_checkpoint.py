@@ -65,6 +65,16 @@ def test_shards_are_loaded_as_one_model(tmp_path: Path, monkeypatch: pytest.Monk
     assert all(torch.equal(loaded.state_dict()[name], tensor) for name, tensor in transformer.state_dict().items())
 
 
+def test_a_model_in_shards_replaces_one_in_a_single_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    saved(tmp_path, random_model())
+    monkeypatch.setattr(checkpoint, "SHARD_BYTES", 20_000)
+    other = random_model()
+    with torch.no_grad():
+        other.embedding.weight[0] += 1
+    loaded = load_model(saved(tmp_path, other))
+    assert torch.equal(loaded.embedding.weight, other.embedding.weight)
+
+
 @pytest.mark.parametrize("shard_bytes", [20_000, 44_000_000])
 def test_other_users_can_read_the_files(shard_bytes: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checkpoint, "SHARD_BYTES", shard_bytes)
