@@ -15,7 +15,8 @@ FORMAT = 1
 SHORTLIST = "shortlist.safetensors"
 """The file of `model.shortlist`, which has no weights."""
 MAX_BEAM = 32
-MAX_LENGTH_PENALTY = 5.0
+MAX_LENGTH_PENALTY = 5
+"""Largest values of a model and of a request."""
 MAX_FORBIDDEN = 16
 _MAX_CONFIG_BYTES = 1_000_000
 

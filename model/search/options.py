@@ -8,6 +8,8 @@ from functools import lru_cache
 from operator import attrgetter
 from typing import Literal
 
+from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY
+
 LengthNormalization = Literal["gnmt", "average"]
 LENGTH_PENALTY = 0.6
 """Alpha where neither the caller nor the model states one (the paper, section 6.1)."""
@@ -51,16 +53,16 @@ class DecodingOptions:
     trace: bool = False
 
     def __post_init__(self) -> None:
-        if not 0 <= self.beam_size <= 32:
-            raise ValueError(f"beam_size must be between 1 and 32, not {self.beam_size}.")
-        if not 1 <= self.hypotheses <= (self.beam_size or 32):
+        if not 0 <= self.beam_size <= MAX_BEAM:
+            raise ValueError(f"beam_size must be between 1 and {MAX_BEAM}, not {self.beam_size}.")
+        if not 1 <= self.hypotheses <= (self.beam_size or MAX_BEAM):
             raise ValueError(f"hypotheses must be between 1 and beam_size {self.beam_size}, not {self.hypotheses}.")
         if self.max_length is not None and self.max_length < 1:
             raise ValueError(f"max_length must be at least 1, not {self.max_length}.")
         if self.no_repeat_ngram_size < 0:
             raise ValueError(f"no_repeat_ngram_size must be at least 0, not {self.no_repeat_ngram_size}.")
-        if self.length_penalty is not None and not 0.0 <= self.length_penalty <= 5.0:
-            raise ValueError(f"length_penalty must be between 0 and 5, not {self.length_penalty}.")
+        if self.length_penalty is not None and not 0.0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
+            raise ValueError(f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY}, not {self.length_penalty}.")
 
     def __hash__(self) -> int:
         """Hashes only some fields: options are keys of several dictionaries per request."""

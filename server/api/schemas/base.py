@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
 
+from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY
+
 HEAD_MASK_LIMIT = 4096
 """Longest value of `masked_heads`, in characters."""
 
@@ -67,12 +69,12 @@ OptionalText = Annotated[str | None, BeforeValidator(none_if_no_text)]
 OptionalInt = Annotated[int | None, BeforeValidator(none_if_blank)]
 OptionalFloat = Annotated[Annotated[float, Field(allow_inf_nan=False)] | None, BeforeValidator(none_if_blank)]
 BeamSize = Annotated[
-    Annotated[int, Field(ge=1, le=32)] | None,
+    Annotated[int, Field(ge=1, le=MAX_BEAM)] | None,
     BeforeValidator(none_if_blank),
     Field(description="Beam width; 1 is greedy search."),
 ]
 LengthPenalty = Annotated[
-    Annotated[float, Field(ge=0, le=5, allow_inf_nan=False)] | None,
+    Annotated[float, Field(ge=0, le=MAX_LENGTH_PENALTY, allow_inf_nan=False)] | None,
     BeforeValidator(none_if_blank),
     Field(description="GNMT length penalty alpha; the default is the model's, or 0.6 if it states none."),
 ]
