@@ -19,7 +19,7 @@ def hash_of_weights(folder: Path, ends_bytes: int) -> str:
 
 def hash_of_files(files: Iterable[Path], ends_bytes: int, step: int = 0) -> str:
     """Returns a hash of files in their order: their names, sizes, and `ends_bytes` bytes at each end (hexadecimal). With
-    a `step` also SAMPLE_BYTES at every so many bytes between the ends."""
+    a `step` also SAMPLE_BYTES at every `step` bytes between the ends."""
     digest = hashlib.sha256()
     for file in files:
         size = file.stat().st_size

@@ -20,8 +20,8 @@ from model.search.options import DecodingOptions, Hypothesis
 from model.search.strategy import new_search
 
 _MULTI_STEPS = 4
-"""Greedy steps per call of a backend that supports multi-step: finished sentences keep their slots for at most so
-long."""
+"""Greedy steps per call of a backend that supports multi-step: a finished sentence keeps its slots until the
+call ends."""
 
 
 @dataclass(slots=True, eq=False)

@@ -1,8 +1,8 @@
 """Detects targets that loop, and decodes them again with n-gram blocking.
 
 A model can repeat itself until the length limit ends the target. Blocking n-grams everywhere would also forbid
-repetitions that are correct. The loop guard changes only targets in which the same few tokens stand in a row several
-times while the source has no such repetition: they are decoded once more with `no_repeat_ngram_size`.
+repetitions that are correct. The loop guard changes only targets in which the same few tokens are repeated several
+times in a row while the source has no such repetition: they are decoded again with `no_repeat_ngram_size`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from model.search.options import DecodingOptions, Hypothesis
 
 LONGEST_PERIOD = 32
 _COPIES, _TOKENS = 3, 7
-"""A loop has at least so many copies in a row with at least so many tokens together: "1000000" is not a loop."""
+"""A loop has at least this many copies in a row, and this many tokens in all: "1000000" is not a loop."""
 _NGRAM = 3
 """`no_repeat_ngram_size` of the second search."""
 _CHECK_INTERVAL = 8

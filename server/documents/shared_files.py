@@ -19,7 +19,8 @@ PREFIX = "attentive:files:1:"
 IN_REDIS = 5_000_000
 """Bytes of the largest upload that is kept in Redis."""
 RESULT_FACTOR = 4
-"""A translated file in Redis may be so much larger than the largest upload: other scripts need more bytes a letter."""
+"""A translated file in Redis may have this many times the bytes of the largest upload, because other scripts need more
+bytes per letter."""
 TRANSFER_SECONDS = 10.0
 """Longest time to send or receive one file."""
 TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")

@@ -80,7 +80,7 @@ def _parts(lines: Sequence[str]) -> Iterator[str | Paragraph]:
 
 
 def _continues(line: str, next_line: str, width: int, first: bool) -> bool:
-    """Returns whether a line goes on in the next one. The `first` line of a part may have another indentation."""
+    """Returns whether a line continues in the next one. The `first` line of a part may have another indentation."""
     word = FIRST_WORD.match(next_line)
     if word is None or ITEM.match(next_line) or COLUMNS.search(line) or COLUMNS.search(next_line):
         return False

@@ -31,7 +31,7 @@ hu a az és hogy nem van egy is volt ez csak meg már mint vagy azt lesz nagyon 
 tr ve bir bu için ile da de çok daha ne var olarak gibi ama olan ben değil kadar sonra
 """
 _WORDS_PER_HIT = 20
-"""A text needs one of its words for so many."""
+"""A text is evidently in a language if it has more of its distinctive words than one in this many words."""
 
 
 @lru_cache(maxsize=64)

@@ -59,8 +59,8 @@ class _Node:
 
 
 class TermIndex:
-    """The terms of one language pair. With `any_case` a term is found in whatever case it is written; otherwise as in
-    the glossary, with capital letters at the beginning of words, or in capitals."""
+    """The terms of one language pair. With `any_case` a term is found in any case; otherwise as it is written in the
+    glossary, with capital letters at the beginning of words, or in capitals."""
 
     def __init__(self, entries: Iterable[Entry], any_case: bool = False) -> None:
         self.entries = tuple(entries)

@@ -22,9 +22,9 @@ _UNPUNCTUATED = frozenset({"th", "lo", "km", "my"})
 """Languages that end sentences without a mark."""
 LONGEST_PERIOD = 16
 _WORD_COPIES, _PAIR_COPIES, _PHRASE_COPIES = 3, 3, 2
-"""Times in a row that a word, two words, or three and more words stand where they are a repetition."""
+"""Copies in a row from which on a word, two words, or three and more words count as a repetition."""
 COPIED_WORDS, COPIED_SHARE = 3, 0.8
-"""A copied sentence has at least so many ordinary words, and this share of them stands in the other text."""
+"""A copied sentence has at least this many ordinary words, and this share of them is in the other text."""
 
 
 def may_repeat(tokens: Sequence[Hashable]) -> bool:

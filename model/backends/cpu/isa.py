@@ -97,7 +97,7 @@ def _cpu_info_flags() -> set[str]:
 
 
 def _hardware_flags() -> set[str]:
-    """Asks the kernel for the features of an ARM processor; emulators and sandboxes answer for the emulated one."""
+    """Returns the features of an ARM processor from the kernel; in an emulator those of the emulated processor."""
     getauxval = ctypes.CDLL(None).getauxval
     getauxval.restype, getauxval.argtypes = ctypes.c_ulong, [ctypes.c_ulong]
     return {name for name, (kind, bit) in _HARDWARE_BITS.items() if getauxval(kind) >> bit & 1}

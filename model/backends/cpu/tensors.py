@@ -91,7 +91,7 @@ def _read(file: Path, offset: int, kind: str, count: int) -> Float32:
 def check_finite(file: str, name: str, array: Float32) -> None:
     """Raises FolderError for a tensor with a number that is not finite."""
     with np.errstate(over="ignore", invalid="ignore"):
-        total = np.add.reduce(array, axis=None)  # four times as fast as a look at every number, and needs no memory
+        total = np.add.reduce(array, axis=None)  # four times as fast as testing every number, and needs no memory
     if not np.isfinite(total) and not np.isfinite(array).all():
         raise FolderError(f"{file}: {name} has numbers that are not finite.")
 

@@ -90,7 +90,7 @@ def peak_flops(device: torch.device) -> float | None:
 
 
 def training_flops(config: ModelConfig, source_tokens: float, target_tokens: float) -> float:
-    """Returns the floating-point operations of training on so many tokens, without padding.
+    """Returns the floating-point operations of training on this many tokens, without padding.
 
     Each weight and token counts 2 operations in the forward pass and 4 in the backward pass. The products of attention
     scores are left out; for sentences they are under 2%.

@@ -22,7 +22,7 @@ from server.engine.client.worker_handle import WorkerExit, WorkerHandle
 from server.engine.ipc.messages import Answer, Cancel, Failed, FailureKind, Progress
 
 MAX_FAILURES = 5
-"""A worker that failed so often in a row counts as broken: jobs do not wait for it."""
+"""A worker with this many failures in a row counts as broken: jobs do not wait for it."""
 SHUTDOWN = "The server is shutting down."
 NO_WORKER = "The model worker does not start; the server's log says why."
 _REJECTED = "The model worker failed on this text each time; it is not tried again."

@@ -8,7 +8,7 @@ from server.engine.ipc.options import WorkerOptions
 class Watchdog:
     """Counts the seconds in which a worker starts, loads a model, or has jobs and sends nothing.
 
-    Time is counted in ticks that the caller bounds, so a pause of the API process itself is not blamed on the worker.
+    Time is counted in ticks that the caller bounds, so a pause of the API process itself does not count against the worker.
     """
 
     def __init__(self, options: WorkerOptions) -> None:
@@ -16,11 +16,11 @@ class Watchdog:
         self._waited = self._silent = 0.0
 
     def restart_wait(self) -> None:
-        """The worker begins to start or to load a model."""
+        """Resets the time of starting or of loading a model. Called when either begins."""
         self._waited = 0.0
 
     def restart_silence(self) -> None:
-        """The worker sent something, or received its first job."""
+        """Resets the time without a message. Called when the worker sends something or receives its first job."""
         self._silent = 0.0
 
     def tick(self, seconds: float, *, ready: bool, loading: bool, has_jobs: bool) -> str | None:

@@ -39,7 +39,7 @@ COMMAND = (sys.executable, "-m", "server.engine.worker")
 """Starts a worker process: a fresh interpreter, not a fork."""
 _MAX_PAUSE = 30.0
 _HEALTHY_SECONDS = 10.0
-"""A worker that was up for so long restarts at once when it ends."""
+"""A worker that was up for this long restarts at once when it ends."""
 
 _log = logging.getLogger("attentive.worker")
 

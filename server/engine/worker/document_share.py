@@ -5,12 +5,13 @@ from __future__ import annotations
 import math
 
 _DOCUMENT_TIME = 1 / 3
-"""Documents may delay interactive sequences by this part of the time that these run for: a quarter of all time."""
+"""Time by which documents may delay interactive sequences, as a share of the running time of these. Documents thus get a
+quarter of all time."""
 _LARGEST_BALANCE = 0.1
-"""Documents that did not use their time may use so many seconds of it later."""
+"""Documents that did not use their time may use this many seconds of it later."""
 _SMOOTHING = 0.2
 _LONGEST_RUN = 16
-"""After so many steps in a row with documents, one without them is measured."""
+"""After this many steps in a row with documents, one without them is measured."""
 _RESERVED = 0.75
 _RESERVE_SECONDS = 2.0
 """The reserve for interactive sequences is the number of slots that they needed in about the last _RESERVE_SECONDS, at
@@ -38,7 +39,7 @@ class DocumentTurns:
         return self._balance >= 0 and self._run < _LONGEST_RUN
 
     def record_steps(self, seconds: float, steps: int, *, documents: bool) -> None:
-        """`steps` decode steps with interactive sequences took `seconds`; `documents` tells whether documents decoded
+        """Records that `steps` decode steps with interactive sequences took `seconds`, and whether `documents` decoded
         too."""
         if documents:
             self._run += steps
@@ -51,11 +52,11 @@ class DocumentTurns:
         self.record_interactive(seconds)
 
     def record_interactive(self, seconds: float) -> None:
-        """Interactive sequences ran for `seconds`."""
+        """Records that interactive sequences ran for `seconds`."""
         self._balance = min(_LARGEST_BALANCE, self._balance + _DOCUMENT_TIME * seconds)
 
     def record_delay(self, seconds: float) -> None:
-        """Documents delayed interactive sequences by `seconds`."""
+        """Records that documents delayed interactive sequences by `seconds`."""
         self._balance -= seconds
 
 
@@ -68,7 +69,7 @@ class InteractiveReserve:
         self._updated = 0.0
 
     def update(self, needed: int, now: float) -> None:
-        """Interactive sequences, running and waiting, need so many slots now."""
+        """Records the number of slots that interactive sequences, running and waiting, need now."""
         self._needed = max(float(needed), self._needed * math.exp((self._updated - now) / _RESERVE_SECONDS))
         self._updated = now
 

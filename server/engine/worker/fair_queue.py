@@ -15,7 +15,7 @@ _PADDING = 1.5
 _SLACK = 64
 """Sequences are encoded together while their padded tokens stay below _PADDING * tokens + _SLACK."""
 _MAX_CLIENTS = 4096
-"""Service of so many clients is remembered while they have nothing waiting."""
+"""The service of this many clients is remembered while they have nothing waiting."""
 
 
 class _ClientQueues:

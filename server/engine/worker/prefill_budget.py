@@ -18,17 +18,17 @@ class PrefillBudget:
         self._step_seconds = 0.0
 
     def record_prefill(self, padded_tokens: int, seconds: float) -> None:
-        """A prefill of so many tokens took `seconds`."""
+        """Records that a prefill of `padded_tokens` took `seconds`."""
         rate = padded_tokens / max(seconds, 1e-6)
         before = self._tokens_per_second
         self._tokens_per_second = rate if before is None else 0.8 * before + 0.2 * rate
 
     def record_step(self, seconds: float) -> None:
-        """A decode step took `seconds`."""
+        """Records that a decode step took `seconds`."""
         self._step_seconds += 0.2 * (seconds - self._step_seconds)
 
     def tokens(self, free: int, used: int) -> int:
-        """Returns the padded tokens that the next prefill may have, with so many slots `free` and `used`."""
+        """Returns the padded tokens that the next prefill may have, with `free` and `used` slots."""
         if self._tokens_per_second is None:
             return self._maximum // 4 if used else self._maximum
         steps = _STALL_STEPS * self._step_seconds
