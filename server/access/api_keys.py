@@ -115,10 +115,15 @@ class KeyFile:
     def _write(self, keys: list[Key]) -> None:
         text = json.dumps({"keys": [dataclasses.asdict(key) for key in keys]}, indent=2, ensure_ascii=False)
         with tempfile.NamedTemporaryFile("w", dir=self.path.parent, encoding="utf-8", delete=False) as file:
-            file.write(text)  # the file is created with mode 0600
-            file.flush()
-            os.fsync(file.fileno())
-        Path(file.name).replace(self.path)
+            new = Path(file.name)
+            try:
+                file.write(text)  # the file is created with mode 0600
+                file.flush()
+                os.fsync(file.fileno())
+                new.replace(self.path)
+            except BaseException:  # a full disk
+                new.unlink()
+                raise
 
     def _refresh(self) -> None:
         if self._stat() == self._state:

@@ -5,14 +5,16 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import logging
 import sqlite3
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
-from server.errors import SettingsError
+from server.errors import SettingsError, Unavailable
 from server.glossaries.types import Change, Dictionary, DictionaryInfo, Glossary
 
+log = logging.getLogger(__name__)
 FILE_NAME = "glossaries.sqlite3"
 LOCK_SECONDS = 5.0
 SCHEMA = """
@@ -66,7 +68,8 @@ class SQLiteGlossaries:
         return await asyncio.to_thread(self._dictionary, id, source, target)
 
     async def write(self, owner: str, make: Callable[[Sequence[Glossary]], Change]) -> None:
-        """Stores a change as one step; no other process writes meanwhile."""
+        """Stores a change as one step; no other process writes meanwhile. Raises Unavailable where the file cannot be
+        written."""
         await asyncio.to_thread(self._write, owner, make)
 
     def close(self) -> None:
@@ -76,15 +79,19 @@ class SQLiteGlossaries:
 
     @contextlib.contextmanager
     def _transaction(self) -> Iterator[None]:
-        """`with`: all changes of the block are stored, or none."""
+        """`with`: all changes of the block are stored, or none. Raises Unavailable where the file cannot be written."""
         with self._lock:
-            self._database.execute("BEGIN IMMEDIATE")
             try:
+                self._database.execute("BEGIN IMMEDIATE")
                 yield
-            except BaseException:
-                self._database.execute("ROLLBACK")
-                raise
-            self._database.execute("COMMIT")
+                self._database.execute("COMMIT")
+            except BaseException as error:
+                if self._database.in_transaction:  # a full disk may have ended it
+                    self._database.execute("ROLLBACK")
+                if not isinstance(error, sqlite3.OperationalError):
+                    raise
+                log.warning("the glossaries cannot be stored: %s", error)
+                raise Unavailable("The glossaries cannot be changed: the disk is full or not writable.", 60) from error
 
     def _write(self, owner: str, make: Callable[[Sequence[Glossary]], Change]) -> None:
         with self._transaction():

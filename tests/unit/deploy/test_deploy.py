@@ -14,6 +14,7 @@ import subprocess
 import sys
 import time
 import tomllib
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from typing import Any
 import pytest
 import yaml
 
+from server.api.app import new_app
 from server.config import Settings
 from tests.support.live import free_port
 
@@ -189,6 +191,10 @@ def test_the_image_without_torch_has_everything_else() -> None:
     }
 
 
+WITH_EFFECT = ("/translate_file", "/v2/document", "/v2/glossaries", "/v3/glossaries", "/suggest", "/admin/")
+"""POST requests that make something, that are refused, or that the front does not pass on."""
+
+
 @pytest.fixture
 def front_variables(tmp_path: Path) -> dict[str, str]:
     """Returns the environment of HAProxy in front of two servers that do not run, with a new certificate."""
@@ -206,22 +212,55 @@ def test_the_front_is_configured(front_variables: dict[str, str]) -> None:
     assert run.returncode == 0, run.stderr
 
 
-def test_the_front_hides_metrics_and_administration_however_the_path_is_written(
-    front_variables: dict[str, str],
-) -> None:
+def test_the_front_repeats_the_requests_without_an_effect() -> None:
+    text = (ROOT / "deploy/haproxy/haproxy.cfg").read_text(encoding="utf-8")
+    repeated = {
+        path for line in re.findall(r"^ *acl repeatable path (.+)$", text, re.MULTILINE) for path in line.split()
+    }
+    posts = {path for path, methods in new_app().openapi()["paths"].items() if "post" in methods}
+    assert repeated == {path for path in posts if not path.startswith(WITH_EFFECT)}
+
+
+@pytest.fixture
+def front(front_variables: dict[str, str]) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    """Runs HAProxy and yields its port and its process, whose standard output is its log."""
     port = free_port()
     listeners = {"FRONT": f"127.0.0.1:{port}", "FRONT_METRICS": f"127.0.0.1:{free_port()}"}
     command = ["haproxy", "-db", "-f", ROOT / "deploy/haproxy/haproxy.cfg"]
     with subprocess.Popen(
         command, env=front_variables | listeners, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
-    ) as front:
+    ) as process:
         try:
-            wait_for_port(port, front)
-            for path in ("/metrics", "/%6Detrics", "/admin/reload", "/%61dmin/reload", "/admin%2Freload"):
-                assert status_of(port, path) == 404, path
-            assert status_of(port, "/ready") == 503  # no server runs
+            wait_for_port(port, process)
+            yield port, process
         finally:
-            front.kill()
+            process.kill()
+
+
+def test_the_front_hides_metrics_and_administration_however_the_path_is_written(
+    front: tuple[int, subprocess.Popen[bytes]],
+) -> None:
+    port, _ = front
+    for path in ("/metrics", "/%6Detrics", "/admin/reload", "/%61dmin/reload", "/admin%2Freload"):
+        assert status_of(port, path) == 404, path
+    assert status_of(port, "/ready") == 503  # no server runs
+
+
+def test_the_log_of_the_front_has_no_query_no_file_name_and_no_link_to_a_file(
+    front: tuple[int, subprocess.Popen[bytes]],
+) -> None:
+    port, process = front
+    for path in (
+        "/download_file/SECRET/SECRET.txt",
+        "/%64ownload_file/SECRET/SECRET.txt",
+        "/translate?q=SECRET",
+        "/ready",
+    ):
+        status_of(port, path)
+    process.terminate()
+    log = process.stdout.read().decode() if process.stdout else ""
+    assert "SECRET" not in log
+    assert log.count("/download_file/") == 2 and "GET /translate 503" in log and "GET /ready 503" in log
 
 
 def status_of(port: int, path: str) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import stat
 
@@ -42,6 +43,20 @@ def test_a_damaged_file_stops_a_start_but_not_a_running_server(keys, tmp_path):
     assert keys.find(secret)
     with pytest.raises(SettingsError, match="damaged"):
         KeyFile(tmp_path)
+
+
+def test_a_full_disk_leaves_the_keys_as_they_were_and_no_file_of_its_own(keys, tmp_path, monkeypatch):
+    secret, _ = keys.create("someone")
+
+    def full(descriptor):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    before = sorted(tmp_path.iterdir())
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="No space left"):
+        keys.create("someone else")
+    assert keys.find(secret) and len(keys.all()) == 1
+    assert sorted(tmp_path.iterdir()) == before
 
 
 def test_keys_are_created_listed_and_revoked_by_the_command(tmp_path, capsys):

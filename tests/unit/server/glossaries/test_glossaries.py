@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import sqlite3
 from collections.abc import Callable, Iterator
 
 import pytest
 import redis as redis_client
 
-from server.errors import Forbidden, InvalidRequest, NotFound, PayloadTooLarge, SettingsError
+from server.errors import Forbidden, InvalidRequest, NotFound, PayloadTooLarge, SettingsError, Unavailable
 from server.glossaries import glossaries as bounds
 from server.glossaries.formats import read_entries, write_entries
 from server.glossaries.glossaries import EVERYONE, Glossaries, GlossaryStore
@@ -61,6 +62,36 @@ def test_a_glossary_is_kept_over_a_restart(opened):
     second = opened()
     assert second.all("ann") == [created]
     assert second.dictionary("ann", created.id, "en", "de") == DEVICES
+
+
+def test_a_full_disk_refuses_a_glossary_until_there_is_room(tmp_path, caplog):
+    large = Dictionary("en", "de", {f"battery {number}": "Akku" for number in range(3000)})
+    store = SQLiteGlossaries(tmp_path)
+    with asyncio.Runner() as runner:
+        glossaries = Blocking(store, runner)
+        kept = glossaries.create("ann", "Devices", [DEVICES])
+        store._database.execute("PRAGMA max_page_count=1")
+        for _ in range(2):
+            with pytest.raises(Unavailable, match="disk"):
+                glossaries.create("ann", "Secret name", [large])
+            assert glossaries.all("ann") == [kept]
+        assert "database or disk is full" in caplog.text and "Secret" not in caplog.text
+        store._database.execute("PRAGMA max_page_count=100000")
+        added = glossaries.create("ann", "Secret name", [large])
+        assert glossaries.all("ann") == [kept, added]
+
+
+def test_a_transaction_that_the_database_has_ended_itself_is_unavailable_too(tmp_path):
+    store = SQLiteGlossaries(tmp_path)
+
+    def full(_):
+        store._database.execute("ROLLBACK")  # as SQLite does where a change is too large for its cache and the disk
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with asyncio.Runner() as runner:
+        with pytest.raises(Unavailable):
+            runner.run(store.write("ann", full))
+        assert Blocking(store, runner).create("ann", "Devices", [DEVICES])
 
 
 def test_the_file_is_readable_by_its_owner_only(tmp_path):
