@@ -172,7 +172,8 @@ class GraphedBackend(TorchBackend):
     def _run(
         self, slots: Sequence[int], tokens: Sequence[int], candidates: int, forced: Sequence[int], steps: int
     ) -> list[StepTokens]:
-        longest = max(self.cache.lengths[slot] for slot in slots) + steps
+        # Rows that pause write to their next position too.
+        longest = max(max(self.cache.lengths[slot] for slot in slots) + steps, max(self.cache.lengths) + 1)
         source = max(self.cache.source_lengths[slot] for slot in slots)
         self._room(max(longest, source))
         positions = _MIN_POSITIONS

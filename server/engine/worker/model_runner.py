@@ -28,6 +28,10 @@ class ModelRunner:
 
     def __init__(self, options: WorkerOptions, index: int) -> None:
         self._device = find_device(options, index)
+        if self._device.cuda:
+            import torch
+
+            torch.cuda.set_device(self._device.device)  # events, graphs and kernels use the thread's current device
         self._loader = ModelLoader(self._device, options)
         self._models: dict[int, LoadedModel] = {}
         self._drivers: dict[int, SearchDriver] = {}

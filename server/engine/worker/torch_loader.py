@@ -35,6 +35,8 @@ def open_on_cpu(
 
 def open_on_gpu(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> OpenedBackend:
     """Loads a model on a GPU. Raises FolderError."""
+    if device.cuda:
+        torch.cuda.set_device(device.device)  # each thread has its own current device
     transformer = _load_transformer(folder, device)
     shortlist = read_shortlist(folder) if options.shortlist == "on" else None  # without one, CUDA graphs are faster
     if options.engine == "eager":

@@ -175,6 +175,18 @@ def test_kernels_refuse_models_with_attention_biases() -> None:
 
 
 @pytest.mark.parametrize("kernels", [None, KERNELS])
+def test_a_row_that_pauses_at_the_end_of_its_storage_continues(kernels: SlotKernels | None) -> None:
+    model = transformer()
+    plain, fixed = TorchBackend(model, 2), GraphedBackend(model, 2, capture=False, kernels=kernels)
+    for backend in (plain, fixed):
+        backend.prefill([[5, 6, 3], [8, 3]], [0, 1])
+    room = fixed.cache.room
+    for rows in [*([[0]] * room), [1], [0]]:  # row 0 fills the storage, then pauses for a step of row 1
+        left, right = (backend.step(rows, [9], 2, [-1]) for backend in (plain, fixed))
+        assert left.scores == pytest.approx(right.scores, abs=1e-4)
+
+
+@pytest.mark.parametrize("kernels", [None, KERNELS])
 def test_prefill_during_asynchronous_steps_equals_torch(kernels: SlotKernels | None) -> None:
     model = transformer()
     plain, beside = TorchBackend(model, 5), GraphedBackend(model, 5, capture=False, kernels=kernels)

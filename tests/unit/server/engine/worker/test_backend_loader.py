@@ -7,6 +7,8 @@ import dataclasses
 import random
 import subprocess
 import sys
+import threading
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -35,9 +37,9 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import WorkerOptions
 from server.engine.ipc.transport import Pipes
-from server.engine.worker import backend_loader, device_config, model_loader
+from server.engine.worker import backend_loader, device_config, model_loader, model_runner, torch_loader
 from server.engine.worker.backend_loader import COMPILING, cpu_backend_refusal, open_model
-from server.engine.worker.device_config import available_cores, find_device
+from server.engine.worker.device_config import DeviceConfig, available_cores, find_device
 from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.torch_loader import gpu_backend, open_on_cpu, open_on_gpu
@@ -254,6 +256,21 @@ def test_a_gpu_uses_the_shortlist(recurrence: str, engine: str, tmp_path: Path) 
     unlimited, _, _ = open_on_gpu(folder, device, dataclasses.replace(options, shortlist="auto", engine="eager"))
     unlimited.prefill([[5, 3]], [0])
     assert np.isfinite(unlimited.step([0], [2], 64, [-1]).scores).all()
+
+
+def test_the_threads_of_a_worker_use_its_gpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    folder = save(tmp_path / "tiny")
+    second = DeviceConfig("cuda:1", count=2, dtype="float32", threads=1, slots=4)
+    chosen: list[tuple[int, str]] = []
+    monkeypatch.setattr(torch.cuda, "set_device", lambda name: chosen.append((threading.get_ident(), name)))
+    monkeypatch.setattr(model_runner, "find_device", lambda options, index: second)
+    monkeypatch.setattr(torch_loader, "_load_transformer", lambda folder, device: load_model(folder))
+    runner = ModelRunner(OPTIONS, 1)
+    runner.load("tiny", str(folder.path))
+    while not runner.loaded():
+        time.sleep(0.01)
+    assert [name for _, name in chosen] == ["cuda:1", "cuda:1"]
+    assert [ident == threading.get_ident() for ident, _ in chosen] == [True, False]  # of the loop, and of the loader
 
 
 @pytest.mark.parametrize("by_default", [True, False])
