@@ -9,16 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 from server.blas_threads import single_blas_thread
-from server.errors import (
-    AttentiveError,
-    ExpiredTranslation,
-    Forbidden,
-    InvalidRequest,
-    NotFound,
-    PayloadTooLarge,
-    SettingsError,
-    UnsupportedMediaType,
-)
+from server.errors import AttentiveError, ClientError, SettingsError
 from server.version import server_version
 
 COMMANDS = {
@@ -36,8 +27,6 @@ COMMANDS = {
 }
 """Command -> its module in server.cli. Only the module of the given command is imported."""
 INTERRUPTED = 130
-WRONG_INPUT = (InvalidRequest, Forbidden, NotFound, ExpiredTranslation, PayloadTooLarge, UnsupportedMediaType)
-"""Errors that end a command with status 2: those that a server answers with a status from 400 to 499, except 429."""
 NO_TORCH = (
     "`{}` needs PyTorch, which this installation does not have. The container image `tools` has it: "
     "docker compose run --rm tools ..."
@@ -62,7 +51,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         status: int = arguments.run(arguments)
     except (SettingsError, AttentiveError) as error:
         print(f"attentive: {error}", file=sys.stderr)
-        return 2 if isinstance(error, (SettingsError, *WRONG_INPUT)) else 1
+        return 2 if isinstance(error, (SettingsError, ClientError)) else 1
     except ModuleNotFoundError as error:
         if error.name != "torch":
             raise

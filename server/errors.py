@@ -1,19 +1,21 @@
 """The errors of a request, as one tree. `server.api.errors` maps each class to a status.
 
     AttentiveError
-    ├── InvalidRequest            the caller must change the request
-    │   ├── UnsupportedLanguage
-    │   └── TextTooLong
-    ├── Forbidden                 a key is missing, unknown or revoked
-    ├── NotFound
-    │   └── UnknownTranslation    no such id
-    ├── ExpiredTranslation        the id was valid and is no longer kept
-    ├── PayloadTooLarge
-    ├── UnsupportedMediaType
-    ├── Overloaded                the caller may retry after `retry_after` seconds
+    ├── ClientError               the caller must change the request
+    │   ├── InvalidRequest
+    │   │   ├── UnsupportedLanguage
+    │   │   └── TextTooLong
+    │   ├── Forbidden             a key is missing, unknown or revoked
+    │   ├── NotFound
+    │   │   └── UnknownTranslation    no such id
+    │   ├── ExpiredTranslation    the id was valid and is no longer kept
+    │   ├── PayloadTooLarge
+    │   └── UnsupportedMediaType
+    ├── RetryLater                the caller may retry after `retry_after` seconds
+    │   ├── Overloaded
+    │   └── Unavailable           no worker or model is ready
+    │       └── StateUnreachable  the state that servers share cannot be reached
     ├── DeadlineExceeded          the caller's own time limit passed
-    ├── Unavailable               no worker or model is ready; the caller may retry after `retry_after` seconds
-    │   └── StateUnreachable      the state that servers share cannot be reached
     └── TranslationFailed         the worker failed on a valid request
 
     SettingsError                 a setting is invalid; raised at the start
@@ -35,7 +37,11 @@ class AttentiveError(Exception):
         self.message = message
 
 
-class InvalidRequest(AttentiveError):
+class ClientError(AttentiveError):
+    """The request fails each time until the caller changes it. A command of `attentive` then ends with status 2."""
+
+
+class InvalidRequest(ClientError):
     """A parameter is missing, unknown or unusable."""
 
 
@@ -47,11 +53,11 @@ class TextTooLong(InvalidRequest):
     """The request has more characters, texts or tokens than the server accepts."""
 
 
-class Forbidden(AttentiveError):
+class Forbidden(ClientError):
     """The caller has no permission: an API key is missing, unknown or revoked."""
 
 
-class NotFound(AttentiveError):
+class NotFound(ClientError):
     """There is no resource with this name."""
 
 
@@ -59,15 +65,15 @@ class UnknownTranslation(NotFound):
     """The id was not issued by this server."""
 
 
-class ExpiredTranslation(AttentiveError):
+class ExpiredTranslation(ClientError):
     """The id was issued, and its translation is no longer kept."""
 
 
-class PayloadTooLarge(AttentiveError):
+class PayloadTooLarge(ClientError):
     """The request body is over the limit in bytes, or the request is too much work."""
 
 
-class UnsupportedMediaType(AttentiveError):
+class UnsupportedMediaType(ClientError):
     """The endpoint does not accept the media type of the request body."""
 
 

@@ -10,7 +10,7 @@ from urllib.request import Request, urlopen
 
 import orjson
 
-from server.errors import AttentiveError, InvalidRequest, Unavailable
+from server.errors import AttentiveError, ClientError, InvalidRequest, Unavailable
 
 TIMEOUT_SECONDS = 60.0
 _ANSWER_BYTES = 200_000_000
@@ -18,7 +18,7 @@ _ERROR_BYTES = 100_000
 
 
 def fetched(server: str, fields: dict[str, Any], api_key: str | None = None) -> bytes:
-    """Returns the answer of GET /attention. Raises InvalidRequest or AttentiveError with the server's own sentence, or
+    """Returns the answer of GET /attention. Raises ClientError or AttentiveError with the server's own sentence, or
     Unavailable."""
     if urlsplit(server).scheme not in ("http", "https") or not urlsplit(server).netloc:
         raise InvalidRequest("--server must be an address such as http://localhost:8000.")
@@ -29,7 +29,7 @@ def fetched(server: str, fields: dict[str, Any], api_key: str | None = None) -> 
             return bytes(answer.read(_ANSWER_BYTES))
     except HTTPError as error:
         wrong = 400 <= error.code < 500 and error.code != TOO_MANY_REQUESTS
-        raise (InvalidRequest if wrong else AttentiveError)(_sentence(error)) from None
+        raise (ClientError if wrong else AttentiveError)(_sentence(error)) from None
     except (URLError, OSError) as error:
         cause = error.reason if isinstance(error, URLError) else error
         reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause

@@ -19,7 +19,7 @@ from server.cli import look, look_remote
 from server.cli.look_report import show, strongest
 from server.cli.translate import local_services
 from server.config import Settings
-from server.errors import InvalidRequest, Unavailable
+from server.errors import ClientError, Unavailable
 from tests.support.fake_engine import FakeEngine, fake_catalog
 
 ASK = ["look", "one two", "--from", "en", "--to", "de"]
@@ -116,7 +116,7 @@ def test_a_server_is_asked_for_the_same(monkeypatch):
     try:
         assert look.fetched(address, {"q": "a b&c", "format": "svg"}, "secret") == b"<svg/>"
         assert Answers.asked[-1] == {"q": ["a b&c"], "format": ["svg"]}
-        with pytest.raises(InvalidRequest, match="A key is missing"):
+        with pytest.raises(ClientError, match="A key is missing"):
             look.fetched(address, {"q": "x"})
     finally:
         server.shutdown()
