@@ -13,10 +13,10 @@ from rich.console import Console
 
 from server.access.authentication import Caller
 from server.api.attention_formats import formatted
-from server.api.attention_query import attention_query
+from server.api.attention_query import PICTURES, attention_query
 from server.api.parameters import validated
 from server.api.routes.attention import inspected_sentence
-from server.api.schemas.attention import PICTURES, AttentionParameters
+from server.api.schemas.attention import AttentionParameters
 from server.cli.look_remote import fetched
 from server.cli.look_report import show
 from server.cli.translate import FLAGS, local_services

@@ -219,7 +219,7 @@ class StateCollector(Collector):
         yield from (up, models, restarts)
         for name, value in self._counters().items():
             kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
-            yield kind(f"attentive_{name.removesuffix('_total')}", f"{DESCRIPTIONS[name]}", value=value)
+            yield kind(f"attentive_{name.removesuffix('_total')}", DESCRIPTIONS[name], value=value)
 
 
 DESCRIPTIONS = {

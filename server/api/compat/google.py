@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from http import HTTPStatus
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
@@ -30,14 +29,15 @@ from server.translation.types import TranslationRequest
 
 PREFIX = "/language/translate/v2"
 router = APIRouter(prefix=PREFIX, tags=["Google v2"])
-STATES = {400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED"}
+STATES = {
+    400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE",
+}  # fmt: skip
 
 
 def error_body(status: int, message: str) -> dict[str, object]:
     """Returns the body of errors below the prefix."""
-    state = STATES.get(status, "UNAVAILABLE" if status == HTTPStatus.SERVICE_UNAVAILABLE else "INTERNAL")
     errors = [{"message": message, "domain": "global", "reason": "backendError" if status >= 500 else "invalid"}]
-    return {"error": {"code": status, "message": message, "status": state, "errors": errors}}
+    return {"error": {"code": status, "message": message, "status": STATES.get(status, "INTERNAL"), "errors": errors}}
 
 
 FAILURES = errors(*WORK, model=GoogleError, body=error_body)

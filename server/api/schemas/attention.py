@@ -27,8 +27,6 @@ def heads(value: int | str) -> int | str:
     return value
 
 
-PICTURES = ("svg", "png", "pdf")
-
 OFFSETS = "Start and end of each piece in `text`, in characters."
 CANDIDATES = "The most probable pieces at each position with their natural log-probabilities, best first."
 
