@@ -14,7 +14,8 @@ from server.documents.places import Places
 from server.documents.reader import DocumentReader
 from server.documents.service import DocumentTranslator
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
-from server.engine.client.supervisor import Supervisor, WorkerOptions
+from server.engine.client.supervisor import Supervisor
+from server.engine.ipc.options import WorkerOptions
 from server.glossaries.glossaries import Glossaries
 from server.glossaries.open_glossaries import open_glossaries
 from server.history.open_history import open_history

@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
-from server.engine.client.supervisor import WorkerStatus
+from server.engine.client.status import WorkerStatus
 from server.engine.ipc.messages import StepStats, TranslationResult
 from server.observability.histogram import Histogram
 

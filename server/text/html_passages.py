@@ -12,7 +12,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from server.text.html_scanner import Tag, scan_markup
-from server.text.markup_projection import Link, Mark, project_marks, with_marks
+from server.text.markup_projection import Mark, project_marks, with_marks
+from server.text.span_projection import Link
 
 INLINE = frozenset(
     "a abbr acronym b bdi bdo big cite data del dfn em font i ins label mark q rb rp rt ruby s small span strike strong "

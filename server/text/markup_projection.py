@@ -8,8 +8,6 @@ from dataclasses import dataclass
 from server.text.segmentation import Span
 from server.text.span_projection import Link, SpanProjection
 
-__all__ = ["Link", "Mark", "project_marks", "with_marks"]
-
 
 @dataclass(frozen=True, slots=True)
 class Mark:

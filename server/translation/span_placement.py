@@ -8,10 +8,10 @@ from typing import Protocol
 
 from model.symbols import PLACEHOLDERS
 from server.engine.ipc.messages import TranslationResult
-from server.text.markup_projection import Link
 from server.text.offsets import Run
 from server.text.placeholders import WORDS, Masked, StandIn
 from server.text.restoration import aligned_place, repaired, restore
+from server.text.span_projection import Link
 from server.text.stand_ins import stand_ins_of
 from server.translation.catalog import Leg
 from server.translation.markup_alignment import WORD, WordAligner, links_by_position

@@ -15,7 +15,7 @@ from server.history.memory import History
 from server.history.records import new_id
 from server.text.html_passages import Passage
 from server.text.language_id import DetectedLanguage, LanguageDetector
-from server.text.markup_projection import Link
+from server.text.span_projection import Link
 from server.translation.cache.result_cache import ResultCache, only
 from server.translation.catalog import AUTO, ModelCatalog
 from server.translation.history_record import history_record

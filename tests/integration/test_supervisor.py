@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 
 from model.search.options import DecodingOptions
-from server.engine.client.supervisor import Supervisor, WorkerFailure
+from server.engine.client.status import WorkerFailure
+from server.engine.client.supervisor import Supervisor
 from server.engine.ipc.messages import StepStats, TranslationResult
 from server.engine.ipc.options import WorkerOptions
 from tests.support.fake_worker import COMMAND, CRASH, HANG, KILL, RAISE, REFUSED, expected
@@ -303,7 +304,8 @@ def test_workers_do_not_outlive_the_api_process() -> None:
     program = (
         "import asyncio, sys; sys.path[:0] = sys.argv[1:]\n"
         "from tests.support.fake_worker import COMMAND\n"
-        "from server.engine.client.supervisor import Supervisor, WorkerOptions\n"
+        "from server.engine.client.supervisor import Supervisor\n"
+        "from server.engine.ipc.options import WorkerOptions\n"
         "async def main():\n"
         "    supervisor = Supervisor(WorkerOptions(), lambda stats: None, COMMAND)\n"
         "    await supervisor.start()\n"

@@ -14,7 +14,7 @@ from model.analysis.types import AttentionMaps
 from model.search.options import DecodingOptions, Hypothesis
 from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Decoding, Encoding
-from server.engine.client.supervisor import WorkerFailure, WorkerStatus
+from server.engine.client.status import WorkerFailure, WorkerStatus
 from server.engine.ipc.messages import AttentionResult, ModelLoaded, Timings, TranslationResult
 from server.translation.catalog import ModelCatalog, ServedModel
 

@@ -15,7 +15,7 @@ from model.analysis.pair_alignment import WordedSentence
 from model.search.options import DecodingOptions
 from server.engine.client.job_dispatcher import NO_WORKER, SHUTDOWN, JobDispatcher, notify
 from server.engine.client.model_registry import ModelRegistry
-from server.engine.client.status import DeviceStatus, WorkerFailure, WorkerStatus
+from server.engine.client.status import DeviceStatus, WorkerStatus
 from server.engine.client.worker_handle import COMMAND, WorkerExit, WorkerHandle
 from server.engine.ipc.messages import (
     Answer,
@@ -28,8 +28,6 @@ from server.engine.ipc.messages import (
     TranslationResult,
 )
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
-
-__all__ = ["DeviceStatus", "Supervisor", "WorkerFailure", "WorkerOptions", "WorkerStatus"]
 
 _KILL_WEIGHT, _CRASH_WEIGHT = 1, 2
 """Weight of an external kill, and of a crash or hang, for the model that the worker was loading."""

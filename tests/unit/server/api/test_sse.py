@@ -9,7 +9,7 @@ import time
 import pytest
 
 from server.api import sse as streaming
-from server.engine.client.supervisor import WorkerFailure
+from server.engine.client.status import WorkerFailure
 
 TEXT = "First one. Second one! Third?"
 FIELDS = {"q": TEXT, "source": "en", "target": "de", "stream": True}

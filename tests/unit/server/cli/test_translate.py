@@ -20,7 +20,8 @@ from server.cli.translate import (
     translate_lines,
 )
 from server.config import Settings
-from server.engine.client.supervisor import WorkerFailure, WorkerOptions
+from server.engine.client.status import WorkerFailure
+from server.engine.ipc.options import WorkerOptions
 from server.errors import InvalidRequest, TranslationFailed
 from server.services import Services
 from server.text.language_id import LanguageDetector

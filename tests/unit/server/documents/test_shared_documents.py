@@ -125,7 +125,7 @@ def test_an_outcome_that_is_stored_twice_stays(two, direct):
 
 
 def test_a_failure_is_reported_by_every_server(two, engine):
-    from server.engine.client.supervisor import WorkerFailure
+    from server.engine.client.status import WorkerFailure
 
     engine.failures["Hello world"] = WorkerFailure("internal", "The worker failed.")
     sent = send(two[0]).json()

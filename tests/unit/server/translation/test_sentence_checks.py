@@ -10,7 +10,7 @@ import pytest
 from model.analysis.confidence import Confidence, DirectionLimits, Quality
 from model.search.options import DecodingOptions, Hypothesis
 from server.config import Settings
-from server.engine.client.supervisor import WorkerFailure
+from server.engine.client.status import WorkerFailure
 from server.engine.ipc.messages import TranslationResult
 from server.errors import Overloaded
 from server.services import Services

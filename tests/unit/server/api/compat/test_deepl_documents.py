@@ -56,7 +56,7 @@ def test_not_ready_yet(client, engine):
 
 
 def test_the_status_reports_a_failure(client, engine):
-    from server.engine.client.supervisor import WorkerFailure
+    from server.engine.client.status import WorkerFailure
 
     engine.failures["Hello world"] = WorkerFailure("internal", "The worker failed.")
     sent = send(client).json()

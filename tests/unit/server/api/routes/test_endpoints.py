@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from server.engine.client.supervisor import WorkerFailure
+from server.engine.client.status import WorkerFailure
 
 
 def test_languages_with_and_without_a_body(client):

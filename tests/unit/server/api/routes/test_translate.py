@@ -7,7 +7,7 @@ import json
 
 import pytest
 
-from server.engine.client.supervisor import WorkerFailure
+from server.engine.client.status import WorkerFailure
 from server.translation.catalog import ModelCatalog
 from tests.support.fake_engine import fake_model
 

@@ -24,7 +24,8 @@ from model.quantization import quantize
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
-from server.engine.client.supervisor import Supervisor, WorkerFailure
+from server.engine.client.status import WorkerFailure
+from server.engine.client.supervisor import Supervisor
 from server.engine.ipc.messages import ModelLoaded, TranslateJob
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.loaded_model import LoadedModel
