@@ -13,6 +13,7 @@ Without capture (on a CPU) the same steps run operation by operation.
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
@@ -37,6 +38,8 @@ _CANDIDATES = (1, 8, 16, 64)
 _WARM_UP = 2
 _CHUNK = 4
 """Greedy steps that are captured together in one graph."""
+_CAPTURE = threading.Lock()
+"""PyTorch captures one graph at a time in a process, and another model may be loading in another thread."""
 
 
 class PendingSteps:
@@ -121,8 +124,9 @@ class GraphedBackend(TorchBackend):
                 return
             # Small products sum in another order than large ones: padding rows make every batch a large one.
             width = max(len(source) for source in sources)
-            filling = [[self.end]] * max(0, -(-_MIN_ENCODED // width) - len(sources))
-            ids, mask = pad_ids([*sources, *filling], self.transformer.config.pad_id, self.device)
+            pad = self.transformer.config.pad_id
+            filling = [[pad]] * max(0, -(-_MIN_ENCODED // width) - len(sources))
+            ids, mask = pad_ids([*sources, *filling], pad, self.device)
             for slot in slots:
                 self._set_mask(slot, ())
             memory = self.transformer.encode(ids, mask)
@@ -237,7 +241,7 @@ class GraphedBackend(TorchBackend):
                 self._compute(bucket, None)
         torch.cuda.current_stream(self.device).wait_stream(beside)
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, pool=self._graphs.pool, capture_error_mode="thread_local"):
+        with _CAPTURE, torch.cuda.graph(graph, pool=self._graphs.pool, capture_error_mode="thread_local"):
             chosen = [self._compute(bucket, None) for _ in range(bucket.steps)]
         self._graphs.record(bucket, graph, chosen)
 

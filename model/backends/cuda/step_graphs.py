@@ -63,6 +63,7 @@ class StepGraphs:
     def clear(self) -> None:
         """Discards all graphs. Required after the cache moved: graphs hold addresses."""
         self._graphs.clear()
+        self._pool = None  # PyTorch may refuse a pool whose last graph is gone
 
     @property
     def pool(self) -> Any:

@@ -10,14 +10,13 @@ import math
 import time
 from pathlib import Path
 
-import numpy as np
-
 from model.backends.cpu.backend import open_backend
 from model.backends.cpu.build import find
 from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
 from model.backends.cpu.tensors import SafetensorFiles
 from model.model_folder import FolderError, ModelFolder, read_folder
+from model.search.trial import check_trial_sentence
 from model.weight_files import weight_files
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
@@ -89,13 +88,8 @@ def weight_sizes(folder: ModelFolder) -> tuple[int, int]:
 
 
 def _warmed_up(folder: ModelFolder, opened: OpenedBackend, started: float) -> LoadedModel:
-    """Decodes two tokens, so that lazy initialization does not delay the first request. Raises FolderError where a score
-    is not finite: large weights overflow."""
+    """Decodes a trial sentence, so that lazy initialization does not delay the first request. Raises FolderError where a
+    score is not finite: large weights overflow."""
     backend, engine, reason = opened
-    config = folder.model
-    backend.prefill([[config.eos_id]], [0])
-    for token in (config.decoder_start_id, config.eos_id):
-        if not np.isfinite(backend.step([0], [token], 1, [-1]).scores).all():
-            raise FolderError("The model computes numbers that are not finite.")
-    backend.free([0])
+    check_trial_sentence(backend, folder.model)
     return LoadedModel(folder, backend, engine, reason, time.monotonic() - started)

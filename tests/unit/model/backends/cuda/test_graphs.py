@@ -11,6 +11,7 @@ import subprocess
 import sys
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,6 +23,7 @@ from model.backends.cuda.graphs import GraphedBackend
 from model.backends.cuda.self_check import disagreement
 from model.backends.torch.backend import TorchBackend
 from model.config import ModelConfig
+from model.search.base import StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
@@ -217,6 +219,16 @@ def test_kernels_agree_with_torch_in_the_interpreter() -> None:
     environment = {**os.environ, "TRITON_INTERPRET": "1", "PYTHONPATH": os.pathsep.join(paths)}
     program = Path(__file__).parents[4] / "support" / "interpret_kernels.py"
     subprocess.run([sys.executable, str(program)], check=True, env=environment)
+
+
+def test_the_self_check_finds_numbers_that_are_not_finite() -> None:
+    class Broken(GraphedBackend):
+        def step(self, *arguments: Any) -> StepOutput:
+            self.captured += 1
+            output = super().step(*arguments)
+            return StepOutput(output.ids, output.scores * np.nan)
+
+    assert disagreement(Broken(transformer(), 4, capture=False)) == "Replayed steps differ from plain ones by nan."
 
 
 def test_without_capture_nothing_is_replayed() -> None:

@@ -310,7 +310,7 @@ def test_a_model_that_overflows_is_refused(tmp_path: Path) -> None:
         for parameter in transformer.parameters():
             parameter.fill_(1e38)
     save_model(folder, transformer)
-    with pytest.raises(FolderError, match="not finite"):
+    with pytest.raises(FolderError, match="no finite scores"):
         open_model(str(folder.path), find_device(OPTIONS, 0), OPTIONS)
 
 
