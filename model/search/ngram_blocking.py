@@ -1,4 +1,4 @@
-"""N-gram blocking: no n tokens stand in a target twice (`no_repeat_ngram_size`, as in Hugging Face and CTranslate2)."""
+"""N-gram blocking: no n tokens occur in a target twice (`no_repeat_ngram_size`, as in Hugging Face and CTranslate2)."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class TokenPairs:
 def learn_lexicon(pairs: TokenPairs, vocabulary: int, iterations: int = ITERATIONS) -> Lexicon:
     """Returns the lexicon of `pairs` by expectation maximisation from equal probabilities.
 
-    A token that stands in all sources, such as the language tag, takes the part of Brown's empty word. The memory is some
+    A token that occurs in all sources, such as the language tag, takes the part of Brown's empty word. The memory is some
     30 bytes for each combination of a source and a target token of the same pair.
     """
     lengths = np.repeat(pairs.source_lengths, pairs.target_lengths)  # sources that each target token may come from

@@ -181,7 +181,7 @@ class Admission:
         over = requests.units + cost - part * room
         if caller is None or caller not in requests.callers:
             return over
-        # With c units in the caller's hands, c <= share * free. Each of them that finishes is one more that is free.
+        # A caller that holds c units needs c <= share * free. Each of them that finishes adds one to the free units.
         share = weight * CALLER_SHARE
         largest = part * share * (room - requests.units + requests.callers[caller]) / (1 + share)
         return max(over, requests.callers[caller] + cost - largest)

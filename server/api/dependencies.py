@@ -49,7 +49,7 @@ def caller(request: Request) -> Caller:
 async def enter(request: Request, characters: int = 0, api_key: str | None = None, requests: int = 1) -> Caller:
     """Checks the caller's key, counts the request and its characters, and returns the caller.
 
-    The key may also stand in the header `Authorization` after any scheme (Bearer, DeepL-Auth-Key). Raises Forbidden,
+    The key may also be in the header `Authorization` after any scheme (Bearer, DeepL-Auth-Key). Raises Forbidden,
     Overloaded or TextTooLong.
     """
     services = services_of(request)

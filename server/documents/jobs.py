@@ -45,7 +45,7 @@ class Jobs(Protocol):
         ...
 
     async def take(self, job: JobStatus) -> StoredFile:
-        """Returns the file of a job that is done, and forgets the job. Raises NotFound for everyone but the first
+        """Returns the file of a job that is done, and removes the job. Raises NotFound for everyone but the first
         caller, and ExpiredTranslation if the file is no longer kept."""
         ...
 

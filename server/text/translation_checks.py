@@ -28,7 +28,7 @@ COPIED_WORDS, COPIED_SHARE = 3, 0.8
 
 
 def may_repeat(tokens: Sequence[Hashable]) -> bool:
-    """Returns False where no sequence of these tokens or words stands twice in a row. This test is much faster."""
+    """Returns False where no sequence of these tokens or words occurs twice in a row. This test is much faster."""
     return len(set(pairwise(tokens))) < len(tokens) - 1
 
 
@@ -81,7 +81,7 @@ def has_ordinary_words(text: str, least: int) -> bool:
 
 
 def is_copied(source: str, target: str) -> bool:
-    """Returns whether most ordinary words of a source stand in its translation, and the reverse. Sentences with few such
+    """Returns whether most ordinary words of a source occur in its translation, and the reverse. Sentences with few such
     words (names, numbers, codes) are not copied. Languages that share words need a further test."""
     asked, given = ordinary_words(source), ordinary_words(target)
     if len(asked) < COPIED_WORDS:

@@ -110,7 +110,7 @@ def lacks_stand_ins(segment: Segment) -> bool:
 
 
 def _needs_links(masked: Masked) -> bool:
-    """Returns whether a mark stands between words, so that its place depends on the links. Few words give little order to
+    """Returns whether a mark is between words, so that its place depends on the links. Few words give little order to
     many marks, which are placed by position."""
     if len(masked.marks) > len(WORD.findall(masked.read)):
         return False

@@ -92,7 +92,7 @@ def _figures(weights: Tensor, queries: Tensor, keys: Tensor, *, own: bool, last:
     at_first = weights[..., 0]
     at_last = weights[:, rows, :, :, keys.sum(1) - 1].movedim(0, 1) if last else torch.zeros_like(entropy)
     at_own = weights.diagonal(dim1=-2, dim2=-1) if own else torch.zeros_like(entropy)
-    if own:  # first and last are counted as such where the query itself stands there
+    if own:  # the weight of the first or last token on itself counts as first or last
         place = torch.arange(weights.shape[-2], device=keys.device)
         ends = (place == 0) | ((place == keys.sum(1, keepdim=True) - 1) & last)  # (B, Q)
         at_own = at_own.masked_fill(ends[None, :, None, :], 0.0)

@@ -27,7 +27,7 @@ WRONG_ADMIN_KEY = "Send the key of --admin-key (ATTENTIVE_ADMIN_KEY) in the head
     responses=errors(400, 403),
 )
 async def reload(request: Request) -> Response:
-    """Requires the admin key as `Authorization: Bearer KEY`. Running requests are not disturbed."""
+    """Requires the admin key as `Authorization: Bearer KEY`. Requests in progress are not interrupted."""
     services = services_of(request)
     expected = services.settings.admin_key
     if not expected:

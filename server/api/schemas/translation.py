@@ -65,7 +65,7 @@ class TranslateParameters(Parameters):
     on_flag: Annotated[Literal["mark", "retry", "source"], BeforeValidator(lower_case)] = Field(
         default="mark",
         description="What happens to a sentence that is probably wrong: `mark` only names it in `details`, `retry` "
-        "translates it again with a wider beam, `source` gives the source text back.",
+        "translates it again with a wider beam, `source` returns the source text.",
     )
     masked_heads: HeadMask = None
     stream: bool = Field(default=False, description="Answer with server-sent events, one per finished sentence.")
