@@ -15,6 +15,7 @@ import orjson
 from server.documents.document import Document, has_words
 from server.documents.plain import decode
 from server.errors import InvalidRequest
+from server.text.offsets import edited
 
 TOKEN = re.compile(r'"(?:[^"\\]|\\.)*"(\s*:)?|[{}\[\]]')
 CODE = re.compile(r"(?:https?|mailto|ftp):\S*|\S*[/\\_]\S*|[#.]\S+|[a-z]+(?:[.\-][a-z]+)+|[a-z]+[A-Z]\w*")
@@ -45,16 +46,11 @@ def read(data: bytes, target: str) -> Document:
     locales = [value for value in values if value.path == ("@@locale",)]
 
     def write(translations: Sequence[str]) -> bytes:
-        made = [(value, new) for value, new in zip(found, translations, strict=True)] + [(v, target) for v in locales]
-        parts, done = [], 0
-        for value, new in sorted(made, key=lambda pair: pair[0].start):
-            same = new == value.text
-            parts += [
-                text[done : value.start],
-                text[value.start : value.end] if same else json.dumps(new, ensure_ascii=escapes),
-            ]
-            done = value.end
-        return encode("".join([*parts, text[done:]]))
+        made = [*zip(found, translations, strict=True), *[(value, target) for value in locales]]
+        edits = [
+            (value.start, value.end, json.dumps(new, ensure_ascii=escapes)) for value, new in made if new != value.text
+        ]
+        return encode(edited(text, sorted(edits))[0])
 
     return Document(tuple(value.text for value in found), "text", write)
 

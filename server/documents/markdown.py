@@ -18,6 +18,7 @@ from server.documents.document import Document, has_words
 from server.documents.markdown_inline import to_inline, to_markdown
 from server.documents.plain import decode
 from server.documents.xml_inline import Inline
+from server.text.offsets import edited
 
 FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)
 TAG = re.compile("<[^>]*>")
@@ -53,12 +54,12 @@ def read(data: bytes) -> Document:
     ]
 
     def write(translations: Sequence[str]) -> bytes:
-        parts, done = [], 0
-        for block, translated in zip(blocks, translations, strict=True):
-            same = translated == block.html  # an unchanged block is copied
-            parts += [text[done : block.start], text[block.start : block.end] if same else written(block, translated)]
-            done = block.end
-        return encode("".join([*parts, text[done:]]).replace("\n", line_end))
+        edits = [
+            (block.start, block.end, written(block, translated))
+            for block, translated in zip(blocks, translations, strict=True)
+            if translated != block.html  # an unchanged block is copied
+        ]
+        return encode(edited(text, edits)[0].replace("\n", line_end))
 
     return Document(tuple(block.html for block in blocks), "html", write)
 

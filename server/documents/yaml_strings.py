@@ -16,6 +16,7 @@ from server.documents.document import Document, has_words
 from server.documents.json_strings import CODE
 from server.documents.plain import decode
 from server.errors import InvalidRequest
+from server.text.offsets import edited
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 RESOLVER = yaml.resolver.Resolver()
@@ -52,14 +53,11 @@ def read(data: bytes, target: str) -> Document:
     ]
 
     def write(translations: Sequence[str]) -> bytes:
-        changes = [(scalar, rendered(scalar, new, text)) for scalar, new in zip(found, translations, strict=True)]
+        made = zip(found, translations, strict=True)
+        edits = [(scalar.start, scalar.end, rendered(scalar, new, text)) for scalar, new in made]
         if locale:
-            changes.append((locale, target))
-        parts, done = [], 0
-        for scalar, new in sorted(changes, key=lambda change: change[0].start):
-            parts += [text[done : scalar.start], new]
-            done = scalar.end
-        return encode("".join([*parts, text[done:]]))
+            edits.append((locale.start, locale.end, target))
+        return encode(edited(text, sorted(edits))[0])
 
     return Document(tuple(scalar.text for scalar in found), "text", write)
 
