@@ -21,7 +21,7 @@ from pathlib import Path
 from benchmarks.common import report
 from benchmarks.common.development_sets import DevelopmentSet, read_sets
 from model.search.options import DecodingOptions, Hypothesis
-from server.cli.translate import local_services
+from server.cli.local_services import local_services
 from server.config import Settings
 from server.services import Services
 from server.translation.catalog import Leg

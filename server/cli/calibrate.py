@@ -14,11 +14,10 @@ from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimi
 from model.analysis.confidence_fit import ScoredTranslation, fit_direction
 from model.atomic_write import atomic_write
 from model.search.options import DecodingOptions
-from server.cli.translate import FLAGS, local_services
+from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.whole_numbers import from_one
-from server.config import Settings, add_flags
+from server.config import add_flags
 from server.errors import InvalidRequest
-from server.observability.logging import configure_logging
 from server.services import Services
 from server.translation.catalog import Leg, ModelCatalog, ServedModel
 from server.translation.model_discovery import find_models
@@ -52,8 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = Settings.read(arguments)
-    configure_logging("warning" if arguments.log_level is None else settings.log_level, settings.log_format)
+    settings = local_settings(arguments)
     models, errors = find_models(settings.weights, settings.slots)
     found = next((model for model in models if model.name == arguments.model), None)
     if found is None:
@@ -105,19 +103,15 @@ def file_direction(file: Path, model: ServedModel) -> Direction:
 
 async def calibrate(services: Services, model: ServedModel, pairs: Pairs) -> dict[str, DirectionLimits]:
     """Returns the fitted numbers of each direction. Raises InvalidRequest for pairs that do not allow it."""
-    await services.start()
-    try:
-        await services.loaded()
-        fitted = {}
+    fitted = {}
+    async with running(services):
         for (source, target), rows in pairs.items():
             scored = await scored_translations(services, Leg(model, source, target), rows)
             try:
                 fitted[f"{source}-{target}"] = fit_direction(scored)
             except ValueError as error:
                 raise InvalidRequest(f"{source}-{target}: {error}") from None
-        return fitted
-    finally:
-        await services.stop()
+    return fitted
 
 
 async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple[str, str]]) -> list[ScoredTranslation]:

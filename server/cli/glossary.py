@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 from server.access.api_keys import Key, KeyFile
 from server.access.authentication import shared_keys
-from server.cli.keys import aligned
+from server.cli.tables import aligned
 from server.cli.text_streams import open_text, utf8_lines
 from server.config import Settings, add_flags
 from server.errors import InvalidRequest, NotFound, SettingsError

@@ -8,11 +8,11 @@ import dataclasses
 import json
 import sys
 import time
-from collections.abc import Sequence
 from typing import Protocol, Unpack
 
 from server.access.api_keys import MAX_WEIGHT, MIN_WEIGHT, Key, KeyFile, KeyOptions
 from server.access.authentication import shared_keys
+from server.cli.tables import aligned
 from server.cli.whole_numbers import from_zero
 from server.config import Settings, add_flags
 from server.errors import NotFound, SettingsError
@@ -147,16 +147,7 @@ def described(key: Key) -> dict[str, object]:
 def table(keys: list[Key]) -> str:
     """Returns the keys as a table."""
     heads = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "STORED", "WEIGHT", "NAME")
-    rows = [heads, *(row(key) for key in keys)]
-    return aligned(rows)
-
-
-def aligned(rows: Sequence[Sequence[str]]) -> str:
-    """Returns rows as a table with a row of headings; all columns but the last have the same width in each row."""
-    widths = [max(len(line[column]) for line in rows) for column in range(len(rows[0]) - 1)]
-    return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1]]) for line in rows
-    )
+    return aligned([heads, *map(row, keys)])
 
 
 def row(key: Key) -> tuple[str, ...]:

@@ -17,13 +17,12 @@ from server.api.attention_query import PICTURES, attention_query
 from server.api.parameters import validated
 from server.api.routes.attention import inspected_sentence
 from server.api.schemas.attention import AttentionParameters
+from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.look_remote import fetched
 from server.cli.look_report import show
-from server.cli.translate import FLAGS, local_services
 from server.cli.whole_numbers import from_zero
-from server.config import Settings, add_flags
-from server.errors import InvalidRequest, Unavailable
-from server.observability.logging import configure_logging
+from server.config import add_flags
+from server.errors import InvalidRequest
 from server.services import Services
 from server.translation.catalog import AUTO
 
@@ -88,9 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.server is not None:
         answers = [fetched(arguments.server, fields, arguments.api_key) for fields in requests]
     else:
-        settings = Settings.read(arguments)
-        configure_logging("warning" if arguments.log_level is None else settings.log_level, settings.log_format)
-        answers = asyncio.run(local(local_services(settings), requests))
+        answers = asyncio.run(local(local_services(local_settings(arguments)), requests))
     show(orjson.loads(answers[0]), Console(highlight=False), arguments.heads)
     if arguments.output is not None:
         try:
@@ -141,16 +138,10 @@ async def local(services: Services, requests: list[dict[str, Any]]) -> list[byte
     for fields in requests:
         asked = validated(AttentionParameters, fields)
         queries.append(attention_query(asked, "", time.monotonic() + services.settings.timeout_seconds))
-    await services.start(detector=requests[0]["source"].lower() == AUTO)
-    try:
-        await services.loaded()
-        if services.models.errors and not services.engine.status().models:
-            raise Unavailable(" ".join(services.models.errors.values()))
-        answers = []
+    answers = []
+    async with running(services, detector=requests[0]["source"].lower() == AUTO):
         for query in queries:
             subject = await inspected_sentence(query, services, Caller(NAME))
             result = await services.inspector.attend(subject, query.options, query.deadline)
             answers.append(bytes((await formatted(query, result, {})).body))
-        return answers
-    finally:
-        await services.stop()
+    return answers

@@ -7,6 +7,7 @@ import json
 import sys
 from collections.abc import Sequence
 
+from server.cli.tables import aligned
 from server.config import Settings, add_flags
 from server.translation.catalog import ServedModel
 from server.translation.model_discovery import find_models
@@ -49,11 +50,8 @@ def described(model: ServedModel) -> dict[str, object]:
 def table(rows: Sequence[dict[str, object]]) -> str:
     """Returns the models as a table."""
     heads = ("NAME", "SIZE", "LICENCE", "PAIRS")
-    lines = [heads, *((str(row["name"]), size(row["bytes"]), str(row["license"]), pairs(row["pairs"])) for row in rows)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(heads) - 1)]
-    return "\n".join(
-        "  ".join((*(cell.ljust(width) for cell, width in zip(line, widths, strict=False)), line[-1])) for line in lines
-    )
+    lines = [(str(row["name"]), size(row["bytes"]), str(row["license"]), pairs(row["pairs"])) for row in rows]
+    return aligned([heads, *lines])
 
 
 def size(count: object) -> str:

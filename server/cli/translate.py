@@ -12,25 +12,17 @@ from pathlib import Path
 from tqdm import tqdm
 
 from model.search.options import DecodingOptions
-from server.access.admission import Admission
+from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.text_streams import LineReader, open_text, utf8_lines
-from server.config import MAX_INT, Settings, add_flags
-from server.engine.client.supervisor import Supervisor
-from server.errors import Unavailable
-from server.observability.logging import configure_logging
+from server.config import Settings, add_flags
 from server.services import Services
-from server.translation.catalog import AUTO, ModelCatalog
+from server.translation.catalog import AUTO
 from server.translation.translator import Translator
 from server.translation.types import TranslationRequest
 
 NAME = "translate"
 HELP = "Translate a file or standard input line by line, without a server."
 LINES_AT_ONCE = 256
-FLAGS = (
-    "weights", "model_bytes", "device", "dtype", "isa", "threads", "slots", "shortlist", "prefill_tokens", "beam_size",
-    "log_level", "log_format",
-)  # fmt: skip
-"""Settings that have an effect here. The limits of `attentive serve` do not apply."""
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -59,8 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = Settings.read(arguments)
-    configure_logging("warning" if arguments.log_level is None else settings.log_level, settings.log_format)
+    settings = local_settings(arguments)
     services = local_services(settings)
     catalog = services.translator.catalog
     target = catalog.target(arguments.target)  # an unknown language fails before the model is loaded
@@ -77,14 +68,6 @@ def run(arguments: argparse.Namespace) -> int:
 
             asyncio.run(translate(services, utf8_lines(lines), write, request_template(arguments, settings)))
     return 0
-
-
-def local_services(
-    settings: Settings, supervisor: Supervisor | None = None, catalog: ModelCatalog | None = None
-) -> Services:
-    """Returns the services of a command: without a history, and with a queue that LINES_AT_ONCE bounds, so that no line
-    is rejected however long the others take."""
-    return Services(dataclasses.replace(settings, history=False), supervisor, catalog, Admission(MAX_INT))
 
 
 def count(name: str) -> int | None:
@@ -113,14 +96,8 @@ async def translate(
 ) -> None:
     """Writes the translations of all lines in order, with their line ends. Raises the AttentiveError of the first line
     that fails."""
-    await services.start(detector=request.source.lower() == AUTO)
-    try:
-        await services.loaded()
-        if services.models.errors and not services.engine.status().models:
-            raise Unavailable(" ".join(services.models.errors.values()))
+    async with running(services, detector=request.source.lower() == AUTO):
         await translate_lines(services.translator, lines, write, request)
-    finally:
-        await services.stop()
 
 
 async def translate_lines(

@@ -92,11 +92,7 @@ def _view(
     found: SentenceWords,
     options: ViewOptions,
 ) -> MapView:
-    queries, keys = {
-        "cross": (found.target, found.source),
-        "encoder": (found.source, found.source),
-        "decoder": (found.target, found.decoder_input),
-    }[kind]
+    queries, keys = found.sides(kind)
     layers = _indices("layer", options.layer, raw.shape[0])
     maps, heads = _select_heads(kind, raw[list(layers)], rolled, layers, options)
     if options.level == "word":

@@ -23,6 +23,12 @@ class SentenceWords:
     target: tuple[Word, ...]
     decoder_input: tuple[Word, ...]
 
+    def sides(self, kind: str) -> tuple[tuple[Word, ...], tuple[Word, ...]]:
+        """Returns the words of the queries and of the keys of a kind of map."""
+        if kind == "cross":
+            return self.target, self.source
+        return (self.source, self.source) if kind == "encoder" else (self.target, self.decoder_input)
+
 
 @dataclass(frozen=True, slots=True)
 class Alignment:

@@ -55,13 +55,8 @@ def title_lines(found: InspectionResult, options: PictureOptions) -> tuple[str, 
 
 def without_special(view: MapView, words: SentenceWords, level: str) -> MapView:
     """Returns the maps without the rows and columns of special tokens. Raises InvalidRequest if nothing is left."""
-    queries, keys = {
-        "cross": (words.target, words.source),
-        "encoder": (words.source, words.source),
-        "decoder": (words.target, words.decoder_input),
-    }[view.kind]
     kept = []
-    for side in (queries, keys):
+    for side in words.sides(view.kind):
         places = [(number,) if level == "word" else word.pieces for number, word in enumerate(side) if not word.special]
         kept.append([place for group in places for place in group])
     rows, columns = kept

@@ -16,8 +16,8 @@ from rich.console import Console
 from server.__main__ import main, make_parser
 from server.api.errors import STATUS
 from server.cli import look, look_remote
+from server.cli.local_services import local_services
 from server.cli.look_report import show, strongest
-from server.cli.translate import local_services
 from server.config import Settings
 from server.errors import ClientError, Unavailable
 from tests.support.fake_engine import FakeEngine, fake_catalog
@@ -29,7 +29,7 @@ ASK = ["look", "one two", "--from", "en", "--to", "de"]
 def fake_services(monkeypatch):
     """The command uses the fake engine. Its translation of "one two" is "owt eno"."""
     monkeypatch.setattr(look, "local_services", lambda _: local_services(Settings(), FakeEngine(), fake_catalog()))
-    monkeypatch.setattr(look, "configure_logging", lambda *_: None)
+    monkeypatch.setattr("server.cli.local_services.configure_logging", lambda *_: None)
 
 
 def test_the_terminal_shows_the_alignment_and_the_strongest_heads(capsys):

@@ -9,12 +9,12 @@ import threading
 
 import pytest
 
+from server.cli.local_services import local_services
 from server.cli.text_streams import open_text, utf8_lines
 from server.cli.translate import (
     FLAGS,
     LINES_AT_ONCE,
     add_arguments,
-    local_services,
     request_template,
     translate,
     translate_lines,

@@ -1,0 +1,51 @@
+"""The parts of a server that a command runs itself, without HTTP."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from server.access.admission import Admission
+from server.config import MAX_INT, Settings
+from server.engine.client.supervisor import Supervisor
+from server.errors import Unavailable
+from server.observability.logging import configure_logging
+from server.services import Services
+from server.translation.catalog import ModelCatalog
+
+FLAGS = (
+    "weights", "model_bytes", "device", "dtype", "isa", "threads", "slots", "shortlist", "prefill_tokens", "beam_size",
+    "log_level", "log_format",
+)  # fmt: skip
+"""Settings that have an effect here. The limits of `attentive serve` do not apply."""
+
+
+def local_settings(arguments: argparse.Namespace) -> Settings:
+    """Returns the settings of a command with FLAGS and configures the log, which has only warnings by default."""
+    settings = Settings.read(arguments)
+    configure_logging("warning" if arguments.log_level is None else settings.log_level, settings.log_format)
+    return settings
+
+
+def local_services(
+    settings: Settings, supervisor: Supervisor | None = None, catalog: ModelCatalog | None = None
+) -> Services:
+    """Returns the services of a command: without a history, and without a bound on the queue, so that nothing is rejected
+    however long it takes."""
+    return Services(dataclasses.replace(settings, history=False), supervisor, catalog, Admission(MAX_INT))
+
+
+@asynccontextmanager
+async def running(services: Services, *, detector: bool = True) -> AsyncIterator[None]:
+    """`async with`: the workers run and the models are loaded, with `detector` the language detector too. Raises
+    Unavailable if no model could be loaded."""
+    await services.start(detector=detector)
+    try:
+        await services.loaded()
+        if services.models.errors and not services.engine.status().models:
+            raise Unavailable(" ".join(services.models.errors.values()))
+        yield
+    finally:
+        await services.stop()
