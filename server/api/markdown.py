@@ -52,7 +52,9 @@ def described(method: str, path: str, operation: Json, schemas: Json) -> Iterato
         yield f"Request:\n\n{block(bodies['application/json']['example'])}"
     for media, content in answered(operation).get("content", {}).items():
         kind = "" if media == "application/json" else f" (`{media}`)"
-        yield f"Answer{kind}:\n\n{block(content['example'])}"
+        example = content["example"]
+        binary = isinstance(example, str) and example.startswith("(")  # "(binary picture)"
+        yield f"Answer{kind}: {example.strip('()')}." if binary else f"Answer{kind}:\n\n{block(example)}"
     statuses = sorted(status for status in operation["responses"] if status not in ("200", "201"))
     if statuses:
         yield f"Other statuses: {', '.join(statuses)}."
@@ -101,8 +103,19 @@ def block(example: Any) -> str:
     """Returns an example as a block of code."""
     if isinstance(example, str):
         return f"```\n{example.strip()}\n```"
-    text = json.dumps(example, ensure_ascii=False)
-    return f"```json\n{text if len(text) < 120 else json.dumps(example, ensure_ascii=False, indent=1)}\n```"
+    return f"```json\n{laid_out(example)}\n```"
+
+
+def laid_out(value: Any, indent: str = "") -> str:
+    """Returns JSON in which everything that fits into a line is on one line."""
+    text = json.dumps(value, ensure_ascii=False)
+    if len(indent) + len(text) < 120 or not isinstance(value, dict | list):
+        return text
+    inner = indent + "  "
+    if isinstance(value, list):
+        return "[\n" + ",\n".join(inner + laid_out(one, inner) for one in value) + f"\n{indent}]"
+    lines = (f"{inner}{json.dumps(name)}: {laid_out(one, inner)}" for name, one in value.items())
+    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
 
 
 if __name__ == "__main__":

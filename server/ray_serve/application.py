@@ -57,7 +57,7 @@ def deployment_options(options: Options) -> dict[str, Any]:
         "ray_actor_options": {
             "num_cpus": options.cpus,
             "num_gpus": options.gpus,
-            # uvicorn in the replica would otherwise believe X-Forwarded-For of every proxy on the same machine.
+            # uvicorn in the replica would otherwise trust X-Forwarded-For of every proxy on the same machine.
             "runtime_env": {"env_vars": {"FORWARDED_ALLOW_IPS": "", **ONE_THREAD}},
         },
     }

@@ -1,6 +1,6 @@
 """The connection to Redis or Valkey: short time-outs, and a circuit breaker, so that an outage does not delay requests.
 
-All rooms use one `RedisState`. Keys in Redis are named `attentive:ROOM:VERSION:...`.
+All parts of a server use one `RedisState`. Keys in Redis are named `attentive:PART:VERSION:...`.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ Result = TypeVar("Result")
 TIMEOUT_SECONDS = 0.25
 """Longest time of one operation, with the connection that it may need."""
 BEAT_SECONDS = 0.5
-"""Time between two beats: a probe, and the tasks of the rooms."""
+"""Time between two beats: a probe, and the tasks of the parts."""
 FAILURES = 2
 """Consecutive failures that open the circuit breaker."""
 CONNECTIONS = 16

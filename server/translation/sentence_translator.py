@@ -27,7 +27,7 @@ from server.translation.types import FAULTS, ProgressListener, Sentence, Transla
 IN_FLIGHT = 512
 """Segments of a text that are at the workers at the same time: enough for every slot of a GPU."""
 _BURST = 32
-"""Segments that are sent at once; between two bursts the event loop serves other requests."""
+"""Segments that are sent at once; after them the event loop serves other requests."""
 
 
 class SentenceTranslator:

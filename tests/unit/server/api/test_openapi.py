@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -10,7 +11,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from server.api.app import ROUTES, new_app
-from server.api.markdown import reference
+from server.api.markdown import laid_out, reference
 from server.api.openapi import example_of, readers
 from server.web.assets import DOCS_POLICY
 
@@ -143,3 +144,10 @@ def test_the_page_loads_only_files_of_this_server(client):
     assert "/static/swagger-ui-bundle.js" in links
     for link in links:
         assert link.startswith("/") and client.get(link).status_code == 200, link
+
+
+@pytest.mark.parametrize("value", [{"a": [[1, 2], [3, 4]]}, {"long": ["word"] * 40, "short": {"b": []}}, "é" * 200, []])
+def test_examples_of_the_reference_are_the_same_json_with_short_values_on_one_line(value):
+    text = laid_out(value)
+    assert json.loads(text) == value
+    assert "\n" not in text or len(json.dumps(value, ensure_ascii=False)) >= 120
