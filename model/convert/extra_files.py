@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from model.convert.source_files import ImportRefused, plain_name, read_bytes
-from model.model_folder import ModelFolder
+from model.model_folder import SHORTLIST, ModelFolder
 
 CARD = "README.md"
 _WRITTEN = frozenset(
@@ -21,14 +21,16 @@ _MAX_FILES = 64
 
 
 def extra_files(folder: ModelFolder) -> tuple[list[Path], list[str]]:
-    """Returns the further files of a folder, and the names of those that are too large, too many or folders."""
+    """Returns the further files of a folder, and the names of those that are too large, too many or folders. The
+    shortlist is among the latter: it is not exported."""
     own = {name for name in (folder.tokenizer.source, folder.tokenizer.target, folder.tokenizer.vocabulary) if name}
     carried: list[Path] = []
     dropped: list[str] = []
     for path in sorted(folder.path.iterdir()):
-        if path.name in own or not _is_extra(path.name):
+        if path.name != SHORTLIST and (path.name in own or not _is_extra(path.name)):
             continue
-        if path.is_file() and path.stat().st_size <= _MAX_BYTES and len(carried) < _MAX_FILES:
+        fits = path.is_file() and path.stat().st_size <= _MAX_BYTES and len(carried) < _MAX_FILES
+        if fits and path.name != SHORTLIST:
             carried.append(path)
         else:
             dropped.append(path.name)

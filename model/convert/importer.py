@@ -31,7 +31,14 @@ from model.convert.source_files import Imported, ImportRefused
 from model.convert.unknown_formats import lfs_pointer, unknown_format
 from model.convert.vocabulary import sentencepiece_vocabulary
 from model.language_pairs import AllPairs, Pairs
-from model.model_folder import FolderError, ModelFolder, TokenizerFiles, read_folder, read_tokenizer_files
+from model.model_folder import (
+    FolderError,
+    ModelFolder,
+    TokenizerFiles,
+    check_segment_length,
+    read_folder,
+    read_tokenizer_files,
+)
 from model.search.trial import check_trial_sentence
 from model.transformer import Transformer
 
@@ -120,6 +127,8 @@ def _folder(path: Path, target: Path, name: str, imported: Imported, options: Im
         origin=options.origin or _noted(noted, "origin") or f"imported from {path.resolve().name}",
         tokenizer=_tokenizer(path, imported),
         generation=imported.generation,
+        formality=_noted_formality(path, noted),
+        segment_length=_noted_segment_length(path, noted, imported.config.max_length),
     )
 
 
@@ -186,6 +195,22 @@ def _noted_pairs(path: Path, noted: dict[str, Any]) -> tuple[tuple[tuple[str, st
         return pairs, {str(language): str(tag) for language, tag in noted["tags"].items()}
     except (KeyError, TypeError, ValueError, AttributeError):
         raise ImportRefused(path, ["`attentive` in config.json lacks pairs and tags"]) from None
+
+
+def _noted_formality(path: Path, noted: dict[str, Any]) -> tuple[str, ...]:
+    languages = noted.get("formality", [])
+    if not isinstance(languages, list) or not all(isinstance(language, str) for language in languages):
+        raise ImportRefused(path, ["`attentive` in config.json has no valid list of languages in `formality`"])
+    return tuple(languages)
+
+
+def _noted_segment_length(path: Path, noted: dict[str, Any], max_length: int) -> int:
+    length = noted.get("segment_length", 0)
+    try:
+        check_segment_length(length, max_length)
+    except ValueError as error:
+        raise ImportRefused(path, [f"`attentive` in config.json is invalid ({str(error).rstrip('.')})"]) from None
+    return int(length)
 
 
 def _write(path: Path, folder: ModelFolder, imported: Imported) -> ModelFolder:

@@ -12,7 +12,7 @@ from torch import Tensor
 
 from model.config import ConfigError, ModelConfig
 from model.convert.ctranslate2.model_binary import BINARY, ModelBinary, read_model_binary
-from model.convert.huggingface.multilingual import language_codes
+from model.convert.huggingface.multilingual import language_codes, offset_sinusoids
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
     Imported,
@@ -187,10 +187,7 @@ def _positions(binary: ModelBinary, width: int) -> tuple[str, Tensor]:
     """Returns the kind of positions and their table. A folder without a table has the sinusoids of tensor2tensor."""
     names = [f"{side}/position_encodings/encodings" for side in _LAYERS]
     if not any(name in binary for name in names):
-        half = width // 2
-        rates = torch.exp(torch.arange(half, dtype=torch.float32) * -(math.log(10000) / (half - 1)))
-        angles = torch.arange(1, _LONGEST + 1, dtype=torch.float32).unsqueeze(1) * rates
-        return "learned", torch.cat([angles.sin(), angles.cos()], dim=1)
+        return "learned", offset_sinusoids(_LONGEST, width, pad=0)
     tables = [binary.take(name, (None, width)) for name in names]
     if tables[0].shape != tables[1].shape or not torch.equal(tables[0], tables[1]):
         raise ImportRefused(binary.file, ["encoder and decoder have different positions"])

@@ -166,6 +166,8 @@ def _config(folder: ModelFolder, tensors: dict[str, Tensor], pad: int, carried: 
             "origin": folder.origin,
             "pairs": [list(pair) for pair in folder.pairs],
             "tags": folder.tags,
+            "formality": list(folder.formality),
+            "segment_length": folder.segment_length,
             "generation": asdict(folder.generation),
             "tokenizer": asdict(folder.tokenizer),
             "files": [file.name for file in carried],

@@ -23,7 +23,7 @@ from model.convert.feature_order import to_half, to_interleaved
 from model.convert.huggingface.export import export_huggingface
 from model.convert.importer import ImportOptions, import_model
 from model.convert.vocabulary import folder_pieces
-from model.model_folder import FolderError, ModelFolder, TokenizerFiles, read_folder
+from model.model_folder import SHORTLIST, FolderError, ModelFolder, TokenizerFiles, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
@@ -92,6 +92,8 @@ def random_folder(path: Path, **changes: Any) -> ModelFolder:
         license="MIT",
         origin="trained here",
         tokenizer=TokenizerFiles(),
+        formality=("de",),
+        segment_length=50,
     )
     save_model(folder, transformer)
     return read_folder(path)
@@ -149,8 +151,10 @@ def test_our_own_models_come_back_whole(variant: str, tmp_path: Path) -> None:
     (folder.path / "README.md").write_text("---\nlicense: MIT\n---\n# Our card\n")
     (folder.path / "alignment.json").write_text('{"heads": []}')
     (folder.path / "notes").mkdir()
-    assert export_huggingface(folder, tmp_path / "exported") == ["notes"]
+    (folder.path / SHORTLIST).touch()
+    assert export_huggingface(folder, tmp_path / "exported") == ["notes", SHORTLIST]
     (folder.path / "notes").rmdir()
+    (folder.path / SHORTLIST).unlink()
     back = import_model(tmp_path / "exported", tmp_path / "weights", ImportOptions(name="own"))
     found = hashes(back.path)
     assert found.pop("roles.json")  # measured by the import
