@@ -20,6 +20,21 @@ EMOJI = re.compile(
     "[\U0001f000-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\u20e3\u200d\U000e0020-\U000e007f]+"
 )
 WORD = re.compile(r"\w+")
+_SIGN = (
+    "[\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u20a0-\u20cf\u2100-\u214f"
+    "\u2200-\u22ff\u2500-\u25ff\u27c0-\u27ef\u2900-\u2aff]"
+)
+SIGN = re.compile(_SIGN)
+"""Signs that are neither letters nor punctuation: currencies, mathematics, ©, §."""
+_NUMBER, _SPACE = r"\d(?:[\d.,:/'’–-]*\d)?", "[ \u00a0\u202f]?"
+SIGNS = re.compile(rf"(?:(?<![\w.,:/'’–-]){_NUMBER}{_SPACE})?{_SIGN}+(?:{_SPACE}{_NUMBER}(?!\w))?")
+_RAISED = "[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u215f\u2189\u2460-\u249b]"
+RAISED = re.compile(rf"{_RAISED}+")
+"""Superscripts, subscripts, fractions and circled numbers, which a vocabulary writes as ordinary digits: 3½ as 31⁄2."""
+_RAISED_WORD = re.compile(r"[\w\u207a\u207b]+")
+_LETTERS_OF_A_UNIT = 2
+"""A word with a raised digit and at most so many letters is a unit, a variable or a formula: m², x₁, CO₂. A longer one in
+small letters is a word with the number of a note."""
 _DATE = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?(?![\w-])"
 _VERSION = r"v\d+(?:\.\d+)*(?:-[a-z]+[\w.]*)?(?![\w-])|\d+(?:\.\d+){2,}(?:-[a-z]+[\w.]*)?(?![\w-])"
 _HASH = r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}(?:-[0-9a-f]{4,12}){0,4}(?![\w-])"
@@ -43,7 +58,10 @@ def copied_spans(text: str) -> list[ProtectedSpan]:
     """Returns the emoji, names, codes, dates and measures of a text."""
     if text.isascii() and not may_hold_name(text):
         return []
-    found = [] if text.isascii() else [ProtectedSpan(*match.span(), "point") for match in EMOJI.finditer(text)]
+    found: list[ProtectedSpan] = []
+    if not text.isascii():
+        found += [ProtectedSpan(*match.span(), "point") for match in EMOJI.finditer(text)]
+        found += [span for match in _RAISED_WORD.finditer(text) for span in _raised_spans(match)]
     if may_hold_name(text):
         found += [ProtectedSpan(*match.span(), "number") for match in MEASURE.finditer(text)]
         found += [ProtectedSpan(*match.span(), "word") for match in NAME.finditer(text)]
@@ -55,8 +73,20 @@ def number_spans(text: str) -> list[ProtectedSpan]:
     return [ProtectedSpan(start, end, "number") for start, end in find_numbers(text)]
 
 
+def sign_spans(text: str) -> list[ProtectedSpan]:
+    """Returns the signs of a text, each with the numbers beside it: "25 €", "≤ 10", "2 × 3", "©"."""
+    return [
+        ProtectedSpan(*match.span(), "number" if DIGIT.search(match[0]) else "point") for match in SIGNS.finditer(text)
+    ]
+
+
 def lost_spans(text: str, target: str) -> bool:
-    """Returns whether a translation lacks or doubles a copied span or a number of its source."""
+    """Returns whether a translation lacks or doubles a copied span, a sign or a number of its source, or has a character
+    that is not one."""
+    if "\ufffd" in target and "\ufffd" not in text:
+        return True
+    if not text.isascii() and any(target.count(sign) != text.count(sign) for sign in set(SIGN.findall(text))):
+        return True
     for span in copied_spans(text):
         written = text[span.start : span.end]
         if target.count(written) != text.count(written):
@@ -82,6 +112,17 @@ def do_not_translate_spans(text: str) -> list[Span]:
     """Returns all spans that every translation contains unchanged, but for numbers."""
     found = without_overlaps([*find_protected_spans(text), *copied_spans(text)])
     return [(span.start, span.end) for span in found]
+
+
+def _raised_spans(word: re.Match[str]) -> list[ProtectedSpan]:
+    """Returns a word with raised digits as a whole, or only the digits if they are the number of a note."""
+    if RAISED.search(word[0]) is None:
+        return []
+    letters = [character for character in word[0] if character.isalpha()]
+    if len(letters) <= _LETTERS_OF_A_UNIT or any(map(str.isupper, letters[1:])):
+        return [ProtectedSpan(*word.span(), "word" if letters else "number")]
+    start = word.start()
+    return [ProtectedSpan(start + one.start(), start + one.end(), "point") for one in RAISED.finditer(word[0])]
 
 
 def may_hold_name(text: str) -> bool:

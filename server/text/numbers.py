@@ -46,17 +46,22 @@ def same_numbers(source: str, target: str) -> bool:
     given, found = number_values(source), number_values(target)
     if found - given:
         return False
-    missing = (number_values("; ".join(source[start:end] for start, end in spans)) & given) - found
-    return all(value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD for value in missing)
+    written = [source[start:end] for start, end in spans]
+    missing = (number_values("; ".join(written)) & given) - found
+    # The 3 of 978-3-16 is not written as a word.
+    small = {value for number in written if len(values := number_values(number)) == 1 for value in values}
+    return all(
+        value in small and value.isdigit() and len(value) < 3 and int(value) <= _OFTEN_A_WORD for value in missing
+    )
 
 
 def _plain(number: str) -> str:
-    """Returns a plain decimal: separators before groups of three digits are dropped, the last other one becomes a
-    point. So 1,234.5 and 1.234,5 are equal, and 0 and 00 are not."""
-    groups = _SEPARATORS.split(number)
+    """Returns a plain decimal: separators before groups of three digits are dropped, another one at the end becomes a
+    point. So 1,234.5 and 1.234,5 are equal, but not 1.234.5, and 0 and 00 are not."""
+    groups, separators = _SEPARATORS.split(number), _SEPARATORS.findall(number)
     if all(len(group) == 3 for group in groups[1:]):
         plain = "".join(groups)
-    elif all(len(group) == 3 for group in groups[1:-1]):
+    elif all(len(group) == 3 for group in groups[1:-1]) and separators[-1] not in separators[:-1]:
         plain = "".join(groups[:-1]) + "." + groups[-1]
     else:
         plain = ".".join(groups)

@@ -13,8 +13,9 @@ from server.text.placeholders import Masked, StandIn
 from server.text.segmentation import Span
 from server.text.span_projection import SYMBOL, Link, SpanProjection
 
-_MERGED_WORDS = re.compile(r"[^\W_]\0[^\W_]|\d[.,'’]?\0[.,'’]?\d")
-"""Two words or two numbers that would become one if the text before and after the \\0 were joined."""
+_MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
+"""Two words or two numbers that would become one if the text before and after the \\0 were joined. The raised number of a
+note stands at its word."""
 
 
 @dataclass(frozen=True, slots=True)

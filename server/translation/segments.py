@@ -8,7 +8,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from server.text.copied_spans import byte_fallback_spans, copied_spans, lost_spans, number_spans, without_overlaps
+from server.text.copied_spans import (
+    byte_fallback_spans,
+    copied_spans,
+    lost_spans,
+    number_spans,
+    sign_spans,
+    without_overlaps,
+)
 from server.text.glossary import TermIndex, TermMatch
 from server.text.icu_messages import message_arms
 from server.text.offsets import OffsetMap, edited
@@ -95,8 +102,8 @@ def segment_text(
 
 def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
     """Returns the segment to translate instead if `target`, the translation of what the model read, lacks a stand-in, or
-    lacks or doubles a name or a number: the same segment with all names and numbers masked. Returns None if nothing is
-    lost, or nothing more can be masked."""
+    lacks or doubles a name, a sign or a number: the same segment with all of them masked. Returns None if nothing is lost,
+    or nothing more can be masked."""
     masked = segment.masked
     if not masked.stand_ins:
         if not lost_spans(masked.read, target):
@@ -105,7 +112,8 @@ def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
         masked.without_stand_ins(masked.read), masked.without_stand_ins(target)
     ):
         return None
-    spans = _with_further(segment, [*copied_spans(segment.text), *number_spans(segment.text)])
+    text = segment.text
+    spans = _with_further(segment, [*copied_spans(text), *sign_spans(text), *number_spans(text)])
     return _masked(segment, spans, leg) if len(spans) > len(segment.spans) else None
 
 

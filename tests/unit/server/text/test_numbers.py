@@ -48,6 +48,9 @@ def test_numbers_are_found_outside_words(text: str, expected: list[str]) -> None
         ("I have 0 books.", "Ich habe 00 Bücher.", False),
         ("I have 5 books.", "Ich habe 5 5 Bücher.", False),
         ("I have 2 books.", "Ich habe 2 Bücher und 3 Hefte.", False),
+        ("1,234.56 dollars", "1.234,56 Dollar", True),
+        ("1,234.56 dollars", "1.234.56 Dollar", False),
+        ("ISBN 978-3-16-148410-0", "ISBN 978-16-148410-0", False),
     ],
 )
 def test_a_missing_number_is_detected_unless_it_may_be_written_as_a_word(source: str, target: str, same: bool) -> None:

@@ -16,7 +16,9 @@ from server.text.copied_spans import (
     byte_fallback_spans,
     copied_spans,
     do_not_translate_spans,
+    lost_spans,
     may_hold_name,
+    sign_spans,
     without_overlaps,
 )
 from server.text.placeholders import is_all_caps, mask, to_sentence_case
@@ -75,10 +77,44 @@ def test_spans_without_overlaps_are_in_order(spans):
         ("I am here.where are you", []),
         ("nothing here", []),
         ("3 < 4 and a.b", []),
+        ("10 km² of CO₂, 2¼ cups and x₁", ["km²", "CO₂", "2¼", "x₁"]),
+        ("the house¹ is old", ["¹"]),
     ],
 )
 def test_do_not_translate_spans_are_found(text, expected):
     assert [text[start:end] for start, end in do_not_translate_spans(text)] == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "lost"),
+    [
+        ("© 2024 Example", "° 2024 Example", True),
+        ("§ 5 of the act", "£5 des Gesetzes", True),
+        ("20 £ or 25 €", "20 £ oder 25 €", False),
+        ("at most ≤ 5", "höchstens \ufffd\ufffd5", True),
+        ("CO₂ is a gas", "CO2 ist ein Gas", True),
+        ("CO₂ is a gas", "CO₂ ist ein Gas", False),
+        ("3½ cups", "31⁄2 Tassen", True),
+        ("twenty euros", "20 €", False),
+    ],
+)
+def test_lost_signs_are_detected(text, target, lost):
+    assert lost_spans(text, target) is lost
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("© 2024 Example Inc.™", ["© 2024", "™"]),
+        ("20 £ or £5, ≤ 10", ["20 £", "£5", "≤ 10"]),
+        ("6 ÷ 2 = 3", ["6 ÷ 2"]),
+        ("see §§ 7–9 and A4®", ["§§ 7–9", "®"]),
+        ("x ∈ ℝ", ["∈", "ℝ"]),
+        ("a plain text: $5", []),
+    ],
+)
+def test_signs_are_found_with_the_numbers_beside_them(text, expected):
+    assert [text[span.start : span.end] for span in sign_spans(text)] == expected
 
 
 def test_byte_fallback_spans_are_those_that_the_encoding_spells_in_bytes():
