@@ -13,8 +13,9 @@ from functools import partial
 from lxml import etree
 
 from server.documents.document import Document, has_words
-from server.documents.docx_runs import CONTAINERS, W, add_text, most_frequent_properties, new_run, visible_formatting
+from server.documents.docx_runs import CONTAINERS, W, add_text, most_frequent_properties, visible_formatting
 from server.documents.properties import read_properties
+from server.documents.runs import new_run
 from server.documents.xml_files import Element, parse_xml, write_xml
 from server.documents.xml_inline import Inline, rebuild
 from server.documents.zip_archive import Archive
@@ -110,9 +111,9 @@ class Paragraph:
         plain = visible_formatting(properties) == visible_formatting(self._base)
         for child in run:
             if child.tag == W + "t":
-                self._words(child.text or "", None if plain else new_run(properties))
+                self._words(child.text or "", None if plain else new_run(W + "r", properties))
             elif child is not properties:
-                piece = new_run(properties)
+                piece = new_run(W + "r", properties)
                 self._moves.append((piece, child))
                 (self.inline.gap if top and child.tag in GAPS else self.inline.atom)([piece])
 

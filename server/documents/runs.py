@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 from collections import Counter
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,15 +37,16 @@ class Names:
 def to_inline(paragraph: Element, names: Names) -> Inline:
     """Returns the content of a paragraph as HTML."""
     inline = Inline()
-    base = appearance(most_frequent(paragraph, names), names)
+    base = base_properties(paragraph, names)
+    plain = appearance(base, names)
     for child in paragraph:
         if child.tag == names.run:
             text = "".join(piece.text or "" for piece in child.iterchildren(names.text))
             properties = child.find(names.properties)
-            if appearance(properties, names) == base:
+            if appearance(properties, names) == plain:
                 inline.text(text)
             else:
-                number = inline.open(new_run(properties, names))
+                number = inline.open(new_run(names.run, properties))
                 inline.text(text)
                 inline.close(number)
         elif child.tag == names.text:  # a cell without runs
@@ -53,14 +55,14 @@ def to_inline(paragraph: Element, names: Names) -> Inline:
             inline.gap([child])
         elif child.tag != names.first and child.tag not in names.last:
             inline.atom([child])
-    inline.keep_formulas(partial(add_text, base=most_frequent(paragraph, names), names=names))
+    inline.keep_formulas(partial(add_text, base=base, names=names))
     return inline
 
 
 def fill(paragraph: Element, translated: str, names: Names) -> None:
     """Replaces the content of a paragraph by a translation of its HTML."""
     inline = to_inline(paragraph, names)
-    base = most_frequent(paragraph, names)
+    base = base_properties(paragraph, names)
     single = next(paragraph.iterchildren(names.text), None)
     last = [child for child in paragraph if child.tag in names.last]
     for child in list(paragraph):
@@ -75,15 +77,24 @@ def fill(paragraph: Element, translated: str, names: Names) -> None:
     paragraph.extend(last)
 
 
-def most_frequent(paragraph: Element, names: Names) -> Element | None:
-    """Returns the properties of the appearance with the largest number of characters."""
+def base_properties(paragraph: Element, names: Names) -> Element | None:
+    """Returns the run properties of the appearance with the largest number of characters in the paragraph."""
+    runs = paragraph.iterchildren(names.run)
+    return most_frequent(runs, names.properties, names.text, partial(appearance, names=names))
+
+
+def most_frequent(
+    runs: Iterable[Element], properties: str, text: str, appearance: Callable[[Element | None], bytes]
+) -> Element | None:
+    """Returns the properties of the appearance with the largest number of characters. `properties` and `text` are tags
+    of children of the runs."""
     sizes: Counter[bytes] = Counter()
     examples: dict[bytes, Element | None] = {}
-    for run in paragraph.iterchildren(names.run):
-        properties = run.find(names.properties)
-        seen = appearance(properties, names)
-        examples.setdefault(seen, properties)
-        sizes[seen] += sum(len(text.text or "") for text in run.iterchildren(names.text))
+    for run in runs:
+        found = run.find(properties)
+        seen = appearance(found)
+        examples.setdefault(seen, found)
+        sizes[seen] += sum(len(piece.text or "") for piece in run.iterchildren(text))
     return examples[sizes.most_common(1)[0][0]] if sizes else None
 
 
@@ -96,9 +107,9 @@ def appearance(properties: Element | None, names: Names) -> bytes:
     return repr(attributes).encode() + children if attributes or children else b""
 
 
-def new_run(properties: Element | None, names: Names) -> Element:
+def new_run(tag: str, properties: Element | None) -> Element:
     """Returns an empty run with these properties."""
-    run = etree.Element(names.run)
+    run = etree.Element(tag)
     if properties is not None:
         run.append(copy.deepcopy(properties))
     return run
@@ -109,7 +120,7 @@ def add_text(parent: Element, text: str, base: Element | None, names: Names) -> 
     if not text:
         return
     if parent.tag != names.run:
-        run = new_run(base, names)
+        run = new_run(names.run, base)
         parent.append(run)
         parent = run
     piece = next(parent.iterchildren(names.text), None)
