@@ -61,7 +61,7 @@ class Inspector:
             raise InvalidRequest("A given translation needs a model for exactly this direction.")
         tokenizer = route[0].model.tokenizer
         text, translation = text.strip(), translation.strip()
-        ids = tokenizer.encode(text, route[0].target, route[0].source).ids
+        ids = route[0].encode_ids(text)
         return InspectedSentence(route[0], SentenceRecord(text, ids, tokenizer.encode_target(translation)))
 
     async def decoded(

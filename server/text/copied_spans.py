@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from model.tokenizer import Encoding
 from server.text.numbers import find_numbers, same_numbers
@@ -21,11 +21,11 @@ EMOJI = re.compile(
 )
 WORD = re.compile(r"\w+")
 _SIGN = (
-    "[\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u20a0-\u20cf\u2100-\u214f"
+    "[~^\u00a2-\u00a7\u00a9\u00ac\u00ae-\u00b1\u00b6\u00d7\u00f7\u2020\u2021\u2030-\u2034\u20a0-\u20cf\u2100-\u214f"
     "\u2200-\u22ff\u2500-\u25ff\u27c0-\u27ef\u2900-\u2aff]"
 )
 SIGN = re.compile(_SIGN)
-"""Signs that are neither letters nor punctuation: currencies, mathematics, ©, §."""
+"""Signs that are neither letters nor punctuation: currencies but for the dollar, mathematics, ©, §."""
 _NUMBER, _SPACE = r"\d(?:[\d.,:/'’–-]*\d)?", "[ \u00a0\u202f]?"
 SIGNS = re.compile(rf"(?:(?<![\w.,:/'’–-]){_NUMBER}{_SPACE})?{_SIGN}+(?:{_SPACE}{_NUMBER}(?!\w))?")
 _RAISED = "[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u215f\u2189\u2460-\u249b]"
@@ -48,7 +48,8 @@ MEASURE = re.compile(rf"(?<![\w.,:/+-])(?:{_DATE}|{_VERSION}|{_HASH}|{_MEASURE})
 # A4, COVID-19, sha256; report.pdf, example.org; and strings of 40 characters and more, which are not words.
 NAME = re.compile(
     r"(?<![\w@./\\-])(?:[\w-]+(?:\.[\w-]+)*\."
-    r"(?:com|org|net|eu|uk|edu|gov|pdf|txt|docx?|xlsx?|pptx?|od[tsp]|csv|zip|png|jpe?g|gif|svg|html?|xml|json)"
+    r"(?:com|org|net|info|eu|uk|de|fr|es|ch|edu|gov|pdf|txt|docx?|xlsx?|pptx?|od[tsp]|csv|zip|png|jpe?g|gif|svg|html?|xml"
+    r"|json|ya?ml|toml|ini|cfg|log|md|py|js|ts|css|php|sh|exe|mp[34])"
     r"|[^\W\d_]\w*-?\d\w*|\w{40,})(?!\w)"
 )
 DIGIT = re.compile(r"\d")
@@ -85,7 +86,7 @@ def lost_spans(text: str, target: str) -> bool:
     that is not one."""
     if "\ufffd" in target and "\ufffd" not in text:
         return True
-    if not text.isascii() and any(target.count(sign) != text.count(sign) for sign in set(SIGN.findall(text))):
+    if any(target.count(sign) != text.count(sign) for sign in set(SIGN.findall(text))):
         return True
     for span in copied_spans(text):
         written = text[span.start : span.end]
@@ -105,6 +106,15 @@ def byte_fallback_spans(text: str, language: str, encoding: Encoding) -> list[Pr
     found += [ProtectedSpan(start, end, "word") for start, end in foreign_script_spans(text, language)]
     return [
         span for span in without_overlaps(found) if any(low < span.end and span.start < high for low, high in spelled)
+    ]
+
+
+def words_with(text: str, letters: Collection[str]) -> list[ProtectedSpan]:
+    """Returns the words of a text that have one of the letters."""
+    return [
+        ProtectedSpan(*word.span(), "word")
+        for word in WORD.finditer(text)
+        if any(character in letters for character in word[0])
     ]
 
 

@@ -21,6 +21,7 @@ KINDS: tuple[tuple[str, Role, str], ...] = (
     ("element", "word", r"<(?P<kept>keep|code|kbd|samp|var|pre|script|style)\b[^<>]*>.{0,2000}?</(?P=kept)\s*>"),
     ("untranslated", "word", rf"<(?P<no>[a-z][\w:-]*){_NO_TRANSLATE}(?:/>|>.{{0,2000}}?</(?P=no)\s*>)"),
     ("line", "break", r"<(?:br|hr)\b[^<>]*>|\\[nrt](?![a-z]*\{)"),
+    ("separator", "break", r"(?<!\S)[|¦›·•](?!\S)|(?<=\w\w )>(?= [^\W\d_]\w)"),
     ("empty", "word", rf"<[a-z][\w:.-]*{_ATTRIBUTES}/>"),
     ("end_tag", "close", r"</(?P<end_name>[a-z][\w:.-]*)\s*>"),
     ("start_tag", "open", rf"<(?P<start_name>[a-z][\w:.-]*){_ATTRIBUTES}>"),
@@ -50,12 +51,12 @@ KINDS: tuple[tuple[str, Role, str], ...] = (
 
 ROLES: dict[str, Role] = {name: role for name, role, _ in KINDS}
 KIND = re.compile(
-    r"(?=[%{$<&`\\#\[\]*~/@:.!])(?:" + "|".join(f"(?P<{name}>{pattern})" for name, _, pattern in KINDS) + ")",
+    r"(?=[%{$<&`\\#\[\]*~/@:.!|¦›·•>])(?:" + "|".join(f"(?P<{name}>{pattern})" for name, _, pattern in KINDS) + ")",
     re.IGNORECASE | re.DOTALL,
 )
 PATH = re.compile(r"(?<!\w)[a-z]:\\(?:[\w.-]+\\)*[\w.-]*\w|(?<![\w./-])(?:[\w.-]+/)+[\w-]+\.[a-z]\w{0,4}(?!\w)", re.I)
 """Paths that begin with a word."""
-MAY_HOLD = re.compile(r"[%{$<&`\\#\[*~/@:]")
+MAY_HOLD = re.compile(r"[%{$<&`\\#\[*~/@:|¦›·•>]")
 """Matches every text in which `KIND` or `PATH` can match. This test is much faster than the search."""
 INLINE_TAGS = frozenset("a b big del em font i ins mark s small span strike strong sub sup u p div li ul ol".split())
 """Tags of HTML that, without their partner, are no word of the sentence."""

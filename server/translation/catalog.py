@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,6 +17,10 @@ from server.errors import UnsupportedLanguage
 from server.text.language_id import resolve_language_code
 
 AUTO = "auto"
+INVISIBLE = re.compile("[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
+"""Soft hyphens, joiners and marks of the direction. A vocabulary spells them in bytes, which a model turns into letters."""
+_READ_AS = str.maketrans("\u2010\u2011\u00b4\u02bc\u201a\u2039\u203a", "--''„«»")
+"""Hyphens, apostrophes and quotation marks that many vocabularies lack, and those that a model reads instead."""
 ROUTES_LIMIT = 1_000
 """Routes that a catalog keeps after their first use; a model of 200 languages has 39,800."""
 
@@ -72,13 +77,17 @@ class Leg:
         object.__setattr__(self, "limits", limits)
 
     def encode(self, text: str) -> Encoding:
-        """Returns the input of the model for a text."""
+        """Returns the input of the model for a text. The offsets are those in the text itself."""
+        read = _readable(text)
         if not self.symbol:
-            return self.model.tokenizer.encode(text, self.target, self.source)
-        return self.model.tokenizer.encode(text, self.target, self.source, self.symbol)
+            encoding = self.model.tokenizer.encode(read, self.target, self.source)
+        else:
+            encoding = self.model.tokenizer.encode(read, self.target, self.source, self.symbol)
+        return encoding if len(read) == len(text) else _with_places_in(text, encoding)
 
     def encode_ids(self, text: str) -> tuple[int, ...]:
         """Returns only the ids of `encode`."""
+        text = _readable(text)
         if not self.symbol:
             return self.model.tokenizer.encode_ids(text, self.target, self.source)
         return self.model.tokenizer.encode_ids(text, self.target, self.source, self.symbol)
@@ -88,6 +97,21 @@ class Leg:
         the first token."""
         chosen = options.with_defaults(self.model.beam_size, self.model.length_penalty)
         return chosen if self.first_token is None else dataclasses.replace(chosen, first_token=self.first_token)
+
+
+def _readable(text: str) -> str:
+    """Returns a text without invisible characters and with common hyphens and quotation marks."""
+    return text if text.isascii() else INVISIBLE.sub("", text).translate(_READ_AS)
+
+
+def _with_places_in(text: str, encoding: Encoding) -> Encoding:
+    """Returns the encoding of a text without its invisible characters, with the offsets in the text itself."""
+    places = [i for i, character in enumerate(text) if not INVISIBLE.match(character)] + [len(text)]
+    offsets = [
+        (places[start], places[end - 1] + 1) if start < end else (places[start] if start else 0,) * 2
+        for start, end in encoding.offsets
+    ]
+    return dataclasses.replace(encoding, offsets=tuple(offsets))
 
 
 class ModelCatalog:

@@ -15,6 +15,7 @@ from server.text.copied_spans import (
     number_spans,
     sign_spans,
     without_overlaps,
+    words_with,
 )
 from server.text.glossary import TermIndex, TermMatch
 from server.text.icu_messages import message_arms
@@ -30,6 +31,8 @@ from server.translation.catalog import Leg
 LINE_ENDS = re.compile(r"[\t-\r\x85]")
 _NUMBER_SIGN = re.compile(r"#(?!\w)")
 """Stands for the number in the arms of an ICU message."""
+_RARE_LETTERS = frozenset("àâæçèéêëîïôœùûüÿ")
+"""Letters that a vocabulary may lack although the language has them: a word such as Israël is translated."""
 
 
 @dataclass(slots=True)
@@ -104,17 +107,37 @@ def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
     """Returns the segment to translate instead if `target`, the translation of what the model read, lacks a stand-in, or
     lacks or doubles a name, a sign or a number: the same segment with all of them masked. Returns None if nothing is lost,
     or nothing more can be masked."""
-    masked = segment.masked
-    if not masked.stand_ins:
-        if not lost_spans(masked.read, target):
-            return None
-    elif not masked.missing(target) and not lost_spans(
-        masked.without_stand_ins(masked.read), masked.without_stand_ins(target)
-    ):
+    names = _names_in_bytes(segment, leg) if leg.model.tokenizer.may_spell(segment.ids) else []
+    if not _has_lost(segment, target, names):
         return None
     text = segment.text
-    spans = _with_further(segment, [*copied_spans(text), *sign_spans(text), *number_spans(text)])
+    spans = _with_further(segment, [*copied_spans(text), *names, *sign_spans(text), *number_spans(text)])
     return _masked(segment, spans, leg) if len(spans) > len(segment.spans) else None
+
+
+def _has_lost(segment: Segment, target: str, names: Sequence[ProtectedSpan]) -> bool:
+    """Returns whether a translation of what the model read lacks a stand-in or one of the `names`, or lacks or doubles
+    another name, a sign or a number."""
+    masked, written = segment.masked, target.casefold()
+    if masked.missing(target):
+        return True
+    for word in {segment.text[name.start : name.end].casefold() for name in names}:
+        name = word.removesuffix("s")  # of a genitive
+        if written.count(name) < masked.read.casefold().count(name):
+            return True
+    return lost_spans(masked.without_stand_ins(masked.read), masked.without_stand_ins(target))
+
+
+def _names_in_bytes(segment: Segment, leg: Leg) -> list[ProtectedSpan]:
+    """Returns the words with a letter that the vocabulary spells in bytes, such as Đoković and Łódź. The languages of the
+    model do not have this letter, so the word is a name."""
+    tokenizer = leg.model.tokenizer
+    letters = {
+        character
+        for character in segment.text
+        if character.isalpha() and not character.isascii() and character.lower() not in _RARE_LETTERS
+    }
+    return words_with(segment.text, {one for one in letters if tokenizer.may_spell(tokenizer.encode_ids(one.lower()))})
 
 
 def without_stand_ins(segment: Segment, leg: Leg) -> Segment:

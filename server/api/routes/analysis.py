@@ -133,8 +133,7 @@ def scored(result: InspectionResult) -> dict[str, Any]:
 
 def traced_answer(found: SearchTrace) -> dict[str, Any]:
     """Returns the search step by step as in TraceAnswer."""
-    tokenizer = found.leg.model.tokenizer
-    encoding = tokenizer.encode(found.source_text, found.leg.target, found.leg.source)
+    encoding = found.leg.encode(found.source_text)
     return {
         "model": found.leg.model.name,
         "language": {"source": found.leg.source, "target": found.leg.target},

@@ -79,6 +79,7 @@ def test_spans_without_overlaps_are_in_order(spans):
         ("3 < 4 and a.b", []),
         ("10 km² of CO₂, 2¼ cups and x₁", ["km²", "CO₂", "2¼", "x₁"]),
         ("the house¹ is old", ["¹"]),
+        ("Node.js, spiegel.de and __init__.py", ["Node.js", "spiegel.de", "__init__.py"]),
     ],
 )
 def test_do_not_translate_spans_are_found(text, expected):
@@ -110,6 +111,7 @@ def test_lost_signs_are_detected(text, target, lost):
         ("6 ÷ 2 = 3", ["6 ÷ 2"]),
         ("see §§ 7–9 and A4®", ["§§ 7–9", "®"]),
         ("x ∈ ℝ", ["∈", "ℝ"]),
+        ("2^10 or ~5 km", ["2^10", "~5"]),
         ("a plain text: $5", []),
     ],
 )

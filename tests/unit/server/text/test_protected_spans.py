@@ -57,6 +57,10 @@ def test_spans_are_found(text: str, expected: list[str]) -> None:
         ("```\ncode. Code.\n```\ntext", ["break"]),
         ("{n, plural, one {# file} other {# files}}", ["icu"]),
         ("{n, plural, one {# file}", ["word"]),
+        ("Home | About us › Legal notice · Press", ["break", "break", "break"]),
+        ("Settings > Privacy > Location", ["break", "break"]),
+        ("a > b, x || y, a|b, 5>3 and 7 > 6", []),
+        ("| one | two |", ["break", "break", "break"]),
     ],
 )
 def test_roles(text: str, roles: list[str]) -> None:
@@ -76,7 +80,7 @@ def test_arms_of_a_message_are_its_translatable_text() -> None:
     assert text[message_end(text, 2) :] == " y"
 
 
-@given(st.text("{}%$<>/:.@#*`\\[]()!&;a1 \n~|,=\"'", max_size=40))
+@given(st.text("{}%$<>/:.@#*`\\[]()!&;a1 \n~|›·,=\"'", max_size=40))
 def test_spans_are_in_order_and_the_fast_test_misses_none(text: str) -> None:
     spans = find_protected_spans(text)
     assert all(left.end <= right.start for left, right in pairwise(spans))

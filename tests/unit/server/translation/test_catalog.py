@@ -5,11 +5,13 @@ from __future__ import annotations
 import dataclasses
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from model.language_pairs import AllPairs
 from model.search.options import DecodingOptions
 from server.errors import UnsupportedLanguage
-from server.translation.catalog import Leg, ModelCatalog
+from server.translation.catalog import INVISIBLE, Leg, ModelCatalog
 from tests.support.fake_engine import fake_model
 
 
@@ -51,3 +53,13 @@ def test_a_leg_adds_the_beam_and_the_first_token_of_its_model():
     leg = Leg(model, "en", "de")
     assert leg.decoding_options(DecodingOptions(beam_size=0)) == DecodingOptions(beam_size=5)
     assert leg.decoding_options(DecodingOptions()) == DecodingOptions()
+
+
+@given(st.text(st.sampled_from("ab \u00ad\u2060\u2066\u2069\ufeffé\u2011"), max_size=12))
+def test_a_model_reads_no_invisible_characters_and_offsets_are_those_of_the_text(text):
+    leg, text = Leg(fake_model(), "en", "de"), "a" + text
+    encoding, plain = leg.encode(text), INVISIBLE.sub("", text).replace("\u2011", "-")
+    assert encoding.ids == leg.encode_ids(text) == leg.encode_ids(plain)
+    places = [(start, end) for start, end in encoding.offsets if start < end]
+    assert [text[start:end].replace("\u2011", "-") for start, end in places] == list(plain)
+    assert encoding.offsets[-1] == (len(text), len(text))

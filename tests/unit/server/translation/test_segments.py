@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+from pathlib import Path
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from server.translation.catalog import Leg
-from server.translation.segments import segment_text
+from server.translation.model_discovery import read_model
+from server.translation.segments import masked_retry, segment_text
 from tests.support.fake_engine import fake_model
 
 PIECES = [
@@ -34,3 +37,22 @@ def test_sentences_beyond_the_segment_length_are_divided():
     assert all(len(part.ids) <= 40 for part in parts)
     assert parts[0].text.endswith(",")  # divided at punctuation
     assert len(segment_text(text, Leg(fake_model(max_length=200), "en", "de")).segments) == 1
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "target", "masked"),
+    [
+        ("en", "Novak Đoković won.", "Novak ąoković gewann.", ["Đoković"]),
+        ("en", "Novak Đoković won.", "Novak Đoković gewann.", None),
+        ("en", "ĐOKOVIĆ WON.", "Đoković gewann.", None),
+        ("de", "Erdoğans Partei", "Erdoğan's party", None),
+        ("fr", "Œuvre de Łódź", "Work of Lodz", ["Łódź"]),
+        ("fr", "Œuvre d'art d'Israël", "Work of art of Israel", None),
+        ("en", "© Chișinău 5", "© Chi... 5", ["©", "Chișinău", "5"]),
+    ],
+)
+def test_a_lost_name_with_letters_that_the_vocabulary_lacks_is_masked(source, text, target, masked):
+    model = read_model(Path(__file__).resolve().parents[4] / "weights" / "general-en-de-fr-es")
+    [segment] = segment_text(text, Leg(model, source, "de" if source == "en" else "en")).segments
+    found = masked_retry(segment, target, Leg(model, source, "de" if source == "en" else "en"))
+    assert (found and [text[span.start : span.end] for span in found.spans]) == masked
