@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from functools import lru_cache
-from operator import attrgetter
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -35,7 +34,6 @@ WARNINGS: dict[Flag, str] = {
     "placeholder_restored": "a placeholder was put at the aligned place, because the model dropped it.",
 }
 """Meanings of the flags of a sentence, in the order in which they are listed."""
-_is_cached = attrgetter("cached")
 
 
 @router.post(
@@ -228,11 +226,8 @@ def sentence_details(sentence: Sentence, leg: TranslatedLeg) -> dict[str, Any]:
 def server_timing(translations: list[Translation]) -> str:
     """Returns the header Server-Timing: the longest time of any text in each part, in milliseconds."""
     timings = [translation.timings for translation in translations]
-    one = timings[0]
-    queue, encode, decode = one.queue, one.encode, one.decode
-    if len(timings) > 1:
-        queue = max([timing.queue for timing in timings])
-        encode = max([timing.encode for timing in timings])
-        decode = max([timing.decode for timing in timings])
-    cached = ', cache;desc="hit"' if all(map(_is_cached, translations)) else ""
+    queue = max([timing.queue for timing in timings])
+    encode = max([timing.encode for timing in timings])
+    decode = max([timing.decode for timing in timings])
+    cached = ', cache;desc="hit"' if all(translation.cached for translation in translations) else ""
     return f"queue;dur={1000 * queue:.2f}, encode;dur={1000 * encode:.2f}, decode;dur={1000 * decode:.2f}{cached}"
