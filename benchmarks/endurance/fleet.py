@@ -19,6 +19,7 @@ from pathlib import Path
 import httpx
 
 from benchmarks.common.http_connection import Address, Connection
+from benchmarks.load.processor_time import descendants, seconds_of
 
 ROOT = Path(__file__).parents[2]
 PARTS = ("server-1", "server-2", "redis")
@@ -27,7 +28,6 @@ _START_SECONDS = 600.0
 _STOP_SECONDS = "60"
 """Time until Docker sends SIGKILL to a container that was told to stop."""
 _BOTH_UP = re.compile(r'^haproxy_backend_agg_server_status{proxy="servers",state="UP"} 2$', re.MULTILINE)
-_TICKS = os.sysconf("SC_CLK_TCK")
 
 
 class Fleet(ABC):
@@ -78,7 +78,7 @@ class Fleet(ABC):
 
     def processor_seconds(self, part: str) -> float:
         """Returns the processor time of a part until now."""
-        return sum(_tree_seconds(pid) for pid in self.processes(part))
+        return sum(seconds_of(process) for pid in self.processes(part) for process in (pid, *descendants(pid)))
 
 
 class ProcessFleet(Fleet):
@@ -249,12 +249,3 @@ def _children(pid: int) -> list[int]:
         return [int(child) for child in Path(f"/proc/{pid}/task/{pid}/children").read_text(encoding="ascii").split()]
     except OSError:
         return []
-
-
-def _tree_seconds(pid: int) -> float:
-    """Returns the processor time of a process and of those below it."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text(encoding="ascii", errors="replace").rpartition(")")[2].split()
-    except OSError:
-        return 0.0
-    return (int(fields[11]) + int(fields[12])) / _TICKS + sum(map(_tree_seconds, _children(pid)))

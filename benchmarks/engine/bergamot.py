@@ -12,13 +12,10 @@ per second of processor time, so that other processes hardly matter; the first t
 from __future__ import annotations
 
 import argparse
-import json
 import random
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -27,6 +24,7 @@ import sentencepiece
 import torch
 
 from benchmarks.common import report
+from benchmarks.engine.family_engines import ask, tokens_per_second
 from model.backends.cpu.backend import CpuBackend, open_backend
 from model.backends.cpu.build import build
 from model.config import ModelConfig
@@ -122,8 +120,7 @@ def _bergamot(
         "shortlist": shortlist and str(shortlist), "texts": texts, "html": False, "batch": batch,
         "repeat": options.turns + 1, "config": {"gemm-precision": "int8shiftAlphaAll"},
     }  # fmt: skip
-    done = subprocess.run(["node", _SCRIPT], input=json.dumps(request), stdout=subprocess.PIPE, text=True, check=True)
-    answer = json.loads(done.stdout)
+    answer = ask(["node", str(_SCRIPT)], request)
     lengths = [len(target.split()) for target in answer["targets"]]
     return sum(lengths) / statistics.median(answer["seconds"][1:]), max(lengths)
 
@@ -134,9 +131,7 @@ def _marian(options: argparse.Namespace, path: Path, texts: list[str], batch: in
         "models": [str(path / _FLOAT32)], "vocabs": [str(path / _VOCABULARY)] * 2, "beam-size": 1, "cpu-threads": 1,
         "mini-batch": batch, "max-length-factor": 2, "quiet": True, "quiet-translation": True,
     }}  # fmt: skip
-    command = [options.marian, _SCRIPT.with_name("marian_process.py")]
-    done = subprocess.run(command, input=json.dumps(request), stdout=subprocess.PIPE, text=True, check=True)
-    answer = json.loads(done.stdout)
+    answer = ask([options.marian, str(_SCRIPT.with_name("marian_process.py"))], request)
     return float(sum(len(line.split()) for line in answer["lines"]) / statistics.median(answer["seconds"][1:]))
 
 
@@ -144,9 +139,9 @@ def _attentive(
     options: argparse.Namespace, folder: ModelFolder, backend: CpuBackend, texts: list[str], batch: int, length: int
 ) -> float:
     """Returns tokens per second, tokenization included as in Bergamot."""
-    config, tokenizer, seconds = folder.model, folder.load_tokenizer(), []
-    for _ in range(options.turns + 1):
-        started = time.process_time()
+    config, tokenizer = folder.model, folder.load_tokenizer()
+
+    def run() -> int:
         tokens = 0
         for first in range(0, len(texts), batch):
             found = translate(
@@ -155,8 +150,9 @@ def _attentive(
                 max_length=config.max_length, generation=folder.generation,
             )  # fmt: skip
             tokens += sum(len(tokenizer.decode(best[0].tokens).split()) for best in found)
-        seconds.append(time.process_time() - started)
-    return tokens / statistics.median(seconds[1:])
+        return tokens
+
+    return tokens_per_second(run, options.turns)
 
 
 def _parser() -> argparse.ArgumentParser:

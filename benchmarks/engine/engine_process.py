@@ -18,14 +18,12 @@ from model.backends.cpu.isa import Isa
 
 _STARTUP_SECONDS = 300.0
 _LIMITS: dict[Isa, dict[str, str]] = {
-    "auto": {},
-    "amx": {},
     "avx512": {"ONEDNN_MAX_CPU_ISA": "AVX512_CORE_VNNI"},
     "avxvnni": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2_VNNI", "ATEN_CPU_CAPABILITY": "avx2"},
     "avx2": {"CT2_FORCE_CPU_ISA": "AVX2", "ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"},
 }
 """Environment variables that limit CTranslate2, oneDNN (which computes its matrix products) and torch to an instruction
-set. CT2_FORCE_CPU_ISA alone does not limit oneDNN."""
+set; others have no limit. CT2_FORCE_CPU_ISA alone does not limit oneDNN."""
 
 
 class EngineFailed(RuntimeError):
@@ -49,8 +47,8 @@ class EngineProcess:
         self._pipe, other = context.Pipe()
         self._process = context.Process(target=_serve, args=(spec, other), daemon=True)
         # The libraries read these variables when they are first imported.
-        os.environ.update(OMP_NUM_THREADS=str(spec.threads), MKL_NUM_THREADS=str(spec.threads))
-        with _environment(_LIMITS[spec.isa]):
+        threads = {name: str(spec.threads) for name in ("OMP_NUM_THREADS", "MKL_NUM_THREADS")}
+        with _environment(threads | _LIMITS.get(spec.isa, {})):
             self._process.start()
         other.close()
         self._request(None)

@@ -135,7 +135,7 @@ class Bergamot:
             "package": str(self._package), "model": str(model), "vocabs": [str(file) for file in self._vocabularies],
             "texts": self._texts, "html": False, "batch": batch, "repeat": repeat, "config": config,
         }  # fmt: skip
-        return _process(["node", str(_HERE / "bergamot.mjs")], request)
+        return ask(["node", str(_HERE / "bergamot.mjs")], request)
 
 
 class Marian:
@@ -163,7 +163,7 @@ class Marian:
 
     def _run(self, options: dict[str, Any], batch: int | None, repeat: int) -> Any:
         request = {"options": self._options | options, "texts": self._texts, "batch": batch, "repeat": repeat}
-        return _process([str(self._python), str(_HERE / "marian_process.py")], request)
+        return ask([str(self._python), str(_HERE / "marian_process.py")], request)
 
 
 def tokens_per_second(run: Callable[[], int], turns: int) -> float:
@@ -176,6 +176,7 @@ def tokens_per_second(run: Callable[[], int], turns: int) -> float:
     return tokens / statistics.median(seconds[1:])
 
 
-def _process(command: list[str], request: dict[str, Any]) -> Any:
+def ask(command: list[str], request: dict[str, Any]) -> Any:
+    """Runs a program that reads a JSON object from stdin. Returns the JSON that it writes."""
     done = subprocess.run(command, input=json.dumps(request), stdout=subprocess.PIPE, text=True, check=True)
     return json.loads(done.stdout)

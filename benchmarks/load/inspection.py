@@ -54,7 +54,7 @@ class Client:
         return await self._request("GET", f"/attention?{urlencode({'id': id, **parameters})}", b"")
 
     async def close(self) -> None:
-        """Close the connection."""
+        """Closes the connection."""
         self._connection.close()
         await asyncio.sleep(0)  # the event loop closes the transport in its next iteration
 

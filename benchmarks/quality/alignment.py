@@ -39,12 +39,9 @@ def symmetrized(forward: Maps, backward: Maps, choice: AlignmentChoice, shape: t
     there = forward.links(choice)
     back = {(i, j) for j, i in backward.links(choice)}
     both = forward.soft(choice, shape) * backward.soft(choice, shape[::-1]).T
-    best = {(int(both[:, j].argmax()), j) for j in range(shape[1])} | {
-        (i, int(both[i].argmax())) for i in range(shape[0])
-    }
-    mutual = {(int(both[:, j].argmax()), j) for j in range(shape[1])} & {
-        (i, int(both[i].argmax())) for i in range(shape[0])
-    }
+    of_second = {(int(both[:, j].argmax()), j) for j in range(shape[1])}
+    of_first = {(i, int(both[i].argmax())) for i in range(shape[0])}
+    best, mutual = of_first | of_second, of_first & of_second
     return {
         "first to second": there,
         "second to first": back,

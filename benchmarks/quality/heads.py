@@ -18,6 +18,7 @@ from benchmarks.common import report
 from benchmarks.common.development_sets import DevelopmentSet, choose, read_sets
 from model.backends.torch.attention_gain import attention_gain
 from model.backends.torch.head_health import HeadHealth, ModelHealth, model_health, reading_share, summary
+from model.backends.torch.inputs import pad_ids
 from model.checkpoint import load_model
 from model.model_folder import ModelFolder, read_folder
 
@@ -73,15 +74,12 @@ def _batches(served: ModelFolder, sets: Sequence[DevelopmentSet]) -> list[tuple[
         order = sorted(range(len(sources)), key=lambda i: len(sources[i]))
         for at in range(0, len(order), _ROWS):
             rows = order[at : at + _ROWS]
-            batch = ([sources[i][: config.max_length] for i in rows], [targets[i][: config.max_length] for i in rows])
-            found.append((_padded(batch[0], config.pad_id), _padded(batch[1], config.pad_id)))
+            source, target = (
+                pad_ids([side[i][: config.max_length] for i in rows], config.pad_id, torch.device("cpu"))[0]
+                for side in (sources, targets)
+            )
+            found.append((source, target))
     return found
-
-
-def _padded(rows: Sequence[Sequence[int]], pad: int) -> torch.Tensor:
-    """Ids of several lengths as (B, longest)."""
-    width = max(map(len, rows))
-    return torch.tensor([[*row, *[pad] * (width - len(row))] for row in rows])
 
 
 def _mean(parts: Sequence[list[list[HeadHealth]]]) -> list[list[HeadHealth]]:

@@ -48,7 +48,7 @@ _SIGNATURES = {
 
 
 class CpuBackendError(RuntimeError):
-    """The C++ code rejected a call or ran out of memory. The slots are unchanged."""
+    """The C++ code rejected a call, or ran out of memory; the slots of that call must then be freed."""
 
 
 @cache

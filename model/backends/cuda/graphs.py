@@ -115,7 +115,7 @@ class GraphedBackend(TorchBackend):
     def prefill(
         self, sources: Sequence[Sequence[int]], slots: Sequence[int], masked_heads: Sequence[MaskedHeads] = ()
     ) -> None:
-        """Encode the sources as one batch and write their cross-attention keys and values. Between `step_async` and
+        """Encodes the sources as one batch and writes their cross-attention keys and values. Between `step_async` and
         `outputs` this runs beside the steps, in which `slots` take no part."""
         self._room(max(len(source) for source in sources))
         with self._stream():

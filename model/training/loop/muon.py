@@ -35,7 +35,7 @@ class Muon(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Updates every parameter that has a gradient. Returns the loss of `closure`, or None."""
-        loss = None if closure is None else closure()
+        loss = None if closure is None else torch.enable_grad()(closure)()
         for group in self.param_groups:
             shapes: dict[torch.Size, list[Tensor]] = {}
             for parameter in group["params"]:

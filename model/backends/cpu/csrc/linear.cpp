@@ -69,7 +69,7 @@ Buffer::Buffer(size_t bytes, Arena* arena) : memory_(arena ? arena->allocate(byt
 
 void Buffer::reserve(size_t bytes) {
     if (bytes <= bytes_) return;
-    memory_.reset();
+    *this = Buffer();  // both would need memory at the same time
     *this = Buffer(bytes);
 }
 
