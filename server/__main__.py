@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import textwrap
 from collections.abc import Sequence
@@ -27,6 +28,8 @@ COMMANDS = {
 }
 """Command -> its module in server.cli. Only the module of the given command is imported."""
 INTERRUPTED = 130
+BROKEN_PIPE = 141
+"""What a shell reports for a program that ends at SIGPIPE."""
 NO_TORCH = (
     "`{}` needs PyTorch, which this installation does not have. The container image `tools` has it: "
     "docker compose run --rm tools ..."
@@ -49,6 +52,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             parser = make_parser(words[0] if words else "")
         arguments = parser.parse_args(words)
         status: int = arguments.run(arguments)
+        if sys.stdout is not None:
+            sys.stdout.flush()
     except (SettingsError, AttentiveError) as error:
         print(f"attentive: {error}", file=sys.stderr)
         return 2 if isinstance(error, (SettingsError, ClientError)) else 1
@@ -59,6 +64,14 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 1
     except KeyboardInterrupt:
         return INTERRUPTED
+    except BrokenPipeError:  # the reader of standard output has gone, as with `| head`
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # the interpreter flushes at its end
+        return BROKEN_PIPE
+    except OSError as error:
+        if error.filename is None:
+            raise
+        print(f"attentive: {error.filename}: {error.strerror}.", file=sys.stderr)
+        return 1
     return status
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import difflib
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -237,6 +238,18 @@ class Settings:
             if text is not None and text != "":
                 values[item.name] = parse(item.name, text, hints[item.name])
         return cls(**values)
+
+
+def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
+    """Returns a sentence for each variable ATTENTIVE_* that is not a setting."""
+    settings = [item.name.upper() for item in dataclasses.fields(Settings)]
+    sentences = []
+    for name in sorted(variable.removeprefix(PREFIX) for variable in environment if variable.startswith(PREFIX)):
+        if name not in settings:
+            near = difflib.get_close_matches(name, settings, n=1)
+            advice = f"did you mean {PREFIX}{near[0]}?" if near else "`attentive serve --help` lists all settings."
+            sentences.append(f"{PREFIX}{name} is not a setting and has no effect; {advice}")
+    return sentences
 
 
 def flag_and_variable(name: str) -> str:

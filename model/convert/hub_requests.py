@@ -157,8 +157,8 @@ def _refused(endpoint: str, repository: str, revision: str, error: urllib.error.
 def _unreachable(repository: str, error: Exception) -> HubUnreachable:
     reason = getattr(error, "reason", None) or error
     return HubUnreachable(
-        f"{repository} could not be downloaded ({type(reason).__name__}): check the connection, or download it elsewhere "
-        "and use `attentive import FOLDER`."
+        f"{repository} could not be downloaded ({getattr(reason, 'strerror', None) or type(reason).__name__}): check the "
+        "connection, or download it elsewhere and use `attentive import FOLDER`."
     )
 
 

@@ -58,10 +58,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def locate(model: str, weights: Path) -> Path:
-    """Returns the folder of a model by path or by name. Raises FolderError where there is none."""
+    """Returns the folder of a model by path or by name. Raises InvalidRequest where there is none."""
     if (Path(model) / "config.json").is_file():
         return Path(model)
     found = {path.name: path for path in find_folders(weights)}
     if model not in found:
-        raise FolderError(f"There is no model {model!r} under {weights}; there are: {', '.join(found) or 'none'}.")
+        raise InvalidRequest(f"There is no model {model!r} under {weights}; there are: {', '.join(found) or 'none'}.")
     return found[model]

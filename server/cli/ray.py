@@ -37,7 +37,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for item in dataclasses.fields(Options):
         if item.name in HELP_OF:
             flag = "--" + item.name.replace("_", "-")
-            deploy.add_argument(flag, metavar="N", help=f"{HELP_OF[item.name]} [default: {item.default}]")
+            metavar = "{queue,model}" if item.name == "router" else "N"
+            deploy.add_argument(flag, metavar=metavar, help=f"{HELP_OF[item.name]} [default: {item.default}]")
     add_flags(deploy, tuple(item.name for item in dataclasses.fields(Settings) if item.name not in NOT_FOR_REPLICAS))
     targets = actions.add_parser(
         "targets", help="Print the replicas as targets for Prometheus (file_sd). Needs HAProxy."

@@ -19,7 +19,7 @@ import uvicorn
 from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
 from server.api.http_protocol import LimitedProtocol, UnfinishedRequests
-from server.config import Settings, add_flags
+from server.config import Settings, add_flags, unknown_variables
 from server.engine.gc_tuning import tune_garbage_collector
 from server.engine.ipc.options import NO_DEVICE
 from server.errors import SettingsError
@@ -118,6 +118,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(arguments)
     configure_logging(settings.log_level, settings.log_format)
+    for sentence in unknown_variables():
+        log.warning("%s", sentence)
     services = Services(settings)
     config = server_config(settings, services)
     logging.getLogger("uvicorn").setLevel(logging.WARNING)

@@ -187,7 +187,8 @@ def _unreachable(name: str, error: Exception) -> FolderError:
     """Returns the error for a server that refuses (its status is stated) or does not answer."""
     otherwise = "or download its files elsewhere and use `attentive import FOLDER`"
     if not isinstance(error, urllib.error.HTTPError):
-        reason = type(getattr(error, "reason", None) or error).__name__
+        cause = getattr(error, "reason", None) or error
+        reason = getattr(cause, "strerror", None) or type(cause).__name__
         return FolderError(f"{name} could not be downloaded ({reason}): check the connection, {otherwise}.")
     error.close()
     if error.code == 429:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from server.config import CHECKOUT, Settings, add_flags, default_weights
+from server.config import CHECKOUT, Settings, add_flags, default_weights, unknown_variables
 from server.errors import SettingsError
 
 
@@ -23,6 +23,14 @@ def test_a_flag_overrides_a_variable_and_a_variable_the_default():
     assert read(ATTENTIVE_PORT="9000").port == 9000
     assert read("--port", "9001", ATTENTIVE_PORT="9000").port == 9001
     assert read(ATTENTIVE_PORT="").port == 8000
+
+
+def test_variables_that_are_no_setting_are_named():
+    assert unknown_variables({"ATTENTIVE_PORT": "1", "PORT": "2", "ATTENTIVE": "3"}) == []
+    assert unknown_variables({"ATTENTIVE_KEY_REQUIRD": "true", "ATTENTIVE_42": ""}) == [
+        "ATTENTIVE_42 is not a setting and has no effect; `attentive serve --help` lists all settings.",
+        "ATTENTIVE_KEY_REQUIRD is not a setting and has no effect; did you mean ATTENTIVE_KEY_REQUIRED?",
+    ]
 
 
 def test_the_weights_of_the_checkout_are_used_where_the_current_folder_has_none(tmp_path, monkeypatch):

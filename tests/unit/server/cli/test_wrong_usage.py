@@ -21,10 +21,12 @@ GLOSSARY = ["glossary", "create", "Devices", *PAIR, "--data", "data"]
         (["translate", *PAIR, "absent.txt"], "absent.txt cannot be opened: No such file or directory."),
         (["translate", *PAIR, "folder"], "folder cannot be opened: Is a directory."),
         (["translate", *PAIR, ""], "The name of a file is empty."),
+        (["translate", *PAIR, "text.txt", "--output", "./text.txt"], "--output must not be the file that is read."),
         (["translate", *PAIR], "Standard input is closed; give the name of a file."),
         (["translate", *PAIR, "empty.txt"], "Standard output is closed; give the name of a file."),
         (["translate", *PAIR, "--weights", "empty.txt"], "empty.txt is a file."),
         (["models", "--weights", "absent"], "absent does not exist."),
+        (["export", "--to", "huggingface", "absent", "out"], "There is no model 'absent' under "),
         (["calibrate", "", "--pairs", "dev.en-de.tsv"], "There is no model ''; there are "),
         (["keys", "create", "", "--data", "data"], "The name of a key must not be empty."),
         ([*GLOSSARY, "-"], "Standard input is closed; give the name of a file."),
@@ -37,9 +39,11 @@ def test_the_sentence_says_what_is_wrong(tiny_weights, tmp_path, monkeypatch, ca
     monkeypatch.chdir(tmp_path)
     (tmp_path / "folder").mkdir()
     (tmp_path / "empty.txt").touch()
+    (tmp_path / "text.txt").write_text("Hello")
     for closed in ("input", "output"):
         if f"Standard {closed}" in said:
             monkeypatch.setattr(sys, {"input": "stdin", "output": "stdout"}[closed], None)
     assert main(words) == 2
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
+    assert (tmp_path / "text.txt").read_text() == "Hello"

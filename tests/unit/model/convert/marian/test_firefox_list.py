@@ -127,7 +127,7 @@ def test_refusals_are_told_apart(
 def test_without_a_connection_nothing_is_written(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     flags = ["--firefox-models", "http://127.0.0.1:1/models.json", "--weights", str(tmp_path / "weights")]
     assert main(["pull", "firefox/en-de", *flags]) == 1
-    assert "check the connection, or download its files elsewhere" in capsys.readouterr().err
+    assert "(Connection refused): check the connection, or download its files elsewhere" in capsys.readouterr().err
     assert not (tmp_path / "weights").exists()
 
 
