@@ -51,6 +51,11 @@ class AlignmentHead:
     head: int | None = None
     shift: bool = False
 
+    def is_in(self, layers: int) -> bool:
+        """Returns whether a decoder of `layers` layers may have the head; the fields may come from a file."""
+        head_is_number = self.head is None or (type(self.head) is int and self.head >= 0)
+        return type(self.layer) is int and 0 <= self.layer < layers and head_is_number
+
 
 @dataclass(frozen=True, slots=True)
 class AlignmentChoice:
@@ -69,9 +74,12 @@ class AlignmentChoice:
         if not file.is_file():
             return cls((AlignmentHead(layers - 1 if layers < 6 else layers - 2),))
         try:
-            return cls(tuple(AlignmentHead(**head) for head in json.loads(file.read_text(encoding="utf-8"))["heads"]))
-        except (KeyError, TypeError) as error:
-            raise ValueError(f"{file} does not list heads as {{layer, head, shift}}: {error}") from None
+            heads = tuple(AlignmentHead(**head) for head in json.loads(file.read_text(encoding="utf-8"))["heads"])
+            if not heads or not all(head.is_in(layers) for head in heads):
+                raise ValueError(f"the decoder has {layers} layers")
+        except (KeyError, TypeError, ValueError) as error:
+            raise ValueError(f"{file} does not list heads of the model as {{layer, head, shift}}: {error}") from None
+        return cls(heads)
 
 
 def words(

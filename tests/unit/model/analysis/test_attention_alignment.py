@@ -111,7 +111,12 @@ def test_choice_is_loaded_from_the_model_folder(tmp_path: Path) -> None:
     assert AlignmentChoice.load(tmp_path, layers=6) == choice
 
 
-def test_choice_without_a_list_of_heads_is_refused(tmp_path: Path) -> None:
-    (tmp_path / FILE).write_text('{"layer": 2, "heads": [0, 1], "shift": false}')
-    with pytest.raises(ValueError, match="list heads"):
+@pytest.mark.parametrize(
+    "text",
+    ['{"layer": 2, "heads": [0, 1], "shift": false}', '{"heads": []}', '{"heads": [{"layer": 6}]}',
+     '{"heads": [{"layer": 1, "head": "0"}]}', "{", "[]"],
+)  # fmt: skip
+def test_a_choice_of_other_heads_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / FILE).write_text(text)
+    with pytest.raises(ValueError, match=r"alignment\.json does not list heads of the model"):
         AlignmentChoice.load(tmp_path, layers=6)
