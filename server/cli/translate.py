@@ -14,14 +14,8 @@ from tqdm import tqdm
 from model.search.options import DecodingOptions
 from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.text_streams import LineReader, open_text, utf8_lines
-<<<<<<< Updated upstream
 from server.config import Settings, add_flags
-=======
-from server.config import MAX_INT, Settings, add_flags
-from server.engine.client.supervisor import Supervisor
-from server.errors import InvalidRequest, Unavailable
-from server.observability.logging import configure_logging
->>>>>>> Stashed changes
+from server.errors import InvalidRequest
 from server.services import Services
 from server.translation.catalog import AUTO
 from server.translation.translator import Translator
@@ -79,8 +73,6 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-<<<<<<< Updated upstream
-=======
 def is_same_file(one: str, other: str) -> bool:
     """Returns whether two names are those of one existing file."""
     try:
@@ -89,15 +81,6 @@ def is_same_file(one: str, other: str) -> bool:
         return False
 
 
-def local_services(
-    settings: Settings, supervisor: Supervisor | None = None, catalog: ModelCatalog | None = None
-) -> Services:
-    """Returns the services of a command: without a history, and with a queue that LINES_AT_ONCE bounds, so that no line
-    is rejected however long the others take."""
-    return Services(dataclasses.replace(settings, history=False), supervisor, catalog, Admission(MAX_INT))
-
-
->>>>>>> Stashed changes
 def count(name: str) -> int | None:
     """Returns the number of lines of a file, or None for standard input."""
     if name == "-":

@@ -201,7 +201,7 @@ def test_import_and_export_commands(published: Path, tmp_path: Path, capsys: pyt
     assert "exists already" in capsys.readouterr().err
     assert main(["export", "--to", "huggingface", "mine", str(tmp_path / "hf"), *weights]) == 0
     assert (tmp_path / "hf" / "model.safetensors").is_file()
-    assert main(["export", "--to", "huggingface", "yours", str(tmp_path / "no"), *weights]) == 1
+    assert main(["export", "--to", "huggingface", "yours", str(tmp_path / "no"), *weights]) == 2
     assert "there are: mine" in capsys.readouterr().err
     pytest.importorskip("ctranslate2")
     arguments = [
