@@ -29,6 +29,8 @@ NO_TRANSLATE = re.compile(
     re.IGNORECASE,
 )
 """Attributes that exclude an element from translation."""
+_NOTE = re.compile(r"[\s\d*†‡,–-]*[\d*†‡][\s\d*†‡,–-]*")
+"""A raised or lowered number or sign."""
 MARKS_LIMIT = 200
 """Largest number of marks in a passage. A further one ends the passage, which bounds the time to place marks."""
 
@@ -67,6 +69,39 @@ def parse_passages(text: str, format: str) -> tuple[Passage, ...]:
     return (Passage(text),) if format == "text" else tuple(_PassageBuilder().build(text))
 
 
+def _with_notes(tokens: Iterator[str | Tag]) -> Iterator[str | Tag]:
+    """Yields the tokens. A raised or lowered number at the end of a word becomes one piece of markup, so that the words
+    are read without it: house<sup>1</sup>, m<sup>2</sup>. The one in H<sub>2</sub>O belongs to a word."""
+    held: list[str | Tag] = []
+    for token in tokens:
+        if len(held) == 3 and not (isinstance(token, str) and token[:1].isalnum()):
+            yield _joined(held)
+            held = []
+        fits = _fits_note(token, held)
+        if not fits:
+            yield from held
+            held = []
+        if fits or _fits_note(token, held):
+            held.append(token)
+        else:
+            yield token
+    if len(held) == 3:
+        yield _joined(held)
+    else:
+        yield from held
+
+
+def _fits_note(token: str | Tag, held: Sequence[str | Tag]) -> bool:
+    """Returns whether a token continues `held`, the first parts of <sup>1</sup>."""
+    if isinstance(token, str):
+        return len(held) == 1 and _NOTE.fullmatch(token) is not None
+    return token.name in ("sup", "sub") and (token.closing if len(held) == 2 else not held and token.opens)
+
+
+def _joined(parts: Sequence[str | Tag]) -> Tag:
+    return Tag("".join([part if isinstance(part, str) else part.raw for part in parts]))
+
+
 def _apart(mark: Mark, text: str) -> Mark:
     """Returns a mark that keeps its distance to the words of the text: "use <code>x</code> now" has two spaces around
     the element, and a translation of "use  now" one."""
@@ -103,7 +138,7 @@ class _PassageBuilder:
     skip_depth: int = 0
 
     def build(self, document: str) -> Iterator[Passage]:
-        for token in scan_markup(document):
+        for token in _with_notes(scan_markup(document)):
             if self.skipped_element:
                 self._skip(token)
             elif isinstance(token, str):

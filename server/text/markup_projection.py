@@ -39,7 +39,7 @@ def project_marks(marks: Sequence[Mark], source: str, target: str, links: Sequen
         """Projects `inside` into target[start:end]."""
         nonlocal order
         done = start
-        wanted = [(mark, projection.project(mark.span), children) for mark, children in _outermost(inside)]
+        wanted = [(mark, _projected(mark, projection), children) for mark, children in _outermost(inside)]
         for mark, span, children in sorted(wanted, key=lambda item: (item[1][0], item[0].order)):
             first = min(max(span[0], done), end)
             done = min(max(span[1], first), end)
@@ -54,6 +54,18 @@ def project_marks(marks: Sequence[Mark], source: str, target: str, links: Sequen
 
     project(marks, 0, len(target))
     return tuple(projected)
+
+
+def _projected(mark: Mark, projection: SpanProjection) -> Span:
+    """Returns the span of a mark in the target. A raised part of a word that the target does not have (1<sup>st</sup>)
+    becomes empty, since the whole word must not be raised."""
+    if found := projection.within_word(mark.span):
+        return found
+    span, start = projection.project(mark.span), mark.span[0]
+    around = projection.source[max(0, start - 1) : min(start + 1, mark.span[1])]
+    if mark.opening[:4].lower() in ("<sup", "<sub") and len(around) == 2 and around.isalnum():
+        return span[1], span[1]
+    return span
 
 
 def with_marks(marks: Sequence[Mark], text: str, write: Callable[[str], str]) -> Iterator[tuple[str, bool]]:

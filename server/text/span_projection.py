@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from bisect import bisect_right
 from collections.abc import Sequence
+from functools import cached_property
 
 from model.symbols import PLACEHOLDERS
 from server.text.segmentation import Span
@@ -12,6 +13,7 @@ from server.text.segmentation import Span
 Link = tuple[Span, Span]
 """A span of the source and the span of the target that corresponds to it."""
 SYMBOL = re.compile("|".join(PLACEHOLDERS))
+_WORD = re.compile(r"\w+")
 WORD_OR_SYMBOL = re.compile(rf"{SYMBOL.pattern}|\w+|[^\w\s]")
 
 
@@ -36,6 +38,29 @@ class SpanProjection:
             point = self._project_point(start)
             return point, point
         return self._best_run(start, end) or self._relative(start, end)
+
+    def within_word(self, span: Span) -> Span | None:
+        """Returns the same part of the same word in the target, or None if the span is no part of a word or the target
+        does not have this word."""
+        spans, starts = self._source_words
+        i = bisect_right(spans, span[0], key=lambda word: word[0]) - 1
+        if i < 0 or not spans[i][0] <= span[0] <= span[1] <= spans[i][1] or spans[i] == span:
+            return None
+        start, end = spans[i]
+        if span in ((start, start), (end, end)):
+            return None
+        word = self.source[start:end]
+        places = self._target_words.get(word, [])
+        number = starts[word].index(start)
+        return (places[number] + span[0] - start, places[number] + span[1] - start) if number < len(places) else None
+
+    @cached_property
+    def _source_words(self) -> tuple[list[Span], dict[str, list[int]]]:
+        return [found.span() for found in _WORD.finditer(self.source)], _places(self.source)
+
+    @cached_property
+    def _target_words(self) -> dict[str, list[int]]:
+        return _places(self.target)
 
     def _best_run(self, start: int, end: int) -> Span | None:
         """Returns the run of target words with the largest number of words linked to the source span minus words linked
@@ -85,6 +110,14 @@ class SpanProjection:
         content = self.source[span[0] : span[1]]
         start = span[0] + len(content) - len(content.lstrip())
         return (start, start + len(content.strip())) if content.strip() else (span[0], span[0])
+
+
+def _places(text: str) -> dict[str, list[int]]:
+    """Returns where each word of a text begins."""
+    found: dict[str, list[int]] = {}
+    for word in _WORD.finditer(text):
+        found.setdefault(word[0], []).append(word.start())
+    return found
 
 
 def _origins(words: Sequence[Span], links: Sequence[Link]) -> list[list[Span]]:

@@ -121,6 +121,12 @@ def test_every_mark_is_projected_once_and_nested_for_any_links(document, target,
             [((4, 7), (2, 5)), ((0, 3), (6, 9)), ((8, 9), (0, 1))],
             "y <b><i>TWO</i> one</b>",
         ),
+        ("The house<sup>1</sup> is", "Das Haus ist", [((4, 9), (4, 8))], "Das Haus<sup>1</sup> ist"),
+        ("in 1999<sup>3, *</sup>.", "von 1999.", [((3, 7), (4, 8))], "von 1999<sup>3, *</sup>."),
+        ("all H<sub>2</sub>O is", "ist H2O da", [((4, 7), (4, 7))], "ist H<sub>2</sub>O da"),
+        ("C<sub>6</sub>H or H<sub>2</sub>O", "H2O, C6H", [], "H<sub>2</sub>O, C<sub>6</sub>H"),
+        ("the 1<sup>st</sup> day", "der 1. Tag", [((4, 7), (4, 5))], "der 1<sup></sup>. Tag"),
+        ("a word<sup>[1]</sup>", "ein Wort[1]", [((6, 9), (8, 11))], "ein Wort<sup>[1]</sup>"),
     ],
 )
 def test_tags_are_moved_with_their_words(document, target, links, expected):
