@@ -14,6 +14,7 @@ import orjson
 from server import errors
 from server.documents.places import FairSlots
 from server.errors import AttentiveError, PayloadTooLarge, Unavailable
+from server.oom_score import end_first
 
 log = logging.getLogger(__name__)
 TASK_SECONDS = 120.0
@@ -87,6 +88,7 @@ class DocumentReader:
                 stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE,
             )  # fmt: skip
             os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)  # from its first import on
+            end_first(self._process.pid)
         except OSError as error:
             raise Unavailable("The process that reads documents cannot be started.", 5) from error
         return self._process

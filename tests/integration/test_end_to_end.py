@@ -63,6 +63,12 @@ def test_maps_by_id_equal_maps_of_the_given_pair(live, tiny_weights):
     assert served["source"]["pieces"] == list(tokenizer.encode("the dog sleeps", "de").pieces)
 
 
+def test_the_kernel_ends_the_worker_first_where_memory_is_used_up(live):
+    worker = live.get("/ready").json()["workers"][0]["pid"]
+    server, worker = (int(Path(f"/proc/{pid}/oom_score_adj").read_text()) for pid in (live.process.pid, worker))
+    assert worker == min(server + 300, 1000)
+
+
 def test_metrics_add_up(live):
     before = metric(live, 'attentive_request_success_total{finish_reason="length"}')
     tokens = metric(live, "attentive_generated_tokens_total")

@@ -15,6 +15,7 @@ from typing import Any
 
 from server.engine.ipc.messages import ToWorker
 from server.engine.ipc.transport import Unpacker, pack
+from server.oom_score import end_first
 
 _log = logging.getLogger("attentive.worker")
 _LINE = 4096
@@ -62,6 +63,7 @@ class WorkerSubprocess:
             for descriptor in ends:
                 os.close(descriptor)
             raise
+        end_first(self._process.pid)
         for descriptor in (to_worker, from_worker, output):
             os.close(descriptor)
         threading.Thread(target=self._wait, args=(self._process,), name="worker-wait", daemon=True).start()

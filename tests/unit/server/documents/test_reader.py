@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 
 import pytest
 
@@ -49,6 +50,17 @@ def test_a_document_is_read_and_written(workspace):
     workspace.add_translations(texts[1:])
     run(task(workspace, "write"))
     assert b"word/document.xml" in workspace.result.read_bytes()
+
+
+def test_the_kernel_ends_the_process_first_where_memory_is_used_up(workspace):
+    scores = []
+    workspace.upload.write_bytes(word_file())
+    run(task(workspace), before=lambda documents: scores.append(oom_score(documents._process.pid)))
+    assert scores == [min(oom_score("self") + 300, 1000)]
+
+
+def oom_score(pid: int | str) -> int:
+    return int(Path(f"/proc/{pid}/oom_score_adj").read_text(encoding="ascii"))
 
 
 @pytest.mark.parametrize("name", ["a.pdf", "a.md", "a.yml"])
