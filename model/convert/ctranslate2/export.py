@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
 from typing import Any, cast
@@ -54,14 +54,6 @@ def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str |
         raise
     carried, dropped = extra_files(folder)
     return [*(file.name for file in carried), *dropped]
-
-
-def ctranslate2_pieces(folder: ModelFolder, ids: Sequence[int]) -> list[str]:
-    """Converts source ids of our tokenizer to the pieces that the exported model reads: CTranslate2 adds start and
-    end."""
-    source, _ = folder_pieces(folder)
-    files = folder.tokenizer
-    return [source[i] for i in ids[int(files.source_start) : len(ids) - int(files.source_end)]]
 
 
 def _refuse(config: ModelConfig) -> None:

@@ -18,7 +18,7 @@ from safetensors.torch import load_file
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model, save_model
 from model.config import ModelConfig
-from model.convert.ctranslate2.export import ctranslate2_pieces, export_ctranslate2
+from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.feature_order import to_half, to_interleaved
 from model.convert.huggingface.export import export_huggingface
 from model.convert.importer import ImportOptions, import_model
@@ -27,6 +27,7 @@ from model.model_folder import SHORTLIST, FolderError, ModelFolder, TokenizerFil
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
+from tests.support.ctranslate2_sources import ctranslate2_pieces
 from tests.support.marian_models import made_up_text, random_huggingface, random_marian, train_sentencepiece
 
 pytestmark = pytest.mark.numeric

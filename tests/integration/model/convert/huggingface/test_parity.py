@@ -16,13 +16,14 @@ import torch
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import pad_ids
 from model.checkpoint import load_model
-from model.convert.ctranslate2.export import ctranslate2_pieces, export_ctranslate2
+from model.convert.ctranslate2.export import export_ctranslate2
 from model.convert.importer import ImportOptions, import_model
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import ModelFolder
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
+from tests.support.ctranslate2_sources import ctranslate2_pieces
 from tests.support.marian_models import random_huggingface, random_sources, without_end
 
 pytestmark = pytest.mark.numeric

@@ -17,7 +17,6 @@ import yaml
 
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
-from model.convert.ctranslate2.export import ctranslate2_pieces
 from model.convert.importer import ImportOptions, import_model
 from model.convert.marian.model_npz import marian_sinusoids
 from model.convert.source_files import ImportRefused
@@ -25,6 +24,7 @@ from model.convert.vocabulary import folder_pieces, parse_vocab_yml
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.transformer import Transformer
+from tests.support.ctranslate2_sources import ctranslate2_pieces
 from tests.support.marian_models import made_up_text, random_marian, random_sources, train_sentencepiece, write_marian
 
 pytestmark = pytest.mark.numeric
