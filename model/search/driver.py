@@ -61,7 +61,7 @@ class SearchDriver:
     def step(self, running: Sequence[RunningSearch]) -> tuple[int, int]:
         """Advances `running`, which are searches of the batch that are not done; the others pause. Returns the number of
         decode steps and the number of tokens that they generated."""
-        unencoded, self._unencoded = self._unencoded, []
+        unencoded = self._unencoded
         if unencoded:
             encoded = [item for item in running if item not in unencoded]
             if encoded:
@@ -70,6 +70,7 @@ class SearchDriver:
                 self._prefill(unencoded)
                 unencoded = []
         outputs = self._run(running, unencoded)
+        self._unencoded = []  # after an exception they are encoded with the next step
         generated = sum(self._advance(running, output) for output in outputs)
         self._restart([item for item in running if item.search.restart])
         return len(outputs), generated
