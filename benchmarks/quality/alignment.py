@@ -124,7 +124,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if options.choose:
             choice = _chosen(options, folder, aligner)
         else:
-            choice = AlignmentChoice.load(folder.path, folder.model.decoder_layers)
+            choice = AlignmentChoice.load(folder.path, folder.model.decoder_layers, folder.model.heads)
         rows: list[list[object]] = []
         for name, (_, first, second) in SETS.items():
             if {(first, second), (second, first)} <= set(folder.pairs):

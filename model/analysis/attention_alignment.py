@@ -51,10 +51,11 @@ class AlignmentHead:
     head: int | None = None
     shift: bool = False
 
-    def is_in(self, layers: int) -> bool:
-        """Returns whether a decoder of `layers` layers may have the head; the fields may come from a file."""
-        head_is_number = self.head is None or (type(self.head) is int and self.head >= 0)
-        return type(self.layer) is int and 0 <= self.layer < layers and head_is_number
+    def is_in(self, layers: int, heads: int) -> bool:
+        """Returns whether a decoder of `layers` layers with `heads` heads has the head; the fields may come from a
+        file."""
+        has_head = self.head is None or (type(self.head) is int and 0 <= self.head < heads)
+        return type(self.layer) is int and 0 <= self.layer < layers and has_head
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,19 +68,19 @@ class AlignmentChoice:
         return json.dumps(asdict(self)) + "\n"
 
     @classmethod
-    def load(cls, folder: Path, layers: int) -> AlignmentChoice:
+    def load(cls, folder: Path, layers: int, heads: int) -> AlignmentChoice:
         """Reads alignment.json of a model folder. The default is the last layer, in decoders of 6 or more layers the
         second to last. Raises ValueError for an invalid file."""
         file = folder / FILE
         if not file.is_file():
             return cls((AlignmentHead(layers - 1 if layers < 6 else layers - 2),))
         try:
-            heads = tuple(AlignmentHead(**head) for head in json.loads(file.read_text(encoding="utf-8"))["heads"])
-            if not heads or not all(head.is_in(layers) for head in heads):
-                raise ValueError(f"the decoder has {layers} layers")
+            chosen = tuple(AlignmentHead(**head) for head in json.loads(file.read_text(encoding="utf-8"))["heads"])
+            if not chosen or not all(head.is_in(layers, heads) for head in chosen):
+                raise ValueError(f"the decoder has {layers} layers with {heads} heads")
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"{file} does not list heads of the model as {{layer, head, shift}}: {error}") from None
-        return cls(heads)
+        return cls(chosen)
 
 
 def words(

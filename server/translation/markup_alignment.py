@@ -60,7 +60,7 @@ class WordAligner:
             return links_by_position(read, decoding.text)
         encoding = leg.encode(read)
         maps = result.maps.cross  # (L, H, T, S)
-        soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, maps.shape[0]))  # (T, S)
+        soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, *maps.shape[:2]))  # (T, S)
         links: list[Link] = []
         if pair is not None and result.evidence is not None:
             sources = words(read, encoding.pieces, encoding.offsets)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from pathlib import Path
 
+from model.analysis.attention_alignment import AlignmentChoice
 from model.analysis.confidence import FILE, Confidence
 from model.analysis.file_hash import hash_of_files
 from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
@@ -53,6 +54,10 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
     read = read_folder(folder)
     if not read.pairs:
         raise FolderError("config.json names no language pairs.")
+    try:
+        AlignmentChoice.load(folder, read.model.decoder_layers, read.model.heads)
+    except ValueError as error:
+        raise FolderError(f"{error}.") from None
     tokenizer = read.load_tokenizer()
     knows_forms = tokenizer.has(FORMAL) and tokenizer.has(INFORMAL)
     return ServedModel(
@@ -66,9 +71,9 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         formality=frozenset(read.formality if knows_forms else ()),
         beam_size=min(read.generation.beam_size or 1, slots or MAX_BEAM),
         length_penalty=read.generation.length_penalty,
+        bytes=weight_bytes(folder),  # before the confidence, whose log would name missing weights first
         confidence=read_confidence(folder),
         segment_length=read.segment_length,
-        bytes=weight_bytes(folder),
     )
 
 

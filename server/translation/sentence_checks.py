@@ -119,7 +119,7 @@ class SentenceChecker:
         read = sentence.read or sentence.source
         encoding = leg.encode(read)
         maps = result.maps.cross  # (L, H, T, S)
-        soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, maps.shape[0]))  # (T, S)
+        soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, *maps.shape[:2]))  # (T, S)
         source = words(read, encoding.pieces, encoding.offsets)
         return largest_gap(received_attention(soft, source, len(tokens)))
 

@@ -10,6 +10,7 @@ import numpy as np
 from model.analysis.pair_alignment import WordedSentence, WordReading, check_words
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadMask, check_pair
 from model.backends.cpu.attention_capture import AttentionCapture
+from model.backends.cpu.bindings import CpuBackendError
 from model.backends.cpu.engine import CpuEngine, Precision
 from model.backends.cpu.isa import CpuBackendUnavailable
 from model.backends.cpu.tensors import SafetensorFiles, position_table
@@ -37,6 +38,8 @@ def open_backend(
         )  # fmt: skip
     except ValueError as error:
         raise FolderError(str(error)) from None
+    except CpuBackendError as error:
+        raise FolderError(f"The CPU backend cannot load the weights: {error}.") from None
     return CpuBackend(engine, read_shortlist(folder, shortlist))
 
 

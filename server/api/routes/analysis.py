@@ -167,7 +167,7 @@ def hypothesis_answer(found: SearchTrace, hypothesis: Hypothesis) -> dict[str, A
 
 def described(folder: ModelFolder, leg: Leg, roles: HeadRoles | None) -> dict[str, Any]:
     """Returns a model's configuration and its use as in ModelLeg."""
-    choice = AlignmentChoice.load(folder.path, folder.model.decoder_layers)
+    choice = AlignmentChoice.load(folder.path, folder.model.decoder_layers, folder.model.heads)
     return {
         "name": folder.name,
         "source": leg.source,

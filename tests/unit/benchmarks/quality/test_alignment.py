@@ -90,7 +90,7 @@ def test_the_command_chooses_heads_measures_and_stores(
     ]
     try:
         assert alignment.main(arguments) == 0
-        stored = AlignmentChoice.load(weights, layers=99)
+        stored = AlignmentChoice.load(weights, layers=99, heads=99)
         results = json.loads(output.read_text())
         assert AlignmentChoice(tuple(AlignmentHead(**head) for head in results["choice"]["heads"])) == stored
         assert len(set(stored.heads)) == 3

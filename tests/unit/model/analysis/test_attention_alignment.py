@@ -105,18 +105,18 @@ def test_grown_links_lie_between_intersection_and_union(forward: set, backward: 
 
 
 def test_choice_is_loaded_from_the_model_folder(tmp_path: Path) -> None:
-    assert AlignmentChoice.load(tmp_path, layers=6) == AlignmentChoice((AlignmentHead(4),))
+    assert AlignmentChoice.load(tmp_path, layers=6, heads=4) == AlignmentChoice((AlignmentHead(4),))
     choice = AlignmentChoice((AlignmentHead(1, 0, shift=True), AlignmentHead(0, 3)))
     (tmp_path / FILE).write_text(choice.to_json())
-    assert AlignmentChoice.load(tmp_path, layers=6) == choice
+    assert AlignmentChoice.load(tmp_path, layers=6, heads=4) == choice
 
 
 @pytest.mark.parametrize(
     "text",
     ['{"layer": 2, "heads": [0, 1], "shift": false}', '{"heads": []}', '{"heads": [{"layer": 6}]}',
-     '{"heads": [{"layer": 1, "head": "0"}]}', "{", "[]"],
+     '{"heads": [{"layer": 1, "head": "0"}]}', '{"heads": [{"layer": 1, "head": 4}]}', "{", "[]"],
 )  # fmt: skip
 def test_a_choice_of_other_heads_is_refused(text: str, tmp_path: Path) -> None:
     (tmp_path / FILE).write_text(text)
     with pytest.raises(ValueError, match=r"alignment\.json does not list heads of the model"):
-        AlignmentChoice.load(tmp_path, layers=6)
+        AlignmentChoice.load(tmp_path, layers=6, heads=4)

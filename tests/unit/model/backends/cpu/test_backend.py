@@ -216,7 +216,7 @@ def test_broken_folders_are_refused(tmp_path: Path) -> None:
     state = {name: tensor.clone() for name, tensor in transformer.state_dict().items()}
     state["encoder.0.feed_forward.inner.weight"] = torch.zeros(96, 32)
     save_file(state, tmp_path / "model.safetensors")
-    with pytest.raises((FolderError, CpuBackendError), match="shape"):
+    with pytest.raises(FolderError, match="shape"):
         open_backend(folder, LIBRARY, slots=1, threads=1, precision="int8")
     for content in (b"", b"\xff" * 64, (20).to_bytes(8, "little") + b'{"a": {"dtype": 1}}'):
         (tmp_path / "model.safetensors").write_bytes(content)
