@@ -7,11 +7,15 @@ from contextlib import contextmanager
 from pathlib import Path
 
 
+PART_SUFFIX = ".part"
+"""Suffix of a file that is being written."""
+
+
 @contextmanager
 def atomic_write(path: Path) -> Iterator[Path]:
     """Yields the path of a temporary file beside `path`, which replaces `path` at the end of the block. After an
     exception `path` is unchanged."""
-    part = path.with_name(f"{path.name}.part")
+    part = path.with_name(f"{path.name}{PART_SUFFIX}")
     try:
         yield part
         part.replace(path)

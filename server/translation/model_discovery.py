@@ -8,6 +8,7 @@ from pathlib import Path
 from model.analysis.attention_alignment import AlignmentChoice
 from model.analysis.confidence import FILE, Confidence
 from model.analysis.file_hash import hash_of_files
+from model.atomic_write import PART_SUFFIX
 from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
 from model.symbols import FORMAL, INFORMAL
 from model.weight_files import weight_bytes
@@ -92,6 +93,6 @@ def read_confidence(folder: Path) -> Confidence | None:
 
 def fingerprint(folder: Path) -> str:
     """Returns a hash of a folder's content: names and sizes of its files, and of each the first and last megabyte and
-    samples between them. Markdown files are ignored."""
-    files = [file for file in sorted(folder.iterdir()) if file.is_file() and file.suffix != ".md"]
+    samples between them. Markdown files are ignored, and files that are being written."""
+    files = [file for file in sorted(folder.iterdir()) if file.is_file() and file.suffix not in (".md", PART_SUFFIX)]
     return hash_of_files(files, ENDS_BYTES, STEP_BYTES)[:12]
