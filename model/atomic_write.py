@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-
 PART_SUFFIX = ".part"
 """Suffix of a file that is being written."""
 
