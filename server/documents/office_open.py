@@ -18,7 +18,7 @@ DRAWING = Names(
     A + "r", A + "rPr", A + "t", A + "br", A + "pPr", frozenset((A + "endParaRPr",)),
     frozenset(("lang", "altLang", "dirty", "err", "noProof", "smtClean", "bmk")),
 )  # fmt: skip
-CELL = Names(S + "r", S + "rPr", S + "t", "", "", frozenset((S + "rPh", S + "phoneticPr")))
+CELL = Names(S + "r", S + "rPr", S + "t", "", "", frozenset((S + "rPh", S + "phoneticPr")), spaces=True)
 SLIDES = re.compile(
     r"ppt/(?:slides/slide|notesSlides/notesSlide|charts/chart|diagrams/(?:data|drawing))\d+\.xml|ppt/comments/.*\.xml"
 )

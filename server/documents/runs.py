@@ -23,7 +23,8 @@ SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 @dataclass(frozen=True, slots=True)
 class Names:
     """The tags of a format: run, its properties, its text, line break; elements that stay at the beginning and the end
-    of a paragraph; and attributes of properties that do not change the appearance."""
+    of a paragraph; attributes of properties that do not change the appearance; and whether a text must say that the white
+    space at its edges counts."""
 
     run: str
     properties: str
@@ -32,6 +33,7 @@ class Names:
     first: str
     last: frozenset[str]
     invisible: frozenset[str] = frozenset()
+    spaces: bool = False
 
 
 def to_inline(paragraph: Element, names: Names) -> Inline:
@@ -44,19 +46,27 @@ def to_inline(paragraph: Element, names: Names) -> Inline:
             text = "".join(piece.text or "" for piece in child.iterchildren(names.text))
             properties = child.find(names.properties)
             if appearance(properties, names) == plain:
-                inline.text(text)
+                add_lines(inline, text)
             else:
                 number = inline.open(new_run(names.run, properties))
-                inline.text(text)
+                add_lines(inline, text)
                 inline.close(number)
         elif child.tag == names.text:  # a cell without runs
-            inline.text(child.text or "")
+            add_lines(inline, child.text or "")
         elif child.tag == names.gap:
             inline.gap([child])
         elif child.tag != names.first and child.tag not in names.last:
             inline.atom([child])
     inline.keep_formulas(partial(add_text, base=base, names=names))
     return inline
+
+
+def add_lines(inline: Inline, text: str) -> None:
+    """Adds the text of a run, which in a cell has line ends."""
+    for number, line in enumerate(text.split("\n")):
+        if number:
+            inline.line_end()
+        inline.text(line)
 
 
 def fill(paragraph: Element, translated: str, names: Names) -> None:
@@ -126,6 +136,8 @@ def add_text(parent: Element, text: str, base: Element | None, names: Names) -> 
     piece = next(parent.iterchildren(names.text), None)
     if piece is None:
         piece = etree.SubElement(parent, names.text)
+    if names.spaces:
+        piece.set(SPACE, "preserve")
     add_characters(piece, text)
 
 

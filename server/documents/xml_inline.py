@@ -15,6 +15,7 @@ from typing import Any
 from lxml import etree
 
 from server.documents.xml_files import Element
+from server.text.formulas import is_formula
 from server.text.html_scanner import scan_markup
 
 FORMULA = re.compile(r"([^\W\d_]+)<span k([0-9]+)>([0-9+\-−]{1,4})</span k\2>([^\W\d_]*)")
@@ -66,9 +67,12 @@ class Inline:
     def keep_formulas(self, add_text: Callable[[Element, str], None], holder: str = "") -> None:
         """Turns words with a formatted number, such as the subscript of H2O, into plain words, because formatting
         follows whole words. `rebuild` formats the same words in the translation. `holder` is the tag of an element around
-        each, for formats whose text is not in runs."""
+        each, for formats whose text is not in runs. The number of a note at the end of a word is moved like a word."""
 
         def word(found: re.Match[str]) -> str:
+            if not found[4] and not is_formula(found[1]):  # the number of a note
+                add_text(self.elements[int(found[2])][0], found[3])
+                return f"{found[1]}<img k{found[2]}>"
             parent = etree.Element(holder or "formula")
             shell = copy.deepcopy(self.elements[int(found[2])][0])
             add_text(parent, found[1])
@@ -80,6 +84,11 @@ class Inline:
             return found[1] + found[3] + found[4]
 
         self._parts = [FORMULA.sub(word, self.html)]
+
+    def line_end(self) -> None:
+        """Adds a line end between sentences, in formats that write it as a character."""
+        self._words.append("\n")
+        self._parts.append(f"<br k{self._number(())}>")
 
     def raw(self, markup: str) -> None:
         """Adds markup that is HTML."""
@@ -108,6 +117,8 @@ def rebuild(parent: Element, translated: str, inline: Inline, add_text: Callable
                 for element in originals:
                     element.tail = None  # the text after the element is part of the translation
                 stack[-1].extend(originals)
+                if not originals:
+                    add_text(stack[-1], "\n")
                 if token.name == "span":
                     stack.append(originals[0])
             elif len(stack) > 1:

@@ -11,6 +11,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 
 from model.tokenizer import Encoding
+from server.text.formulas import is_formula
 from server.text.numbers import find_numbers, same_numbers
 from server.text.protected_spans import ProtectedSpan, find_protected_spans
 from server.text.segmentation import Span
@@ -32,9 +33,6 @@ _RAISED = "[\u00b2\u00b3\u00b9\u00bc-\u00be\u2070-\u209c\u2150-\u215f\u2189\u246
 RAISED = re.compile(rf"{_RAISED}+")
 """Superscripts, subscripts, fractions and circled numbers, which a vocabulary writes as ordinary digits: 3½ as 31⁄2."""
 _RAISED_WORD = re.compile(r"[\w\u207a\u207b]+")
-_LETTERS_OF_A_UNIT = 2
-"""A word with a raised digit and at most so many letters is a unit, a variable or a formula: m², x₁, CO₂. A longer one in
-small letters is a word with the number of a note."""
 _DATE = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:\.\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?(?![\w-])"
 _VERSION = r"v\d+(?:\.\d+)*(?:-[a-z]+[\w.]*)?(?![\w-])|\d+(?:\.\d+){2,}(?:-[a-z]+[\w.]*)?(?![\w-])"
 _HASH = r"(?=[a-f]*\d)(?=\d*[a-f])[0-9a-f]{7,64}(?:-[0-9a-f]{4,12}){0,4}(?![\w-])"
@@ -128,8 +126,8 @@ def _raised_spans(word: re.Match[str]) -> list[ProtectedSpan]:
     """Returns a word with raised digits as a whole, or only the digits if they are the number of a note."""
     if RAISED.search(word[0]) is None:
         return []
-    letters = [character for character in word[0] if character.isalpha()]
-    if len(letters) <= _LETTERS_OF_A_UNIT or any(map(str.isupper, letters[1:])):
+    letters = "".join(filter(str.isalpha, word[0]))
+    if is_formula(letters):
         return [ProtectedSpan(*word.span(), "word" if letters else "number")]
     start = word.start()
     return [ProtectedSpan(start + one.start(), start + one.end(), "point") for one in RAISED.finditer(word[0])]

@@ -56,8 +56,27 @@ def test_formatting_moves_with_its_words():
     other = ["Text"] * len(document.texts)
     other[document.texts.index(text)] = "und mehr <span k0>Fettes</span k0>"
     strings = part(document.write(other), "xl/sharedStrings.xml")
-    assert '<r><t xml:space="preserve">und mehr </t></r>' in strings.replace("<r><t>", '<r><t xml:space="preserve">')
+    assert '<r><t xml:space="preserve">und mehr </t></r>' in strings
     assert "<r><rPr><b/></rPr><t" in strings
+
+
+def test_line_ends_of_cells_are_kept():
+    rich = "<r><rPr><b/></rPr><t>Ann:\nBold</t></r><r><t>\nand more\n</t></r>"
+    made = change("a.xlsx", workbook(f"<si><t>One line\nand\n\nanother</t></si><si>{rich}</si>"))
+    strings = part(made, "xl/sharedStrings.xml")
+    plain, formatted = [
+        re.findall(r"<t[^>]*>([^<]*)</t>", item) for item in re.findall("<si>.*?</si>", strings, re.DOTALL)
+    ]
+    assert plain == ["ONE LINE\nAND\n\nANOTHER"]
+    assert "".join(formatted) == "ANN:\nBOLD\nAND MORE\n"
+
+
+def test_the_number_of_a_note_is_not_read_as_a_part_of_its_word():
+    raised = '<w:r><w:rPr><w:vertAlign w:val="superscript"/></w:rPr><w:t>1</w:t></w:r>'
+    document = read_document("a.docx", word_body(f"<w:p><w:r><w:t>the note</w:t></w:r>{raised}</w:p>"), "fr")
+    assert document.texts == ("the note<img k0>",)
+    made = part(document.write(["la note<img k0>"]), "word/document.xml")
+    assert re.search(r">la note</w:t></w:r>.*superscript\"/></w:rPr><w:t[^>]*>1</w:t></w:r>", made, re.DOTALL)
 
 
 @pytest.mark.parametrize("name", ["a.odp", "a.ods"])
