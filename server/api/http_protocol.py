@@ -17,7 +17,7 @@ from typing import Any
 from urllib.parse import unquote
 
 import orjson
-from httptools import parse_url
+from httptools import HttpParserError, HttpParserUpgrade, HttpRequestParser, parse_url
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from server.api.http_cycle import ResponseCycle
@@ -95,9 +95,29 @@ class LimitedProtocol(HttpToolsProtocol):
         if self._refused:
             return
         self._received += len(data)
-        super().data_received(data)
+        self._parse(data)
         if (self._in_head or self._in_body) and not self._refused:
             self._check_unfinished(len(data))
+
+    def _parse(self, data: bytes) -> None:
+        try:
+            self.parser.feed_data(data)
+        except HttpParserUpgrade as upgrade:
+            self._decline_upgrade(data[upgrade.args[0] :])
+        except HttpParserError:
+            self.send_400_response("")
+
+    def _decline_upgrade(self, rest: bytes) -> None:
+        """Reads the request that offered another protocol as one without the offer. `rest` follows its head. The parser
+        skips the body of such a request, so a new one reads the head again."""
+        if self.parser.get_method() == b"CONNECT":
+            self.send_400_response("")
+            return
+        headers = [name + b": " + value for name, value in self.headers if name != b"upgrade"]
+        first = b"%b %b HTTP/%b" % (self.parser.get_method(), self.url, self.parser.get_http_version().encode())
+        self.parser = HttpRequestParser(self)
+        self.parser.set_dangerous_leniencies(lenient_data_after_close=True)
+        self._parse(b"\r\n".join([first, *headers, b"", b""]) + rest)
 
     def eof_received(self) -> bool | None:  # type: ignore[override]
         """Keeps the connection open if its last request has arrived whole and is not answered."""
@@ -144,6 +164,8 @@ class LimitedProtocol(HttpToolsProtocol):
             self.refuse(503, "Too many requests wait on this connection.")
         if self._refused:
             raise Refused
+        if self.parser.should_upgrade():
+            return
         self._in_head, self._in_body = False, True
         self._received = 0
         self._deadline += BODY_SECONDS
@@ -185,6 +207,8 @@ class LimitedProtocol(HttpToolsProtocol):
         super().on_body(body)
 
     def on_message_complete(self) -> None:
+        if self.parser.should_upgrade():
+            return
         self._in_body = False
         self._received = 0
         self._unfinished.remove(self)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -150,6 +151,30 @@ def test_a_half_closed_connection_gets_its_answer():
             assert b"olleH" in receive(connection)
         assert engine.cancelled == 0
         wait_for(lambda: not server.server_state.connections)
+
+
+@pytest.mark.parametrize("pieces", [1, 2, 7], ids="in {} pieces".format)
+def test_an_offer_of_http_2_is_declined_and_its_body_is_read(server, pieces):
+    """Java's HttpClient sends this offer with every first request of a connection."""
+    body = b'{"q": "Hello", "source": "en", "target": "de"}'
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAEAAEAAAAIAAAAB\r\n"
+    one = post(len(body), body).replace(HOST, HOST + offer)
+    chunked = one.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked")
+    chunked = chunked.replace(body, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+    last = b"GET /health HTTP/1.1\r\nConnection: close\r\n" + HOST + b"\r\n"
+    sent = one + chunked + one.replace(b"POST /translate", b"POST /detect") + last
+    with socket.create_connection(server) as connection:
+        connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        size = -(-len(sent) // pieces)
+        for start in range(0, len(sent), size):
+            connection.sendall(sent[start : start + size])
+            time.sleep(0.02)
+        answer = receive(connection)
+    assert answer.count(b"HTTP/1.1 200") == 4 and answer.count(b"olleH") == 2 and b"confidence" in answer
+
+
+def test_connect_is_refused(server):
+    assert exchange(server, b"CONNECT a:1 HTTP/1.1\r\n" + HOST + b"\r\n")[0] == 400
 
 
 def test_a_half_closed_connection_without_a_whole_request_is_closed(server):
