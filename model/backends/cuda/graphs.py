@@ -45,7 +45,7 @@ _CAPTURE = threading.Lock()
 class PendingSteps:
     """Steps that are running on the device. `outputs` waits for them and must be called before the next step.
 
-    `landed` is called when they have ended.
+    `on_end` is called when they have ended.
     """
 
     def __init__(
@@ -54,9 +54,9 @@ class PendingSteps:
         slots: Sequence[int],
         candidates: int,
         forced: Sequence[int],
-        landed: Callable[[], None],
+        on_end: Callable[[], None],
     ) -> None:
-        self._slots, self._candidates, self._forced, self._landed = list(slots), candidates, forced, landed
+        self._slots, self._candidates, self._forced, self._on_end = list(slots), candidates, forced, on_end
         results = (torch.stack([getattr(one, name) for one in chosen]) for name in ("ids", "scores", "forced"))
         self._results = [_to_host(result) for result in results]
         self._done: Any = None
@@ -68,7 +68,7 @@ class PendingSteps:
         """Returns the output of each step."""
         if self._done is not None:
             self._done.synchronize()
-        self._landed()
+        self._on_end()
         ids, scores, wanted = (result.numpy()[:, self._slots] for result in self._results)
         ids, scores = ids[:, :, : self._candidates], scores[:, :, : self._candidates]
         for row, token in enumerate(self._forced):
@@ -100,10 +100,10 @@ class GraphedBackend(TorchBackend):
         self._graphs = StepGraphs(capture)
         self._tokens, self._forced = torch.zeros(2, slots, dtype=torch.long, device=self.device)
         self._staging = torch.zeros(3, slots, dtype=torch.long, pin_memory=self.device.type == "cuda")
-        self._beside: Any = None
+        self._prefill_stream: Any = None
         if self.device.type == "cuda":
-            self._beside = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        self._before: Any = None
+            self._prefill_stream = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        self._before_steps: Any = None
         """An event recorded before the running steps; None if there are none."""
 
     @property
@@ -158,18 +158,17 @@ class GraphedBackend(TorchBackend):
         prefilled into other slots before the outputs are read."""
         self._room(prefill_length)
         before: Any = None
-        if self._beside is not None:
-            torch.cuda.current_stream(self.device).wait_stream(
-                self._beside
-            )  # sources that were encoded during the last steps
+        if self._prefill_stream is not None:
+            # Sources were encoded during the last steps.
+            torch.cuda.current_stream(self.device).wait_stream(self._prefill_stream)
             before = torch.cuda.Event()  # type: ignore[no-untyped-call]
             before.record()
         chosen = self._run(slots, tokens, candidates, forced, steps)
-        self._before = before
-        return PendingSteps(chosen, slots, candidates, forced, self._land)
+        self._before_steps = before
+        return PendingSteps(chosen, slots, candidates, forced, self._steps_ended)
 
-    def _land(self) -> None:
-        self._before = None
+    def _steps_ended(self) -> None:
+        self._before_steps = None
 
     # -- parts ---------------------------------------------------------------------------------------------------------
 
@@ -234,12 +233,12 @@ class GraphedBackend(TorchBackend):
     def _capture(self, bucket: Bucket) -> None:
         """Captures the steps as a graph. All slots are inactive meanwhile, so no length changes."""
         self.cache.active.zero_()
-        beside = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
-        beside.wait_stream(torch.cuda.current_stream(self.device))
-        with torch.cuda.stream(beside):
+        warm_up = torch.cuda.Stream(self.device)  # type: ignore[no-untyped-call]
+        warm_up.wait_stream(torch.cuda.current_stream(self.device))
+        with torch.cuda.stream(warm_up):
             for _ in range(_WARM_UP):
                 self._compute(bucket, None)
-        torch.cuda.current_stream(self.device).wait_stream(beside)
+        torch.cuda.current_stream(self.device).wait_stream(warm_up)
         graph = torch.cuda.CUDAGraph()
         with _CAPTURE, torch.cuda.graph(graph, pool=self._graphs.pool, capture_error_mode="thread_local"):
             chosen = [self._compute(bucket, None) for _ in range(bucket.steps)]
@@ -260,20 +259,20 @@ class GraphedBackend(TorchBackend):
 
     def _room(self, positions: int) -> None:
         """Makes room for `positions`. The cache moves only after the second stream has written to it."""
-        if positions > self.cache.room and self._beside is not None:
-            torch.cuda.current_stream(self.device).wait_stream(self._beside)
+        if positions > self.cache.room and self._prefill_stream is not None:
+            torch.cuda.current_stream(self.device).wait_stream(self._prefill_stream)
         if self.cache.ensure(positions):
             self._graphs.clear()
 
     def _stream(self) -> AbstractContextManager[Any]:
         """Returns the stream for encoding: during running steps the second one, after all work queued before the
         steps."""
-        if self._before is None:
-            if self._beside is not None:
-                torch.cuda.current_stream(self.device).wait_stream(self._beside)
+        if self._before_steps is None:
+            if self._prefill_stream is not None:
+                torch.cuda.current_stream(self.device).wait_stream(self._prefill_stream)
             return nullcontext()
-        self._beside.wait_event(self._before)
-        return torch.cuda.stream(self._beside)
+        self._prefill_stream.wait_event(self._before_steps)
+        return torch.cuda.stream(self._prefill_stream)
 
     def _gates(self, slots: Sequence[int]) -> HeadGates | None:
         masks = [self._masked.get(slot, ()) for slot in slots]

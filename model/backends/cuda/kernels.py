@@ -30,10 +30,10 @@ def _attend(  # type: ignore[no-untyped-def]
     feature = tl.arange(0, padded)
     inside = feature < width
     here = head * width + feature
-    asked = tl.load(query + row * q_row + here, mask=inside, other=0.0).to(tl.float32) * scale
-    top = -float("inf")
-    total = 0.0
-    mixed = tl.zeros([padded], dtype=tl.float32)
+    q = tl.load(query + row * q_row + here, mask=inside, other=0.0).to(tl.float32) * scale
+    maximum = -float("inf")
+    denominator = 0.0
+    accumulated = tl.zeros([padded], dtype=tl.float32)
     cell = row * k_row + head * k_head
     if writes:
         # The position of this step is stored for later steps and read from registers.
@@ -41,24 +41,24 @@ def _attend(  # type: ignore[no-untyped-def]
         own_value = tl.load(value + row * new_row + here, mask=inside, other=0.0)
         tl.store(keys + cell + length * k_time + feature, own_key, mask=inside)
         tl.store(values + cell + length * k_time + feature, own_value, mask=inside)
-        top = tl.sum(own_key.to(tl.float32) * asked, axis=0)
-        total = 1.0
-        mixed = own_value.to(tl.float32)
+        maximum = tl.sum(own_key.to(tl.float32) * q, axis=0)
+        denominator = 1.0
+        accumulated = own_value.to(tl.float32)
     for start in range(0, length, block):
         time = start + tl.arange(0, block)
-        live = time < length
-        mask = live[:, None] & inside[None, :]
+        valid = time < length
+        mask = valid[:, None] & inside[None, :]
         at = cell + time[:, None] * k_time + feature[None, :]
-        scores = tl.sum(tl.load(keys + at, mask=mask, other=0.0).to(tl.float32) * asked[None, :], axis=1)
-        scores = tl.where(live, scores, -float("inf"))
-        higher = tl.maximum(top, tl.max(scores, axis=0))
-        shrink = tl.exp(top - higher)
-        weights = tl.exp(scores - higher)
-        seen = tl.load(values + at, mask=mask, other=0.0).to(tl.float32)
-        mixed = mixed * shrink + tl.sum(weights[:, None] * seen, axis=0)
-        total = total * shrink + tl.sum(weights, axis=0)
-        top = higher
-    tl.store(output + row * o_row + here, (mixed / total).to(output.dtype.element_ty), mask=inside)
+        scores = tl.sum(tl.load(keys + at, mask=mask, other=0.0).to(tl.float32) * q[None, :], axis=1)
+        scores = tl.where(valid, scores, -float("inf"))
+        new_maximum = tl.maximum(maximum, tl.max(scores, axis=0))
+        rescale = tl.exp(maximum - new_maximum)
+        weights = tl.exp(scores - new_maximum)
+        v = tl.load(values + at, mask=mask, other=0.0).to(tl.float32)
+        accumulated = accumulated * rescale + tl.sum(weights[:, None] * v, axis=0)
+        denominator = denominator * rescale + tl.sum(weights, axis=0)
+        maximum = new_maximum
+    tl.store(output + row * o_row + here, (accumulated / denominator).to(output.dtype.element_ty), mask=inside)
 
 
 @triton.jit  # type: ignore[untyped-decorator, unused-ignore]
