@@ -55,8 +55,6 @@ DIGIT = re.compile(r"\d")
 
 def copied_spans(text: str) -> list[ProtectedSpan]:
     """Returns the emoji, names, codes, dates and measures of a text."""
-    if text.isascii() and not may_hold_name(text):
-        return []
     found: list[ProtectedSpan] = []
     if not text.isascii():
         found += [ProtectedSpan(*match.span(), "point") for match in EMOJI.finditer(text)]
