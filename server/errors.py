@@ -7,7 +7,7 @@
     │   │   └── TextTooLong
     │   ├── Forbidden             a key is missing, unknown or revoked
     │   ├── NotFound
-    │   │   └── UnknownTranslation    no such id
+    │   │   └── UnknownTranslation  no such id
     │   ├── ExpiredTranslation    the id was valid and is no longer kept
     │   ├── PayloadTooLarge
     │   └── UnsupportedMediaType

@@ -58,9 +58,9 @@ class SearchDriver:
         else:
             self._prefill(searches)
 
-    def step(self, running: Sequence[RunningSearch]) -> tuple[int, int]:
+    def step(self, running: Sequence[RunningSearch]) -> int:
         """Advances `running`, which are searches of the batch that are not done; the others pause. Returns the number of
-        decode steps and the number of tokens that they generated."""
+        decode steps."""
         unencoded = self._unencoded
         if unencoded:
             encoded = [item for item in running if item not in unencoded]
@@ -71,9 +71,10 @@ class SearchDriver:
                 unencoded = []
         outputs = self._run(running, unencoded)
         self._unencoded = []  # after an exception they are encoded with the next step
-        generated = sum(self._advance(running, output) for output in outputs)
+        for output in outputs:
+            self._advance(running, output)
         self._restart([item for item in running if item.search.restart])
-        return len(outputs), generated
+        return len(outputs)
 
     def stop(self, item: RunningSearch) -> None:
         """Removes a search, done or not; its slots are free afterwards."""
@@ -103,11 +104,11 @@ class SearchDriver:
             return backend.multi_step(rows, tokens, steps, self._forbidden)
         return [backend.step(rows, tokens, candidates, forced)]
 
-    def _advance(self, running: Sequence[RunningSearch], output: StepOutput) -> int:
-        """Passes the output of one step to every search that is not done. Returns how many took a token."""
+    def _advance(self, running: Sequence[RunningSearch], output: StepOutput) -> None:
+        """Passes the output of one step to every search that is not done."""
         targets: list[int] = []
         origins: list[int] = []
-        end = generated = 0
+        end = 0
         ids, scores = output.ids.tolist(), output.scores.tolist()
         for item in running:
             search = item.search
@@ -115,14 +116,12 @@ class SearchDriver:
             if search.done or search.restart:
                 continue
             item.steps += 1
-            generated += 1
             for row, parent in enumerate(search.advance(ids[begin:end], scores[begin:end])):
                 if row != parent:
                     targets.append(item.slots[row])
                     origins.append(item.slots[parent])
         if targets:
             self.backend.reorder(targets, origins)
-        return generated
 
     def _restart(self, searches: Sequence[RunningSearch]) -> None:
         """Starts the rows of these searches again from the source."""

@@ -4,9 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-WITHOUT_KEY = ""
-"""Stands for all callers without a key."""
-
 
 class Usage:
     """Characters since the start of this server, by the id of the key."""
@@ -15,7 +12,7 @@ class Usage:
         self._characters: Counter[str] = Counter()
 
     def add(self, key: str, characters: int) -> None:
-        """Counts characters of a key, or of callers WITHOUT_KEY."""
+        """Counts characters of a key; all callers without one are the empty id."""
         self._characters[key] += characters
 
     async def read(self, key: str) -> int:

@@ -20,8 +20,8 @@ class History:
     """The latest translations in memory.
 
     `size` bounds the number of records, `bytes_limit` their approximate bytes, `seconds` their age. `errors` counts
-    failures of external storage and is 0 here. Ages are measured on the monotonic
-    `clock`, so that adjustments of the wall clock have no effect.
+    failures of external storage and is 0 here. Ages are measured on the monotonic `clock`, so that adjustments of the wall
+    clock have no effect.
     """
 
     def __init__(

@@ -106,7 +106,7 @@ class FakeRunner:
             if len(made) == sequence.length:
                 scores = (0.0,) * (len(made) + 1)
                 finished.append(FinishedSequence(sequence, (Hypothesis(tuple(made), scores, 0.0, "stop"),)))
-        return StepResult(1, len(sequences), tuple(finished))
+        return StepResult(1, tuple(finished))
 
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
         return tuple(self._made.get(sequence.id, ()))

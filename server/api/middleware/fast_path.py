@@ -2,12 +2,11 @@
 
 FastAPI matches the path against the routes in turn, solves the dependencies of each call and prepares several contexts.
 When this middleware was added, that was a quarter of this process' processor time per request, with a small model and
-64 clients (`benchmarks.load`). It finds the endpoint in a
-dictionary. It reads the parameters with the ParameterReader that FastAPI would call, so the pydantic model is the same,
-and handles the same exceptions. All other requests go to FastAPI: paths with parameters, endpoints with other
-dependencies, 404, 405, redirects and /openapi.json. The middleware is optional: without its line in
-`server/api/app.py`, FastAPI gives the same answers to all requests, which
-tests/unit/server/api/middleware/test_fast_path.py checks.
+64 clients (`benchmarks.load`). The middleware finds the endpoint in a dictionary. It reads the parameters with the
+ParameterReader that FastAPI would call, so the pydantic model is the same, and handles the same exceptions. All other
+requests go to FastAPI: paths with parameters, endpoints with other dependencies, 404, 405, redirects and /openapi.json.
+The middleware is optional: without its line in `server/api/app.py`, FastAPI gives the same answers to all requests,
+which tests/unit/server/api/middleware/test_fast_path.py checks.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ _TICK = 1.0
 _EXIT_SECONDS = 2.0
 """Seconds an idle worker has to exit after Drain."""
 
-_NO_STEPS = StepStats(0, 0, 0, 0, 0, 0.0, 0, 0, 0, 0.0, 0)
+_NO_STEPS = StepStats(0, 0, 0, 0)
 
 _log = logging.getLogger("attentive.worker")
 

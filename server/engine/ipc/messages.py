@@ -2,8 +2,7 @@
 
     API -> worker: LoadModel, UnloadModel, TranslateJob, AttentionJob, Cancel, Drain
     worker -> API: WorkerReady, ModelLoaded, ModelUnloaded, Started, Progress, TranslationResult, AttentionResult,
-    Failed,
-                   StepStats, Drained
+                   Failed, StepStats, Drained
 
 Every job is answered by exactly one of TranslationResult, AttentionResult, Failed. Times are in seconds; every interval
 is measured with one monotonic clock in one process. No message is changed after it is made. Those of which there are
@@ -194,16 +193,11 @@ class StepStats:
     waiting: int
     slots_used: int
     slots_total: int
-    decode_rows: int
-    decode_seconds: float
-    prefill_sequences: int
-    prefill_tokens: int
-    prefill_padded_tokens: int
-    prefill_seconds: float
-    generated_tokens: int
+    prefill_sequences: int = 0
+    prefill_tokens: int = 0
+    prefill_padded_tokens: int = 0
     steps: tuple[tuple[int, float], ...] = ()
     attention_jobs: int = 0
-    attention_seconds: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)

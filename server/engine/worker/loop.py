@@ -182,8 +182,7 @@ class WorkerLoop:
         ended = time.monotonic()
         for sequence in admitted:
             sequence.admitted, sequence.encoded = started, ended
-        lengths = [sequence.length for sequence in admitted]
-        self._stats.record_prefill(lengths, ended - started)
+        self._stats.record_prefill([sequence.length for sequence in admitted])
         self._scheduler.record_prefill(admitted, ended - started)
 
     def _step(self, queue_id: int, running: list[Sequence]) -> None:
@@ -192,7 +191,7 @@ class WorkerLoop:
         ended = time.monotonic()
         self._scheduler.record_step(running, ended - started, result.steps)
         rows = sum(sequence.width for sequence in running)
-        self._stats.record_steps(result.steps, rows, result.tokens, ended - started)
+        self._stats.record_steps(result.steps, rows, ended - started)
         for sequence in running:
             sequence.first_token = sequence.first_token or (ended if sequence.steps else 0.0)
         for finished in result.finished:
@@ -203,7 +202,7 @@ class WorkerLoop:
         answer = self._runner.attend(request)
         ended = time.monotonic()
         self._scheduler.record_attention(ended, ended - started)
-        self._stats.record_attention(ended - started)
+        self._stats.record_attention()
         self._answer(answer)
 
     def _guard(self, jobs: Items[Sequence | AttentionRequest], action: Callable[[], None]) -> None:

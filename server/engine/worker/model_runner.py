@@ -114,13 +114,13 @@ class ModelRunner:
 
     def step(self, queue_id: int, sequences: list[Sequence]) -> StepResult:
         running = [self._searches[sequence.id] for sequence in sequences]
-        steps, tokens = self._drivers[queue_id].step(running)
+        steps = self._drivers[queue_id].step(running)
         finished = []
         for sequence, item in zip(sequences, running, strict=True):
             sequence.steps = item.steps
             if item.search.done:
                 finished.append(FinishedSequence(sequence, item.search.hypotheses(), tuple(item.search.trace)))
-        return StepResult(steps, tokens, tuple(finished))
+        return StepResult(steps, tuple(finished))
 
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
         item = self._searches.get(sequence.id)

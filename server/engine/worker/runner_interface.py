@@ -40,10 +40,9 @@ class FinishedSequence:
 
 @dataclass(frozen=True, slots=True)
 class StepResult:
-    """The outcome of one call of `Runner.step`: decode steps, tokens they generated, and sequences that ended."""
+    """The outcome of one call of `Runner.step`: the number of decode steps, and the sequences that ended."""
 
     steps: int
-    tokens: int
     finished: tuple[FinishedSequence, ...]
 
 

@@ -36,7 +36,7 @@ def exposed() -> Series:
     metrics.translated(
         7, TranslationResult(1, (Hypothesis((5,), (-0.5,), -1.0, "stop"),), Timings(1, 2, 4, 8), 3), 16.0
     )
-    metrics.record_step(StepStats(1, 0, 3, 4, 4, 0.75, 0, 0, 0, 0.0, 4, steps=((1, 0.5),)))
+    metrics.record_step(StepStats(1, 0, 3, 4, steps=((1, 0.5),)))
     status = WorkerStatus(
         True, "cpu", "int8", "native", {}, 0, ("general",), workers=(DeviceStatus("cpu", True, 1, 0, 0),)
     )

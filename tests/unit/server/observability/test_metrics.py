@@ -39,7 +39,7 @@ def test_every_request_and_sentence_is_counted_once(number):
 def test_every_step_is_counted_with_its_rows():
     metrics = Metrics("1.0")
     for steps in ((), ((1, 0.5), (3, 0.25))):
-        metrics.record_step(StepStats(1, 0, 3, 4, 4, 0.75, 0, 0, 0, 0.0, 4, steps=steps))
+        metrics.record_step(StepStats(1, 0, 3, 4, steps=steps))
     found = read(metrics)
     assert found["attentive_batch_size_count"] == 2 and found["attentive_batch_size_sum"] == 4
     assert found["attentive_decode_step_seconds_sum"] == 0.75 and found["attentive_kv_slots_in_use_ratio"] == 0.75
