@@ -32,7 +32,7 @@ def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str |
     The exported model reads the pieces of a sentence, language tag first, without `</s>`, which CTranslate2 adds.
     `quantization` is one of CTranslate2's ("int8", "float16", ...); None keeps float32. The SentencePiece models are
     copied too. Returns the names of files that are not exported. Raises FolderError if the model cannot be represented,
-    `output` exists, or ctranslate2 is missing.
+    `output` exists, `quantization` is unknown, or ctranslate2 is missing.
     """
     _refuse(folder.model)
     if output.exists():
@@ -43,7 +43,10 @@ def export_ctranslate2(folder: ModelFolder, output: Path, *, quantization: str |
         raise FolderError('This export needs CTranslate2: pip install "attentive-server[export]".') from None
     spec = _build(ctranslate2.specs, load_model(folder), folder)
     spec.validate()
-    spec.optimize(quantization=quantization)
+    try:
+        spec.optimize(quantization=quantization)
+    except ValueError as error:
+        raise FolderError(f"{error}.") from None
     output.mkdir(parents=True)
     try:
         spec.save(str(output))

@@ -184,6 +184,14 @@ def test_the_folder_of_their_own_converter_gives_the_same_targets(beam: int, tmp
     assert ours(folder, texts, beam) == theirs(tmp_path / "theirs", known(tmp_path / "theirs", pieces), beam)
 
 
+def test_an_unknown_quantization_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = random_folder(tmp_path / "own", norm="pre")
+    flags = ["--to", "ctranslate2", "--quantization", "int3"]
+    assert main(["export", *flags, str(own.path), str(tmp_path / "out")]) == 1
+    assert capsys.readouterr().err.startswith("attentive: int3 is not a valid quantization type. ")
+    assert not (tmp_path / "out").exists()
+
+
 @pytest.mark.parametrize("beam", [1, 4])
 def test_argos_packages_go_out_and_come_in(beam: int, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     own = random_folder(tmp_path / "own", norm="pre")
