@@ -20,6 +20,8 @@ from model.training.recipe import Recipe, RecipeError
 
 _CHUNK = 20_000
 """Number of pairs that are tokenised in one call."""
+_MAX_PIECES = 1 << 16
+"""A shard has ids of 16 bits."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +36,7 @@ class Shard:
     other: NDArray[np.uint16]
     english_offsets: NDArray[np.int64]
     other_offsets: NDArray[np.int64]
-    group: NDArray[np.uint8]
+    group: NDArray[np.uint16]
     groups: tuple[str, ...]
 
     def save(self, folder: Path, name: str) -> None:
@@ -65,9 +67,13 @@ def shard_file(folder: Path, name: str) -> Path:
 def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
     """Encodes every pair that has a positive weight and fits the recipe's `max_tokens` and `max_ratio`.
 
-    Raises RecipeError if no pair fits.
+    Raises RecipeError if no pair fits, and for a vocabulary whose ids do not fit into 16 bits.
     """
     processor = sentencepiece.SentencePieceProcessor(model_file=str(tokenizer))
+    if processor.get_piece_size() > _MAX_PIECES:
+        raise RecipeError(
+            f"The vocabulary has {processor.get_piece_size()} pieces; at most {_MAX_PIECES} are possible."
+        )
     limit, ratio = recipe.data.max_tokens, recipe.data.max_ratio
     sides: tuple[list[NDArray[np.uint16]], list[NDArray[np.uint16]]] = ([], [])
     lengths: tuple[list[int], list[int]] = ([], [])
@@ -91,7 +97,7 @@ def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
         raise RecipeError("No pair of the recipe's files fits max_tokens and max_ratio.")
     english_offsets, other_offsets = (np.concatenate([[0], np.cumsum(side)]).astype(np.int64) for side in lengths)
     return Shard(
-        np.concatenate(sides[0]), np.concatenate(sides[1]), english_offsets, other_offsets, np.array(group, dtype=np.uint8),
+        np.concatenate(sides[0]), np.concatenate(sides[1]), english_offsets, other_offsets, np.array(group, dtype=np.uint16),
         tuple(names),
     )  # fmt: skip
 

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
+from types import SimpleNamespace
 from typing import BinaryIO
 
 import numpy as np
 import pytest
 
 from model.training.data import shards
-from model.training.data.shards import Shard, shard_file
+from model.training.data.shards import Shard, shard_file, tokenise
 from model.training.recipe import RecipeError
+from tests.support.tiny_training import tiny_recipe
 
 
 def _random_shard(pairs: int = 50, seed: int = 1) -> Shard:
@@ -20,7 +22,7 @@ def _random_shard(pairs: int = 50, seed: int = 1) -> Shard:
         lengths = draw.integers(1, 30, pairs)
         starts.append(np.concatenate([[0], np.cumsum(lengths)]))
         sides.append(draw.integers(10, 60_000, int(lengths.sum())).astype(np.uint16))
-    group = draw.integers(0, 2, pairs).astype(np.uint8)
+    group = draw.integers(0, 2, pairs).astype(np.uint16)
     return Shard(sides[0], sides[1], starts[0], starts[1], group, ("talk:de", "news:fr"))
 
 
@@ -44,6 +46,13 @@ def test_an_interrupted_save_leaves_no_shard(tmp_path: Path, monkeypatch: pytest
     with pytest.raises(KeyboardInterrupt):
         _random_shard().save(tmp_path, "pairs")
     assert not shard_file(tmp_path, "pairs").exists()
+
+
+def test_a_vocabulary_with_ids_of_more_than_16_bits_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    processor = SimpleNamespace(get_piece_size=lambda: 70_000)
+    monkeypatch.setattr(shards.sentencepiece, "SentencePieceProcessor", lambda model_file: processor)
+    with pytest.raises(RecipeError, match="70000 pieces"):
+        tokenise(tiny_recipe(tmp_path), tmp_path / "tokenizer.model")
 
 
 def test_missing_and_damaged_files_raise_errors_with_their_names(tmp_path: Path) -> None:
