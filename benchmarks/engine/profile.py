@@ -26,9 +26,9 @@ from benchmarks.common import report
 from benchmarks.common.arguments import add_model_options
 from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.common.model_loader import OpenModel, open_model
+from benchmarks.engine.decode_limit import step_weights
 from benchmarks.engine.random_model import random_sources, write_random_model
 from model.backends.cpu.isa import Isa
-from model.config import ModelConfig
 from model.search.base import StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions
@@ -79,12 +79,6 @@ class TimedBackend:
         return result
 
 
-def step_products(config: ModelConfig) -> int:
-    """Returns the multiplications per row of one decode step in the linear layers (without attention)."""
-    d, layers = config.d_model, config.decoder_layers
-    return layers * (4 * d * d + 2 * d * d + 2 * d * config.d_ff) + d * config.vocab_size
-
-
 def measure(opened: OpenModel, options: argparse.Namespace) -> dict[str, Any]:
     """Measures the time per part over `options.repeats` passes, and the sampled shares of functions."""
     config = opened.config
@@ -116,7 +110,7 @@ def measure(opened: OpenModel, options: argparse.Namespace) -> dict[str, Any]:
 
     shares = _sampled(repeat)
     parts = {**timed.seconds, "search in Python": total - sum(timed.seconds.values())}
-    products = step_products(config) * timed.rows / timed.seconds["step"]
+    products = step_weights(config) * timed.rows / timed.seconds["step"]
     return {
         "rows per step": timed.rows / timed.steps,
         "step_ms": 1000 * timed.seconds["step"] / timed.steps,

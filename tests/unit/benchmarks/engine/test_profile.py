@@ -8,6 +8,7 @@ import pytest
 
 from benchmarks.common.model_loader import open_model
 from benchmarks.engine import independence, profile
+from benchmarks.engine.decode_limit import step_weights
 from model.config import base
 
 
@@ -35,7 +36,7 @@ def test_real_sentences_are_drawn_from_all_directions_of_the_model(weights: Path
 
 def test_products_of_the_base_model() -> None:
     # per layer: self-attention 4 d^2, cross-attention 2 d^2 (keys and values are cached), feed-forward 2 d d_ff
-    assert profile.step_products(base(32_000)) == 6 * (6 * 512**2 + 2 * 512 * 2048) + 512 * 32_000
+    assert step_weights(base(32_000)) == 6 * (6 * 512**2 + 2 * 512 * 2048) + 512 * 32_000
 
 
 def test_samples_are_grouped_by_kind() -> None:
