@@ -56,14 +56,25 @@ def find_device(options: WorkerOptions, index: int) -> DeviceConfig:
     return DeviceConfig("cpu", 1, dtype, threads, options.slots or CPU_SLOTS)
 
 
-def available_cores(quota: Path = Path("/sys/fs/cgroup/cpu.max")) -> int:
+def available_cores(cgroup: Path = Path("/sys/fs/cgroup")) -> int:
     """Returns the number of CPU cores that this process may use: its affinity, bounded by a container's CPU quota."""
     bound = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
     try:
-        allowed, period = quota.read_text(encoding="ascii").split()
-        return max(1, min(bound, math.ceil(int(allowed) / int(period))))
-    except (OSError, ValueError):  # no cgroup of version 2, or "max": no quota
+        allowed, period = _cpu_quota(cgroup)
+    except (OSError, ValueError):  # no cgroup, or "max": no quota
         return bound
+    return max(1, min(bound, math.ceil(allowed / period))) if allowed > 0 else bound
+
+
+def _cpu_quota(cgroup: Path) -> tuple[int, int]:
+    """Returns the microseconds of all cores that may be used in a period (-1: no quota), and the period. Raises OSError
+    without a cgroup, and ValueError for "max"."""
+    try:
+        texts = (cgroup / "cpu.max").read_text(encoding="ascii").split()
+    except FileNotFoundError:  # version 1, as on RHEL 8
+        texts = [(cgroup / "cpu" / f"cpu.cfs_{name}_us").read_text(encoding="ascii") for name in ("quota", "period")]
+    allowed, period = map(int, texts)
+    return allowed, period
 
 
 def _cpu_dtype(isa: Isa) -> str:

@@ -288,10 +288,14 @@ def test_a_cpu_uses_the_shortlists_that_say_so(by_default: bool, tmp_path: Path)
 
 def test_the_number_of_cores_respects_a_containers_quota(tmp_path: Path) -> None:
     everything = available_cores(tmp_path / "absent")
-    quota = tmp_path / "cpu.max"
-    for text, expected in (("50000 100000", 1), ("max 100000", everything), ("6400000 100000", everything)):
-        quota.write_text(text)
-        assert available_cores(quota) == expected
+    one, two = tmp_path / "version 1", tmp_path / "version 2"
+    (one / "cpu").mkdir(parents=True)
+    two.mkdir()
+    (one / "cpu/cpu.cfs_period_us").write_text("100000\n")
+    for quota, expected in (("50000", 1), ("max", everything), ("6400000", everything)):
+        (one / "cpu/cpu.cfs_quota_us").write_text(quota.replace("max", "-1") + "\n")
+        (two / "cpu.max").write_text(f"{quota} 100000\n")
+        assert available_cores(one) == available_cores(two) == expected
 
 
 def test_int8_is_chosen_only_where_it_is_fast(monkeypatch: pytest.MonkeyPatch) -> None:
