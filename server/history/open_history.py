@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from server.config import Settings
 from server.errors import SettingsError
 from server.history.memory import History
-from server.history.persistent import PersistentHistory, Store
+from server.history.persistent import PersistentHistory
 from server.history.sqlite import MIN_BYTES, SQLiteStore
 from server.state.setting import state_kind
 
@@ -31,7 +31,7 @@ def open_history(settings: Settings, state: RedisState | None = None) -> History
     return History(*bounds)
 
 
-def _sqlite_store(settings: Settings, folder: Path) -> Store:
+def _sqlite_store(settings: Settings, folder: Path) -> SQLiteStore:
     """Returns a store that opens its database later, so that a damaged one does not prevent the start."""
     if settings.history_bytes < MIN_BYTES:
         raise SettingsError(

@@ -1,4 +1,4 @@
-"""A history that survives a restart: records are kept in memory and written to a store by one background thread.
+"""A history that survives a restart: records are kept in memory and written to SQLite by one background thread.
 
 A failing store (full, locked, damaged or unreachable) loses history records and never fails a translation.
 """
@@ -10,44 +10,18 @@ import contextlib
 import logging
 import threading
 from collections import deque
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Protocol
 
 from server.errors import Unavailable
 from server.history.memory import History
 from server.history.records import TranslationRecord
+from server.history.sqlite import FAILURES, SQLiteStore
 
 log = logging.getLogger(__name__)
 BATCH = 500
 """Records per write."""
 RETRY_SECONDS = 1.0
 """Pause after a failure, in which the store is not used."""
-
-
-class Store(Protocol):
-    """Bounded storage of records. It is used by one thread at a time and raises one of `failures`."""
-
-    @property
-    def failures(self) -> tuple[type[Exception], ...]:
-        """The exceptions that the other methods raise."""
-        ...
-
-    def open(self) -> None:
-        """Opens the store, where this is not done at its first use."""
-        ...
-
-    def write(self, records: Sequence[TranslationRecord]) -> None:
-        """Writes the records and deletes those beyond the bounds."""
-        ...
-
-    def read(self, id: str) -> TranslationRecord | None:
-        """Returns the record of an id, or None."""
-        ...
-
-    def close(self) -> None:
-        """Closes the store."""
-        ...
 
 
 class PersistentHistory(History):
@@ -57,7 +31,7 @@ class PersistentHistory(History):
     oldest are dropped first. `errors` counts failures and dropped records.
     """
 
-    def __init__(self, store: Store, size: int, bytes_limit: int, seconds: float) -> None:
+    def __init__(self, store: SQLiteStore, size: int, bytes_limit: int, seconds: float) -> None:
         super().__init__(size, bytes_limit, seconds)
         self._store = store
         self._lock = threading.Lock()
@@ -104,7 +78,7 @@ class PersistentHistory(History):
     def _open(self) -> None:
         try:
             self._store.open()
-        except self._store.failures as error:
+        except FAILURES as error:
             self._count_failure(error)
 
     def _write_pending(self) -> None:
@@ -118,7 +92,7 @@ class PersistentHistory(History):
                     return
             try:
                 self._store.write(batch)
-            except self._store.failures as error:
+            except FAILURES as error:
                 self._requeue(batch)
                 self._count_failure(error)
                 self._retry = threading.Timer(RETRY_SECONDS, self._retry_write)
@@ -141,7 +115,7 @@ class PersistentHistory(History):
     def _read(self, id: str) -> TranslationRecord | None:
         try:
             record = self._store.read(id)
-        except self._store.failures as error:
+        except FAILURES as error:
             self._count_failure(error)
             raise self._unavailable() from error
         self._reset_failure()
@@ -151,7 +125,7 @@ class PersistentHistory(History):
         self._write_pending()
         if self._retry is not None:
             self._retry.cancel()
-        with contextlib.suppress(*self._store.failures):  # an earlier failure was logged already
+        with contextlib.suppress(*FAILURES):  # an earlier failure was logged already
             self._store.close()
 
     def _count_failure(self, error: Exception) -> None:

@@ -29,6 +29,8 @@ SCHEMA = """
 CREATE TABLE IF NOT EXISTS translations (id TEXT PRIMARY KEY, created REAL NOT NULL, record BLOB NOT NULL) WITHOUT ROWID
 """
 DAMAGED = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+FAILURES = (sqlite3.Error, OSError)
+"""Exceptions that the methods of a SQLiteStore raise."""
 Row = tuple[str, float, bytes]
 
 
@@ -38,8 +40,6 @@ class SQLiteStore:
     A damaged database is set aside, and a new one is made when the store is used again; so is a database whose file was
     deleted. Raises OSError where the file cannot be created.
     """
-
-    failures: tuple[type[Exception], ...] = (sqlite3.Error, OSError)
 
     def __init__(self, folder: Path, size: int, bytes_limit: int, seconds: float) -> None:
         self._path = folder / FILE_NAME
@@ -53,7 +53,7 @@ class SQLiteStore:
         self._create_file()
 
     def open(self) -> None:
-        """Opens the database. Raises one of `failures`."""
+        """Opens the database. Raises one of FAILURES."""
         with self._opened():
             pass
 

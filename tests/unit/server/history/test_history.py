@@ -91,8 +91,6 @@ def test_ids_are_distinct_and_sort_by_time():
 class BrokenStore:
     """Raises OSError for the first `failing` calls."""
 
-    failures: tuple[type[Exception], ...] = (OSError,)
-
     def __init__(self, failing: int) -> None:
         self.failing = failing
         self.records: dict[str, TranslationRecord] = {}
