@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import secrets
 import shutil
 import tempfile
@@ -17,6 +18,7 @@ from typing import Protocol
 from server.documents.workspace import Workspace
 from server.errors import ExpiredTranslation, NotFound, Unavailable
 
+log = logging.getLogger(__name__)
 REMEMBERED = 10_000
 """Number of dropped files for which the answer is that they are no longer kept."""
 
@@ -158,8 +160,9 @@ def expired(seconds: float) -> ExpiredTranslation:
 
 @contextmanager
 def disk_errors() -> Iterator[None]:
-    """Turns an OSError into Unavailable."""
+    """Turns an OSError into Unavailable, and logs its reason."""
     try:
         yield
     except OSError as error:
+        log.warning("a file cannot be kept: %s", error.strerror)
         raise Unavailable("The file cannot be kept: the disk is full or not writable.", 60) from error

@@ -64,7 +64,7 @@ def test_a_file_can_be_sent_after_it_is_forgotten():
     asyncio.run(store.close())
 
 
-def test_a_full_disk_is_reported_as_unavailable(monkeypatch):
+def test_a_full_disk_is_reported_as_unavailable_and_logged(monkeypatch, caplog):
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
@@ -72,4 +72,5 @@ def test_a_full_disk_is_reported_as_unavailable(monkeypatch):
     store = FileStore(1.0, 1)
     with pytest.raises(Unavailable, match="disk"):
         store.new_workspace(b"x")
+    assert "No space left on device" in caplog.text
     asyncio.run(store.close())
