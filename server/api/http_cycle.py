@@ -13,7 +13,7 @@ class ResponseCycle(RequestResponseCycle):
     """One request and its response. Names of headers are in small letters, as ASGI demands. All headers are checked at
     once, where uvicorn checks each name and each value: this took a tenth of the time of a short request. A head with a
     Content-Length is written together with the body: a server that is killed has answered whole or not at all, and a proxy
-    repeats the request."""
+    repeats the request. A connection whose request has not arrived whole is left to the protocol to close."""
 
     head = b""
     """The head that waits for the first part of its body."""
@@ -76,6 +76,6 @@ class ResponseCycle(RequestResponseCycle):
                 raise RuntimeError("The body is shorter than its Content-Length.")
             self.response_complete = True
             self.message_event.set()
-            if not self.keep_alive:
+            if not self.keep_alive and not self.more_body:
                 self.transport.close()
             self.on_response()

@@ -220,6 +220,11 @@ class LimitedProtocol(HttpToolsProtocol):
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
+        cycle = self.cycle
+        if cycle.response_complete and cycle.more_body and not cycle.keep_alive:  # answered before its body has arrived
+            self._unfinished.remove(self)
+            self._linger()
+            return
         self.flow.resume_reading()
         if self.pipeline:
             self._start_asgi_task(*self.pipeline.pop())
@@ -234,11 +239,11 @@ class LimitedProtocol(HttpToolsProtocol):
         """Answers with an error if no other answer is in progress, and ends the connection."""
         if self._refused or self.transport.is_closing():
             return
-        self._refused = True
         identity = os.urandom(16).hex()
         log.info("connection refused: %s", sentence, extra={"status": status, "request_id": identity})
         self._unset_keepalive_if_required()
         if self._busy():
+            self._refused = True
             self.transport.abort()
             return
         body = orjson.dumps({"error": sentence})
@@ -248,10 +253,15 @@ class LimitedProtocol(HttpToolsProtocol):
             f"Content-Length: {len(body)}\r\nX-Request-Id: {identity}\r\n{retry}Connection: close\r\n\r\n"
         )
         self.transport.write(head.encode("ascii") + body)
-        self.transport.write_eof()
+        self._linger()
         if self.cycle is not None and not self.cycle.response_complete:  # its task waits for the body
             self.cycle.disconnected = True
             self.cycle.message_event.set()
+
+    def _linger(self) -> None:
+        """Ends the connection after the client has had time to send the rest, which is discarded, and to read the answer."""
+        self._refused = True
+        self.transport.write_eof()
         self.flow.resume_reading()
         self.loop.call_later(LINGER_SECONDS, self.transport.abort)
 

@@ -64,6 +64,7 @@ def respond(
             keep_alive=keep_alive,
             on_response=lambda: None,
         )
+        cycle.more_body = False  # the request has arrived whole
         await cycle.send({"type": "http.response.start", "status": status, "headers": headers})
         for part in parts:
             await cycle.send({"type": "http.response.body", **part})  # type: ignore[misc]

@@ -173,6 +173,18 @@ def test_an_offer_of_http_2_is_declined_and_its_body_is_read(server, pieces):
     assert answer.count(b"HTTP/1.1 200") == 4 and answer.count(b"olleH") == 2 and b"confidence" in answer
 
 
+@pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
+def test_a_client_that_sends_a_whole_body_over_the_limit_receives_the_refusal(server, chunked):
+    """Most client libraries read the answer only after they have sent the body."""
+    body = b"x" * 30_000_000
+    request = post(len(body), body)
+    if chunked:
+        request = request.replace(b"Content-Length: %d" % len(body), b"Transfer-Encoding: chunked")
+        request = request.replace(body, b"%x\r\n%b\r\n0\r\n\r\n" % (len(body), body))
+    status, error = exchange(server, request + b"GET /health HTTP/1.1\r\n\r\n")
+    assert (status, error) == (413, "The body is over the limit of 100,000 bytes.")
+
+
 def test_connect_is_refused(server):
     assert exchange(server, b"CONNECT a:1 HTTP/1.1\r\n" + HOST + b"\r\n")[0] == 400
 
