@@ -6,6 +6,9 @@ import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlencode
+
+import pytest
 
 from tests.browser.conftest import SENTENCE, PageLog, translate
 from tests.support.live import LiveServer
@@ -141,7 +144,7 @@ def test_the_report_opens_from_disk_without_a_network(
     page = open_page(offline=True)
     page.goto(file.as_uri())
     page.wait_for_selector("#report canvas")
-    assert page.inner_text("h2") == SENTENCE
+    assert page.inner_text("h1") == SENTENCE
     page.click("role=radio[name='All heads']")
     assert page.locator(".thumb").count() == 8
 
@@ -239,3 +242,47 @@ def test_an_error_is_shown_as_one_sentence(open_page: Callable[..., Any], live: 
     assert page.inner_text("#error") == "The server is busy."
     assert all("429" in message for message in page_log.messages)
     page_log.messages.clear()
+
+
+def test_a_comparison_says_what_differs(explorer: Any, live: LiveServer) -> None:
+    # The random model writes a text in other pieces than those into which the tokenizer divides it.
+    own = urlencode({"q": SENTENCE, "translation": "old dog", "source": "en", "target": "de", "numbers": "uint16"})
+    written = f"{live.url}/attention?{own}&figures=true&format=json&alignment=combined"
+    explorer.route("**/attention?id=*", lambda route: route.continue_(url=written))
+    explorer.reload()
+    explorer.click("#tab-whynot")
+    explorer.wait_for_selector("#asked")
+    explorer.click("#panel-whynot button.primary")
+    explorer.wait_for_selector("#panel-whynot .big >> text=This is the translation of the model.")
+    assert explorer.locator("#panel-whynot .chip.differs").count() == 0
+    explorer.fill("#asked", "old house dog")
+    explorer.click("#panel-whynot button.primary")
+    explorer.wait_for_selector("#panel-whynot .big >> text=log-probability")
+    before, after = (card.locator(".chip").count() for card in explorer.locator("#panel-whynot .split > .card").all())
+    assert explorer.locator("#panel-whynot .differs").count() == after - before > 0
+
+
+def test_labels_of_a_map_are_not_cut(explorer: Any) -> None:
+    cut = "nodes => nodes.filter((node) => node.scrollWidth > node.clientWidth).map((node) => node.textContent)"
+    assert explorer.locator("#panel-attention .heat .keys span").evaluate_all(cut) == []
+
+
+def test_axe_finds_nothing_serious_in_the_tabs_on_a_phone(open_page: Callable[..., Any], live: LiveServer) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page = open_page(viewport={"width": 360, "height": 740}, bypass_csp=True)
+    view = f"#source=en&target=de&q={SENTENCE}&asked=green+bread&tab="
+    for tab, ready in (
+        ("whynot", ".split canvas"),
+        ("works", ".numbers .share"),
+        ("decoding", ".node"),
+        ("heads", ".thumb"),
+    ):
+        page.goto(f"{live.url}/attention{view}{tab}")
+        page.wait_for_selector(f"#panel-{tab} {ready}")
+        for _ in ("light", "dark"):
+            found = axe.Axe().run(page).response["violations"]
+            serious = [
+                (rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")
+            ]
+            assert serious == []
+            page.click("#theme")

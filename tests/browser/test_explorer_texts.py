@@ -119,9 +119,27 @@ def test_no_map_of_another_sentence_stays_after_an_error(page: Any, page_log: Pa
     page.route("**/attention?*", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
     page.click("#sentences button >> nth=1")
     page.wait_for_selector("#error:not([hidden])")
-    assert page.locator("#inside canvas").count() == 0
+    assert page.locator("#inside canvas").count() == 0 and page.locator("#film").text_content() == ""
+    page.unroute("**/attention?*")
+    page.click("#sentences button >> nth=1")
+    page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
+    assert page.locator("#error").is_hidden() and page.locator("#film .target").is_visible()
     assert all("429" in message for message in page_log.messages)
     page_log.messages.clear()
+
+
+def test_another_sentence_is_dimmed_until_it_is_there(page: Any) -> None:
+    translate(page, "the cat walks.\na dog sleeps.")
+    seen = []
+
+    def look(route: Any) -> None:
+        seen.append(page.evaluate("['inside', 'show'].map((id) => document.getElementById(id).className)"))
+        route.continue_()
+
+    page.route("**/attention?*", look)
+    page.click("#sentences button >> nth=1")
+    page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
+    assert seen == [["busy", "busy"]] and page.locator("#show.busy").count() == 0
 
 
 def test_a_request_that_is_aborted_while_its_answer_arrives_is_no_error(page: Any) -> None:

@@ -107,10 +107,10 @@ def test_a_first_translation_in_progress_is_visible(page: Any) -> None:
 def test_languages_are_detected_and_swapped(page: Any) -> None:
     page.select_option("#from", "auto")
     served = translate(page, "the cat sleeps in a house and the dog is here")
-    assert page.inner_text("#detected") == "detected: English"
+    assert page.inner_text("#detected") == page.locator("#from option").first.text_content() == "English (detected)"
     page.select_option("#interface", "fr")
     served = translate(page, "the cat sleeps in the house and the dog is here")
-    assert page.inner_text("#detected") == "détecté : anglais"
+    assert page.inner_text("#detected") == "Anglais (détecté)"
     page.click("#swap")
     assert (page.input_value("#from"), page.input_value("#to"), page.input_value("#text")) == ("de", "en", served)
 

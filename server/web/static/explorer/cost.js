@@ -1,6 +1,7 @@
 // The measured cost of self-attention by the length of a sentence. The numbers are those of the result that is named below
 // the table.
 import { el } from "../common/dom.js";
+import { table } from "./table.js";
 
 const WINDOW = 32;
 const SOURCE = "Processor time in milliseconds, PyTorch, float32, one thread of an AMD EPYC, 2026-11-22: python -m benchmarks.engine.attention_cost, stored as benchmarks/results/attention-cost.json.";
@@ -19,8 +20,7 @@ export function cost(host, c, n) {
   const heads = ["n", "all words", `window of ${WINDOW}, masked`, `window of ${WINDOW}, in blocks`, "feed-forward"];
   host.replaceChildren(
     el("p", {}, `Every word looks at every other in one step: no two words are more than one layer apart, and all places are computed at once. The price is n² products in each head: O(n² d). Within a window of r words it would be O(r n d), and n / r layers between distant words. Measured for one layer of the paper's base model (d = 512, 8 heads):`),
-    el("div", { class: "wide" }, el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, ...heads.map((name) => el("th", { scope: "col" }, name)))),
-      el("tbody", {}, ...ROWS.map((row) => el("tr", {}, ...row.map((x, i) => el("td", { class: "n" }, i ? x.toFixed(1) : String(x)))))))),
+    table("What attention costs", heads, ROWS.map((row) => el("tr", {}, ...row.map((x, i) => el("td", { class: "n" }, i ? x.toFixed(1) : String(x)))))),
     el("p", {}, `Up to some 500 words the products with the weights, which grow with n, cost more than the n² part; this sentence has ${n} pieces. A window that only masks saves nothing: it computes all products. ${c.window ? `This model has a window of ${c.window}, and this server masks.` : "This model has no window."} Only blocks save what the window promises, from about 1,000 words on.`),
     el("p", { class: "note" }, SOURCE));
 }

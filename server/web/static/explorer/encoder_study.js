@@ -1,11 +1,10 @@
 // Chapters about the layers of the encoder, with the numbers of GET /encoder: what the order of the words changes, what
 // the residual carries, which units of the feed-forward networks fire.
 import { el, percent, segmented, select } from "../common/dom.js";
+import { table } from "./table.js";
 
 const SHOWN = 40;
 const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / (numbers.length || 1);
-const table = (heads, rows) => el("div", { class: "wide" }, el("table", { class: "numbers" },
-  el("thead", {}, el("tr", {}, ...heads.map((name) => el("th", { scope: "col" }, name)))), el("tbody", {}, ...rows)));
 const number = (text) => el("td", { class: "n" }, text);
 function bar(share) {
   const fill = el("i");
@@ -34,7 +33,7 @@ export function order(host, study, example, chosen, changed) {
     view.replaceChildren(
       el("p", {}, "“", el("b", {}, source.text), "” and “", el("b", {}, text(order.pieces)), "”: ",
         chosen.positions ? `with positions the encoder's outputs change by up to ${share(worst)} of their length.` : `without positions each piece has the same output in both, to ${share(worst)}: rounding. The encoder reads a bag of words.`),
-      table(["piece", "place", "place in the other order", "its output changes by", ""], rows),
+      table("The order of the words", ["piece", "place", "place in the other order", "its output changes by", ""], rows),
       source.pieces.length > SHOWN ? el("p", { class: "note" }, `The first ${SHOWN} of ${source.pieces.length} pieces.`) : "");
   }
   const controls = el("div", { class: "controls" }, segmented("Positions", [[true, "positions on"], [false, "positions off"]], chosen.positions, (on) => { chosen.positions = on; changed(); draw(); }));
@@ -55,7 +54,7 @@ export function positionFit(host, { position_fit: fit, layers }, c) {
   const text = (x) => (x < 0 ? "none" : x.toFixed(2));
   host.replaceChildren(
     el("p", {}, `${inLayers(c) ? "This model adds no positions to the embeddings: every layer gets the distances between the words." : "Positions are added to the embeddings, not written beside them, and no layer gets them again."} A linear regression reads the place of a piece from its vector; R² says how well, on sentences that it has not seen (1: exactly, 0: not at all). After the last layer it is ${text(fit.with_positions[last])}${inLayers(c) ? "." : ": what is left of the place came through every layer."}`),
-    table(["after", "R² of the place", "", "positions off", ""], names.map((name, i) => el("tr", {}, el("td", {}, name), number(text(fit.with_positions[i])), bar(fit.with_positions[i]), number(text(fit.without_positions[i])), bar(fit.without_positions[i])))),
+    table("How long a position is remembered", ["after", "R² of the place", "", "positions off", ""], names.map((name, i) => el("tr", {}, el("td", {}, name), number(text(fit.with_positions[i])), bar(fit.with_positions[i]), number(text(fit.without_positions[i])), bar(fit.without_positions[i])))),
     el("p", { class: "note" }, `Over ${fit.sentences} sample sentences. Without positions something remains, because some words usually stand at the end.`));
 }
 
@@ -69,7 +68,7 @@ export function residual(host, { source, layers }, norm, chosen, choose) {
       const [kept, more] = [of(carried), of(added)];
       return el("tr", {}, el("td", {}, `layer ${i}, ${name}`), number(kept.toFixed(1)), number(more.toFixed(1)), number(percent(more / (kept + more || 1))), bar(more / (kept + more || 1)));
     }));
-    view.replaceChildren(table(["sublayer", "carried past it", "added by it", "share of what is added", ""], rows));
+    view.replaceChildren(table("Residual connections", ["sublayer", "carried past it", "added by it", "share of what is added", ""], rows));
   };
   const ratio = mean(layers.flatMap((layer) => [mean(layer.attention) / mean(layer.carried_past_attention), mean(layer.feed_forward) / mean(layer.carried_past_feed_forward)]));
   host.replaceChildren(
@@ -88,5 +87,5 @@ export function units(host, { source, layers }, c) {
   });
   host.replaceChildren(
     el("p", {}, `After attention has mixed the words, a network treats each by itself: ${c.d_model} → ${c.d_ff} → ${c.d_model} numbers, with ${c.activation} between. ${c.activation === "relu" ? "max(0, x) switches a unit off where its input is negative, so each word uses its own share of the units." : "A unit counts as active where its output is above 0."}`),
-    table(["layer", "active units", "from – to", "units with the largest outputs, and the pieces on which they fire most"], rows));
+    table("Feed-forward networks", ["layer", "active units", "from – to", "units with the largest outputs, and the pieces on which they fire most"], rows));
 }

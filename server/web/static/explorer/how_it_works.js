@@ -20,7 +20,7 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
     changed();
   };
   const c = model.config, S = result.source.pieces.length, T = result.target.pieces.length;
-  const drawing = el("div", { class: "drawing card" }), wave = el("div"), curve = el("div", { class: "drawing" }), mask = el("div"), turned = el("div", { class: "card" });
+  const drawing = el("div", { class: "drawing card", tabindex: "0", role: "region", "aria-label": "The model" }), wave = el("div"), curve = el("div", { class: "drawing" }), mask = el("div"), turned = el("div", { class: "card" });
   const [head, scaled, several, ordered, fitted, carried, fired, costs, paper] = ["head", "scale", "several", "order", "fit", "residual", "units", "cost", "figures"].map((name) => el("div", { id: `works-${name}` }));
   const sinusoidal = c.positions.startsWith("sinusoidal"), places = Math.max(S, T, 24);
   const contents = el("nav", { class: "row", "aria-label": "Chapters" });

@@ -1,5 +1,5 @@
 // The explorer: translates a text and shows its attention. Uses the public API of this server only.
-import { chance, el, percent, segmented } from "../common/dom.js";
+import { chance, el, segmented } from "../common/dom.js";
 import { ask, download, query } from "../common/server.js";
 import { commandDialog, copyFrom, dialogButtons } from "./dialog.js";
 import { $, direction, guard, name, permalink, recalled, remember, showError, state, TABS, unchosen } from "./state.js";
@@ -9,7 +9,7 @@ import { change, showFilm } from "./film/versions.js";
 import { attentionOf, forget, served } from "./results.js";
 import { emptyPanels, tab } from "./tabs.js";
 import { clear, highlight, outdated, pointAtSource, show, words } from "./text.js";
-import { total } from "./whynot.js";
+import { total, written } from "./whynot.js";
 
 const PART = 4, LONG = 1500;
 let busy = null, timer = 0, starting = null;
@@ -103,22 +103,38 @@ async function open(index) {
   state.current = index;
   markCurrent(item);
   sentences();
-  for (const id of ["inside", "show"]) $(id).inert = true;
+  showError(null);
+  usable(false);
   let found;
   try {
     found = await attentionOf(item);
   } catch (error) {
-    if (state.items[state.current] === item) emptyPanels(); // no map of another sentence stays under this one
+    if (state.items[state.current] === item) unseen(); // nothing of another sentence stays under this one
     throw error;
-  } finally {
-    if (state.items[state.current] === item) for (const id of ["inside", "show"]) $(id).inert = $("output").inert;
   }
   if (state.items[state.current] !== item) return;
+  usable(!$("output").inert);
   words(item, found);
   facts(found);
   const lab = guard((wanted) => tab(wanted, true)), compare = (text) => { item.asked = text; return lab("whynot"); };
   chapters(item, found, { choose: guard((fork) => change({ fork })), without: guard((off) => change(off ? { off } : null)), open: lab });
   await Promise.all([showFilm(item, found, compare), tab(state.tab)]);
+}
+/** Shows film and laboratory, dimmed and without effect until they are those of the current sentence. */
+function usable(is) {
+  for (const id of ["inside", "show"]) {
+    $(id).hidden = false;
+    $(id).inert = !is;
+    $(id).classList.toggle("busy", !is);
+  }
+}
+/** Removes film and laboratory. */
+function unseen() {
+  stop();
+  emptyPanels();
+  for (const id of ["inside", "show"]) $(id).hidden = true;
+  for (const id of ["film", "chapters"]) $(id).replaceChildren();
+  $("facts").textContent = "";
 }
 function markCurrent(item) {
   document.querySelectorAll(".s.current").forEach((node) => node.classList.remove("current"));
@@ -136,12 +152,13 @@ function sentences() {
   }, `${i + 1} ${sentence.source}`)));
 }
 function facts(found) {
-  const sum = total(found), { seconds } = state.done;
-  $("facts").textContent = `${seconds < 0.95 ? Math.round(1000 * seconds) + " ms" : seconds.toFixed(1) + " s"} · ${found.model} · log-probability ${sum.toFixed(2)} (${percent(Math.exp(sum / found.target.scores.length))} per piece)`;
+  const mean = total(found) / found.target.scores.length, { seconds } = state.done;
+  $("facts").textContent = `${seconds < 0.95 ? Math.round(1000 * seconds) + " ms" : seconds.toFixed(1) + " s"} · ${found.model} · log-probability ${written(found)} (${chance(mean)} per piece)`;
   $("served").textContent = `Model: ${found.model}.`;
 }
 async function alternatives() {
   const item = state.items[state.current];
+  showError(null);
   const answer = await ask("/translate", { body: { q: item.sentence.source, ...direction(item), alternatives: 4 } });
   if (state.items[state.current] !== item) return;
   const compare = (text) => guard(() => { item.asked = text; return tab("whynot"); });
@@ -219,6 +236,7 @@ function textEvents() {
   $("go").addEventListener("click", () => guard(translate)());
 }
 function buttons() {
+  document.querySelector(".skip").onclick = (event) => { event.preventDefault(); $("text").focus(); }; // the fragment stays
   $("from").addEventListener("change", () => { targets(); guard(translate)(); });
   $("to").addEventListener("change", () => { targets(); guard(translate)(); });
   $("beam").addEventListener("change", () => guard(translate)());

@@ -2,6 +2,7 @@
 import { el, percent, segmented, select } from "../common/dom.js";
 import { paint } from "./colour.js";
 import { best } from "./maps.js";
+import { table } from "./table.js";
 
 /** Draws a head. `c` is the configuration of the model; `vectors(kind, layer, head)` fetches its vectors. `chosen` is [kind, layer,
  * head, query], null for the cross-attention head that aligns best; `choose([...])` is called for another. */
@@ -40,20 +41,15 @@ function numbers(host, c, { query, key, value }, state, queries, keys) {
   const powers = scaled.map((x) => Math.exp(x - top)), sum = powers.reduce((a, b) => a + b, 0), weights = powers.map((x) => x / sum);
   const output = q.map((_, i) => weights.reduce((s, w, k) => s + w * value[k][i], 0));
   const format = (x) => (x === -Infinity ? "−∞" : x.toFixed(3));
-  const order = [...keys.keys()], products = key.map((row) => row.map((x, i) => x * q[i]));
+  const products = key.map((row) => row.map((x, i) => x * q[i]));
   const largest = Math.max(...[q, ...key].flat().map(Math.abs)), most = Math.max(...products.flat().map(Math.abs));
   const readout = el("div", { class: "readout", "aria-live": "polite" }, "Point at a dimension to read its numbers. Blue is positive, orange negative.");
   const point = (k, i) => (readout.textContent = `Dimension ${i} of ${keys[k]}: q ${format(q[i])} × k ${format(key[k][i])} = ${format(products[k][i])} of ${format(raw[k])}`);
   const plain = c.positions !== "alibi" && !(c.window && state.kind !== "cross");
   host.replaceChildren(el("div", { class: "card" }, el("p", {}, "1. The query of ", el("b", {}, queries[state.query]), ` (q, ${D} numbers) meets the key of every place (k). 2. Each product is divided by √${D} = ${Math.sqrt(D).toFixed(2)}. 3. The softmax turns them into weights. 4. The values (v), weighted, are the head's output.`),
     el("div", { class: "strip" }, el("span", { class: "note" }, `q of ${queries[state.query]}, dimension by dimension`), signed(q, largest, (i) => (readout.textContent = `Dimension ${i}: q ${format(q[i])}`))), readout,
-    el("div", { class: "wide" }, el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, ...["key", "k, dimension by dimension", "q × k", "q · k", `÷ √${D}`, "softmax", ""].map((t) => el("th", { scope: "col" }, t)))),
-      el("tbody", {}, ...order.map((k) => {
-        const bar = el("i");
-        bar.style.width = 100 * weights[k] + "%";
-        return el("tr", { class: weights[k] === Math.max(...weights) ? "on" : "" }, el("td", {}, keys[k]), el("td", {}, signed(key[k], largest, (i) => point(k, i))), el("td", {}, signed(products[k], most, (i) => point(k, i))), el("td", { class: "n" }, format(raw[k])), el("td", { class: "n" }, format(scaled[k])), el("td", { class: "n" }, weights[k].toFixed(4)),
-          el("td", {}, percent(weights[k])));
-      })))),
+    table("One head", ["key", "k, dimension by dimension", "q × k", "q · k", `÷ √${D}`, "softmax", "weight"], key.map((_, k) => el("tr", { class: weights[k] === Math.max(...weights) ? "on" : "" }, el("td", {}, keys[k]), el("td", {}, signed(key[k], largest, (i) => point(k, i))), el("td", {}, signed(products[k], most, (i) => point(k, i))), el("td", { class: "n" }, format(raw[k])), el("td", { class: "n" }, format(scaled[k])), el("td", { class: "n" }, weights[k].toFixed(4)),
+      el("td", { class: "n" }, percent(weights[k]))))),
     el("div", { class: "strip" }, el("span", { class: "note" }, "values, one row per place"), strip(value), el("span", { class: "note" }, `output = Σ weight · v: ${output.slice(0, 6).map((x) => x.toFixed(3)).join("  ")} …`), strip([output])),
     plain ? "" : el("p", { class: "note" }, "This model also adds a bias by distance to the scores, which is not in this table.")));
 }

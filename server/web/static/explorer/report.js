@@ -9,7 +9,7 @@ const chips = (side, scores) => el("div", { class: "chips" }, ...side.pieces.map
 const views = el("div");
 document.getElementById("report").append(
   el("p", { class: "note" }, `Attentive · ${result.model} · ${result.language.source} → ${result.language.target}` + (result.sentences > 1 ? ` · sentence ${result.sentence + 1} of ${result.sentences}` : "")),
-  el("h2", { dir: "auto" }, result.source.text), el("p", { class: "big", dir: "auto" }, result.target.text),
+  el("h1", { class: "big", dir: "auto" }, result.source.text), el("p", { class: "big", dir: "auto" }, result.target.text),
   el("p", { class: "note" }, `Log-probability ${total.toFixed(2)}, ${(total / result.target.scores.length).toFixed(2)} per piece.`),
   chips(result.source), chips(result.target, result.target.scores), views);
 panel(views, result, start());

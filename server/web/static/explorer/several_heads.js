@@ -1,6 +1,7 @@
 // Why there are several heads: what each of a layer looks at for one word, and what their mean keeps of it.
 import { el, percent, select } from "../common/dom.js";
 import { best, pick } from "./maps.js";
+import { table } from "./table.js";
 
 const SHOWN = 3;
 const entropy = (row) => row.reduce((sum, weight) => sum - (weight > 0 ? weight * Math.log2(weight) : 0), 0);
@@ -12,11 +13,11 @@ export function severalHeads(host, result, chosen, choose) {
   const maps = [...Array(heads).keys(), "mean"].map((head) => pick(result, "cross", layer, head, "word", true));
   const [{ queries, keys, columns }] = maps, words = result.target.words.map((word, i) => [word, i]).filter(([word]) => word.start < word.end);
   const row = (map, q) => [...map.data.subarray(q * columns, (q + 1) * columns)];
-  const table = el("tbody"), sentence = el("p", {});
+  const view = el("div"), sentence = el("p", {});
   function show(q) {
     const rows = maps.map((map) => row(map, q)), each = rows.slice(0, -1).map(entropy), mean = entropy(rows[heads]);
-    table.replaceChildren(...rows.map((weights, i) => el("tr", { class: i === heads ? "on" : "" }, el("td", {}, i === heads ? "mean of heads" : `head ${i}`),
-      el("td", {}, strongest(weights)), el("td", { class: "n" }, (i === heads ? mean : each[i]).toFixed(2)))));
+    view.replaceChildren(table("Several heads", ["head", "looks at", "bits"], rows.map((weights, i) => el("tr", { class: i === heads ? "on" : "" }, el("td", {}, i === heads ? "mean of heads" : `head ${i}`),
+      el("td", {}, strongest(weights)), el("td", { class: "n" }, (i === heads ? mean : each[i]).toFixed(2))))));
     sentence.textContent = `For “${queries[q]}” the heads of layer ${layer} look with ${(each.reduce((a, b) => a + b, 0) / heads).toFixed(2)} bits on average; their mean, which is all that a single head could pass on, with ${mean.toFixed(2)}.`;
   }
   const strongest = (weights) => weights.map((weight, k) => [weight, keys[k]]).sort((a, b) => b[0] - a[0]).slice(0, SHOWN).map(([weight, word]) => `${word} ${percent(weight)}`).join(" · ");
@@ -29,6 +30,6 @@ export function severalHeads(host, result, chosen, choose) {
   }
   host.replaceChildren(el("p", {}, "A head gives a word one set of weights. Several heads look at different words at once, and the next layer reads them all: a “bank” can look at the river with one head and at money with another. An average would mix them."),
     el("div", { class: "controls" }, el("label", { class: "note" }, "What each head looked at for ", choice)),
-    el("div", { class: "wide" }, el("table", { class: "numbers" }, el("thead", {}, el("tr", {}, ...["head", "looks at", "bits"].map((name) => el("th", { scope: "col" }, name)))), table)), sentence);
+    view, sentence);
   show(first);
 }

@@ -15,6 +15,7 @@ import { compare } from "./whynot.js";
 
 /** Shows a tab for the current sentence. */
 export async function tab(wanted, focus) {
+  showError(null);
   state.tab = wanted;
   for (const each of TABS) {
     $("tab-" + each).setAttribute("aria-selected", each === wanted);

@@ -35,7 +35,7 @@ export function show(paragraphs, open) {
   $("between").replaceChildren(...middle);
   $("examples").hidden = true;
   $("alternatives").hidden = true;
-  const detected = paragraphs.find((paragraph) => paragraph.detected)?.detected;
+  const detected = paragraphs.find((paragraph) => paragraph.detected?.confidence)?.detected;
   $("detected").textContent = detected ? `detected: ${name(detected.language)}` : "";
   for (const id of ["link", "curl", "report", "others"]) $(id).hidden = !state.items.length;
   $("copy").hidden = false;

@@ -5,7 +5,7 @@ import { acceptFiles, drawFiles } from "./files.js";
 import { beginGlossary, drawGlossary, glossary } from "./glossary.js";
 import { drawHistory, keep, kept, rememberTranslation } from "./memory.js";
 import { explained, interfaceLanguage, languageName, number, said, say, speak } from "./messages.js";
-import { clear, outdated, show, showAlternatives, shown } from "./result.js";
+import { choose, clear, nameDetected, outdated, show, showAlternatives, shown } from "./result.js";
 import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
 
 const $ = (id) => document.getElementById(id);
@@ -80,7 +80,7 @@ function resize() {
   $("text").style.height = "auto";
   if (value) $("text").style.height = `${$("text").scrollHeight + 2}px`; // an empty field keeps its height of the first paint
   $("clear").hidden = !value;
-  $("count").textContent = !length ? "" : limit < Infinity ? say("count", number(length), number(limit)) : say("countOnly", number(length));
+  $("count").textContent = !length ? "" : limit < Infinity ? `${number(length)} / ${number(limit)}` : say("count", number(length));
 }
 function setText(text) {
   $("text").value = text;
@@ -94,7 +94,8 @@ function languageLists(from = $("from").value, to = $("to").value) {
   const names = [...codes].map((code) => [code, languageName(code)]).sort(([, a], [, b]) => a.localeCompare(b, interfaceLanguage()));
   const options = (chosen) => names.filter(([code]) => chosen.has(code)).map(([code, name]) => el("option", { value: code }, name));
   const sources = new Set(languages.filter(({ code, targets }) => targets.some((target) => target !== code)).map(({ code }) => code));
-  $("from").replaceChildren(el("option", { value: "auto" }, say("detect")), ...options(sources));
+  $("from").replaceChildren(el("option", { value: "auto" }), ...options(sources));
+  nameDetected();
   pick($("from"), from);
   const source = languages.find(({ code }) => code === $("from").value);
   const targets = new Set(source ? source.targets : languages.flatMap((language) => language.targets));
@@ -108,7 +109,7 @@ function pick(list, code) {
   if ([...list.options].some((option) => option.value === code)) list.value = code;
 }
 function swap() {
-  const from = $("from").value === "auto" ? shown.detected : $("from").value, text = result();
+  const from = $("from").value === "auto" ? shown.detected?.language : $("from").value, text = result();
   if (!from || ![...$("from").options].some((option) => option.value === $("to").value)) return null; // not a source
   languageLists($("to").value, from);
   if (text && !$("output").inert) setText(text);
@@ -156,7 +157,8 @@ function buttons() {
     $("copy").textContent = $("status").textContent = say("copied");
     setTimeout(() => ($("copy").textContent = say("copy")), 1200);
   });
-  $("others").onclick = guard(() => showAlternatives(store));
+  $("others").onclick = guard(() => { showError(null); return showAlternatives(store); });
+  document.querySelector(".skip").onclick = (event) => { event.preventDefault(); $("text").focus(); }; // the fragment stays
   $("interface").onchange = () => { keep("interface", $("interface").value); useInterface($("interface").value); };
 }
 function pointing() {
@@ -169,7 +171,8 @@ function pointing() {
     if (event.key === "Escape") mark();
     if (!by) return;
     event.preventDefault();
-    step(shown.items, by);
+    const item = step(shown.items, by);
+    if (item) choose(item);
   });
   $("output").addEventListener("blur", () => mark());
 }
@@ -187,6 +190,8 @@ async function begin() {
   if (/[#&](tab|kind|view)=/.test(location.hash)) return location.replace("/attention" + location.hash);
   buttons();
   pointing();
+  addEventListener("hashchange", guard(() => (languages.length ? restore() : load())));
+  addEventListener("storage", ({ key }) => key === "translations" && drawHistory(recall)); // another tab changed it
   beginGlossary(guard(translate));
   useInterface(kept("interface", document.documentElement.lang));
   return load();

@@ -39,6 +39,6 @@ export function drawHistory(choose) {
   document.getElementById("forget").onclick = () => redraw([]);
   document.getElementById("entries").replaceChildren(...all.map((entry, i) => el("li", {},
     el("button", { type: "button", class: "entry", onclick: () => choose(entry) },
-      el("span", { class: "clip", dir: "auto", lang: entry.from }, entry.text), el("b", { class: "clip", dir: "auto", lang: entry.to }, entry.result)),
+      el("span", { class: "clip", dir: "auto", lang: entry.from === "auto" ? "" : entry.from }, entry.text), el("b", { class: "clip", dir: "auto", lang: entry.to }, entry.result)),
     el("button", { type: "button", class: "quiet", "aria-label": `${say("remove")}: ${entry.text.slice(0, 40)}`, title: `${languageName(entry.to)} · ${say("remove")}`, onclick: () => redraw(all.filter((_, j) => j !== i)) }, "✕"))));
 }

@@ -2,20 +2,20 @@
 import { el } from "../common/dom.js";
 import { ask, query } from "../common/server.js";
 import { withSpans } from "../common/words.js";
-import { nameInSentence, say } from "./messages.js";
+import { languageName, nameInSentence, say } from "./messages.js";
 import { attend, mark } from "./word_pairs.js";
 
 const $ = (id) => document.getElementById(id);
-const NUMBER = 3;
-/** `done` is {text, from, to} of the translation that is shown or null; `detected` is the
- * language that the server found, `items` are the sentences. */
+const NUMBER = 3, NAMED = 10;
+/** `done` is {text, from, to} of the translation that is shown or null; `detected` is {language, confidence} that the
+ * server found or null, `items` are the sentences. */
 export const shown = { done: null, detected: null, items: [], chosen: null };
 
 /** Shows an answer of POST /translate with details. */
 export function show(done, answer) {
   const { route, sentences } = answer.details, last = sentences[sentences.length - 1] || [], direct = sentences.length === 1;
   shown.done = done;
-  shown.detected = answer.detectedLanguage?.language || null;
+  shown.detected = answer.detectedLanguage || null;
   shown.items = last.map((sentence, number) => ({
     id: answer.id, number, legs: sentences.length, from: route[0]?.source, to: done.to, copied: sentence.copied, sentence, source: sentence.source, target: sentence.target,
     sourceSpan: el("span", { class: "s" }, sentence.source), targetSpan: el("span", { class: "s" }, sentence.target),
@@ -28,10 +28,9 @@ export function show(done, answer) {
   $("output").replaceChildren(...withSpans(answer.translatedText, items.map((item) => [item.target, item.targetSpan])));
   $("mirror").replaceChildren(...withSpans(done.text, direct ? items.map((item) => [item.source, item.sourceSpan]) : []), "\n");
   $("output").lang = done.to;
-  $("detected").textContent = answer.detectedLanguage ? say("detected", nameInSentence(answer.detectedLanguage.language)) : "";
+  nameDetected();
   $("route").textContent = answer.details.pivot ? say("via", nameInSentence(answer.details.pivot)) : "";
-  const steps = sentences.flatMap((leg) => leg.map((sentence, number) => [number + 1, reasons(sentence)]));
-  $("warning").textContent = [...new Set(steps.flatMap(([number, found]) => found.map((reason) => say("flagged", number, reason))))].join(" ");
+  $("warning").textContent = warning(done.text, sentences);
   $("warning").hidden = !$("warning").textContent;
   $("status").textContent = answer.translatedText.slice(0, 400);
   $("inside").href = "/attention#" + query({ q: done.text.slice(0, 5000), source: answer.detectedLanguage?.language || done.from, target: done.to });
@@ -44,6 +43,14 @@ function reasons({ source, copied, flags = [] }) {
   const words = source.replace(/\S*[@./:]\S+/g, "");
   return [...new Set([...(copied && /\p{L}/u.test(words) ? ["copied"] : []), ...flags])].map((name) => say(name === "copied" ? "copied_source" : name));
 }
+/** Returns each reason with the numbers of its sentences. Without sentences the text was copied as a whole. */
+function warning(text, legs) {
+  if (!legs.length) return reasons({ source: text, copied: true }).map((reason) => reason.charAt(0).toUpperCase() + reason.slice(1)).join("");
+  const numbers = new Map();
+  for (const leg of legs) leg.forEach((sentence, i) => reasons(sentence).forEach((reason) => numbers.set(reason, (numbers.get(reason) || new Set()).add(i + 1))));
+  return [...numbers].map(([reason, found]) => say("flagged", listed([...found]), reason)).join(" ");
+}
+const listed = (numbers) => numbers.slice(0, NAMED).join(", ") + (numbers.length > NAMED ? ", …" : "");
 /** Underlines a sentence, with the reasons as its tooltip. */
 function flag(item, found) {
   item.targetSpan.classList.toggle("flagged", found.length > 0);
@@ -54,9 +61,16 @@ export function clear() {
   shown.done = shown.detected = shown.chosen = null;
   shown.items = [];
   for (const id of ["output", "mirror", "alternatives"]) $(id).replaceChildren();
-  for (const id of ["detected", "route", "warning", "status"]) $(id).textContent = "";
+  for (const id of ["route", "warning", "status"]) $(id).textContent = "";
+  nameDetected();
   outdated(true);
   $("output").classList.remove("busy");
+}
+/** Writes the detected language into the first choice of the source languages. */
+export function nameDetected() {
+  const { language, confidence } = shown.detected || {};
+  $("detected").textContent = confidence ? say("detected", languageName(language)) : "";
+  $("from").options[0].textContent = $("detected").textContent || say("detect");
 }
 /** Marks the translation as that of another text than the one in the field: it cannot be used. */
 export function outdated(is) {
@@ -70,7 +84,7 @@ export function outdated(is) {
   for (const id of ["alternatives", "doubt", "warning"]) $(id).hidden = true;
 }
 /** Chooses the sentence whose alternatives are shown. */
-function choose(item, marked = true) {
+export function choose(item, marked = true) {
   shown.chosen = item;
   $("alternatives").hidden = true;
   document.querySelectorAll(".s.chosen").forEach((node) => node.classList.remove("chosen"));

@@ -66,12 +66,15 @@ export function pointAt(items, side, event, signal) {
   }
   return mark();
 }
-/** Marks the next or the previous word of the translation. */
+/** Marks the next or the previous word of the translation, splits the sentence after it into words, and returns its own. */
 export function step(items, by) {
   const words = items.flatMap((item) => [...(item.targets?.keys() || [])].map((word) => [item, word]));
-  if (!words.length) return;
+  if (!words.length) return null;
   const at = words.findIndex(([item, word]) => marked.side === "target" && item === marked.item && word === marked.word);
   const [item, word] = words[Math.min(words.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
   mark(item, "target", word);
   item.targets.get(word).scrollIntoView({ block: "nearest" });
+  const after = items.slice(items.indexOf(item) + 1).find(({ copied }) => !copied);
+  if (after) attend(after);
+  return item;
 }

@@ -5,7 +5,7 @@ import { diff } from "../diff.js";
 import { attentionOfVersion } from "../results.js";
 import { $, guard, remember, showError, state } from "../state.js";
 import { highlight } from "../text.js";
-import { times, total } from "../whynot.js";
+import { ALIKE, instead, times, total, written } from "../whynot.js";
 import { film, stop } from "./film.js";
 
 /** The sentence of the film: its item, its attention as it was served, and `lab(text)`, which compares a text in the
@@ -73,10 +73,9 @@ function cost(version, served, found) {
       same || version.off ? "" : el("button", { type: "button", class: "quiet", onclick: () => shown.lab(found.target.text) }, "Compare piece by piece"))];
 }
 function price({ off }, served, found, same) {
-  const difference = total(found) - total(served), number = (score) => score.toFixed(2).replace("-", "−");
-  const numbers = `(log-probability ${number(total(found))} instead of ${number(total(served))})`;
-  if (off && same) return `It is ${difference < 0 ? `${times(difference)} less` : `${times(-difference)} more`} sure of it ${numbers}.`;
-  if (off) return `Its log-probability is ${number(total(found))}; the translation with all heads had ${number(total(served))}.`;
+  const difference = total(found) - total(served), numbers = instead(found, served);
+  if (off && same) return Math.abs(difference) < ALIKE ? `It is as sure of it as with all heads ${numbers}.` : `It is ${difference < 0 ? `${times(difference)} less` : `${times(-difference)} more`} sure of it ${numbers}.`;
+  if (off) return `Its log-probability is ${written(found)}; the translation with all heads had ${written(served)}.`;
   if (difference < 0) return `This costs ${(-difference).toFixed(2)}: the model finds it ${times(difference)} less likely than its translation ${numbers}.`;
   return same ? "It is the translation that was served." : `The model finds it ${times(-difference)} likelier than its translation ${numbers}: a wider beam might have found it.`;
 }

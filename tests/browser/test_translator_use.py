@@ -1,0 +1,139 @@
+"""The translator in use: keys, links, several tabs, print, narrow windows, and what is said about a translation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import INTERFACES, SENTENCE, opened
+from tests.browser.test_translator import TRANSLATED, translate
+from tests.support.live import LiveServer
+
+TWO = "the cat sleeps. a dog walks."
+
+
+@pytest.mark.parametrize("address", ["/", "/attention"])
+def test_the_skip_link_keeps_the_translation_and_its_url(
+    open_page: Callable[..., Any], live: LiveServer, address: str
+) -> None:
+    page = open_page()
+    page.goto(f"{live.url}{address}#source=en&target=de&q=the+cat+sleeps.")
+    page.wait_for_selector(TRANSLATED)
+    before = (page.url, page.locator("#output").text_content())
+    page.focus(".skip")
+    page.keyboard.press("Enter")
+    assert page.evaluate("document.activeElement.id") == "text"
+    page.keyboard.press("Escape")  # a navigation would have begun by now
+    assert (page.url, page.locator("#output").text_content()) == before
+
+
+def test_a_link_that_is_opened_in_the_same_tab_is_shown(page: Any, live: LiveServer) -> None:
+    translate(page, SENTENCE)
+    before = page.url
+    page.goto(f"{live.url}/#source=en&target=fr&q=a+dog")
+    page.wait_for_function("() => document.getElementById('output').lang === 'fr'")
+    assert (page.input_value("#text"), page.input_value("#to")) == ("a dog", "fr")
+    page.go_back()
+    page.wait_for_function("() => document.getElementById('output').lang === 'de'")
+    assert (page.input_value("#text"), page.url) == (SENTENCE, before)
+
+
+def test_tabs_share_the_history(page: Any, live: LiveServer) -> None:
+    translate(page, SENTENCE)
+    page.click("#copy")
+    other = opened(page.context.new_page(), live)
+    translate(other, "a dog walks")
+    other.click("#copy")
+    page.wait_for_function("() => document.querySelectorAll('#entries li').length === 2")
+    page.evaluate("document.getElementById('memory').open = true")
+    page.click("#entries li >> nth=1 >> button >> nth=1")
+    other.wait_for_function("() => document.querySelectorAll('#entries li').length === 1")
+    assert [tab.locator("#entries .entry span").text_content() for tab in (page, other)] == ["a dog walks"] * 2
+
+
+def test_keys_choose_the_sentence_whose_alternatives_are_shown(page: Any) -> None:
+    translate(page, TWO)
+    page.wait_for_selector("#output .s >> nth=1 >> .w")
+    words = page.locator("#output .s >> nth=0 >> .w").count()
+    page.focus("#output")
+    for _ in range(words + 1):
+        page.keyboard.press("ArrowRight")
+    with page.expect_request("**/translate") as asked:
+        page.click("#others")
+    assert asked.value.post_data_json["q"] == "a dog walks."
+
+
+def test_keys_reach_the_words_of_all_sentences(page: Any) -> None:
+    translate(page, "the cat sleeps. " * 10)
+    page.focus("#output")
+    page.wait_for_selector("#output .s >> nth=7 >> .w")
+    for _ in range(page.locator("#output .w").count()):
+        page.keyboard.press("ArrowRight")
+    page.wait_for_selector("#output .s >> nth=8 >> .w")
+
+
+def test_a_reason_is_named_once_with_the_numbers_of_its_sentences(page: Any) -> None:
+    def flagged(route: Any) -> None:
+        answer = route.fetch()
+        body = answer.json()
+        for sentence in body["details"]["sentences"][-1]:
+            sentence["flags"] = ["omission"]
+        route.fulfill(response=answer, json=body)
+
+    page.route("**/translate", flagged)
+    seen = []
+    for language in INTERFACES:
+        page.select_option("#interface", language)
+        text = f"{TWO} {language}."
+        page.fill("#text", text)
+        page.wait_for_function("text => document.querySelector('#mirror').textContent.startsWith(text)", arg=text)
+        seen.append(page.inner_text("#warning"))
+    assert seen[0] == "Sentence 1, 2, 3: a part of the text is probably not translated."
+    assert all(text.count("1, 2, 3") == 1 for text in seen)
+
+
+def test_a_text_in_a_language_without_a_model_is_named_as_copied(page: Any) -> None:
+    page.select_option("#from", "auto")
+    page.fill("#text", "שלום עולם")
+    page.wait_for_selector("#warning:not([hidden]) >> text=The text was copied and not translated.")
+    page.fill("#text", "12345")
+    page.wait_for_function("() => document.getElementById('output').textContent === '12345'")
+    assert page.locator("#warning").is_hidden() and page.inner_text("#detected") == ""
+
+
+@pytest.mark.parametrize("width", [720, 768, 900, 1440])
+def test_the_bars_of_both_sides_are_level(page: Any, width: int) -> None:
+    page.set_viewport_size({"width": width, "height": 900})
+    page.select_option("#from", "auto")
+    for language in INTERFACES:
+        page.select_option("#interface", language)
+        translate(page, f"the cat sleeps in a house and the dog is here {language}")
+        page.wait_for_selector("#others")
+        boxes = [bar.bounding_box() for bar in page.locator(".bar").all()]
+        assert [boxes[0]["height"], boxes[1]["y"]] == [boxes[2]["height"], boxes[3]["y"]]
+
+
+def test_a_print_shows_the_whole_texts_in_dark_ink(open_page: Callable[..., Any], live: LiveServer) -> None:
+    page = opened(open_page(viewport={"width": 1280, "height": 500}, color_scheme="dark"), live)
+    translate(page, "the cat sleeps in a house. " * 40)
+    page.emulate_media(media="print")
+    page.set_viewport_size({"width": 600, "height": 500})  # paper is narrower
+    for side in ("#mirror", "#output"):
+        assert page.locator(side).is_visible()
+        assert page.locator(side).evaluate("node => node.parentElement.scrollHeight <= node.parentElement.clientHeight")
+    ink = page.locator("#output").evaluate("node => getComputedStyle(node).color")
+    assert ink == page.locator("#mirror").evaluate("node => getComputedStyle(node).color") == "rgb(28, 29, 34)"
+
+
+def test_axe_finds_nothing_serious_on_a_phone(open_page: Callable[..., Any], live: LiveServer) -> None:
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+    page = opened(open_page(viewport={"width": 360, "height": 740}, bypass_csp=True), live)
+    page.select_option("#from", "auto")
+    translate(page, "the cat sleeps in a house and the dog is here")
+    page.click("#copy")
+    page.evaluate("document.querySelectorAll('details:not([hidden])').forEach((each) => (each.open = true))")
+    found = axe.Axe().run(page).response["violations"]
+    serious = [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")]
+    assert serious == []
