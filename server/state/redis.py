@@ -35,6 +35,8 @@ FAILURES = 2
 CONNECTIONS = 16
 REFUSAL_LOG_SECONDS = 60.0
 """Time between two log lines about refused commands."""
+CODES = ("MISCONF", "NOREPLICAS", "WRONGTYPE")
+"""Words for which the library has no class; MISCONF is a disk that is full. Redis writes them before its message."""
 
 
 class Script:
@@ -197,4 +199,5 @@ def reason(error: Exception) -> str:
     """Returns the kind of an error for the log, without its message, which may contain arguments of the command."""
     cause = error.__cause__ or error.__context__
     system = cause.strerror if isinstance(cause, OSError) else None
-    return ": ".join(filter(None, (type(error).__name__, system)))
+    code = next((code for code in CODES if code in str(error)), None)
+    return ": ".join(filter(None, (type(error).__name__, system, code)))

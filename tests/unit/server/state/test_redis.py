@@ -231,7 +231,7 @@ def test_a_refused_command_is_an_error_and_no_outage(redis, caplog):
             assert (state.up, state.errors) == (True, 2 * FAILURES + 2)
 
     asyncio.run(scenario())
-    assert caplog.text.count("Redis refuses commands: ResponseError") == 1
+    assert caplog.text.count("Redis refuses commands: ResponseError: WRONGTYPE") == 1
     assert "hunter2" not in caplog.text
 
 
