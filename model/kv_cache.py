@@ -64,15 +64,14 @@ class KVCache:
         self.cross_values[layer, index, :, :source] = values
 
     def open_step(self, rows: list[int]) -> None:
-        """Begins a step that writes position lengths[row] of each slot in `rows`."""
+        """Begins a step that writes position lengths[row] of each slot in `rows`, at least one."""
         self._rows = rows
-        contiguous = rows == list(range(rows[0], rows[0] + len(rows))) if rows else True
-        self._index = (
-            slice(rows[0], rows[0] + len(rows)) if contiguous and rows else torch.tensor(rows, device=self._device)
-        )
+        run = range(rows[0], rows[0] + len(rows))
+        # A slice is a view; other rows are copied.
+        self._index = slice(run.start, run.stop) if rows == list(run) else torch.tensor(rows, device=self._device)
         lengths = [self.lengths[row] for row in rows]
         self._positions = torch.tensor(lengths, device=self._device)
-        self._live = max(lengths, default=-1) + 1
+        self._live = max(lengths) + 1
         if self._live > self.self_keys.shape[3] and not self._recurrent:
             self.self_keys = self._grow(self.self_keys, self._live)
             self.self_values = self._grow(self.self_values, self._live)
@@ -85,7 +84,7 @@ class KVCache:
         """Returns True where a row may attend: self (B, T) up to its own position, cross (B, S) its source tokens."""
         time = torch.arange(self._live, device=self._device)
         sources = [self.source_lengths[row] for row in self._rows]
-        source = torch.arange(max(sources, default=0), device=self._device)
+        source = torch.arange(max(sources), device=self._device)
         lengths = torch.tensor(sources, device=self._device)
         return time[None, :] <= self._positions[:, None], source[None, :] < lengths[:, None]
 
@@ -107,7 +106,7 @@ class KVCache:
 
     def read_cross(self, layer: int) -> tuple[Tensor, Tensor]:
         """Returns the cross-attention keys and values (B, H, S, D) of the step's rows, S their longest source."""
-        live = slice(0, max((self.source_lengths[row] for row in self._rows), default=0))
+        live = slice(0, max(self.source_lengths[row] for row in self._rows))
         return self.cross_keys[layer][self._index][:, :, live], self.cross_values[layer][self._index][:, :, live]
 
     def close_step(self) -> None:
