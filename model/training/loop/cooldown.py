@@ -5,8 +5,12 @@ The branch is written to its own folder and can be packaged. The trunk is not ch
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -26,17 +30,33 @@ def branch_from(recipe: Recipe, trunk: Path, folder: Path, minutes: float) -> Re
     """
     if not checkpoints(trunk):
         raise RecipeError(f"{trunk} has no checkpoint to branch from.")
-    if not (folder / _BRANCH_FILE).exists():
-        folder.mkdir(parents=True, exist_ok=True)
-        for file in trunk.iterdir():
-            if file.suffix in {".json", ".npz", ".model", ".jsonl"}:
-                shutil.copyfile(file, folder / file.name)
-        copy_newest(trunk, folder)
-        facts = {"trunk": trunk.name, "seconds": read_progress(folder).seconds}
-        (folder / _BRANCH_FILE).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+    folder.mkdir(parents=True, exist_ok=True)
+    with _locked(folder):  # under torchrun one process copies, and the others wait
+        if not (folder / _BRANCH_FILE).exists():
+            _copy(trunk, folder)
     began = float(json.loads((folder / _BRANCH_FILE).read_text(encoding="utf-8"))["seconds"]) / 60
     train = replace(
         recipe.train, schedule="wsd", minutes=began + minutes, decay=minutes / (began + minutes), keep=_KEPT,
         checkpoint_minutes=minutes / _CHECKPOINTS, validate_minutes=2 * minutes,
     )  # fmt: skip
     return replace(recipe, train=train)
+
+
+def _copy(trunk: Path, folder: Path) -> None:
+    for file in trunk.iterdir():
+        if file.suffix in {".json", ".npz", ".model", ".jsonl"}:
+            shutil.copyfile(file, folder / file.name)
+    copy_newest(trunk, folder)
+    facts = {"trunk": trunk.name, "seconds": read_progress(folder).seconds}
+    (folder / _BRANCH_FILE).write_text(json.dumps(facts) + "\n", encoding="utf-8")
+
+
+@contextmanager
+def _locked(folder: Path) -> Iterator[None]:
+    """Holds the lock of a folder while the block runs; waits for other processes that hold it."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(descriptor)

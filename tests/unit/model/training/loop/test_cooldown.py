@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from model.training.loop import checkpoint
+from model.training.loop import checkpoint, cooldown
 from model.training.loop.cooldown import branch_from
 from model.training.loop.optimizers import set_rates
 from model.training.recipe import DataRecipe, Recipe, RecipeError, TrainRecipe, VocabularyRecipe
@@ -68,3 +70,21 @@ def test_only_the_schedule_differs(tmp_path: Path) -> None:
 def test_the_error_names_a_trunk_without_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="nothing"):
         branch_from(_RECIPE, tmp_path / "nothing", tmp_path / "cooled", 20)
+
+
+def test_processes_that_start_a_branch_together_copy_the_trunk_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trunk, copied = _trunk(tmp_path / "trunk"), []
+
+    def slow_copy(source: Path, target: Path) -> None:
+        copied.append(target.name)
+        target.write_bytes(b"")
+        time.sleep(0.02)
+        target.write_bytes(source.read_bytes())
+
+    monkeypatch.setattr(cooldown.shutil, "copyfile", slow_copy)
+    with ThreadPoolExecutor(2) as pool:
+        first, second = pool.map(lambda _: branch_from(_RECIPE, trunk, tmp_path / "cooled", 20), range(2))
+    assert first == second
+    assert len(copied) == len(set(copied))
