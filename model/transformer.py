@@ -151,7 +151,7 @@ class Transformer(nn.Module):
         embedding = self.embedding if self.config.tied_embeddings else self.source_embedding
         x = self.dropout(self._embed(embedding, source, positions))
         mask = source_mask[:, None, None, :]  # (B, 1, 1, S)
-        bias = self._bias(mask, positions, positions, x.dtype, windowed=True, distances=True)
+        bias = self._self_bias(mask, positions, positions, x.dtype)
         collected: list[Tensor] = []  # (B, H, S, S) per layer
         for index, layer in enumerate(self.encoder):
             x, attention = layer(x, bias, None if gates is None else gates.encoder[:, index], weights=weights)
@@ -169,8 +169,8 @@ class Transformer(nn.Module):
             x = torch.cat([start, x[:, 1:]], dim=1)  # (B, T, d_model)
         x = self.dropout(x)
         causal = positions[:, None] >= positions[None, :]  # (T, T)
-        self_bias = self._bias(causal, positions, positions, x.dtype, windowed=True, distances=True)
-        cross_bias = self._bias(source_mask[:, None, None, :], positions, positions, x.dtype)  # (B, 1, 1, S)
+        self_bias = self._self_bias(causal, positions, positions, x.dtype)
+        cross_bias = _mask_bias(source_mask[:, None, None, :]).to(x.dtype)  # (B, 1, 1, S)
         all_self: list[Tensor] = []  # (B, H, T, T) per layer
         all_cross: list[Tensor] = []  # (B, H, T, S) per layer
         for index, layer in enumerate(self.decoder):
@@ -198,29 +198,19 @@ class Transformer(nn.Module):
             return x + table[positions].to(x.dtype)
         return x
 
-    def _bias(
-        self,
-        allowed: Tensor,
-        queries: Tensor,
-        keys: Tensor,
-        dtype: torch.dtype,
-        *,
-        windowed: bool = False,
-        distances: bool = False,
-    ) -> Tensor:
-        """Bias added to the scores: 0 where `allowed`, else -inf (section 3.2.3), minus the ALiBi distance, within the
-        window.
+    def _self_bias(self, allowed: Tensor, queries: Tensor, keys: Tensor, dtype: torch.dtype) -> Tensor:
+        """Bias of self-attention between positions `queries` (T,) or (B, T) and `keys`: that of the mask, narrowed to the
+        window, minus the ALiBi distance.
 
         allowed broadcastable to (B, 1, T, S) -> the same shape, H in place of 1 for ALiBi.
         """
-        if windowed and self.config.window is not None:
+        if self.config.window is not None:
             distance = (queries.unsqueeze(-1) - keys.unsqueeze(-2)).abs()  # (T, S) or (B, T, S)
             distance = distance if distance.dim() == 2 else distance.unsqueeze(1)  # (B, 1, T, S)
             # Padding far from every token attends to itself: a softmax over nothing is NaN.
             allowed = (allowed & (distance <= self.config.window)) | (distance == 0)
-        bias = torch.zeros(allowed.shape, dtype=torch.float32, device=allowed.device)
-        bias = bias.masked_fill(~allowed, -math.inf)
-        if distances and self.config.positions == "alibi":
+        bias = _mask_bias(allowed)
+        if self.config.positions == "alibi":
             bias = bias + alibi_bias(self.config.heads, queries, keys)
         return bias.to(dtype)
 
@@ -230,8 +220,13 @@ class Transformer(nn.Module):
         queries = cache.step_positions().unsqueeze(1)  # (B, 1)
         keys = torch.arange(allowed_self.shape[1], device=queries.device).expand(queries.shape[0], -1)  # (B, T)
         mask = allowed_self[:, None, None, :]  # (B, 1, 1, T)
-        self_bias = self._bias(mask, queries, keys, dtype, windowed=True, distances=True)
-        return self_bias, self._bias(allowed_cross[:, None, None, :], queries, keys, dtype)
+        self_bias = self._self_bias(mask, queries, keys, dtype)
+        return self_bias, _mask_bias(allowed_cross[:, None, None, :]).to(dtype)
+
+
+def _mask_bias(allowed: Tensor) -> Tensor:
+    """Bias added to the scores: 0 where `allowed`, else -inf (section 3.2.3)."""
+    return torch.zeros(allowed.shape, dtype=torch.float32, device=allowed.device).masked_fill(~allowed, -math.inf)
 
 
 def _decoder_gates(gates: HeadGates | None, layer: int) -> tuple[Tensor | None, Tensor | None]:
