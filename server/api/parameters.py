@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import time
+from codecs import BOM_UTF8
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, Generic, TypeVar
@@ -114,7 +115,7 @@ def header(request: Request, name: bytes) -> str | None:
 def json_object(body: bytes) -> dict[str, Any]:
     """Returns the members of a JSON object. Raises InvalidRequest."""
     try:
-        values = orjson.loads(body)
+        values = orjson.loads(body.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError as error:
         try:
             body.decode()

@@ -66,3 +66,7 @@ def test_a_body_that_is_no_json_is_refused_with_the_place(body, message):
     with pytest.raises(InvalidRequest) as error:
         json_object(body)
     assert error.value.message == message
+
+
+def test_a_byte_order_mark_before_json_is_skipped():
+    assert json_object(b'\xef\xbb\xbf{"q": "a"}') == {"q": "a"}
