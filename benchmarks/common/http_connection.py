@@ -4,6 +4,7 @@ CPU."""
 from __future__ import annotations
 
 import asyncio
+import socket
 import ssl
 from dataclasses import dataclass
 from typing import Self
@@ -90,6 +91,13 @@ class Connection:
         if self._streams is not None:
             self._streams[1].close()
             self._streams = None
+
+
+def free_port() -> int:
+    """Returns a TCP port of this machine that is free now."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _parse(head: bytes) -> tuple[int, dict[bytes, bytes]]:

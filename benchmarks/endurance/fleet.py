@@ -8,7 +8,6 @@ import os
 import re
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 from abc import ABC, abstractmethod
@@ -18,7 +17,7 @@ from pathlib import Path
 
 import httpx
 
-from benchmarks.common.http_connection import Address, Connection
+from benchmarks.common.http_connection import Address, Connection, free_port
 from benchmarks.load.processor_time import descendants, seconds_of
 
 ROOT = Path(__file__).parents[2]
@@ -86,7 +85,7 @@ class ProcessFleet(Fleet):
 
     def __init__(self, folder: Path, flags: Sequence[str]) -> None:
         self._folder, self._flags = folder, flags
-        self._ports = {part: _free_port() for part in (*PARTS, "front", "metrics")}
+        self._ports = {part: free_port() for part in (*PARTS, "front", "metrics")}
         self._running: dict[str, subprocess.Popen[bytes]] = {}
         self.front = Address("127.0.0.1", self._ports["front"], "", tls=True)
         self.front_metrics = Address("127.0.0.1", self._ports["metrics"], "")
@@ -236,12 +235,6 @@ async def _until_answer(address: Address, path: str, text: bytes) -> None:
         finally:
             connection.close()
         await asyncio.sleep(0.1)
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _children(pid: int) -> list[int]:

@@ -21,6 +21,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.common import report
+from benchmarks.common.http_connection import free_port
 from benchmarks.endurance.server import serving
 from benchmarks.load.__main__ import main as load
 from model.convert.argos.export import export_argos
@@ -115,9 +116,7 @@ def ratios(name: str, ours: dict[str, float], theirs: dict[str, float]) -> dict[
 @contextmanager
 def libretranslate(python: Path, threads: int, beam_size: str, packages: Sequence[Path]) -> Iterator[str]:
     """Runs LibreTranslate on a free port and yields its address once it listens. Raises RuntimeError if it ends first."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    port = free_port()
     command = [str(python), str(SERVER), "--port", str(port), "--threads", str(threads), "--beam-size", beam_size]
     process = subprocess.Popen([*command, *map(str, packages)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:
