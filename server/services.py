@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass
 
+from model.search.options import DecodingOptions
 from server.access.admission import Admission
 from server.access.authentication import Authenticator
 from server.access.rate_limits import RateLimiter
@@ -150,6 +151,11 @@ class Services:
             "cache_shared_hits_total": cache.shared.hits if cache and cache.shared else 0,
             "cache_bytes": cache.memory.bytes if cache else 0,
         }
+
+
+def default_options(settings: Settings) -> DecodingOptions:
+    """Returns the decoding options of requests that choose none."""
+    return DecodingOptions(beam_size=settings.beam_size, loop_guard=True)
 
 
 def worker_options(settings: Settings) -> WorkerOptions:

@@ -13,12 +13,11 @@ from tqdm import tqdm
 from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimits, Quality, weights_hash
 from model.analysis.confidence_fit import ScoredTranslation, fit_direction
 from model.atomic_write import atomic_write
-from model.search.options import DecodingOptions
 from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.whole_numbers import from_one
 from server.config import add_flags
 from server.errors import InvalidRequest
-from server.services import Services
+from server.services import Services, default_options
 from server.translation.catalog import Leg, ModelCatalog, ServedModel
 from server.translation.model_discovery import find_models
 from server.translation.sentence_checks import SentenceChecker
@@ -128,7 +127,7 @@ async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple
             batch = rows[start : start + PAIRS_AT_ONCE]
             request = TranslationRequest(
                 texts=tuple([source for source, _ in batch]), source=leg.source, target=leg.target,
-                options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
+                options=default_options(services.settings),
             )  # fmt: skip
             for translation, (_, reference) in zip(await services.translator.translate(request), batch, strict=True):
                 sentences = translation.legs[0].sentences

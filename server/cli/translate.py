@@ -11,12 +11,11 @@ from pathlib import Path
 
 from tqdm import tqdm
 
-from model.search.options import DecodingOptions
 from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.text_streams import LineReader, open_text, utf8_lines
 from server.config import Settings, add_flags
 from server.errors import InvalidRequest
-from server.services import Services
+from server.services import Services, default_options
 from server.translation.catalog import AUTO
 from server.translation.translator import Translator
 from server.translation.types import TranslationRequest
@@ -96,7 +95,7 @@ def request_template(arguments: argparse.Namespace, settings: Settings) -> Trans
         source=arguments.source,
         target=arguments.target,
         format="html" if arguments.html else "text",
-        options=DecodingOptions(beam_size=settings.beam_size, loop_guard=True),
+        options=default_options(settings),
         on_flag=arguments.on_flag,
         thorough=arguments.on_flag != "mark",
     )

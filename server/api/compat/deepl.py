@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.search.options import DecodingOptions
 from server.api.compat.xml_tags import TagRules, mask
 from server.api.dependencies import enter, header_key, json_response, reader_languages, services_of, storage_of
 from server.api.glossaries import terms_of
@@ -29,6 +28,7 @@ from server.api.schemas.deepl import (
     DocumentParameters,
 )
 from server.errors import InvalidRequest
+from server.services import default_options
 from server.text.language_names import language_name
 from server.text.segmentation import Split
 from server.translation.catalog import AUTO, ModelCatalog
@@ -84,7 +84,7 @@ async def translate(
         target=asked.target_lang,
         format="html" if asked.tag_handling else "text",
         split=SPLITS[asked.split_sentences or ("nonewlines" if asked.tag_handling else "1")],
-        options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
+        options=default_options(services.settings),
         client=caller.name,
         weight=caller.weight,
         storage=storage_of(request, caller),

@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.search.options import DecodingOptions
 from server.api.compat.deepl import FORMALITY, error_body, glossary_ids, reject_unsupported
 from server.api.dependencies import enter, json_response, services_of, storage_of
 from server.api.glossaries import terms_of
@@ -18,6 +17,7 @@ from server.api.parameters import ParameterReader, Upload, UploadReader, deadlin
 from server.api.routes.files import DOWNLOADED, file_response
 from server.api.schemas.deepl import DeeplError, DocumentAnswer, DocumentKey, DocumentParameters, DocumentStatus
 from server.errors import InvalidRequest, Unavailable
+from server.services import default_options
 from server.translation.catalog import AUTO
 from server.translation.preprocessing import addressed
 from server.translation.types import TranslationRequest
@@ -51,7 +51,7 @@ async def send(
             texts=(),
             source=asked.source_lang or AUTO,
             target=asked.target_lang,
-            options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
+            options=default_options(services.settings),
             client=caller.name,
             weight=caller.weight,
             storage=storage_of(request, caller),

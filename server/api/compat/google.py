@@ -9,7 +9,6 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.search.options import DecodingOptions
 from server.api.dependencies import enter, json_response, reader_languages, services_of, storage_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader, deadline
@@ -23,6 +22,7 @@ from server.api.schemas.google import (
     GoogleLanguagesParameters,
     GoogleParameters,
 )
+from server.services import default_options
 from server.text.language_names import language_name
 from server.translation.catalog import AUTO
 from server.translation.types import TranslationRequest
@@ -56,7 +56,7 @@ async def translate(
         source=asked.source or AUTO,
         target=asked.target,
         format=asked.format,
-        options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
+        options=default_options(services.settings),
         client=caller.name,
         weight=caller.weight,
         storage=storage_of(request, caller),

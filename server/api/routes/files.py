@@ -12,7 +12,6 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from model.search.options import DecodingOptions
 from server.api.dependencies import enter, json_response, services_of, storage_of
 from server.api.glossaries import inline_or_stored
 from server.api.openapi import WORK, content, errors
@@ -20,6 +19,7 @@ from server.api.parameters import Upload, UploadReader, deadline
 from server.api.schemas.files import FileAnswer, FileParameters
 from server.documents.formats import SUFFIXES
 from server.documents.store import StoredFile
+from server.services import default_options
 from server.translation.types import TranslationRequest
 
 router = APIRouter(tags=["files"])
@@ -48,7 +48,7 @@ async def translate_file(
             texts=(),
             source=asked.source,
             target=asked.target,
-            options=DecodingOptions(beam_size=services.settings.beam_size, loop_guard=True),
+            options=default_options(services.settings),
             client=caller.name,
             weight=caller.weight,
             storage=storage_of(request, caller),
