@@ -113,7 +113,8 @@ def header(request: Request, name: bytes) -> str | None:
 
 
 def json_object(body: bytes) -> dict[str, Any]:
-    """Returns the members of a JSON object. Raises InvalidRequest."""
+    """Returns the members of a JSON object without those that are null, which client libraries send for parameters that are
+    not given. Raises InvalidRequest."""
     try:
         values = orjson.loads(body.removeprefix(BOM_UTF8))
     except orjson.JSONDecodeError as error:
@@ -124,7 +125,7 @@ def json_object(body: bytes) -> dict[str, Any]:
         raise InvalidRequest(f"The body is not valid JSON: {str(error).split(':')[0]} at byte {error.pos}.") from None
     if not isinstance(values, dict):
         raise InvalidRequest("The JSON body must be an object.")
-    return values
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def decoded_pairs(encoded: bytes) -> dict[str, Any]:

@@ -68,5 +68,9 @@ def test_a_body_that_is_no_json_is_refused_with_the_place(body, message):
     assert error.value.message == message
 
 
+def test_a_null_is_as_if_absent():
+    assert json_object(b'{"q": ["a", null], "format": null, "api_key": ""}') == {"q": ["a", None], "api_key": ""}
+
+
 def test_a_byte_order_mark_before_json_is_skipped():
     assert json_object(b'\xef\xbb\xbf{"q": "a"}') == {"q": "a"}

@@ -12,6 +12,7 @@ PATH = "/language/translate/v2"
     [
         {"json": {"q": ["Hello"], "source": "en", "target": "de", "format": "text"}},
         {"json": {"q": "Hello", "source": "en", "target": "de"}},
+        {"json": {"q": ["Hello"], "source": "en", "target": "de", "cid": [], "format": None, "model": None}},
         {"params": {"q": "Hello", "source": "en", "target": "de", "key": "any"}},
         {"data": {"q": "Hello", "source": "en", "target": "de"}},
     ],
