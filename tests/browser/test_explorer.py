@@ -214,6 +214,9 @@ def test_a_view_shows_its_json_and_curl_command(explorer: Any) -> None:
     assert explorer.inner_text("#dialog-body").startswith("curl ")
     answer = explorer.request.get(explorer.get_attribute("#dialog-open", "href"))
     assert answer.json()["source"]["text"] == SENTENCE
+    explorer.click("#dialog-close")
+    explorer.click("#curl")
+    assert '"beam_size":1' in explorer.inner_text("#dialog-body")
 
 
 def test_sentences_are_loaded_on_demand(open_page: Callable[..., Any], live: LiveServer) -> None:

@@ -95,6 +95,28 @@ def test_a_server_that_cannot_be_reached_is_named_in_the_language_of_the_interfa
     page_log.messages.clear()
 
 
+@pytest.mark.parametrize(("status", "again"), [(503, True), (429, True), (0, True), (400, False)])
+def test_a_text_is_tried_again_where_the_cause_may_pass(page: Any, page_log: PageLog, status: int, again: bool) -> None:
+    def fail(route: Any) -> None:
+        if status:
+            route.fulfill(status=status, json={"error": "A sentence of the server."})
+        else:
+            route.abort()
+
+    page.route("**/translate", fail)
+    page.fill("#text", SENTENCE)
+    page.wait_for_selector("#error:not([hidden])")
+    assert page.locator("#again").is_visible() == again
+    page.unroute("**/translate")
+    if again:
+        page.click("#again")
+    else:
+        page.press("#text", "Control+Enter")
+    page.wait_for_selector("#output:not(.busy) .w")
+    assert page.locator("#error").is_hidden() and page.locator("#again").is_hidden()
+    page_log.messages.clear()
+
+
 @pytest.mark.parametrize(("status", "content"), [(200, "<html>"), (403, "{}")])
 def test_files_after_an_answer_that_cannot_be_used_are_translated(
     page: Any, page_log: PageLog, tmp_path: Path, status: int, content: str

@@ -7,7 +7,7 @@ export const phrases = { unreachable: "The server cannot be reached.", key: "Thi
 /** Returns an error whose message the function `sentence` returns, in the language that the page has when it is called. */
 export const worded = (sentence) => Object.assign(new Error(sentence()), { sentence });
 /** Returns the error of a request without an answer. */
-export const unreachable = () => worded(() => phrases.unreachable);
+export const unreachable = () => Object.assign(worded(() => phrases.unreachable), { passing: true });
 export const key = () => {
   try {
     return localStorage.getItem("key");
@@ -23,9 +23,11 @@ export const query = (values) => {
 };
 export const aborted = (error) => error?.name === "AbortError";
 
-/** Returns the error of an answer: the server's sentence, `status`, and `seconds` to wait or null. */
+const PASSING = [429, 502, 503, 504];
+/** Returns the error of an answer: the server's sentence, `status`, `seconds` to wait or null, and whether it is `passing`: the same
+ * request may succeed later. */
 export const failure = (status, answer, wait) =>
-  Object.assign(new Error(answer?.error || answer?.message || `The server answered ${status}.`), { status, seconds: Number(wait) || null });
+  Object.assign(new Error(answer?.error || answer?.message || `The server answered ${status}.`), { status, seconds: Number(wait) || null, passing: PASSING.includes(status) });
 /** Asks for a key after a 403 to a request with the key `used`. Returns whether there is another one now. */
 export function otherKey(used) {
   const given = key() === used ? prompt(phrases.key) : null;

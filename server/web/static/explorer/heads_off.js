@@ -27,17 +27,17 @@ export function headsOff(host, item, found) {
   };
   const translateAgain = guard(async () => {
     showError(null);
-    const masked_heads = [...state.masked].sort().join(",");
+    const masked_heads = [...state.masked].sort().join(","), text = { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value) };
     const [unmasked, other, score, without] = await Promise.all([
-      ask("/translate", { body: { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value) } }),
-      ask("/translate", { body: { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value), masked_heads } }),
+      ask("/translate", { body: text }),
+      ask("/translate", { body: { ...text, masked_heads } }),
       ask("/score", { body: pair(item, found.target.text, { masked_heads }) }),
       served(item, (which) => ask("/attention?" + query({ ...which, masked_heads, numbers: "uint16", format: "json" }))).then(unpack)]);
     const before = total(found), change = score.scores.score - before;
     const maps = [el("div"), el("div")];
     panel.replaceChildren(el("div", { class: "card" }, el("h3", {}, "With ", count.textContent), el("p", { class: "big diff" }, ...diff(unmasked.translatedText, other.translatedText)),
       el("p", {}, "The translation from before now has log-probability ", el("b", {}, score.scores.score.toFixed(2)), ` instead of ${before.toFixed(2)}: `, el("b", { class: change < 0 ? "down" : "up" }, (change >= 0 ? "+" : "") + change.toFixed(2)), "."),
-      el("div", { class: "row" }, el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/translate", { q: item.sentence.source, ...direction(item), masked_heads }) }, "JSON & curl"))),
+      el("div", { class: "row" }, el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/translate", { ...text, masked_heads }) }, "JSON & curl"))),
       el("div", { class: "split even" }, ...["All heads", `With ${count.textContent}`].map((title, i) => el("div", { class: "card" }, el("h3", {}, title, el("span", { class: "note" }, "cross-attention, mean of heads")), maps[i]))));
     [found, without].forEach((result, i) => heat(maps[i], pick(result, "cross", best(found).layer, "mean", "word", false), { label: "Cross-attention" }));
   });

@@ -1,7 +1,7 @@
 // Lines from queries to keys. Several heads are drawn as stripes of one line side by side, so that no head hides another.
 import { color, el, observe } from "../common/dom.js";
 
-export const HUES = ["#4e79a7", "#e8710a", "#2f9e44", "#d6336c", "#7950f2", "#1098ad", "#a0640f", "#5c6b7a"];
+const HUES = ["#4e79a7", "#e8710a", "#2f9e44", "#d6336c", "#7950f2", "#1098ad", "#a0640f", "#5c6b7a"];
 const ROW = 26, FAINT = 0.015, THICKEST = 9;
 
 /** Draws queries on the left, keys on the right and a line per pair. `maps` has one map per head, `hues` their colours.

@@ -22,7 +22,7 @@ export const slice = (map, layer, head) => {
   const at = (layer * heads + head) * rows * columns;
   return { rows, columns, data: map.data.subarray(at, at + rows * columns) };
 };
-export function combine(map, layer, how) {
+function combine(map, layer, how) {
   const heads = map.shape[1], first = slice(map, layer, 0);
   const data = new Float32Array(first.data);
   for (let head = 1; head < heads; head++) {

@@ -16,6 +16,7 @@ function showError(error) {
   if (aborted(error)) return;
   problem = error;
   $("error").replaceChildren(...(error ? explained(error) : []));
+  $("again").hidden = !error?.passing || shown.done !== null;
   $("error").hidden = !error;
 }
 const guard = (work) => (...args) => Promise.resolve().then(() => work(...args)).catch(showError);
@@ -150,6 +151,7 @@ function buttons() {
   const relist = () => { languageLists(); changed(); guard(translate)(); };
   for (const id of ["from", "to"]) $(id).addEventListener("change", relist);
   $("swap").onclick = guard(swap);
+  $("again").onclick = guard(translate); // phones have no Ctrl + Enter
   $("clear").onclick = () => { setText(""); guard(translate)(); $("text").focus(); };
   $("copy").onclick = guard(async () => {
     store(); // at once: the page may be left before the text is copied

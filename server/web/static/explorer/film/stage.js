@@ -2,8 +2,8 @@
 import { color, el, observe } from "../../common/dom.js";
 
 /** A word is written within its step of length 1; its ribbons then fade within `FADE`. */
-export const FADE = 0.6, HOLD = 0.85;
-const GROW = 0.5, APPEAR = 0.3, LAST = 0.3, WIDEST = 120;
+export const HOLD = 0.85;
+const FADE = 0.6, GROW = 0.5, APPEAR = 0.3, LAST = 0.3, WIDEST = 120;
 const clamp = (x) => Math.min(1, Math.max(0, x)), ease = (x) => 1 - (1 - x) ** 3;
 
 /** Draws `film` (see `steps`) into `host`. Returns {draw(position, focus), nodes, end}: `position` counts words, `focus` is
