@@ -58,7 +58,8 @@ def copied_spans(text: str) -> list[ProtectedSpan]:
     found: list[ProtectedSpan] = []
     if not text.isascii():
         found += [ProtectedSpan(*match.span(), "point") for match in EMOJI.finditer(text)]
-        found += [span for match in _RAISED_WORD.finditer(text) for span in _raised_spans(match)]
+        if RAISED.search(text):
+            found += [span for match in _RAISED_WORD.finditer(text) for span in _raised_spans(match)]
     if may_hold_name(text):
         found += [ProtectedSpan(*match.span(), "number") for match in MEASURE.finditer(text)]
         found += [ProtectedSpan(*match.span(), "word") for match in NAME.finditer(text)]
@@ -82,7 +83,7 @@ def lost_spans(text: str, target: str) -> bool:
     that is not one."""
     if "\ufffd" in target and "\ufffd" not in text:
         return True
-    if any(target.count(sign) != text.count(sign) for sign in set(SIGN.findall(text))):
+    if (signs := SIGN.findall(text)) and any(target.count(sign) != text.count(sign) for sign in set(signs)):
         return True
     for span in copied_spans(text):
         written = text[span.start : span.end]

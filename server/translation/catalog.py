@@ -21,6 +21,7 @@ INVISIBLE = re.compile("[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u206
 """Soft hyphens, joiners and marks of the direction. A vocabulary spells them in bytes, which a model turns into letters."""
 _READ_AS = str.maketrans("\u2010\u2011\u00b4\u02bc\u201a\u2039\u203a", "--''„«»")
 """Hyphens, apostrophes and quotation marks that many vocabularies lack, and those that a model reads instead."""
+_CHANGED = re.compile(rf"[{INVISIBLE.pattern[1:-1]}{''.join(map(chr, _READ_AS))}]")
 ROUTES_LIMIT = 1_000
 """Routes that a catalog keeps after their first use; a model of 200 languages has 39,800."""
 
@@ -101,7 +102,7 @@ class Leg:
 
 def _readable(text: str) -> str:
     """Returns a text without invisible characters and with common hyphens and quotation marks."""
-    return text if text.isascii() else INVISIBLE.sub("", text).translate(_READ_AS)
+    return text if text.isascii() or not _CHANGED.search(text) else INVISIBLE.sub("", text).translate(_READ_AS)
 
 
 def _with_places_in(text: str, encoding: Encoding) -> Encoding:

@@ -118,12 +118,13 @@ def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
 def _has_lost(segment: Segment, target: str, names: Sequence[ProtectedSpan]) -> bool:
     """Returns whether a translation of what the model read lacks a stand-in or one of the `names`, or lacks or doubles
     another name, a sign or a number."""
-    masked, written = segment.masked, target.casefold()
+    masked = segment.masked
     if masked.missing(target):
         return True
+    read, written = (masked.read.casefold(), target.casefold()) if names else ("", "")
     for word in {segment.text[name.start : name.end].casefold() for name in names}:
         name = word.removesuffix("s")  # of a genitive
-        if written.count(name) < masked.read.casefold().count(name):
+        if written.count(name) < read.count(name):
             return True
     return lost_spans(masked.without_stand_ins(masked.read), masked.without_stand_ins(target))
 
