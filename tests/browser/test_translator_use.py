@@ -40,6 +40,19 @@ def test_a_link_that_is_opened_in_the_same_tab_is_shown(page: Any, live: LiveSer
     assert (page.input_value("#text"), page.url) == (SENTENCE, before)
 
 
+def test_a_text_that_is_too_long_for_a_link_survives_a_reload_and_a_way_back(page: Any, live: LiveServer) -> None:
+    text = "the cat sleeps in a house. " * 90
+    translate(page, text)
+    for leave in (page.reload, lambda: (page.goto(live.url + "/attention"), page.go_back())):
+        leave()
+        page.wait_for_selector(TRANSLATED)
+        assert page.input_value("#text") == text
+    page.click("#clear")
+    page.reload()
+    page.wait_for_selector("#to option", state="attached")
+    assert page.input_value("#text") == ""
+
+
 def test_tabs_share_the_history(page: Any, live: LiveServer) -> None:
     translate(page, SENTENCE)
     page.click("#copy")

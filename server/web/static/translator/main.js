@@ -9,7 +9,7 @@ import { choose, clear, nameDetected, outdated, show, showAlternatives, shown } 
 import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
 
 const $ = (id) => document.getElementById(id);
-const PAUSE = 300, SETTLED = 1500, LINK = 2000;
+const PAUSE = 300, SETTLED = 1500, LINK = 2000, KEPT = 1_000_000; // browsers refuse states of some MB
 let languages = [], limit = Infinity, busy = new AbortController(), timer = 0, settled = 0, problem = null, turned = null;
 
 function showError(error) {
@@ -123,10 +123,11 @@ function changed() {
 }
 
 // -- the URL and the history of this device ---------------------------------------------------------------------------
-/** Writes text and languages into the fragment of the URL, which browsers do not send to the server. */
+/** Writes text and languages into the fragment of the URL, which browsers do not send to the server. A text that is too long
+ * for a link is kept with the entry of the browser's history. */
 function remember() {
   const { value } = $("text");
-  history.replaceState(null, "", value ? "#" + query({ source: $("from").value, target: $("to").value, q: value.length <= LINK ? value : null }) : location.pathname);
+  history.replaceState(value.length > LINK && value.length <= KEPT ? value : null, "", value ? "#" + query({ source: $("from").value, target: $("to").value, q: value.length <= LINK ? value : null }) : location.pathname);
 }
 function recall({ text, from, to }) {
   languageLists(from, to);
@@ -137,7 +138,7 @@ function recall({ text, from, to }) {
 function restore() {
   const wanted = new URLSearchParams(location.hash.slice(1) || location.search);
   languageLists(wanted.get("source") || kept("source", "auto"), wanted.get("target") || kept("target", interfaceLanguage() === "en" ? "de" : "en"));
-  const text = wanted.get("q") || $("text").value; // what was typed before the page was ready
+  const text = wanted.get("q") || history.state || $("text").value; // what was typed before the page was ready
   if (!text) return null;
   setText(text);
   return translate();
