@@ -93,7 +93,8 @@ class TermIndex:
         number = 0
         while number < len(units):
             match, number = self._longest(text, units, number, excluded, lines)
-            found += [match] if match else []
+            if match is not None:
+                found.append(match)
         return found
 
     def _longest(

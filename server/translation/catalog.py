@@ -80,18 +80,12 @@ class Leg:
     def encode(self, text: str) -> Encoding:
         """Returns the input of the model for a text. The offsets are those in the text itself."""
         read = _readable(text)
-        if not self.symbol:
-            encoding = self.model.tokenizer.encode(read, self.target, self.source)
-        else:
-            encoding = self.model.tokenizer.encode(read, self.target, self.source, self.symbol)
+        encoding = self.model.tokenizer.encode(read, self.target, self.source, self.symbol)
         return encoding if len(read) == len(text) else _with_places_in(text, encoding)
 
     def encode_ids(self, text: str) -> tuple[int, ...]:
         """Returns only the ids of `encode`."""
-        text = _readable(text)
-        if not self.symbol:
-            return self.model.tokenizer.encode_ids(text, self.target, self.source)
-        return self.model.tokenizer.encode_ids(text, self.target, self.source, self.symbol)
+        return self.model.tokenizer.encode_ids(_readable(text), self.target, self.source, self.symbol)
 
     def decoding_options(self, options: DecodingOptions) -> DecodingOptions:
         """Returns the options of a request with what the model adds: its beam width and length penalty if none are set,

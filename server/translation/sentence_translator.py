@@ -65,7 +65,8 @@ class SentenceTranslator:
             for segment, leg in islice(unsent, number - len(pending)):
                 progress = on_tokens and _token_progress(on_tokens, text_number, len(pending), segment, leg)
                 waiter = self._send(segment, leg, request, priority, progress) if segment.ids else None
-                waiters.extend([waiter] if waiter else [])
+                if waiter is not None:
+                    waiters.append(waiter)
                 pending.append(asyncio.ensure_future(self._checked(segment, leg, waiter, request, priority)))
                 if len(pending) % _BURST == 0:
                     await asyncio.sleep(0)

@@ -45,7 +45,9 @@ class WordTokenizer:
     def may_spell(self, ids: Iterable[int]) -> bool:
         return False
 
-    def encode(self, text: str, target_language: str | None = None, source_language: str | None = None) -> Encoding:
+    def encode(
+        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
+    ) -> Encoding:
         found = list(_PIECE.finditer(text))
         pieces = [("\u2581" if text[: match.start()][-1:] in ("", " ") else "") + match[0] for match in found]
         return Encoding(
@@ -55,7 +57,7 @@ class WordTokenizer:
         )
 
     def encode_ids(
-        self, text: str, target_language: str | None = None, source_language: str | None = None
+        self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
     ) -> tuple[int, ...]:
         return self.encode(text).ids
 
