@@ -87,7 +87,7 @@ class ModelQueue:
             if missing <= 0 or excess <= 0:
                 break
             self.vacate(sequence)
-            sequence.slots, sequence.steps, sequence.first_token = (), 0, 0.0
+            sequence.reset()
             self.waiting.push(sequence, first=True)
             missing, excess = missing - sequence.width, excess - sequence.width
             preempted.append(sequence)

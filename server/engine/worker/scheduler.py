@@ -138,7 +138,8 @@ class Scheduler:
     def restart(self, sequence: Sequence) -> None:
         """Runs a sequence again from its start, alone, after a step of its batch failed."""
         self._remove(sequence)
-        sequence.alone, sequence.slots, sequence.steps, sequence.first_token = True, (), 0, 0.0
+        sequence.reset()
+        sequence.alone = True
         self._alone.append(sequence)
 
     def record_prefill(self, sequences: Items[Sequence], seconds: float) -> None:

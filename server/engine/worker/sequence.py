@@ -46,6 +46,10 @@ class Sequence:
         """Source tokens."""
         return len(self.job.source)
 
+    def reset(self) -> None:
+        """Discards what was decoded: the sequence starts again from its source."""
+        self.slots, self.steps, self.first_token = (), 0, 0.0
+
 
 @dataclass(slots=True, eq=False)
 class AttentionRequest:
