@@ -53,13 +53,15 @@ class Generation:
     """How a model is meant to be decoded (generation_config.json of Hugging Face).
 
     `beam_size` is the width for requests that set none, 0 where the model states none; likewise `length_penalty`
-    (alpha of `model.search.options`), None where the model states none. `forbidden` tokens are never
-    chosen, but have their part of the distribution. With `forced_end` a target that reaches the maximum length ends
-    there with the end of sentence, whose log-probability counts as 0.
+    (alpha of `model.search.options`), None where the model states none. `beam_threshold` is the pruning of
+    `model.search.beam` in nats, None for none. `forbidden` tokens are never chosen, but have their part of the
+    distribution. With `forced_end` a target that reaches the maximum length ends there with the end of sentence, whose
+    log-probability counts as 0.
     """
 
     beam_size: int = 0
     length_penalty: float | None = None
+    beam_threshold: float | None = None
     forbidden: tuple[int, ...] = ()
     forced_end: bool = False
 
@@ -69,6 +71,9 @@ class Generation:
         alpha = self.length_penalty
         if alpha is not None and (type(alpha) not in (int, float) or not 0 <= alpha <= MAX_LENGTH_PENALTY):
             raise ValueError(f"length_penalty must be a number from 0 to {MAX_LENGTH_PENALTY}, not {alpha!r}.")
+        nats = self.beam_threshold
+        if nats is not None and (type(nats) not in (int, float) or not nats >= 0):
+            raise ValueError(f"beam_threshold must be a number of at least 0, not {nats!r}.")
         if len(self.forbidden) > MAX_FORBIDDEN or not all(type(i) is int and i >= 0 for i in self.forbidden):
             raise ValueError(f"generation.forbidden must be a list of at most {MAX_FORBIDDEN} ids.")
         if type(self.forced_end) is not bool:

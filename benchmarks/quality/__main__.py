@@ -84,7 +84,14 @@ def _translate_folder(opened: OpenModel, decoding: DecodingOptions, item: Develo
             bar.update()
 
         found = translate_texts(
-            opened.backend, opened.tokenizer, opened.config, item.sources, item.target, decoding, advance
+            opened.backend,
+            opened.tokenizer,
+            opened.config,
+            item.sources,
+            item.target,
+            decoding,
+            advance,
+            opened.generation,
         )
     return found.texts, {"tokens": found.tokens, "cut": found.cut, "unfinished": found.unfinished}
 

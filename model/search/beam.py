@@ -33,6 +33,9 @@ class BeamSearch:
     the worst of them (Hugging Face's default rule). With `early_stopping` it stops as soon as `beam_size` are finished
     (CTranslate2's rule). With `shrinking_beam` live and finished hypotheses are `beam_size` together, and the search
     stops when none is live (Marian's rule).
+
+    If the model states a `beam_threshold`, live rows are pruned whose log-probability is more than that below the best
+    live row, or below the last hypothesis that is asked for (relative threshold pruning, Freitag and Al-Onaizan 2017).
     """
 
     def __init__(
@@ -48,6 +51,7 @@ class BeamSearch:
         self._unseen = unseen
         self._options, self._end, self._limit = options, end, limit
         self._forbidden, self._forced_end = frozenset(generation.forbidden), generation.forced_end
+        self._threshold = math.inf if generation.beam_threshold is None else generation.beam_threshold
         self.width, self.restart = options.beam_size, False
         self._fewest = max(2 * options.beam_size, TRACED if options.trace else 0)
         self.candidates = self._fewest + len(self._forbidden)
@@ -91,6 +95,7 @@ class BeamSearch:
                 parents.append(parent)
                 if last and rank < self.width:
                     self._finish(live[-1], "length")
+        self._prune(live, parents)
         if self._options.trace:
             chosen = tuple((p, beam.tokens[-1], beam.total) for p, beam in zip(parents, live, strict=True))
             self.trace.append(TraceStep(traced_candidates(ids, scores), chosen, tuple(ended)))
@@ -111,6 +116,15 @@ class BeamSearch:
             ]
         ranked.sort(key=_total, reverse=True)  # stable: equal ones keep their order
         return ranked[: 2 * self.width]
+
+    def _prune(self, live: list[_Beam], parents: list[int]) -> None:
+        """Removes the rows below the threshold from `live` (best first) and `parents`."""
+        best = live[0].total if live else -math.inf
+        if len(self._finished) >= self._options.hypotheses:
+            best = max(best, sum(self._finished[self._options.hypotheses - 1].token_scores))
+        while live and live[-1].total < best - self._threshold:
+            live.pop()
+            parents.pop()
 
     def _next(self, live: list[_Beam], parents: list[int], step: int) -> list[int]:
         self.done = not live or step >= self._limit or self._settled(live, step)

@@ -14,7 +14,7 @@ import torch
 from torch import distributed
 
 from model.checkpoint import load_model, save_model
-from model.model_folder import Generation, ModelFolder, TokenizerFiles, read_folder
+from model.model_folder import ModelFolder, TokenizerFiles, read_folder
 from model.symbols import SYMBOLS
 from model.training.data.augment import needs_names, shared_names
 from model.training.data.corpus import train_vocabulary
@@ -117,7 +117,7 @@ def package(
         origin="Trained with model.training; see README.md and recipe.toml.",
         tokenizer=TokenizerFiles(),
         formality=_formality(recipe),
-        generation=Generation(length_penalty=recipe.length_penalty),
+        generation=recipe.generation,
         segment_length=recipe.segment_length,
     )
     # float16 halves the size of the folder.

@@ -119,7 +119,7 @@ class TrainRecipe:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Recipe:
     """A whole recipe. `model` has fields of ModelConfig that replace those of `preset`. `segment_length` and
-    `length_penalty` are those of the packaged model folder (`ModelFolder`, `Generation`)."""
+    `generation` are those of the packaged model folder (`ModelFolder`)."""
 
     name: str
     languages: tuple[str, ...]
@@ -129,7 +129,7 @@ class Recipe:
     vocabulary: VocabularyRecipe
     train: TrainRecipe
     segment_length: int = 0
-    length_penalty: float | None = None
+    generation: Generation = Generation()
 
     @property
     def directions(self) -> list[tuple[str, str]]:
@@ -147,7 +147,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path.name} is not TOML: {error}.") from None
-    known = {"name", "languages", "preset", "segment_length", "length_penalty", "model", "data", "vocabulary", "train"}
+    known = {"name", "languages", "preset", "segment_length", "model", "generation", "data", "vocabulary", "train"}
     if unknown := sorted(set(table) - known):
         raise RecipeError(f"{path.name} has unknown keys: {', '.join(unknown)}.")
     for key in ("name", "languages"):
@@ -162,7 +162,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         vocabulary=_section(VocabularyRecipe, table.get("vocabulary", {}), "vocabulary"),
         train=_section(TrainRecipe, table.get("train", {}), "train"),
         segment_length=table.get("segment_length", 0),
-        length_penalty=table.get("length_penalty"),
+        generation=_generation(table.get("generation", {})),
     )
     _check_shape(recipe)
     _check_directions(recipe)
@@ -170,7 +170,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
 
 
 def _check_shape(recipe: Recipe) -> None:
-    """Raises RecipeError for a wrong preset, section [model], `segment_length` or `length_penalty`."""
+    """Raises RecipeError for a wrong preset, section [model] or `segment_length`."""
     if recipe.preset not in PRESETS:
         raise RecipeError(f"preset must be one of {', '.join(PRESETS)}, not {recipe.preset!r}.")
     known = {item.name for item in fields(ModelConfig)} - FROM_VOCABULARY
@@ -182,7 +182,6 @@ def _check_shape(recipe: Recipe) -> None:
         raise RecipeError(f"[model]: {error}") from None
     try:
         check_segment_length(recipe.segment_length, shape.max_length)
-        Generation(length_penalty=recipe.length_penalty)  # checks it
     except ValueError as error:
         raise RecipeError(str(error)) from None
 
@@ -202,6 +201,14 @@ def _check_directions(recipe: Recipe) -> None:
 def _with_folder(recipe: DataRecipe, data: Path) -> DataRecipe:
     files, development = (tuple(str(data / name) for name in names) for names in (recipe.files, recipe.development))
     return replace(recipe, files=files, development=development)
+
+
+def _generation(table: dict[str, Any]) -> Generation:
+    try:
+        generation: Generation = _section(Generation, table, "generation")
+    except ValueError as error:
+        raise RecipeError(str(error)) from None
+    return generation
 
 
 def _section(kind: Any, table: dict[str, Any], name: str) -> Any:

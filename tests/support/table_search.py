@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from model.search.base import StepOutput
+from model.model_folder import Generation
+from model.search.base import DEFAULT_GENERATION, StepOutput
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 
@@ -58,9 +59,13 @@ class Table:
         return [float(self.log_probabilities((*read, *tokens[:i]))[token]) for i, token in enumerate(tokens)]
 
 
-def search(table: Table, source: Sequence[int] = (2, 3), **options: Any) -> tuple[Hypothesis, ...]:
+def search(
+    table: Table, source: Sequence[int] = (2, 3), *, generation: Generation = DEFAULT_GENERATION, **options: Any
+) -> tuple[Hypothesis, ...]:
     """Returns the hypotheses of one source."""
-    return translate(table, [source], DecodingOptions(**options), start=START, end=END, max_length=60)[0]
+    return translate(
+        table, [source], DecodingOptions(**options), start=START, end=END, max_length=60, generation=generation
+    )[0]
 
 
 def complete(hypothesis: Hypothesis) -> tuple[int, ...]:

@@ -9,7 +9,8 @@ from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 
 from model.config import ModelConfig
-from model.search.base import Backend
+from model.model_folder import Generation
+from model.search.base import DEFAULT_GENERATION, Backend
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.tokenizer import Tokenizer
@@ -69,14 +70,17 @@ def translate_texts(
     target: str,
     options: DecodingOptions,
     on_done: Callable[[int], None] = lambda number: None,
+    generation: Generation = DEFAULT_GENERATION,
 ) -> Translations:
-    """Translates each text, one sentence, into language `target`. Longer sources are cut at the model's maximum length."""
+    """Translates each text, one sentence, into language `target`; `generation` has what `options` do not set. Longer
+    sources are cut at the model's maximum length."""
+    options = options.with_defaults(generation.beam_size or 1, generation.length_penalty)
     sources = [tokenizer.encode(text, target).ids for text in texts]
     limit = config.max_length
     fitting = [ids if len(ids) <= limit else (*ids[: limit - 1], config.eos_id) for ids in sources]
     found = translate(
         backend, fitting, options,
-        start=config.decoder_start_id, end=config.eos_id, max_length=limit, on_done=on_done,
+        start=config.decoder_start_id, end=config.eos_id, max_length=limit, generation=generation, on_done=on_done,
     )  # fmt: skip
     best = [hypotheses[0] for hypotheses in found]
     return Translations(

@@ -12,6 +12,7 @@ import pytest
 import torch
 
 from model.backends.torch.backend import TorchBackend
+from model.model_folder import Generation
 from model.search.base import normalize
 from model.search.driver import RunningSearch, SearchDriver
 from model.search.options import DecodingOptions
@@ -90,6 +91,49 @@ def test_a_shrinking_beam_is_that_of_marian(seed: int) -> None:
     expected = marian_beam(Table(size=6, seed=seed), 4, 9)
     assert [complete(hypothesis) for hypothesis in found] == [tokens for tokens, _ in expected]
     assert [hypothesis.score for hypothesis in found] == pytest.approx([score for _, score in expected], abs=1e-5)
+
+
+def pruned_beam(table: Table, beam: int, limit: int, threshold: float) -> tuple[tuple[int, ...], float]:
+    """Returns the best target of a beam search without length normalization, and its log-probability. At every step
+    only prefixes survive that are at most `threshold` worse than the best prefix and the best finished target."""
+    live: list[tuple[tuple[int, ...], float]] = [((), 0.0)]
+    finished: list[tuple[tuple[int, ...], float]] = []
+    while live and len(live[0][0]) < limit:
+        continued = [
+            ((*tokens, token), total + float(table.log_probabilities((2, 3, START, *tokens))[token]))
+            for tokens, total in live
+            for token in range(table.size)
+        ]
+        continued.sort(key=lambda item: -item[1])
+        finished += [item for item in continued[:beam] if item[0][-1] == END or len(item[0]) == limit]
+        live = [item for item in continued if item[0][-1] != END][:beam]
+        best = max(total for _, total in [live[0], *finished])
+        live = [item for item in live if item[1] >= best - threshold]
+    return max(finished, key=lambda item: item[1])
+
+
+@pytest.mark.parametrize("threshold", [0.0, 0.5, 1.5, 4.0])
+def test_a_beam_threshold_prunes_improbable_rows(threshold: float) -> None:
+    pruning, steps = Generation(beam_threshold=threshold), {"pruned": 0, "whole": 0}
+    for seed in range(20):
+        pruned, whole = Table(size=6, seed=seed), Table(size=6, seed=seed)
+        [found] = search(pruned, beam_size=4, length_penalty=0.0, max_length=9, generation=pruning)
+        search(whole, beam_size=4, length_penalty=0.0, max_length=9)
+        expected, total = pruned_beam(Table(size=6, seed=seed), 4, 9, threshold)
+        assert complete(found) == expected
+        assert found.score == pytest.approx(total, abs=1e-5)
+        steps["pruned"] += pruned.steps
+        steps["whole"] += whole.steps
+    assert steps["pruned"] < steps["whole"]
+
+
+def test_a_beam_threshold_leaves_as_many_hypotheses_as_asked() -> None:
+    for seed in range(20):
+        pruned = search(
+            Table(size=6, seed=seed), beam_size=4, hypotheses=4, max_length=9, generation=Generation(beam_threshold=0.1)
+        )
+        assert len(pruned) == 4
+        assert len({complete(hypothesis) for hypothesis in pruned}) == 4
 
 
 @pytest.mark.parametrize("beam", [1, 4])

@@ -12,7 +12,7 @@ import torch
 
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
-from model.model_folder import ModelFolder, TokenizerFiles, read_folder
+from model.model_folder import Generation, ModelFolder, TokenizerFiles, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import read_shortlist
@@ -26,11 +26,11 @@ from tests.support.tiny_training import ENGLISH, GERMAN, run_folder, tiny_recipe
 @pytest.mark.slow
 def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
     folder = run_folder(prepared, tmp_path / "run")
-    recipe = dataclasses.replace(tiny_recipe(prepared, steps=3), length_penalty=1.4)
+    recipe = dataclasses.replace(tiny_recipe(prepared, steps=3), generation=Generation(beam_size=3, length_penalty=1.4))
     Trainer(recipe, folder).run()
     commands.package(recipe, prepared / "adam-wsd-3.toml", folder, tmp_path / "weights", last=1)
     served = read_folder(tmp_path / "weights")
-    assert served.generation.length_penalty == 1.4
+    assert served.generation == recipe.generation
     assert served.pairs == (("en", "de"), ("de", "en"))
     tokenizer = served.load_tokenizer()
     source = tokenizer.encode("the cat sees one dog.", "de").ids
