@@ -28,11 +28,11 @@ from server.translation.sentence_translator import SentenceTranslator
 from server.translation.time_limit import TimeLimit
 from server.translation.types import FAULTS, ProgressListener, Sentence, TranslatedLeg, Translation, TranslationRequest
 
-DOCUMENT_ROWS = 16
+DOCUMENT_ROWS = 32
 """A request with more sentences, times beam width, has the priority of a document: it is served after short requests."""
 DOCUMENT_CHARACTERS = 2_000
 """A request with more characters is a document too."""
-DOCUMENT_COST = 1_000
+DOCUMENT_COST = 2_000
 """A request of more tokens, times beam width, is a document too."""
 BYTES_PER_TOKEN = 4
 """For the estimate of a request's cost before tokenizing, so that a rejection is cheap."""
@@ -185,7 +185,8 @@ class Translator:
             texts = ["".join(map(Passage.render, hypothesis)) for hypothesis in hypotheses]
             passages = hypotheses[0]
             flat = tuple(chain.from_iterable(sentences))
-            legs.append(TranslatedLeg(leg.model.name, leg.model.key, leg.source, leg.target, texts[0], flat))
+            width = leg.decoding_options(leg_request.options).beam_size
+            legs.append(TranslatedLeg(leg.model.name, leg.model.key, leg.source, leg.target, texts[0], flat, width))
         if request.on_flag == "source" and len(legs) > 1 and _has_faults(legs):
             texts = [prepared.text]
         best, *others = texts

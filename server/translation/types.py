@@ -104,7 +104,7 @@ class ProgressListener:
 @dataclass(slots=True)
 class TranslatedLeg:
     """A whole text translated by one model, with its sentences in order. `key` identifies the model's weights
-    (`ServedModel.key`)."""
+    (`ServedModel.key`); `beam_size` is the width of the search."""
 
     model: str
     key: str
@@ -112,6 +112,7 @@ class TranslatedLeg:
     target: str
     text: str
     sentences: tuple[Sentence, ...]
+    beam_size: int
 
 
 @dataclass(slots=True)

@@ -179,7 +179,10 @@ def described(detected: DetectedLanguage) -> dict[str, Any]:
 def details(translation: Translation) -> dict[str, Any]:
     """Returns route, sentences and timings as in TranslationDetails."""
     return {
-        "route": [{"model": leg.model, "source": leg.source, "target": leg.target} for leg in translation.legs],
+        "route": [
+            {"model": leg.model, "source": leg.source, "target": leg.target, "beam_size": leg.beam_size}
+            for leg in translation.legs
+        ],
         "pivot": translation.legs[0].target if len(translation.legs) > 1 else None,
         "sentences": [[sentence_details(sentence, leg) for sentence in leg.sentences] for leg in translation.legs],
         "warnings": [

@@ -71,7 +71,7 @@ OptionalFloat = Annotated[Annotated[float, Field(allow_inf_nan=False)] | None, B
 BeamSize = Annotated[
     Annotated[int, Field(ge=1, le=MAX_BEAM)] | None,
     BeforeValidator(none_if_blank),
-    Field(description="Beam width; 1 is greedy search."),
+    Field(description="Beam width; 1 is greedy search. The default is the model's, or 1 if it states none."),
 ]
 LengthPenalty = Annotated[
     Annotated[float, Field(ge=0, le=MAX_LENGTH_PENALTY, allow_inf_nan=False)] | None,

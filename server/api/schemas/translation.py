@@ -79,6 +79,7 @@ class RouteStep(Answer):
     model: str = Field(examples=["general-en-de-fr-es"])
     source: str = Field(examples=["en"])
     target: str = Field(examples=["de"])
+    beam_size: int = Field(description="Beam width of its search.", examples=[4])
 
 
 class HypothesisDetails(Answer):

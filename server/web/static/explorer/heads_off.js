@@ -27,7 +27,7 @@ export function headsOff(host, item, found) {
   };
   const translateAgain = guard(async () => {
     showError(null);
-    const masked_heads = [...state.masked].sort().join(","), text = { q: item.sentence.source, ...direction(item), beam_size: Number($("beam").value) };
+    const masked_heads = [...state.masked].sort().join(","), text = { q: item.sentence.source, ...direction(item), beam_size: item.route.beam_size };
     const [unmasked, other, score, without] = await Promise.all([
       ask("/translate", { body: text }),
       ask("/translate", { body: { ...text, masked_heads } }),

@@ -57,7 +57,7 @@ async function translated(text, signal) {
   $("progress").value = 0;
   for (let at = 0; at < wanted.length; at += size) {
     const part = wanted.slice(at, at + size);
-    const answer = await ask("/translate", { signal, body: { q: part.map(([line]) => line), beam_size: Number($("beam").value), source: $("from").value, target: $("to").value, details: true } });
+    const answer = await ask("/translate", { signal, body: { q: part.map(([line]) => line), beam_size: Number($("beam").value) || undefined, source: $("from").value, target: $("to").value, details: true } });
     part.forEach(([line, i], j) => {
       const details = answer.details[j];
       paragraphs[i] = { source: line, target: answer.translatedText[j], id: answer.id[j], detected: answer.detectedLanguage?.[j], route: details.route, legs: details.sentences };

@@ -36,7 +36,7 @@ export function modelOf(item) {
 /** Returns the attention of a sentence that is decoded again: `version` is {fork: [pieces]}, {hypothesis, beam} or
  * {off: "cross.0.1,..."}. */
 export async function attentionOfVersion(item, { fork = [], hypothesis, beam, off }) {
-  const text = { q: item.read, ...direction(item) }, width = beam || Number($("beam").value);
+  const text = { q: item.read, ...direction(item) }, width = beam || item.route.beam_size;
   const choice = off ? { masked_heads: off, beam_size: width } : fork.length ? { prefix: fork } : { hypothesis, beam_size: width };
   const request = (which) => ask("/attention?" + query({ ...which, ...choice, ...WANTED }));
   const found = off ? request(text) : request(address(item)).catch((error) => {

@@ -59,13 +59,13 @@ function attention(host, item, found) {
   if (item.word !== null && found.target.words[item.word]) highlight(item, "target", item.word);
 }
 async function search(host, item) {
-  const beam = state.beam || Math.max(2, Number($("beam").value));
+  const beam = state.beam || Math.max(2, item.route.beam_size);
   const body = { q: item.sentence.source, ...direction(item), beam_size: beam }, view = el("div");
   host.replaceChildren(el("div", { class: "controls" }, el("label", { class: "note" }, "Beam width ", select("Beam width of the trace", [1, 2, 3, 4, 6, 8].map((n) => [n, String(n)]), beam, guard((n) => { state.beam = n; return tab("decoding"); }))), el("span", { class: "grow" }),
     el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/trace", body) }, "JSON & curl")), view);
   if (item.trace?.beam !== beam) item.trace = { beam, found: await ask("/trace", { body }) };
   decoding(view, item.trace.found, guard((hypothesis) => change({ hypothesis, beam })));
-  if (beam !== Number(state.done.beam)) view.prepend(el("p", { class: "note" }, `The translation above was made with beam width ${state.done.beam}; this search has ${beam} and may find another.`));
+  if (beam !== item.route.beam_size) view.prepend(el("p", { class: "note" }, `The translation above was made with beam width ${item.route.beam_size}; this search has ${beam} and may find another.`));
 }
 function whynot(host, item, found) {
   const field = el("textarea", { id: "asked", rows: "2", "aria-label": "Your translation", maxlength: "2000", dir: "auto", onkeydown: (event) => {

@@ -18,7 +18,7 @@ export async function showFilm(item, served, lab) {
   const { version } = state, found = version ? await decoded(item, version) : served;
   if (item !== state.items[state.current] || version !== state.version) return;
   const screen = el("div"), note = el("div", { class: "cost", role: "status" });
-  $("film").replaceChildren(beams(served), screen, note);
+  $("film").replaceChildren(beams(item), screen, note);
   film(screen, item, found, {
     from: version ? firstDifference(served, found) : 0,
     choose: guard((fork) => change({ fork })),
@@ -51,13 +51,13 @@ export async function change(version) {
   await showFilm(shown.item, shown.served, shown.lab);
 }
 /** Returns the choice of the hypotheses of the beam, if there is one. */
-function beams(served) {
-  const beam = state.version?.beam || Number(state.done.beam);
+function beams(item) {
+  const width = item.route.beam_size, beam = state.version?.beam || width;
   if (beam < 2) return "";
   const choices = Array.from({ length: beam }, (_, i) => [i, i ? `${i + 1}.` : "Best"]);
   const value = state.version ? state.version.hypothesis ?? -1 : 0;
   return el("div", { class: "row note beams" }, `Found by a beam of ${beam}:`, segmented("Hypothesis of the beam", choices, value,
-    guard((hypothesis) => change(hypothesis || beam !== Number(state.done.beam) ? { hypothesis, beam } : null))));
+    guard((hypothesis) => change(hypothesis || beam !== width ? { hypothesis, beam } : null))));
 }
 /** Returns the number of words at the beginning that both versions share, or 0 for equal ones. */
 function firstDifference(served, found) {

@@ -119,7 +119,7 @@ def test_the_beam_width_is_that_of_the_request_the_server_or_the_model(serve, en
 
 def test_details_have_sentences_scores_and_timings(client):
     details = ask(client, q="One. 42.", details=True).json()["details"]
-    assert details["route"] == [{"model": "toy", "source": "en", "target": "de"}]
+    assert details["route"] == [{"model": "toy", "source": "en", "target": "de", "beam_size": 1}]
     assert details["pivot"] is None
     [[first, second]] = details["sentences"]
     assert (first["source"], first["target"], first["copied"]) == ("One.", ".enO", False)
