@@ -57,7 +57,7 @@ def measure_folder(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) 
         )  # fmt: skip
         for name in options.search or ["greedy"]:
             labels = {"system": opened.name, "engine": engine, "precision": precision, "search": name}
-            run = partial(_translate_folder, opened, search_options(name, opened.generation.length_penalty))
+            run = partial(_translate_folder, opened, search_options(name))
             rows += [
                 _row(item, run, labels, options.show) for item in choose(sets, options.directions or opened.directions)
             ]
@@ -109,14 +109,14 @@ def _bar(item: DevelopmentSet) -> Any:
     return tqdm(total=len(item.sources), desc=f"{item.name} {item.direction}", leave=False, disable=None)
 
 
-def search_options(name: str, length_penalty: float | None = None) -> DecodingOptions:
-    """Parses `greedy` or `beamN`; `length_penalty` is that of the model. Raises ValueError for other names."""
+def search_options(name: str) -> DecodingOptions:
+    """Parses `greedy` or `beamN`. Raises ValueError for other names."""
     if name == "greedy":
         return DecodingOptions()
     size = name.removeprefix("beam")
     if not name.startswith("beam") or not size.isdecimal():
         raise ValueError(f"A search is greedy or beamN, not {name!r}.")
-    return DecodingOptions(beam_size=int(size), length_penalty=length_penalty)
+    return DecodingOptions(beam_size=int(size))
 
 
 def _row(

@@ -57,11 +57,14 @@ def measure(opened: OpenModel, item: DevelopmentSet, search: str, most: int) -> 
     """Returns one row with chrF and BLEU for each range of lengths. A range has at most `most` pairs."""
     rows: list[dict[str, Any]] = []
     pairs = list(joined(item, _JOINED))
-    decoding = search_options(search, opened.generation.length_penalty)
+    decoding = search_options(search)
     lengths = [len(opened.tokenizer.encode(source, item.target).ids) for source, _ in pairs]
     for name, chosen in by_length(pairs, lengths).items():
         texts, references = zip(*chosen[:most], strict=True)
-        found = translate_texts(opened.backend, opened.tokenizer, opened.config, texts, item.target, decoding)
+        found = translate_texts(
+            opened.backend, opened.tokenizer, opened.config, texts, item.target, decoding,
+            generation=opened.generation,
+        )  # fmt: skip
         scores = score(found.texts, references, item.target)
         rows.append({
             "set": item.name, "direction": item.direction, "tokens": name, "pairs": scores.sentences,
