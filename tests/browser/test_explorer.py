@@ -216,7 +216,12 @@ def test_a_view_shows_its_json_and_curl_command(explorer: Any) -> None:
     assert answer.json()["source"]["text"] == SENTENCE
     explorer.click("#dialog-close")
     explorer.click("#curl")
-    assert '"beam_size":1' in explorer.inner_text("#dialog-body")
+    assert "beam_size" not in explorer.inner_text("#dialog-body")
+    explorer.click("#dialog-close")
+    explorer.select_option("#beam", "2")
+    explorer.wait_for_selector("#film .beams")
+    explorer.click("#curl")
+    assert '"beam_size":2' in explorer.inner_text("#dialog-body")
 
 
 def test_sentences_are_loaded_on_demand(open_page: Callable[..., Any], live: LiveServer) -> None:

@@ -243,7 +243,7 @@ function buttons() {
   $("swap").onclick = guard(swap);
   $("copy").onclick = () => copyFrom($("output").textContent, $("copy"));
   $("link").onclick = () => copyFrom(new URL(permalink(), location.href).href, $("link"));
-  $("curl").onclick = () => commandDialog("POST", "/translate", { q: state.done.text, source: state.done.from, target: state.done.to, beam_size: Number(state.done.beam) });
+  $("curl").onclick = () => commandDialog("POST", "/translate", { q: state.done.text, source: state.done.from, target: state.done.to, beam_size: Number(state.done.beam) || undefined });
   $("report").onclick = guard(() => served(state.items[state.current], (which) => download("/attention?" + query({ ...which, format: "html" }), "attention.html")));
   $("others").onclick = guard(alternatives);
   dialogButtons();
