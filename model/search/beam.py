@@ -35,7 +35,7 @@ class BeamSearch:
     stops when none is live (Marian's rule).
 
     If the model states a `beam_threshold`, live rows are pruned whose log-probability is more than that below the best
-    live row, or below the last hypothesis that is asked for (relative threshold pruning, Freitag and Al-Onaizan 2017).
+    live row (relative threshold pruning, Freitag and Al-Onaizan 2017).
     """
 
     def __init__(
@@ -119,10 +119,7 @@ class BeamSearch:
 
     def _prune(self, live: list[_Beam], parents: list[int]) -> None:
         """Removes the rows below the threshold from `live` (best first) and `parents`."""
-        best = live[0].total if live else -math.inf
-        if len(self._finished) >= self._options.hypotheses:
-            best = max(best, sum(self._finished[self._options.hypotheses - 1].token_scores))
-        while live and live[-1].total < best - self._threshold:
+        while live and live[-1].total < live[0].total - self._threshold:
             live.pop()
             parents.pop()
 
