@@ -134,12 +134,12 @@ class CheckingClient:
 
 
 async def references(address: Address, texts: Sequence[str], source: str, target: str) -> list[CheckedRequest]:
-    """Returns each text with its translation, requested one at a time on an idle server. Raises RuntimeError for any
-    status except 200."""
+    """Returns each text with its greedy translation, requested one at a time on an idle server. Raises RuntimeError for
+    any status except 200."""
     connection = Connection(address)
     requests: list[CheckedRequest] = []
     for text in texts:
-        body = json.dumps({"q": text, "source": source, "target": target}).encode()
+        body = json.dumps({"q": text, "source": source, "target": target, "beam_size": 1}).encode()
         status, _, answer = await connection.exchange("POST", "/translate", body)
         if status != 200:
             raise RuntimeError(f"The server answered {status} to a reference.")
