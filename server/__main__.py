@@ -29,7 +29,7 @@ COMMANDS = {
 """Command -> its module in server.cli. Only the module of the given command is imported."""
 INTERRUPTED = 130
 BROKEN_PIPE = 141
-"""What a shell reports for a program that ends at SIGPIPE."""
+"""The status that a shell reports for a program that ends at SIGPIPE."""
 NO_TORCH = (
     "`{}` needs PyTorch, which this installation does not have. The container image `tools` has it: "
     "docker compose run --rm tools ..."

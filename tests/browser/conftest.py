@@ -17,6 +17,7 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 SENTENCE = "the cat sleeps in a house"
 INTERFACES = ("en", "de", "fr", "es")
 """Languages of the translator's page."""
+SeriousViolations = Callable[[Any], list[tuple[str, str]]]
 
 
 @dataclass
@@ -134,3 +135,18 @@ def translate(page: Any, text: str) -> None:
     page.click("#go")
     page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
     page.wait_for_selector("#output:not(.busy) .w")
+
+
+@pytest.fixture
+def serious_violations() -> SeriousViolations:
+    """Returns a function that lists the serious and critical findings of axe-core on a page: the rule and its first
+    element."""
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+
+    def found(page: Any) -> list[tuple[str, str]]:
+        violations = axe.Axe().run(page).response["violations"]
+        return [
+            (rule["id"], rule["nodes"][0]["html"]) for rule in violations if rule["impact"] in ("serious", "critical")
+        ]
+
+    return found

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import PageLog
+from tests.browser.conftest import PageLog, SeriousViolations
 from tests.support.live import LiveServer
 
 STATES = {
@@ -20,9 +20,13 @@ STATES = {
 @pytest.mark.parametrize("state", STATES)
 @pytest.mark.parametrize("address", ["/", "/attention"])
 def test_axe_finds_nothing_serious(
-    open_page: Callable[..., Any], live: LiveServer, page_log: PageLog, address: str, state: str
+    open_page: Callable[..., Any],
+    live: LiveServer,
+    page_log: PageLog,
+    address: str,
+    state: str,
+    serious_violations: SeriousViolations,
 ) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     page = open_page(bypass_csp=True, color_scheme="light")
     if state == "error":
         page.route("**/translate", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
@@ -37,11 +41,7 @@ def test_axe_finds_nothing_serious(
         shown = "#route >> text=via" if address == "/" else "#inside:not(.busy) #panel-attention canvas"
         page.wait_for_selector(shown)
     for _ in ("light", "dark"):
-        found = axe.Axe().run(page).response["violations"]
-        serious = [
-            (rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")
-        ]
-        assert serious == []
+        assert serious_violations(page) == []
         page.click("#theme")
     assert all("429" in message for message in page_log.messages)
     page_log.messages.clear()

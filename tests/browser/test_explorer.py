@@ -8,9 +8,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-import pytest
-
-from tests.browser.conftest import SENTENCE, PageLog, translate
+from tests.browser.conftest import SENTENCE, PageLog, SeriousViolations, translate
 from tests.support.live import LiveServer
 
 
@@ -275,8 +273,9 @@ def test_labels_of_a_map_are_not_cut(explorer: Any) -> None:
     assert explorer.locator("#panel-attention .heat .keys span").evaluate_all(cut) == []
 
 
-def test_axe_finds_nothing_serious_in_the_tabs_on_a_phone(open_page: Callable[..., Any], live: LiveServer) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+def test_axe_finds_nothing_serious_in_the_tabs_on_a_phone(
+    open_page: Callable[..., Any], live: LiveServer, serious_violations: SeriousViolations
+) -> None:
     page = open_page(viewport={"width": 360, "height": 740}, bypass_csp=True)
     view = f"#source=en&target=de&q={SENTENCE}&asked=green+bread&tab="
     for tab, ready in (
@@ -288,9 +287,5 @@ def test_axe_finds_nothing_serious_in_the_tabs_on_a_phone(open_page: Callable[..
         page.goto(f"{live.url}/attention{view}{tab}")
         page.wait_for_selector(f"#panel-{tab} {ready}")
         for _ in ("light", "dark"):
-            found = axe.Axe().run(page).response["violations"]
-            serious = [
-                (rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")
-            ]
-            assert serious == []
+            assert serious_violations(page) == []
             page.click("#theme")

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.browser.conftest import SeriousViolations
 from tests.support.live import LiveServer
 
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -117,12 +118,9 @@ def test_the_head_word_and_distance_of_the_chapters_are_in_the_link(
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious_in_the_chapters(
-    open_page: Callable[..., Any], live: LiveServer, scheme: str
+    open_page: Callable[..., Any], live: LiveServer, scheme: str, serious_violations: SeriousViolations
 ) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
     page = open_page(color_scheme=scheme, bypass_csp=True)
     page.goto(f"{live.url}/attention#source=en&target=de&q=the+cat+sleeps.&tab=works")
     page.wait_for_selector("#panel-works .share")
-    found = axe.Axe().run(page).response["violations"]
-    serious = [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")]
-    assert serious == []
+    assert serious_violations(page) == []

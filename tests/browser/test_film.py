@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SENTENCE, PageLog, translate
+from tests.browser.conftest import SENTENCE, PageLog, SeriousViolations, translate
 from tests.support.live import LiveServer
 
 ENDED = "#film .play >> text=Play again"
@@ -240,8 +240,9 @@ def test_the_glossary_opens_with_the_keyboard(page: Any) -> None:
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_in_a_film(open_page: Callable[..., Any], live: LiveServer, scheme: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+def test_axe_finds_nothing_serious_in_a_film(
+    open_page: Callable[..., Any], live: LiveServer, scheme: str, serious_violations: SeriousViolations
+) -> None:
     page = open_page(color_scheme=scheme, bypass_csp=True)
     page.goto(live.url + "/attention")
     page.select_option("#beam", "4")
@@ -250,6 +251,4 @@ def test_axe_finds_nothing_serious_in_a_film(open_page: Callable[..., Any], live
     page.click("#film .runners button:not([disabled]) >> nth=0")
     page.wait_for_selector("#film .cost p")
     show_word(page, 1)
-    found = axe.Axe().run(page).response["violations"]
-    serious = [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")]
-    assert serious == []
+    assert serious_violations(page) == []

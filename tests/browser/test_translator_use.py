@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import INTERFACES, SENTENCE, opened
+from tests.browser.conftest import INTERFACES, SENTENCE, SeriousViolations, opened
 from tests.browser.test_translator import TRANSLATED, translate
 from tests.support.live import LiveServer
 
@@ -140,13 +140,12 @@ def test_a_print_shows_the_whole_texts_in_dark_ink(open_page: Callable[..., Any]
     assert ink == page.locator("#mirror").evaluate("node => getComputedStyle(node).color") == "rgb(28, 29, 34)"
 
 
-def test_axe_finds_nothing_serious_on_a_phone(open_page: Callable[..., Any], live: LiveServer) -> None:
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed")
+def test_axe_finds_nothing_serious_on_a_phone(
+    open_page: Callable[..., Any], live: LiveServer, serious_violations: SeriousViolations
+) -> None:
     page = opened(open_page(viewport={"width": 360, "height": 740}, bypass_csp=True), live)
     page.select_option("#from", "auto")
     translate(page, "the cat sleeps in a house and the dog is here")
     page.click("#copy")
     page.evaluate("document.querySelectorAll('details:not([hidden])').forEach((each) => (each.open = true))")
-    found = axe.Axe().run(page).response["violations"]
-    serious = [(rule["id"], rule["nodes"][0]["html"]) for rule in found if rule["impact"] in ("serious", "critical")]
-    assert serious == []
+    assert serious_violations(page) == []
