@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
@@ -191,8 +191,8 @@ class Tokenizer:
     def decode_pieces(self, ids: Sequence[int]) -> Decoding:
         """Returns the text of target ids, and the piece and characters of each id."""
         pieces = tuple(self._target_ids.piece(i) for i in ids)
-        text = _text(self._target, pieces)
-        return Decoding(text=text, pieces=pieces, offsets=_written(self._target, pieces, text))
+        text = self._target_ids.text(pieces)
+        return Decoding(text=text, pieces=pieces, offsets=_written(self._target_ids.text, pieces, text))
 
 
 class _Vocabulary:
@@ -203,7 +203,7 @@ class _Vocabulary:
     ) -> None:
         self._processor = processor
         self._own = mapping is None
-        """Whether the ids are SentencePiece's."""
+        """Whether the ids are SentencePiece's, as in models trained here. Imported models have a mapping."""
         if mapping is None:
             pieces = processor.id_to_piece(list(range(processor.get_piece_size())))
             mapping = {piece: i for i, piece in enumerate(pieces)}
@@ -228,8 +228,13 @@ class _Vocabulary:
     def decode(self, ids: Sequence[int]) -> str:
         """Returns the text of the pieces with these ids."""
         if self._own and max(ids, default=0) < self.size:
-            return str(self._processor.decode(list(ids)))
-        return _text(self._processor, [self.piece(i) for i in ids])
+            return _without_extra_spaces(str(self._processor.decode(list(ids))))
+        return self.text([self.piece(i) for i in ids])
+
+    def text(self, pieces: Sequence[str]) -> str:
+        """Returns the text of pieces. That of an imported model has the spaces that its own program writes."""
+        text = _text(self._processor, pieces)
+        return _without_extra_spaces(text) if self._own else text
 
     def spelling(self) -> frozenset[int]:
         """Ids of the byte pieces and of the unknown piece."""
@@ -257,6 +262,12 @@ def _text(processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str]
     return text.replace(_SPACE, " ").removeprefix(" ") if _SPACE in text else text
 
 
+def _without_extra_spaces(text: str) -> str:
+    """Returns a text as the normalisation of SentencePiece leaves it: without spaces at its ends and with single ones
+    within. A model that writes the piece of a lone space before the piece of a word means one space."""
+    return " ".join([word for word in text.split(" ") if word])
+
+
 def _pieces(
     processor: sentencepiece.SentencePieceProcessor, text: str
 ) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
@@ -275,20 +286,20 @@ def _share_characters(pieces: Sequence[str], offsets: list[tuple[int, int]]) -> 
             offsets[i] = offsets[i + 1]
 
 
-def _written(
-    processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str], text: str
-) -> tuple[tuple[int, int], ...]:
-    """Returns the characters of `text` of each piece. All byte pieces of a character have its span."""
+def _written(text_of: Callable[[Sequence[str]], str], pieces: Sequence[str], text: str) -> tuple[tuple[int, int], ...]:
+    """Returns the characters of `text`, which is `text_of(pieces)`, of each piece. All byte pieces of a character have its
+    span."""
     spans: list[tuple[int, int]] = []
     done = 0
     for count in range(1, len(pieces) + 1):
         piece = pieces[count - 1]
         if piece.startswith("<0x") and piece.endswith(">"):
             # A character is complete at its last byte. The length of the decoded prefix is the position in the text.
-            length = len(_text(processor, pieces[:count]).rstrip("\ufffd"))
+            length = len(text_of(pieces[:count]).rstrip("\ufffd"))
         else:
             written = piece.replace(_SPACE, " ")
-            length = done + len(written) - (1 if done == 0 and written.startswith(" ") else 0)
+            # The text lacks a space at its beginning, and one that would follow another.
+            length = done + len(written) - (written.startswith(" ") and not text.startswith(" ", done))
         length = min(max(length, done), len(text))
         spans.append((done, length))
         done = length

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from sentencepiece import SentencePieceProcessor
 
 from model.symbols import FORMAL, INFORMAL
 from model.tokenizer import Tokenizer, load_vocabulary
@@ -95,6 +96,24 @@ def test_a_text_is_the_same_with_its_pieces_and_without(ids: list[int], tokenize
     renumbered = Tokenizer(file, vocabulary={"<unk>": 0, "</s>": 1, "e": 2, "<0xE2>": 3})
     for one in (tokenizer, renumbered):
         assert one.decode(ids) == one.decode_pieces(ids).text
+
+
+@given(parts=st.lists(st.sampled_from([("\u2581",), ("\u2581a",), ("b",), ("<0xC3>", "<0xB6>")]), max_size=10))
+@settings(max_examples=300, deadline=None)
+def test_a_lone_space_before_a_word_is_no_second_space(
+    parts: list[tuple[str, ...]], tokenizer: Tokenizer, file: Path
+) -> None:
+    pieces = [piece for part in parts for piece in part]
+    ids = tokenizer.piece_ids(pieces)
+    decoding = tokenizer.decode_pieces(ids)
+    written = SentencePieceProcessor(model_file=str(file)).decode_pieces(pieces)
+    assert tokenizer.decode(ids) == decoding.text == " ".join([word for word in written.split(" ") if word])
+    check_offsets(decoding.text, decoding.offsets)
+    for piece, (start, end) in zip(pieces, decoding.offsets, strict=True):
+        if piece in ("\u2581a", "b"):
+            assert decoding.text[start:end] == piece.strip("\u2581")
+    imported = Tokenizer(file, vocabulary={tokenizer.piece(i): i for i in range(tokenizer.target_size)})
+    assert imported.decode(ids) == imported.decode_pieces(ids).text == written
 
 
 @pytest.mark.slow
