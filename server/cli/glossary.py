@@ -20,6 +20,7 @@ from server.errors import InvalidRequest, NotFound, SettingsError
 from server.glossaries.formats import EntriesFormat, read_entries, write_entries
 from server.glossaries.glossaries import EVERYONE, Glossaries
 from server.glossaries.open_glossaries import open_glossaries
+from server.glossaries.sqlite import FILE_NAME
 from server.glossaries.types import Dictionary, Glossary, base_language
 from server.state.setting import open_state, state_kind
 
@@ -79,8 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def run_action(settings: Settings, arguments: argparse.Namespace) -> None:
-    """Carries out one action on the glossaries of the settings."""
+    """Carries out one action on the glossaries of the settings. Only `create` makes a database."""
     state = open_state(settings)
+    folder = None if state is not None or arguments.action == "create" else settings.data
+    if folder is not None and not (folder / FILE_NAME).exists():
+        raise NotFound(f"There are no glossaries in {str(folder)!r}.")
     glossaries = Glossaries(open_glossaries(settings, state))
     try:
         if arguments.action == "create" and arguments.key != EVERYONE:

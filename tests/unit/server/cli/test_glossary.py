@@ -60,3 +60,11 @@ def test_errors_are_one_sentence(glossary, entries, capsys):
     assert "different" in glossary("create", "x", entries("a\tb"), "--from", "en", "--to", "EN-GB", status=2)
     assert main(["glossary", "list"]) == 2
     assert "ATTENTIVE_DATA" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("action", [("list",), ("show", "x"), ("delete", "x"), ("import", "x", "-", *PAIR)])
+def test_only_create_makes_a_database(action, tmp_path, capsys):
+    missing = tmp_path / "mistyped"
+    assert main(["glossary", *action, "--data", str(missing)]) == 2
+    assert capsys.readouterr().err == f"attentive: There are no glossaries in '{missing}'.\n"
+    assert not missing.exists()
