@@ -16,6 +16,7 @@ from server.inspection.attention_view import KINDS, ViewOptions
 from server.inspection.pictures.render import PictureFormat, PictureOptions
 from server.inspection.types import InspectionOptions
 from server.services import Services
+from server.translation.cache.keys import KEYED_SETTINGS
 from server.version import server_version
 
 MEDIA: dict[Format, str] = {
@@ -126,13 +127,14 @@ def negotiated_format(accept: str) -> Format:
 def etag(query: AttentionQuery, services: Services) -> str:
     """Returns the ETag of the answer without computing the answer.
 
-    An answer is a function of the query, the served models, the default beam size, and the device and number format of
-    the workers. The ETag is a digest of these and of the server's version.
+    An answer is a function of the query, the served models, the settings of the search, and how the workers compute:
+    device, number format, decode path and instruction set. The ETag is a digest of these and of the server's version.
     """
     status = services.engine.status()
     models = sorted(model.key for model in services.translator.catalog.models)
+    settings = [getattr(services.settings, name) for name in ("beam_size", *KEYED_SETTINGS)]
     known = (
-        query.parameters, query.format, query.options, models, services.settings.beam_size, status.device, status.dtype,
-        server_version(),
+        query.parameters, query.format, query.options, models, settings, status.device, status.dtype, status.engine,
+        sorted(status.details.items()), server_version(),
     )  # fmt: skip
     return f'"{hashlib.sha256(repr(known).encode("utf-8", "replace")).hexdigest()[:32]}"'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import dataclasses
 import io
 import json
 import re
@@ -154,6 +155,21 @@ def test_the_etag_depends_on_the_parameters_and_the_models(client):
     client.app.state.services.translator.history._records.clear()
     gone = client.get("/attention", params={"id": id}, headers={"If-None-Match": by_id})
     assert gone.status_code in (404, 410)
+
+
+def test_the_etag_depends_on_how_the_workers_compute(client, engine, monkeypatch):
+    status = engine.status()
+    computed: list[dict] = [
+        {}, {"dtype": "int8"}, {"device": "cuda:0"}, {"engine": "native"}, {"details": {"isa": "avx2"}}
+    ]  # fmt: skip
+    tags = []
+    for changes in computed:
+        monkeypatch.setattr(engine, "status", lambda changes=changes: dataclasses.replace(status, **changes))
+        tags.append(client.get("/attention", params=ASK | {"kind": "cross"}).headers["etag"])
+    services = client.app.state.services
+    monkeypatch.setattr(services, "settings", dataclasses.replace(services.settings, shortlist="off"))
+    tags.append(client.get("/attention", params=ASK | {"kind": "cross"}).headers["etag"])
+    assert len(set(tags)) == len(tags)
 
 
 def test_pictures_have_views_themes_and_sizes(client):
