@@ -58,7 +58,7 @@ def align_words(result: InspectionResult, found: SentenceWords) -> Alignment:
     """Returns the word alignment: "combined" if the request collected the evidence for it, else "attention" by the
     heads that the model folder names."""
     cross = result.attention.maps.cross
-    choice = AlignmentChoice.load(result.subject.leg.model.folder, *cross.shape[:2])
+    choice = result.subject.leg.model.alignment
     soft = alignment_map(cross, choice)
     combined = _combined_links(result, soft, found)
     links = target_to_source(soft, found.source, found.target) if combined is None else combined

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from model.analysis.attention_alignment import AlignmentChoice
 from model.analysis.confidence import Confidence, DirectionLimits
 from model.language_pairs import Pairs, targets_by_source
 from model.search.options import DecodingOptions
@@ -39,6 +40,7 @@ class ServedModel:
     license: str
     max_length: int
     tokenizer: Tokenizer
+    alignment: AlignmentChoice
     version: str = ""
     bytes: int = 0
     beam_size: int = 1

@@ -6,7 +6,7 @@ import logging
 import re
 from collections.abc import Sequence
 
-from model.analysis.attention_alignment import AlignmentChoice, Weights, alignment_map, words
+from model.analysis.attention_alignment import Weights, alignment_map, words
 from server.engine.client.engine_client import EngineClient
 from server.errors import AttentiveError
 from server.text.offsets import OffsetMap, reverse
@@ -60,7 +60,7 @@ class WordAligner:
             return links_by_position(read, decoding.text)
         encoding = leg.encode(read)
         maps = result.maps.cross  # (L, H, T, S)
-        soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, *maps.shape[:2]))  # (T, S)
+        soft = alignment_map(maps, leg.model.alignment)  # (T, S)
         links: list[Link] = []
         if pair is not None and result.evidence is not None:
             sources = words(read, encoding.pieces, encoding.offsets)

@@ -56,7 +56,7 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
     if not read.pairs:
         raise FolderError("config.json names no language pairs.")
     try:
-        AlignmentChoice.load(folder, read.model.decoder_layers, read.model.heads)
+        alignment = AlignmentChoice.load(folder, read.model.decoder_layers, read.model.heads)
     except ValueError as error:
         raise FolderError(f"{error}.") from None
     tokenizer = read.load_tokenizer()
@@ -68,6 +68,7 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         license=read.license,
         max_length=read.model.max_length - (1 if read.first_tokens else 0),  # the first token has a position too
         tokenizer=tokenizer,
+        alignment=alignment,
         version=fingerprint(folder),
         formality=frozenset(read.formality if knows_forms else ()),
         beam_size=min(read.generation.beam_size or 1, slots or MAX_BEAM),

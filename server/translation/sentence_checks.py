@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from model.analysis.attention_alignment import AlignmentChoice, alignment_map, words
+from model.analysis.attention_alignment import alignment_map, words
 from model.analysis.confidence import DirectionLimits, length_ratio
 from model.analysis.coverage import largest_gap, received_attention
 from model.search.loop_guard import longest_loop
@@ -119,7 +119,7 @@ class SentenceChecker:
         read = sentence.read or sentence.source
         encoding = leg.encode(read)
         maps = result.maps.cross  # (L, H, T, S)
-        soft = alignment_map(maps, AlignmentChoice.load(leg.model.folder, *maps.shape[:2]))  # (T, S)
+        soft = alignment_map(maps, leg.model.alignment)  # (T, S)
         source = words(read, encoding.pieces, encoding.offsets)
         return largest_gap(received_attention(soft, source, len(tokens)))
 

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
+from model.analysis.attention_alignment import AlignmentChoice, AlignmentHead
 from model.analysis.pair_alignment import WordedSentence, WordEvidence
 from model.analysis.types import AttentionMaps
 from model.search.options import DecodingOptions, Hypothesis
@@ -232,10 +233,14 @@ def mirrored(first: WordedSentence, second: WordedSentence) -> WordEvidence:
     return WordEvidence(2 * same - 1, 8 * same - 9, 8 * same - 9)
 
 
+FIRST_LAYER = AlignmentChoice((AlignmentHead(0),))
+"""The heads of cross-attention that align the words of fake models."""
+
+
 def fake_model(name: str = "toy", pairs: Sequence[tuple[str, str]] | None = None, max_length: int = 256) -> ServedModel:
     """A model between English, German and French in every direction with English, unless `pairs` says otherwise."""
     pairs = pairs or (("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en"))
-    return ServedModel(name, Path("weights") / name, tuple(pairs), "CC0-1.0", max_length, FakeTokenizer())
+    return ServedModel(name, Path("weights") / name, tuple(pairs), "CC0-1.0", max_length, FakeTokenizer(), FIRST_LAYER)
 
 
 def fake_catalog() -> ModelCatalog:

@@ -11,7 +11,6 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from model.analysis.attention_alignment import AlignmentChoice
 from model.analysis.head_roles import HeadRoles
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
@@ -167,14 +166,13 @@ def hypothesis_answer(found: SearchTrace, hypothesis: Hypothesis) -> dict[str, A
 
 def described(folder: ModelFolder, leg: Leg, roles: HeadRoles | None) -> dict[str, Any]:
     """Returns a model's configuration and its use as in ModelLeg."""
-    choice = AlignmentChoice.load(folder.path, folder.model.decoder_layers, folder.model.heads)
     return {
         "name": folder.name,
         "source": leg.source,
         "target": leg.target,
         "license": folder.license,
         "config": dataclasses.asdict(folder.model) | {"head_dim": folder.model.head_dim},
-        "alignment": dataclasses.asdict(choice),
+        "alignment": dataclasses.asdict(leg.model.alignment),
         "roles": None
         if roles is None
         else {"sentences": roles.sentences, "directions": roles.directions, "heads": roles.heads},

@@ -15,6 +15,7 @@ from server.services import Services
 from server.text.glossary import Entry, TermIndex
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import Sentence, Translation, TranslationRequest
+from tests.support.fake_engine import FIRST_LAYER
 from tests.support.faulty_engine import FaultyEngine, WordTokenizer
 
 PAIRS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")]
@@ -44,7 +45,7 @@ def words(request: pytest.FixtureRequest) -> GlossaryEngine:
 
 @pytest.fixture
 def translate(words: GlossaryEngine) -> Translate:
-    model = ServedModel("words", Path("weights") / "words", tuple(PAIRS), "CC0-1.0", 256, words._tokenizer)
+    model = ServedModel("words", Path("weights") / "words", tuple(PAIRS), "CC0-1.0", 256, words._tokenizer, FIRST_LAYER)
 
     def call(text: str, entries: dict[str, str] | None = None, **fields: Any) -> Translation:
         async def scenario() -> Translation:

@@ -11,6 +11,7 @@ from server.config import Settings
 from server.services import Services
 from server.translation.catalog import ModelCatalog, ServedModel
 from server.translation.types import TranslationRequest
+from tests.support.fake_engine import FIRST_LAYER
 from tests.support.faulty_engine import FaultyEngine, WordTokenizer, translated_word
 from tests.support.generated_spans import KINDS, SpanTexts
 
@@ -21,7 +22,7 @@ _BATCH = 100
 async def losses(kind: str, direction: tuple[str, str], cases: int, seed: int) -> list[tuple[str, str, str]]:
     """Translates generated texts. Returns those that differ from the expected text, as (text, expected, translation)."""
     tokenizer = WordTokenizer(kind)
-    model = ServedModel("faulty", Path("weights") / "faulty", tuple(DIRECTIONS), "CC0-1.0", 256, tokenizer)  # type: ignore[arg-type]
+    model = ServedModel("faulty", Path("weights") / "faulty", tuple(DIRECTIONS), "CC0-1.0", 256, tokenizer, FIRST_LAYER)  # type: ignore[arg-type]
     services = Services(Settings(), FaultyEngine(tokenizer, seed), ModelCatalog([model]))
     await services.start()
     await services.loaded()

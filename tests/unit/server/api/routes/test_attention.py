@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import time
 
 import numpy as np
@@ -9,6 +10,8 @@ import pytest
 
 from server.access.api_keys import KeyFile
 from server.history.records import new_id
+from server.translation.catalog import ModelCatalog
+from tests.support.fake_engine import FIRST_LAYER, fake_model
 
 TEXT = "Hello. 42.\nGood day."
 
@@ -16,6 +19,14 @@ TEXT = "Hello. 42.\nGood day."
 @pytest.fixture
 def served(client) -> str:
     return client.post("/translate", json={"q": TEXT, "source": "en", "target": "de"}).json()["id"]
+
+
+def test_the_alignment_heads_are_those_that_the_model_was_read_with(serve, tmp_path) -> None:
+    model = dataclasses.replace(fake_model(), folder=tmp_path)
+    (tmp_path / "alignment.json").write_text("changed later, and invalid")
+    asked = {"q": "Hello", "source": "en", "target": "de"}
+    found = serve(ModelCatalog([model])).get("/attention", params=asked).json()
+    assert found["alignment"]["heads"] == list(dataclasses.asdict(FIRST_LAYER)["heads"])
 
 
 def test_maps_of_an_earlier_translation(client, engine, served):
