@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import os
 import re
+import shutil
 import time
 from pathlib import Path
 from typing import Any
 
+from model.atomic_write import atomic_write
 from server.documents.store import disk_errors
 from server.errors import PayloadTooLarge
 from server.state.redis import RedisState
@@ -103,15 +104,9 @@ class SharedFiles:
 
 def _copy(source: Path, target: Path) -> None:
     """Copies a file; the copy has its name only when it is complete."""
-    part = target.with_name(f"{target.name}.{os.getpid()}.part")
-    try:
-        with source.open("rb") as content, part.open("xb") as copy:
-            part.chmod(0o600)
-            while block := content.read(1 << 20):
-                copy.write(block)
-        part.replace(target)
-    finally:
-        part.unlink(missing_ok=True)
+    with atomic_write(target) as part, source.open("rb") as content, part.open("xb") as copy:
+        part.chmod(0o600)
+        shutil.copyfileobj(content, copy, 1 << 20)
 
 
 def remove_old(folder: Path, before: float) -> None:
