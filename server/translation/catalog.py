@@ -81,13 +81,13 @@ class Leg:
 
     def encode(self, text: str) -> Encoding:
         """Returns the input of the model for a text. The offsets are those in the text itself."""
-        read = _readable(text)
+        read = _normalized(text)
         encoding = self.model.tokenizer.encode(read, self.target, self.source, self.symbol)
         return encoding if len(read) == len(text) else _with_places_in(text, encoding)
 
     def encode_ids(self, text: str) -> tuple[int, ...]:
         """Returns only the ids of `encode`."""
-        return self.model.tokenizer.encode_ids(_readable(text), self.target, self.source, self.symbol)
+        return self.model.tokenizer.encode_ids(_normalized(text), self.target, self.source, self.symbol)
 
     def decoding_options(self, options: DecodingOptions) -> DecodingOptions:
         """Returns the options of a request with what the model adds: its beam width and length penalty if none are set,
@@ -96,7 +96,7 @@ class Leg:
         return chosen if self.first_token is None else dataclasses.replace(chosen, first_token=self.first_token)
 
 
-def _readable(text: str) -> str:
+def _normalized(text: str) -> str:
     """Returns a text without invisible characters and with common hyphens and quotation marks."""
     return text if text.isascii() or not _CHANGED.search(text) else INVISIBLE.sub("", text).translate(_READ_AS)
 

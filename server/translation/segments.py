@@ -143,7 +143,7 @@ def _names_in_bytes(segment: Segment, leg: Leg) -> list[ProtectedSpan]:
 
 def without_stand_ins(segment: Segment, leg: Leg) -> Segment:
     """Returns the segment with all its spans taken out of the text that the model reads."""
-    masked = mask(_readable(segment.text, segment.spans, segment.capitals), segment.spans)
+    masked = mask(_text_to_read(segment.text, segment.spans, segment.capitals), segment.spans)
     return replace(segment, masked=masked, ids=leg.encode_ids(masked.read))
 
 
@@ -299,7 +299,7 @@ def _masked(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segme
     if not is_translatable(_without_terms(masked, segment.terms), leg.source):
         return Segment(segment.span, text, spans=tuple(spans), messages=segment.messages, terms=segment.terms)
     capitals = is_all_caps(plain)
-    read = _readable(text, spans, capitals)
+    read = _text_to_read(text, spans, capitals)
     masked = mask(read, spans, stand_ins.choose(text, spans))
     ids = leg.encode_ids(masked.read)
     return Segment(segment.span, text, ids, masked, capitals, tuple(spans), segment.messages, segment.terms)
@@ -314,7 +314,7 @@ def _without_terms(masked: Masked, terms: Sequence[TermMatch]) -> str:
     return edited(masked.read, [(start, end, " ") for start, end in moved])[0]
 
 
-def _readable(text: str, spans: Sequence[ProtectedSpan], capitals: bool) -> str:
+def _text_to_read(text: str, spans: Sequence[ProtectedSpan], capitals: bool) -> str:
     """Returns a text in sentence case if `capitals`, and without line ends. The spans are not changed."""
     read = to_sentence_case(text) if capitals else text
     read = LINE_ENDS.sub(" ", read if len(read) == len(text) else text)

@@ -21,7 +21,7 @@ _FORCED = 2
 """Most translations of a segment in which a stand-in that the model dropped is forced."""
 
 
-class Translate(Protocol):
+class TranslateWithPrefix(Protocol):
     """Translates a segment; the translation begins with the tokens of `prefix`."""
 
     async def __call__(self, segment: Segment, leg: Leg, *, prefix: tuple[int, ...] = ()) -> TranslationResult: ...
@@ -52,7 +52,7 @@ class SpanPlacer:
         leg: Leg,
         answer: TranslationResult,
         messages: Mapping[str, str],
-        translate: Translate,
+        translate: TranslateWithPrefix,
     ) -> Placed:
         """Returns every hypothesis with all spans of the segment. `messages` holds the translations of ICU messages."""
         decode = leg.model.tokenizer.decode
@@ -78,7 +78,7 @@ class SpanPlacer:
         return Placed(segment, answer, tuple(texts), restored.runs if complete else (), inserted)
 
     async def _forced(
-        self, segment: Segment, leg: Leg, answer: TranslationResult, translate: Translate
+        self, segment: Segment, leg: Leg, answer: TranslationResult, translate: TranslateWithPrefix
     ) -> tuple[Segment, TranslationResult]:
         """Returns an answer with fewer stand-ins missing. Where a name or a number stands for a missing span, the
         segment is translated without it, because the model may have written another one."""
