@@ -71,6 +71,16 @@ class MultiStepBackend(Backend, Protocol):
         undefined."""
 
 
+class ForcingBackend(Backend, Protocol):
+    """A backend that can read several known tokens of a row in one call."""
+
+    def forced_steps(
+        self, slots: Sequence[int], tokens: Sequence[Sequence[int]], forced: Sequence[Sequence[int]]
+    ) -> Sequence[NDArray[np.float32]]:
+        """Advances each row by several tokens, as in single steps. Returns the log-probabilities of each row's forced
+        tokens, one for each token read."""
+
+
 class PendingSteps(Protocol):
     """Steps that a device is computing."""
 
@@ -93,6 +103,11 @@ def supports_multi_step(backend: Backend) -> TypeGuard[MultiStepBackend]:
     """Returns whether the backend has `multi_step`. isinstance() of a runtime protocol takes 50 us, too long for a
     step."""
     return hasattr(backend, "multi_step")
+
+
+def supports_forced_steps(backend: Backend) -> TypeGuard[ForcingBackend]:
+    """Returns whether the backend has `forced_steps`."""
+    return hasattr(backend, "forced_steps")
 
 
 def supports_async(backend: Backend) -> TypeGuard[AsyncBackend]:
@@ -121,6 +136,10 @@ class Search(Protocol):
 
     @property
     def forced(self) -> list[int]: ...
+
+    @property
+    def known(self) -> Sequence[int]:
+        """The forced tokens of the next steps, as far as `advance` needs nothing but their scores."""
 
     @property
     def done(self) -> bool: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
@@ -62,6 +63,10 @@ class BeamSearch:
         self._live = [_Beam((), (), 0.0)]
         self._blocked: list[frozenset[int]] = [self._forbidden] if self._forbidden and not options.prefix else []
         self._finished: list[Hypothesis] = []
+
+    @property
+    def known(self) -> Sequence[int]:
+        return () if self._options.trace else self._options.prefix[len(self._live[0].tokens) :]
 
     @property
     def generated(self) -> list[int]:

@@ -14,6 +14,7 @@ from model.search.base import (
     Search,
     StepOutput,
     supports_async,
+    supports_forced_steps,
     supports_multi_step,
 )
 from model.search.options import DecodingOptions, Hypothesis
@@ -69,18 +70,41 @@ class SearchDriver:
             else:
                 self._prefill(unencoded)
                 unencoded = []
-        outputs = self._run(running, unencoded)
+        unknown = self._read_known(running)
+        outputs = self._run(unknown, unencoded) if unknown else []
         self._unencoded = []  # after an exception they are encoded with the next step
         for output in outputs:
-            self._advance(running, output)
+            self._advance(unknown, output)
         self._restart([item for item in running if item.search.restart])
-        return len(outputs)
+        return max(1, len(outputs))
 
     def stop(self, item: RunningSearch) -> None:
         """Removes a search, done or not; its slots are free afterwards."""
         if item in self._unencoded:
             self._unencoded.remove(item)
         self.backend.free(item.slots)
+
+    def _read_known(self, running: Sequence[RunningSearch]) -> Sequence[RunningSearch]:
+        """Advances the searches whose next tokens are known by all these tokens at once. Returns the others."""
+        backend = self.backend
+        if not supports_forced_steps(backend):
+            return running
+        known: dict[RunningSearch, Sequence[int]] = {}
+        for item in running:
+            if item.search.forced[0] >= 0 and len(tokens := item.search.known) > 1:
+                known[item] = tokens
+        if not known:
+            return running
+        read = [(*item.search.tokens, *tokens[:-1]) for item, tokens in known.items()]
+        found = backend.forced_steps([item.slots[0] for item in known], read, list(known.values()))
+        for (item, tokens), scores in zip(known.items(), found, strict=True):
+            search = item.search
+            for token, score in zip(tokens, scores.tolist(), strict=True):
+                if search.done or search.restart:
+                    break
+                item.steps += 1
+                search.advance([[token]], [[score]])
+        return [item for item in running if item not in known]
 
     def _run(self, running: Sequence[RunningSearch], unencoded: Sequence[RunningSearch]) -> list[StepOutput]:
         """Computes the next step or steps of `running`; encodes `unencoded` at the same time."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from model.search.base import ScoreRows, Search, TokenRows
 from model.search.options import Hypothesis, TraceStep
 
@@ -30,6 +32,10 @@ class FirstTokenSearch:
     @property
     def forced(self) -> list[int]:
         return [self._first] if self._waiting else self._inner.forced
+
+    @property
+    def known(self) -> Sequence[int]:
+        return (self._first, *self._inner.known) if self._waiting else self._inner.known
 
     @property
     def done(self) -> bool:

@@ -43,6 +43,10 @@ class GreedySearch:
         self._stopped = False
 
     @property
+    def known(self) -> Sequence[int]:
+        return () if self._options.trace else self._prefix[len(self._scores) :]
+
+    @property
     def generated(self) -> list[int]:
         return self._generated
 

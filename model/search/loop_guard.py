@@ -70,6 +70,10 @@ class GuardedSearch:
         self.tokens, self.forced, self.done = inner.tokens, inner.forced, inner.done
 
     @property
+    def known(self) -> Sequence[int]:
+        return self._inner.known
+
+    @property
     def generated(self) -> list[int]:
         return self._inner.generated
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
 from model.analysis.pair_alignment import WordedSentence, WordReading, check_words
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadMask, check_pair
@@ -84,6 +85,13 @@ class CpuBackend:
         ids, scores = self.engine.multi_step(slots, tokens, steps, forbidden)
         wide = ids.astype(np.int64)
         return [StepOutput(wide[i, :, None], scores[i, :, None]) for i in range(steps)]
+
+    def forced_steps(
+        self, slots: Sequence[int], tokens: Sequence[Sequence[int]], forced: Sequence[Sequence[int]]
+    ) -> list[NDArray[np.float32]]:
+        """Advances each row by several known tokens in one pass, bit for bit as in single steps. Returns the
+        log-probabilities of each row's forced tokens."""
+        return self.engine.forced_steps(slots, tokens, forced)
 
     def reorder(self, targets: Sequence[int], origins: Sequence[int]) -> None:
         """Copies rows: targets[i] continues from what row origins[i] held before the call."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -153,6 +154,34 @@ class CpuEngine:
             None if capture is None else self._capture(capture),
         )  # fmt: skip
         return found
+
+    def forced_steps(
+        self, slots: Sequence[int], tokens: Sequence[Sequence[int]], forced: Sequence[Sequence[int]]
+    ) -> list[Float32]:
+        """Advances each slot by several known tokens in one pass, bit for bit as in single steps. Returns the
+        log-probabilities of each slot's forced tokens, one for each token read."""
+        lengths = _int32([len(read) for read in tokens])
+        if len(slots) != len(lengths) or [len(written) for written in forced] != lengths.tolist():
+            raise ValueError("forced_steps needs as many forced tokens as tokens for each slot.")
+        if not len(slots):
+            return []
+        if lengths.min() < 1 or lengths.max() > self.config.max_length or len(set(slots)) != len(slots):
+            raise ValueError(f"forced_steps needs 1 to {self.config.max_length} tokens for each of its distinct slots.")
+        where = self._slots(slots)
+        given, scored = _int32([*chain.from_iterable(tokens)]), _int32([*chain.from_iterable(forced)])
+        if scored.min() < 0 or scored.max() >= self.config.vocab_size:
+            raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
+        found = np.empty(len(given), dtype=np.float32)
+        self._call(
+            "forced_steps",
+            len(where),
+            address(where),
+            address(lengths),
+            address(given),
+            address(scored),
+            address(found),
+        )
+        return np.split(found, np.cumsum(lengths)[:-1])
 
     def forced_decode(
         self, source: Sequence[int], inputs: Sequence[int], candidates: int, forced: Sequence[int], capture: AttentionCapture,

@@ -90,6 +90,12 @@ int attentive_step(Engine* engine, int rows, const int32_t* slots, const int32_t
     return locked(engine, [&] { engine->step(rows, slots, tokens, candidates, forced, ids, scores, forced_scores, capture); });
 }
 
+// lengths: the tokens of each slot; tokens, forced and forced_scores: those of all slots, concatenated.
+int attentive_forced_steps(Engine* engine, int count, const int32_t* slots, const int32_t* lengths, const int32_t* tokens, const int32_t* forced,
+                           float* forced_scores) {
+    return locked(engine, [&] { engine->forced_steps(count, slots, lengths, tokens, forced, forced_scores); });
+}
+
 int attentive_forced_decode(Engine* engine, const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* forced,
                    int32_t* ids, float* scores, float* forced_scores, const AttentionCapture* capture) {
     return locked(engine, [&] { engine->forced_decode(source, inputs, masked, candidates, forced, ids, scores, forced_scores, *capture); });

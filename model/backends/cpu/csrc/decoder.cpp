@@ -1,4 +1,4 @@
-// Engine, decoder: one token for every row of a step, and the candidates for the next one.
+// Engine, decoder: one token for every row of a step, and the candidates for the next one. A row is one position of a slot.
 #include <algorithm>
 #include <numeric>
 #include <stdexcept>
@@ -10,12 +10,28 @@ namespace attentive {
 
 void Engine::step(int count, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced, int32_t* ids,
                   float* scores, float* forced_scores, const AttentionCapture* capture) {
-    prepare_step(count, slots, tokens);
+    prepare_step(count, slots, nullptr, tokens);
     if (capture && (count != 1 || step_rows_[0].source_length != capture->source || step_rows_[0].position >= capture->queries)) {
         throw std::invalid_argument("a step with attention capture needs one row that fits its arrays");
     }
     run_step(count, candidates, forced, ids, scores, forced_scores, capture);
     for (int i = 0; i < count; ++i) ++slots_[slots[i]].length;
+}
+
+void Engine::forced_steps(int count, const int32_t* slots, const int32_t* lengths, const int32_t* tokens, const int32_t* forced, float* forced_scores) {
+    constexpr int kRows = 512;  // in one pass: bounds memory and keeps a layer's rows in the cache
+    for (int first = 0, last; first < count; first = last) {
+        int rows = lengths[first];
+        for (last = first + 1; last < count && rows + lengths[last] <= kRows; ++last) rows += lengths[last];
+        prepare_step(last - first, slots + first, lengths + first, tokens);
+        std::vector<int32_t> ids(rows);
+        std::vector<float> scores(rows);
+        run_step(rows, 1, forced, ids.data(), scores.data(), forced_scores, nullptr);
+        for (int i = first; i < last; ++i) slots_[slots[i]].length += lengths[i];
+        tokens += rows;
+        forced += rows;
+        forced_scores += rows;
+    }
 }
 
 // Runs the prepared rows through the decoder and selects their candidates.
@@ -35,7 +51,7 @@ void Engine::run_step(int count, int candidates, const int32_t* forced, int32_t*
         }
     }
     group_rows(count);
-    pool_.run(3 + (capture ? 13 : 12) * config_.decoder_layers, [&](PoolThread& thread) {
+    pool_.run(3 + 13 * config_.decoder_layers, [&](PoolThread& thread) {
         decode(thread, count, capture);
         select_candidates(thread, count, ids, scores, forced_scores);
     });
@@ -118,35 +134,50 @@ void Engine::multi_step(int count, const int32_t* slots, const int32_t* tokens, 
     }
 }
 
-// Checks the rows, allocates the pages they write to, and collects the addresses of their pages.
-void Engine::prepare_step(int count, const int32_t* slots, const int32_t* tokens) {
+// Checks the rows, allocates the pages they write to, and collects the addresses of their pages. lengths: null for one token each.
+void Engine::prepare_step(int count, const int32_t* slots, const int32_t* lengths, const int32_t* tokens) {
     std::vector<char> seen(config_.slots, 0);
+    const int32_t* token = tokens;
     for (int i = 0; i < count; ++i) {
         const Slot& held = slot(slots[i]);
+        const int length = lengths ? lengths[i] : 1;
         if (held.source < 0) throw std::invalid_argument("slot " + std::to_string(slots[i]) + " holds no sentence");
-        if (held.length >= config_.max_length) throw std::invalid_argument("slot " + std::to_string(slots[i]) + " is full");
-        check_token(tokens[i]);
+        if (length < 1 || held.length + length > config_.max_length) throw std::invalid_argument("slot " + std::to_string(slots[i]) + " is full");
+        for (int j = 0; j < length; ++j) check_token(*token++);
         if (seen[slots[i]]++) throw std::invalid_argument("slot " + std::to_string(slots[i]) + " is in the step twice");
     }
+    clear_step_rows();
+    for (int i = 0; i < count; ++i) {
+        const int length = lengths ? lengths[i] : 1;
+        add_step_rows(slots_[slots[i]], length, tokens);
+        tokens += length;
+    }
+}
+
+void Engine::clear_step_rows() {
     step_rows_.clear();
     step_pages_.clear();
-    for (int i = 0; i < count; ++i) {
-        Slot& held = slots_[slots[i]];
-        if (config_.recurrent) {
-            if (held.length == 0) start_state(held);
-        } else if (static_cast<int>(held.pages.size()) * kPage <= held.length) {
-            held.pages.push_back(pages_.allocate());
-        } else {
-            held.pages.back() = pages_.writable(held.pages.back());
-        }
-        const Source& source = sources_[held.source];
-        const int token = config_.zero_start && held.length == 0 ? -1 : tokens[i];
-        const size_t first = step_pages_.size();
-        step_rows_.push_back({token, held.length, source.length, first, first + held.pages.size(), held.state.data(),
-                              held.masked.empty() ? nullptr : held.masked.data(), {source.common, source.own.get()}});
-        for (int page : held.pages) step_pages_.push_back(pages_.at(page));
-        for (int page : source.pages) step_pages_.push_back(pages_.at(page));
+    first_rows_.assign(1, 0);
+}
+
+// Adds one row for each of the next `count` positions of a slot. All rows read the slot's pages, each up to its own position.
+void Engine::add_step_rows(Slot& held, int count, const int32_t* tokens) {
+    if (config_.recurrent) {
+        if (held.length == 0) start_state(held);
+    } else {
+        if (held.length % kPage) held.pages.back() = pages_.writable(held.pages.back());
+        while (static_cast<int>(held.pages.size()) * kPage < held.length + count) held.pages.push_back(pages_.allocate());
     }
+    const Source& source = sources_[held.source];
+    const size_t first = step_pages_.size();
+    for (int i = 0; i < count; ++i) {
+        const int position = held.length + i, token = config_.zero_start && position == 0 ? -1 : tokens[i];
+        step_rows_.push_back({token, position, source.length, first, first + held.pages.size(), held.state.data(),
+                              held.masked.empty() ? nullptr : held.masked.data(), {source.common, source.own.get()}});
+    }
+    first_rows_.push_back(static_cast<int>(step_rows_.size()));
+    for (int page : held.pages) step_pages_.push_back(pages_.at(page));
+    for (int page : source.pages) step_pages_.push_back(pages_.at(page));
 }
 
 void Engine::check_token(int32_t token) const {
@@ -184,21 +215,22 @@ void Engine::attend_self(int row, int layer, int thread, const AttentionCapture*
 void Engine::self_attention(PoolThread& thread, int index, int count, const Norm& norm, const AttentionCapture* capture) {
     const DecoderLayer& layer = decoder_[index];
     apply(thread, *layer.self_qkv, sublayer_input(), count, wide_.as<float>());
-    if (capture) thread.parallel_for(count, [&](int row) { write_self(row, index); });
+    const bool several = count >= static_cast<int>(first_rows_.size());  // rows of one slot read each other's keys
+    if (several) thread.parallel_for(count, [&](int row) { write_self(row, index); });
     thread.parallel_for(count, [&](int row) {
-        if (!capture) write_self(row, index);
+        if (!several) write_self(row, index);
         attend_self(row, index, thread.index, capture);
     });
     apply(thread, *layer.self_output, rows(context_.as<float>(), config_.d_model), count, out_.as<float>());
     thread.parallel_for(count, [&](int row) { add_norm(row, norm); });
 }
 
-// With capture, all rows are positions of one slot: each row continues from the state of the row before.
+// The rows of one slot are in order: each continues from the state of the row before.
 void Engine::recurrence(PoolThread& thread, int index, int count, const Norm& norm, const AttentionCapture* capture) {
-    const int d = config_.d_model, together = capture ? count : 1;
+    const int d = config_.d_model;
     apply(thread, *decoder_[index].recurrence, sublayer_input(), count, wide_.as<float>());
-    thread.parallel_for(count / together, [&](int first) {
-        for (int row = first; row < first + together; ++row) {
+    thread.parallel_for(static_cast<int>(first_rows_.size()) - 1, [&](int slot) {
+        for (int row = first_rows_[slot]; row < first_rows_[slot + 1]; ++row) {
             const float* input = wide_.as<float>() + row * padded_width(2 * d);
             advance_state(input, input + d, d, step_rows_[row].state + static_cast<size_t>(index) * d, out_.as<float>() + row * padded_width(d));
             if (capture) capture->forget_gates[index * capture->queries + step_rows_[row].position] = mean_sigmoid(input + d, d);
@@ -220,7 +252,6 @@ void Engine::attend_cross(int row, int layer, int thread, const AttentionCapture
     quantize_input(row, context, d);
 }
 
-// With capture, all rows belong to one slot and read each other's keys: all keys are written before the first is read.
 void Engine::decode(PoolThread& thread, int count, const AttentionCapture* capture) {
     const int d = config_.d_model;
     thread.parallel_for(count, [&](int row) {

@@ -85,6 +85,9 @@ class Engine {
     // receives the attention weights of its position.
     void step(int rows, const int32_t* slots, const int32_t* tokens, int candidates, const int32_t* forced, int32_t* ids, float* scores,
               float* forced_scores, const AttentionCapture* capture = nullptr);
+    // Advances each slot by several known tokens in one pass, bit for bit as in single steps. tokens, forced and forced_scores
+    // have one entry per token, slot after slot; lengths has the number of tokens of each slot.
+    void forced_steps(int count, const int32_t* slots, const int32_t* lengths, const int32_t* tokens, const int32_t* forced, float* forced_scores);
     // Teacher forcing: decodes `inputs` (queries) after `source` in one pass. Row t has the outputs of step t, bit for bit, and
     // `capture` receives the attention. No slot changes.
     void forced_decode(const int32_t* source, const int32_t* inputs, const uint8_t* masked, int candidates, const int32_t* forced, int32_t* ids,
@@ -162,7 +165,9 @@ class Engine {
     void write_cross(PoolThread& thread, const std::vector<Span>& spans, int rows);
     void prefill_chunk(const Sentence* sentences, size_t count, const AttentionCapture* capture = nullptr);
 
-    void prepare_step(int rows, const int32_t* slots, const int32_t* tokens);
+    void prepare_step(int rows, const int32_t* slots, const int32_t* lengths, const int32_t* tokens);
+    void add_step_rows(Slot& slot, int count, const int32_t* tokens);
+    void clear_step_rows();
     void run_step(int rows, int candidates, const int32_t* forced, int32_t* ids, float* scores, float* forced_scores, const AttentionCapture* capture);
     Restriction restriction(const int32_t* tokens, int count, Arena* arena = nullptr);
     void group_rows(int rows);
@@ -175,10 +180,8 @@ class Engine {
     void attend_cross(int row, int layer, int thread, const AttentionCapture* capture);
     void select_candidates(PoolThread& thread, int rows, int32_t* ids, float* scores, float* forced_scores);
 
-    void prepare_word_rows(std::vector<Slot>& words, int32_t start);
     void score_tokens(PoolThread& thread, int rows, const std::vector<std::vector<int>>& places, const int32_t* wanted, int wanted_count,
                        float* scores);
-    void prepare_target_rows(Slot& slot, const int32_t* inputs, int rows);
     void copy_keys(const Slot& slot, const AttentionCapture& capture) const;
     void copy_encoder_vectors(const Span& span, const AttentionCapture& capture) const;
 
@@ -214,6 +217,7 @@ class Engine {
     Buffer x_, normed_, out_, context_, wide_, quantized_, scales_;  // one row each per row of the batch
     std::vector<Buffer> scratch_;                                  // one per thread
     std::vector<StepRow> step_rows_;
+    std::vector<int> first_rows_;  // of each slot of the step; its other rows follow; at the end, the number of rows
     std::vector<const char*> step_pages_;
     std::vector<RowGroup> row_groups_;
     int group_tasks_ = 0;

@@ -1,4 +1,4 @@
-// Teacher forcing: the whole target in one pass, bit for bit the rows of step-by-step decoding, with attention capture.
+// Teacher forcing with attention capture: a pair of source and target in one pass, bit for bit the rows of step-by-step decoding.
 #include <algorithm>
 #include <cstring>
 #include <stdexcept>
@@ -21,24 +21,10 @@ void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const u
     const ClearOnExit clear_on_exit{*this, slots_[reserved]};
     const Sentence sentence{reserved, capture.source, source, masked};
     prefill_chunk(&sentence, 1, &capture);
-    prepare_target_rows(slots_[reserved], inputs, capture.queries);
+    clear_step_rows();
+    add_step_rows(slots_[reserved], capture.queries, inputs);
     run_step(capture.queries, candidates, forced, ids, scores, forced_scores, &capture);
     copy_keys(slots_[reserved], capture);
-}
-
-// Prepares one row for every position of a target. All rows read the pages of one slot, each up to its own position.
-void Engine::prepare_target_rows(Slot& slot, const int32_t* inputs, int count) {
-    for (int position = 0; position < count && !config_.recurrent; position += kPage) slot.pages.push_back(pages_.allocate());
-    start_state(slot);
-    const Source& source = sources_[slot.source];
-    step_rows_.clear();
-    step_pages_.clear();
-    for (int page : slot.pages) step_pages_.push_back(pages_.at(page));
-    for (int page : source.pages) step_pages_.push_back(pages_.at(page));
-    for (int row = 0; row < count; ++row) {
-        const int token = config_.zero_start && row == 0 ? -1 : inputs[row];
-        step_rows_.push_back({token, row, source.length, 0, slot.pages.size(), slot.state.data(), slot.masked.empty() ? nullptr : slot.masked.data()});
-    }
 }
 
 // Copies the keys and values of the captured decoder head from the pages.

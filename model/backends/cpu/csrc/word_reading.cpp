@@ -37,8 +37,6 @@ void Engine::read_words(const int32_t* source, int length, const int32_t* bounds
         sources_[slot.source].length = count;
         sources_[slot.source].references = 1;
         for (int position = 0; position < count; position += kPage) sources_[slot.source].pages.push_back(pages_.allocate());
-        slot.pages.push_back(pages_.allocate());
-        start_state(slot);
         spans.push_back({first, count, slot.source, nullptr, nullptr});
     }
     reserve(std::max(length, words));
@@ -51,26 +49,14 @@ void Engine::read_words(const int32_t* source, int length, const int32_t* bounds
     const size_t d = config_.d_model;
     for (int s = 0; s < length; ++s) std::copy_n(x_.as<float>() + s * padded_width(d), d, states + s * d);
     if (!words || !wanted_count) return;
-    prepare_word_rows(clear_on_exit.held, start);
+    clear_step_rows();
+    for (Slot& slot : clear_on_exit.held) add_step_rows(slot, 1, &start);
     const std::vector<int32_t> none(words, -1);
     top_k_.begin(words, config_.vocabulary, 1, none.data(), pool_.size());
     pool_.run(3 + 12 * config_.decoder_layers, [&](PoolThread& thread) {
         decode(thread, words, nullptr);
         score_tokens(thread, words, places, wanted, wanted_count, scores);
     });
-}
-
-// Prepares one row for every word, at the first position of a target.
-void Engine::prepare_word_rows(std::vector<Slot>& words, int32_t start) {
-    step_rows_.clear();
-    step_pages_.clear();
-    for (Slot& slot : words) {
-        const Source& source = sources_[slot.source];
-        const size_t first = step_pages_.size();
-        step_rows_.push_back({config_.zero_start ? -1 : start, 0, source.length, first, first + 1, slot.state.data(), nullptr});
-        step_pages_.push_back(pages_.at(slot.pages[0]));
-        for (int page : source.pages) step_pages_.push_back(pages_.at(page));
-    }
 }
 
 // Log-probabilities of the wanted tokens instead of the most probable ones.

@@ -190,6 +190,29 @@ def test_searches_that_pause_find_the_same(beam: int) -> None:
     assert [found[i] for i in range(8)] == expected
 
 
+@pytest.mark.parametrize("seed", range(6))
+@pytest.mark.parametrize(
+    "options",
+    [{"target": (2, 3, 3, 2)}, {"prefix": (2, 3, 2)}, {"prefix": (2, 3, 2), "beam_size": 3, "hypotheses": 2},
+     {"prefix": (2, 3, 2), "first_token": 3}, {"target": (2, 3), "trace": True}, {"prefix": (2,) * 15, "loop_guard": True}],
+)  # fmt: skip
+def test_known_tokens_read_together_give_the_same_search(seed: int, options: dict[str, Any]) -> None:
+    class Forcing(Table):
+        def forced_steps(self, slots: Any, tokens: Any, forced: Any) -> Any:
+            rows = zip(slots, tokens, forced, strict=True)
+            return [
+                np.array(
+                    [
+                        self.step([slot], [one], 1, [token]).scores[0, 0]
+                        for one, token in zip(read, written, strict=True)
+                    ]
+                )
+                for slot, read, written in rows
+            ]
+
+    assert search(Forcing(seed=seed), max_length=20, **options) == search(Table(seed=seed), max_length=20, **options)
+
+
 def test_a_step_that_fails_loses_no_search_that_pauses() -> None:
     class Failing(Table):
         fails = False

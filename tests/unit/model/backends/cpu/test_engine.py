@@ -200,6 +200,81 @@ def test_greedy_search_with_multi_step_equals_single_steps(length: int) -> None:
     assert [found[0].finish_reason for found in ours] == [found[0].finish_reason for found in theirs]
 
 
+@pytest.mark.parametrize("decoder", DECODERS)
+@pytest.mark.parametrize("precision", PRECISIONS)
+@pytest.mark.parametrize("threads", [1, 3])
+def test_forced_steps_equal_single_steps(decoder: str, precision: Precision, threads: int) -> None:
+    transformer = tiny(vocab_size=900, **VARIANTS[decoder])
+    config = transformer.config
+    sources, targets = sentences(config, (9, 1, 30, 4) * 4), sentences(config, (20, 2, 60, 17) * 4)
+    slots = list(range(16))
+    backend = cpu_backend(transformer, precision, threads=threads)
+    expected = []
+    for source, target in zip(sources, targets, strict=True):
+        backend.prefill([source], [0])
+        steps = [backend.step([0], [read], 1, [token]) for read, token in zip([2, *target], target, strict=False)]
+        expected.append([float(step.scores[0, 0]) for step in steps])
+    backend.prefill(sources, slots)
+    halves = [len(target) // 2 for target in targets]
+    first = backend.forced_steps(
+        slots, [[2, *target[: n - 1]] for target, n in zip(targets, halves, strict=True)],
+        [target[:n] for target, n in zip(targets, halves, strict=True)],
+    )  # fmt: skip
+    backend.reorder(slots, [*slots[1:], 0])  # the rows move; copies share their last page
+    backend.reorder([15], [0])
+    moved = [1, *range(2, 16), 1]
+    second = backend.forced_steps(
+        slots, [targets[i][halves[i] - 1 : -1] for i in moved], [targets[i][halves[i] :] for i in moved]
+    )
+    for slot, i in enumerate(moved):
+        assert [*first[i].tolist(), *second[slot].tolist()] == expected[i]
+    backend.free(slots)
+    assert backend.engine.pages_used == 0
+
+
+@pytest.mark.parametrize(
+    "options", [{"target": (5, 9, 9, 40)}, {"prefix": (7, 8, 9)}, {"prefix": (7,) * 9, "beam_size": 3}]
+)
+def test_forced_decoding_in_one_pass_equals_single_steps(options: dict[str, Any]) -> None:
+    transformer = tiny()
+    config = transformer.config
+    sources = sentences(config, (5, 30, 18, 2, 9))
+    bounds = {"start": config.decoder_start_id, "end": config.eos_id, "max_length": config.max_length}
+    mixed = [DecodingOptions(**options, max_length=20), DecodingOptions(max_length=20)] * 2 + [
+        DecodingOptions(**options)
+    ]
+    backend, stepwise = cpu_backend(transformer, "int8"), cpu_backend(transformer, "int8")
+    calls = []
+    forced_steps = backend.forced_steps
+    backend.forced_steps = lambda *given: calls.append(given) or forced_steps(*given)  # type: ignore[method-assign]
+    single = OneStepAtATime(stepwise)
+    assert translate(backend, sources, mixed, **bounds) == translate(single, sources, mixed, **bounds)
+    assert calls
+
+
+class OneStepAtATime:
+    """A backend without forced_steps and multi_step."""
+
+    def __init__(self, inner: CpuBackend) -> None:
+        self.slots, self.prefill, self.step = inner.slots, inner.prefill, inner.step
+        self.reorder, self.free = inner.reorder, inner.free
+
+
+@pytest.mark.parametrize(
+    ("slots", "tokens", "forced"),
+    [([0], [[]], [[]]), ([0, 0], [[2], [2]], [[5], [5]]), ([0], [[2, 5]], [[5]]), ([0], [[2]], [[200]]), ([0], [[2]], [[-1]]),
+     ([0], [[2] * 65], [[5] * 65])],
+)  # fmt: skip
+def test_impossible_forced_steps_are_refused(
+    slots: list[int], tokens: list[list[int]], forced: list[list[int]]
+) -> None:
+    backend = cpu_backend(tiny(), "float32")
+    backend.prefill([[5, 6]], [0])
+    with pytest.raises(ValueError, match="forced"):
+        backend.forced_steps(slots, tokens, forced)
+    assert len(backend.forced_steps([0], [[2, 5]], [[5, 6]])[0]) == 2
+
+
 def test_forced_tokens_are_first_with_their_score() -> None:
     transformer = tiny()
     sources = sentences(transformer.config, (5, 6))
