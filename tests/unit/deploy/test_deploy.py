@@ -207,6 +207,24 @@ def front_variables(tmp_path: Path) -> dict[str, str]:
     return {**os.environ, **addresses}
 
 
+@pytest.mark.skipif(shutil.which("openssl") is None, reason="openssl is not installed")
+@pytest.mark.parametrize(
+    ("subject", "days", "renewed"),
+    [("/CN=localhost", 29, True), ("/CN=localhost", 31, False), ("/CN=translate.example", 29, False)],
+)
+def test_the_certificate_made_for_localhost_is_renewed_in_its_last_month(
+    subject: str, days: int, renewed: bool, tmp_path: Path
+) -> None:
+    file, key = tmp_path / "front.pem", tmp_path / "key.pem"
+    made = f"openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days {days} -subj {subject}"
+    subprocess.run([*made.split(), "-keyout", key, "-out", file], capture_output=True, check=True)
+    before = file.read_bytes()
+    for _ in range(2):  # the second run keeps the certificate of the first one
+        subprocess.run(["sh", ROOT / "deploy/haproxy/make-certificate.sh", tmp_path], capture_output=True, check=True)
+        assert (file.read_bytes() != before) == renewed
+        before, renewed = file.read_bytes(), False
+
+
 def test_the_front_is_configured(front_variables: dict[str, str]) -> None:
     command = ["haproxy", "-c", "-f", ROOT / "deploy/haproxy/haproxy.cfg"]
     run = subprocess.run(command, env=front_variables, capture_output=True, text=True, check=False)
