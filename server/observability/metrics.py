@@ -98,6 +98,10 @@ class Metrics:
         self._describe_steps(registry)
         self._build = Gauge("attentive_build_info", "Version of the server.", ("version",), registry=registry)
         self._build.labels(version).set(1)
+        self._begin_at_zero()
+
+    def _begin_at_zero(self) -> None:
+        """Creates the series of all known labels, so that rates include the first event of each."""
         for reason in ("queue", "deadline", "rate", "looks"):
             self._rejected.labels(reason)
         for reason in FLAGS:
