@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictStr
 
-from server.api.schemas.base import Answer, BeamSize, HeadMask, Parameters, list_of_one, number_or_word
+from server.api.schemas.base import Answer, BeamSize, HeadMask, OptionalCode, Parameters, list_of_one, number_or_word
 from server.inspection.pictures.render import DPIS, TITLE_LIMIT, WIDTHS, View
 from server.inspection.pictures.themes import ThemeName
 
@@ -15,7 +15,6 @@ Format = Literal["json", "npz", "svg", "png", "pdf", "html"]
 Numbers = Literal["lists", "float32", "uint16"]
 Candidate = tuple[str, float]
 Weights = list[list[list[list[float | None]]]] | str
-OptionalCode = Annotated[StrictStr | None, Field(max_length=32)]
 
 HEADS = re.compile(r"all|mean|max|[0-9]{1,3}(,[0-9]{1,3}){1,63}", re.ASCII)
 
