@@ -49,7 +49,8 @@ class Inspector:
     async def translate(self, request: TranslationRequest, *, sentence: int = 0, leg: int = 0) -> InspectedSentence:
         """Translates the request's first text as `/translate` does and returns one of its sentences."""
         [translation] = await self.translator.translate(request)
-        id = translation.id if self.translator.history is not None else None
+        stored = self.translator.history is not None and request.storage != "none"
+        id = translation.id if stored else None
         return self._select(history_record(translation), id, sentence, leg)
 
     def given(self, text: str, translation: str, source: str, target: str) -> InspectedSentence:

@@ -29,6 +29,13 @@ def test_the_alignment_heads_are_those_that_the_model_was_read_with(serve, tmp_p
     assert found["alignment"]["heads"] == list(dataclasses.asdict(FIRST_LAYER)["heads"])
 
 
+def test_a_translation_that_is_not_stored_has_no_id(client) -> None:
+    asked = {"q": "Hello", "source": "en", "target": "de"}
+    found = client.get("/attention", params=asked).json()
+    assert client.get("/attention", params={"id": found["id"]}).status_code == 200
+    assert client.get("/attention", params=asked, headers={"Cache-Control": "no-store"}).json()["id"] is None
+
+
 def test_maps_of_an_earlier_translation(client, engine, served):
     found = client.get("/attention", params={"id": served, "sentence": 2}).json()
     assert found["id"] == served
