@@ -125,10 +125,11 @@ def negotiated_format(accept: str) -> Format:
 
 
 def etag(query: AttentionQuery, services: Services) -> str:
-    """Returns the ETag of the answer without computing the answer.
+    """Returns the weak ETag of the answer without computing the answer: the id of a new translation differs each time.
 
-    An answer is a function of the query, the served models, the settings of the search, and how the workers compute:
-    device, number format, decode path and instruction set. The ETag is a digest of these and of the server's version.
+    Otherwise an answer is a function of the query, the served models, the settings of the search, and how the workers
+    compute: device, number format, decode path and instruction set. The ETag is a digest of these and of the server's
+    version.
     """
     status = services.engine.status()
     models = sorted(model.key for model in services.translator.catalog.models)
@@ -137,4 +138,4 @@ def etag(query: AttentionQuery, services: Services) -> str:
         query.parameters, query.format, query.options, models, settings, status.device, status.dtype, status.engine,
         sorted(status.details.items()), server_version(),
     )  # fmt: skip
-    return f'"{hashlib.sha256(repr(known).encode("utf-8", "replace")).hexdigest()[:32]}"'
+    return f'W/"{hashlib.sha256(repr(known).encode("utf-8", "replace")).hexdigest()[:32]}"'

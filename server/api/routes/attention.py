@@ -49,8 +49,8 @@ async def attention(
     services = services_of(request)
     tag = etag(query, services)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept"}
-    known = [given.strip() for given in request.headers.get("if-none-match", "").split(",")]
-    if tag in known:
+    known = [given.strip().removeprefix("W/") for given in request.headers.get("if-none-match", "").split(",")]
+    if tag.removeprefix("W/") in known:
         if query.parameters.id is not None:  # raises if the id or its model is no longer served
             await services.inspector.find(
                 query.parameters.id, sentence=query.parameters.sentence, leg=query.parameters.leg

@@ -172,6 +172,17 @@ def test_the_etag_depends_on_how_the_workers_compute(client, engine, monkeypatch
     assert len(set(tags)) == len(tags)
 
 
+@pytest.mark.parametrize("prefix", ["", "W/"])
+def test_the_etag_is_weak_because_each_answer_has_an_id_of_its_own(client, prefix):
+    first, second = (client.get("/attention", params=ASK | {"kind": "cross"}) for _ in range(2))
+    assert first.json()["id"] != second.json()["id"]
+    assert first.headers["etag"] == second.headers["etag"]
+    weak = first.headers["etag"]
+    assert weak.startswith('W/"')
+    asked = {"If-None-Match": f'"other", {prefix}{weak.removeprefix("W/")}'}  # the comparison ignores the prefix
+    assert client.get("/attention", params=ASK | {"kind": "cross"}, headers=asked).status_code == 304
+
+
 def test_pictures_have_views_themes_and_sizes(client):
     asked = {"q": "one two", "source": "en", "target": "de"}
 
