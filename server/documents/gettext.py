@@ -21,7 +21,8 @@ def read(data: bytes, target: str) -> Document:
     """Reads a catalog and sets its language to `target`. Raises InvalidRequest."""
     charset = CHARSET.search(data)
     named = charset[1].decode() if charset else "utf-8"
-    text, encode = decode(data, "utf-8" if named.upper() == "CHARSET" else named)
+    open_charset = named == "CHARSET"
+    text, encode = decode(data, "utf-8" if open_charset else named)
     try:
         # The first character makes sure that polib does not take the text for the name of a file.
         catalog = polib.pofile("\n" + text.replace("\r\n", "\n"), encoding="utf-8", wrapwidth=78)
@@ -32,10 +33,12 @@ def read(data: bytes, target: str) -> Document:
 
     def write(translations: Sequence[str]) -> bytes:
         done = iter(translations)
-        catalog.metadata.setdefault("Plural-Forms", plural_rule(target))
-        rule = PLURALS.search(catalog.metadata["Plural-Forms"])
-        forms = int(rule[1]) if rule else 2
-        catalog.metadata["Language"] = target
+        stated = catalog.metadata.get("Plural-Forms", "")
+        rule = stated if PLURALS.search(stated) else plural_rule(target)
+        forms = int(PLURALS.findall(rule)[0])
+        catalog.metadata |= {"Plural-Forms": rule, "Language": target}
+        if open_charset:  # a template of xgettext
+            catalog.metadata["Content-Type"] = "text/plain; charset=UTF-8"
         for entry in entries:
             singular = framed(entry.msgid, next(done))
             if entry.msgid_plural:
@@ -44,7 +47,8 @@ def read(data: bytes, target: str) -> Document:
             else:
                 entry.msgstr = singular
             entry.flags = [flag for flag in entry.flags if flag != "fuzzy"]
-        return encode(str(catalog) + "\n")
+        made = str(catalog) + "\n"
+        return made.encode() if open_charset else encode(made)
 
     return Document(tuple(texts), "text", write)
 
@@ -62,7 +66,7 @@ def framed(source: str, translated: str) -> str:
 
 
 def plural_rule(target: str) -> str:
-    """Returns a rule for the plural forms of a language that its catalog does not state."""
+    """Returns a rule for the plural forms of a language that its catalog does not state, or leaves open as templates do."""
     if target in ONE_FORM:
         return "nplurals=1; plural=0;"
     return f"nplurals=2; plural=(n {'>' if target in ('fr', 'pt') else '!='} 1);"

@@ -80,6 +80,16 @@ def test_a_template_gets_a_plural_rule():
     assert next(entry for entry in catalog if entry.msgid_plural).msgstr_plural == {0: "Many files"}
 
 
+def test_the_fields_that_xgettext_leaves_open_are_filled_in():
+    template = PO.replace("nplurals=2; plural=(n != 1);", "nplurals=INTEGER; plural=EXPRESSION;")
+    template = template.replace("charset=UTF-8", "charset=CHARSET")
+    made = read_document("a.pot", template.encode(), "de").write(["Grüße", "%s öffnen\n", "Datei", "Dateien"])
+    catalog = polib.pofile(made.decode())
+    assert catalog.metadata["Plural-Forms"] == "nplurals=2; plural=(n != 1);"
+    assert catalog.metadata["Content-Type"] == "text/plain; charset=UTF-8"
+    assert catalog.find("Hello there").msgstr == "Grüße"
+
+
 @pytest.mark.parametrize("content", [b"msgid", b"/etc/passwd", b'msgid "a" "b\nmsgstr "c"'])
 def test_a_damaged_catalog_is_rejected_and_no_file_is_opened(content):
     try:
