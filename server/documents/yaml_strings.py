@@ -16,7 +16,9 @@ from server.documents.document import Document, has_words
 from server.documents.json_strings import CODE
 from server.documents.plain import decode
 from server.errors import InvalidRequest
+from server.text.language_names import NAMES
 from server.text.offsets import edited
+from server.text.unicode_scripts import primary_subtag
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 RESOLVER = yaml.resolver.Resolver()
@@ -46,8 +48,8 @@ def read(data: bytes, target: str) -> Document:
         scalars = list(find_scalars(text))
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         raise InvalidRequest("The file is not valid YAML.") from error
-    tops = [scalar for scalar in scalars if scalar.key and scalar.depth == 1]
-    locale = tops[0] if len(tops) == 1 and LANGUAGE.fullmatch(tops[0].text) and not tops[0].style else None
+    tops = [scalar for scalar in scalars if scalar.depth == 1]
+    locale = tops[0] if len(tops) == 1 and is_language(tops[0]) else None
     found = [
         scalar for scalar in scalars if not scalar.key and has_words(scalar.text) and not CODE.fullmatch(scalar.text)
     ]
@@ -60,6 +62,12 @@ def read(data: bytes, target: str) -> Document:
         return encode(edited(text, sorted(edits))[0])
 
     return Document(tuple(scalar.text for scalar in found), "text", write)
+
+
+def is_language(key: Scalar) -> bool:
+    """Returns whether a scalar is a key without quotes that names a language."""
+    names_language = LANGUAGE.fullmatch(key.text) and primary_subtag(key.text) in NAMES
+    return key.key and not key.style and bool(names_language)
 
 
 def find_scalars(text: str) -> Iterator[Scalar]:

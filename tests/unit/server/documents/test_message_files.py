@@ -122,6 +122,22 @@ def test_escapes_of_json_are_kept():
         read_document("a.json", b"{'a': 1}", "de")
 
 
+@pytest.mark.parametrize("key", ["app", "faq", "web", "title"])
+def test_a_single_yaml_key_that_is_no_language_is_kept(key):
+    assert yaml.safe_load(change("a.yml", f"{key}:\n  greeting: Hello there\n".encode()))[key] == {
+        "greeting": "HELLO THERE"
+    }
+
+
+def test_a_single_yaml_string_keeps_its_key():
+    assert yaml.safe_load(change("a.yml", b"id: Hello there\n")) == {"id": "HELLO THERE"}
+
+
+@pytest.mark.parametrize("key", ["en", "pt-BR", "en_US"])
+def test_a_single_yaml_language_becomes_the_target(key):
+    assert yaml.safe_load(change("a.yml", f"{key}:\n  greeting: Hello there\n".encode()))["de"]
+
+
 def test_yaml_strings_are_translated_in_place():
     made = change("a.yml", YAML.encode())
     values = yaml.safe_load(made)["de"]
