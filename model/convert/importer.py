@@ -67,15 +67,7 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
     """
     options = options or ImportOptions()
     name = options.name or path.resolve().name.removesuffix(PACKAGE_SUFFIX)
-    if not _NAME.fullmatch(name):
-        raise FolderError(
-            f"{name!r} cannot be a folder's name: choose one of letters, digits, dots and dashes with --name."
-        )
-    target = weights / name
-    if target.is_symlink() or (target.exists() and not target.is_dir()):
-        raise FolderError(f"{target} is not a folder.")
-    if target.exists() and not options.replace:
-        raise FolderError(f"{target} exists already; replace it with --replace or choose another --name.")
+    target = new_folder(weights, name, options.replace)
     imported = _read(path)
     weights.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(prefix=".importing-", dir=weights))
@@ -86,6 +78,21 @@ def import_model(path: Path, weights: Path, options: ImportOptions | None = None
     finally:
         shutil.rmtree(scratch)
     return read_folder(target)
+
+
+def new_folder(weights: Path, name: str, replace: bool) -> Path:
+    """Returns the path of a new model folder. Raises FolderError where the name cannot be used, or is used already and
+    not to `replace`."""
+    if not _NAME.fullmatch(name):
+        raise FolderError(
+            f"{name!r} cannot be a folder's name: choose one of letters, digits, dots and dashes with --name."
+        )
+    target = weights / name
+    if target.is_symlink() or (target.exists() and not target.is_dir()):
+        raise FolderError(f"{target} is not a folder.")
+    if target.exists() and not replace:
+        raise FolderError(f"{target} exists already; replace it with --replace or choose another --name.")
+    return target
 
 
 def _read(path: Path) -> Imported:

@@ -37,24 +37,30 @@ def run(arguments: argparse.Namespace) -> int:
     except FolderError as error:
         raise AttentiveError(str(error)) from None
     with found:
-        import_from(found.path, arguments, options(arguments, name=arguments.name or name, origin=origin))
+        import_from(found.path, arguments, options(arguments, name=name, origin=origin))
         found.discard()
     return 0
 
 
 def _hub(arguments: argparse.Namespace, settings: Settings) -> tuple[Downloaded, str, str]:
-    """Downloads a model of the hub: its files, its name and its origin."""
+    """Downloads a model of the hub: its files, the name of its folder and its origin."""
     from model.convert.hub import download
+    from model.convert.importer import new_folder
 
+    name = arguments.name or arguments.model.rpartition("/")[2]
+    new_folder(settings.weights, name, arguments.replace)  # raises before the download
     found = download(arguments.model, settings.weights, arguments.revision)
-    return found, arguments.model.rpartition("/")[2], f"https://huggingface.co/{arguments.model}/tree/{found.commit}"
+    return found, name, f"https://huggingface.co/{arguments.model}/tree/{found.commit}"
 
 
 def _firefox(arguments: argparse.Namespace, settings: Settings) -> tuple[Downloaded, str, str]:
-    """Downloads a model of Firefox: its files, its name and its origin. Prints its size, licence and scores before."""
+    """Downloads a model of Firefox: its files, the name of its folder and its origin. Prints its size, licence and scores
+    before."""
+    from model.convert.importer import new_folder
     from model.convert.marian.firefox_list import download, find
 
     model = find(arguments.model.removeprefix(FIREFOX), settings.firefox_models)
     print(model, flush=True)
-    name = f"firefox-{model.source}-{model.target}".replace("_", "-")
+    name = arguments.name or f"firefox-{model.source}-{model.target}".replace("_", "-")
+    new_folder(settings.weights, name, arguments.replace)  # raises before the download
     return download(model, settings.weights), name, f"{model.urls[0]}, SHA-256 {model.sha256}"

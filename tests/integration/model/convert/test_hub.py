@@ -68,6 +68,18 @@ def test_pulled_models_are_pinned_and_stored_once(
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.parametrize(
+    ("name", "reason"), [("opus-mt-en-de", "exists already"), ("not a name", "cannot be a folder's name")]
+)
+def test_a_name_that_cannot_be_used_is_refused_before_the_download(
+    name: str, reason: str, hub: FakeHub, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "opus-mt-en-de").mkdir()
+    assert main(["pull", MODEL, "--name", name, "--weights", str(tmp_path)]) == 1
+    assert reason in capsys.readouterr().err
+    assert not hub.requests
+
+
 def test_a_file_with_a_wrong_hash_is_deleted(hub: FakeHub, tmp_path: Path) -> None:
     for name in (LARGE, "config.json"):
         hub.spoiled = name
