@@ -14,11 +14,17 @@ from server.documents.xml_inline import NUMBERED_TAG, Inline
 from server.text.html_scanner import scan_markup
 
 TARGET = r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s+(?:\"[^\"]*\"|'[^']*'))?\s*\)"
+EXTENSION = (
+    r"(?:[ \t]?\n|\A|(?<=\n))"
+    r"(?:(?:(?::::|!!!|\?\?\?|\[!\w+\])[^\n]*|\$\$[^$]+\$\$)(?:\n|\Z)|:[ \t]+)"
+)
+"""Lines of an extension of Markdown with the line ends around them: the beginning or end of an admonition (`[!NOTE]` on
+GitHub, `:::`, `!!!`), a formula, the mark of a definition. CommonMark reads them as text of the paragraph."""
 TOKEN = re.compile(
     r"(?P<atom>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[a-z][a-z0-9+.\-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>"
     r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s))"
     r"|(?P<escaped>\\[!-/:-@\[-`{-~]|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,31});)"
-    r"|(?P<gap>(?: {2,}|\\)\n\s*)"
+    rf"|(?P<gap>(?: {{2,}}|\\)\n\s*|{EXTENSION})"
     r"|(?P<wrap>[ \t]*\n\s*)"
     r"|(?P<tag></?[a-zA-Z][^<>]*>|<!--.*?-->)"
     rf"|(?P<open>!?\[)|(?P<close>\](?:{TARGET}|\[[^\[\]]*\])?)"

@@ -67,6 +67,22 @@ def test_markup_within_a_line(source, expected):
     assert change("a.md", source.encode()).decode() == expected
 
 
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        ("> [!NOTE]\n> Some text\n> in two lines", "> [!NOTE]\n> SOME TEXT IN TWO LINES"),
+        (":::tip Title\nSome text \n:::", ":::tip Title\nSOME TEXT \n:::"),
+        (":::tip\n\nSome text\n\n:::", ":::tip\n\nSOME TEXT\n\n:::"),
+        ('!!! note "Title"\n    Some text', '!!! note "Title"\n    SOME TEXT'),
+        ("Term\n: Its meaning\n: Another one", "TERM\n: ITS MEANING\n: ANOTHER ONE"),
+        ("Term\n\n: Its meaning", "TERM\n\n: ITS MEANING"),
+        ("The formula\n$$\na = b\n$$\nis short", "THE FORMULA\n$$\na = b\n$$\nIS SHORT"),
+    ],
+)
+def test_lines_that_extensions_of_markdown_read_stay_lines(source, expected):
+    assert change("a.md", source.encode()).decode() == expected
+
+
 def test_a_longer_translation_is_wrapped_with_the_indentation():
     made = change("a.md", b"> one two three\n> four five", lambda text: text + " and - more words")
     assert made.decode() == "> one two three\n> four five and -\n> more words"
