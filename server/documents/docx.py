@@ -13,7 +13,14 @@ from functools import partial
 from lxml import etree
 
 from server.documents.document import Document, has_words
-from server.documents.docx_runs import CONTAINERS, W, add_text, most_frequent_properties, visible_formatting
+from server.documents.docx_runs import (
+    CONTAINERS,
+    W,
+    add_text,
+    most_frequent_properties,
+    visible_formatting,
+    written_content,
+)
 from server.documents.properties import read_properties
 from server.documents.runs import new_run
 from server.documents.xml_files import Element, parse_xml, write_xml
@@ -89,6 +96,8 @@ class Paragraph:
                 number = self.inline.open(shell)
                 self._add(child, top=False)
                 self.inline.close(number)
+            elif (content := written_content(child)) is not None and not self._field:
+                self._add(content, top)  # without the control, which could replace the translation by its data
             elif child.tag in STARTS:
                 self._starts.append(child)
             elif child.tag in ENDS:

@@ -11,6 +11,8 @@ from server.documents.xml_files import Element
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
 CONTAINERS = frozenset(W + name for name in ("hyperlink", "ins", "smartTag", "moveTo"))
+CHOICES = frozenset(("checkbox", "comboBox", "date", "dropDownList", "picture", "docPartObj", "docPartList"))
+"""Kinds of content controls whose content is not written by hand."""
 INVISIBLE = frozenset(W + name for name in ("lang", "noProof", "proofErr"))
 """Properties that do not change the appearance of a run."""
 
@@ -27,6 +29,16 @@ def own_runs(parent: Element) -> Iterator[Element]:
             yield child
         elif child.tag in CONTAINERS:
             yield from own_runs(child)
+        elif (content := written_content(child)) is not None:
+            yield from own_runs(content)
+
+
+def written_content(element: Element) -> Element | None:
+    """Returns the content of a content control that people write in, or None for another element."""
+    if element.tag != W + "sdt":
+        return None
+    kinds = {etree.QName(kind).localname for kind in element.iterfind(W + "sdtPr/*")}
+    return element.find(W + "sdtContent") if kinds.isdisjoint(CHOICES) else None
 
 
 def visible_formatting(properties: Element | None) -> bytes:

@@ -154,6 +154,19 @@ def test_word_fields_notes_links_and_text_boxes_are_kept():
         assert len(list(after.iter("{*}" + tag))) == 1
 
 
+def test_words_in_content_controls_are_translated_and_choices_kept():
+    body = (
+        "<w:p><w:r><w:t>Dear </w:t></w:r>"
+        "<w:sdt><w:sdtPr><w:text/></w:sdtPr><w:sdtContent><w:r><w:t>customer, welcome</w:t></w:r></w:sdtContent></w:sdt>"
+        "<w:r><w:t> to </w:t></w:r>"
+        "<w:sdt><w:sdtPr><w:dropDownList/></w:sdtPr><w:sdtContent><w:r><w:t>one</w:t></w:r></w:sdtContent></w:sdt></w:p>"
+        "<w:sdt><w:sdtContent><w:p><w:r><w:t>A block</w:t></w:r></w:p></w:sdtContent></w:sdt>"
+    )
+    made = part(change("a.docx", word_body(body)), "word/document.xml")
+    assert "".join(re.findall("<w:t[^>]*>([^<]*)</w:t>", made)) == "DEAR CUSTOMER, WELCOME TO oneA BLOCK"
+    assert made.count("<w:sdt>") == 2 and "dropDownList" in made
+
+
 @pytest.mark.parametrize("name", ["a.docx", "a.odt"])
 def test_characters_that_xml_does_not_allow_are_removed(name):
     data = word_file() if name == "a.docx" else open_document("<text:p>Hello</text:p>")
