@@ -103,6 +103,10 @@ class Settings:
         0,
         32,
     )
+    rerank: bool = setting(
+        False,
+        "Rerank translations with the reverse direction, where the model has it, unless a request says otherwise.",
+    )
     char_limit: int = setting(100_000, "Maximum characters in one request, over all its texts.", 1, MAX_INT)
     beam_char_limit: int = setting(
         400_000,

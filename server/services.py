@@ -153,9 +153,10 @@ class Services:
         }
 
 
-def default_options(settings: Settings) -> DecodingOptions:
-    """Returns the decoding options of requests that choose none."""
-    return DecodingOptions(beam_size=settings.beam_size, loop_guard=True)
+def default_options(settings: Settings, *, rerank: bool | None = None) -> DecodingOptions:
+    """Returns the decoding options of requests that choose none but `rerank`."""
+    rerank = settings.rerank if rerank is None else rerank
+    return DecodingOptions(beam_size=settings.beam_size, loop_guard=True, rerank=rerank)
 
 
 def worker_options(settings: Settings) -> WorkerOptions:

@@ -10,7 +10,7 @@ from operator import itemgetter
 from model.model_folder import Generation
 from model.search.base import DEFAULT_GENERATION, TRACED, ScoreRows, TokenRows, normalize, traced_candidates
 from model.search.ngram_blocking import blocked_tokens
-from model.search.options import DecodingOptions, Hypothesis, TraceStep
+from model.search.options import RERANK_THRESHOLD, DecodingOptions, Hypothesis, TraceStep
 
 _Continuation = tuple[float, int, int, float]
 """Summed log-probability, parent row, token, its log-probability."""
@@ -53,6 +53,8 @@ class BeamSearch:
         self._options, self._end, self._limit = options, end, limit
         self._forbidden, self._forced_end = frozenset(generation.forbidden), generation.forced_end
         self._threshold = math.inf if generation.beam_threshold is None else generation.beam_threshold
+        if options.rerank:
+            self._threshold = max(self._threshold, RERANK_THRESHOLD)
         self.width, self.restart = options.beam_size, False
         self._fewest = max(2 * options.beam_size, TRACED if options.trace else 0)
         self.candidates = self._fewest + len(self._forbidden)

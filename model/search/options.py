@@ -13,6 +13,8 @@ from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY
 LengthNormalization = Literal["gnmt", "average"]
 LENGTH_PENALTY = 0.6
 """Alpha where neither the caller nor the model states one (the paper, section 6.1)."""
+RERANK_THRESHOLD = 2.0
+"""Nats. A beam pruned for the best hypothesis only has few others that are worth comparing."""
 _varying = attrgetter("beam_size", "max_length", "hypotheses", "prefix", "target", "masked_heads")
 """The fields in which the options of requests usually differ."""
 
@@ -34,6 +36,8 @@ class DecodingOptions:
     `no_repeat_ngram_size` n > 0 blocks every n-gram that the target already contains (Hugging Face, CTranslate2).
     `loop_guard` decodes a sentence again with n-gram blocking when its target loops (model/search/loop_guard.py).
     `masked_heads` are switched off: (kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0.
+    `rerank` asks for an n-best list that is reranked afterwards (server/translation/reranking.py): a `beam_threshold` of
+    the model counts as at least RERANK_THRESHOLD.
     `trace` records a bounded number of candidates of every step.
     """
 
@@ -50,6 +54,7 @@ class DecodingOptions:
     no_repeat_ngram_size: int = 0
     loop_guard: bool = False
     masked_heads: tuple[tuple[str, int, int], ...] = ()
+    rerank: bool = False
     trace: bool = False
 
     def __post_init__(self) -> None:

@@ -17,7 +17,7 @@ from server.translation.catalog import ModelCatalog
 
 FLAGS = (
     "weights", "model_bytes", "device", "dtype", "isa", "threads", "slots", "shortlist", "prefill_tokens", "beam_size",
-    "log_level", "log_format",
+    "rerank", "log_level", "log_format",
 )  # fmt: skip
 """Settings that have an effect here. The limits of `attentive serve` do not apply."""
 

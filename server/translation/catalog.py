@@ -16,6 +16,7 @@ from model.search.options import DecodingOptions
 from model.tokenizer import Encoding, Tokenizer
 from server.errors import UnsupportedLanguage
 from server.text.language_id import resolve_language_code
+from server.translation.retry import wider_beam
 
 AUTO = "auto"
 INVISIBLE = re.compile("[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
@@ -89,11 +90,26 @@ class Leg:
         """Returns only the ids of `encode`."""
         return self.model.tokenizer.encode_ids(_normalized(text), self.target, self.source, self.symbol)
 
+    @property
+    def reverse(self) -> Leg | None:
+        """The other direction by the same model; None if the model does not translate it."""
+        known = (self.target, self.source) in self.model.pairs
+        return Leg(self.model, self.target, self.source) if known else None
+
     def decoding_options(self, options: DecodingOptions) -> DecodingOptions:
         """Returns the options of a request with what the model adds: its beam width and length penalty if none are set,
-        the first token."""
+        the first token. `rerank` is kept only where there will be several hypotheses and a reverse direction, and widens
+        the beam."""
+        if options.rerank:
+            options = self._for_reranking(options)
         chosen = options.with_defaults(self.model.beam_size, self.model.length_penalty)
         return chosen if self.first_token is None else dataclasses.replace(chosen, first_token=self.first_token)
+
+    def _for_reranking(self, options: DecodingOptions) -> DecodingOptions:
+        if self.reverse is None or options.beam_size == 1 or options.prefix or options.target is not None:
+            return dataclasses.replace(options, rerank=False)
+        beam = max(options.beam_size or wider_beam(self.model.beam_size), options.hypotheses)
+        return dataclasses.replace(options, beam_size=beam, hypotheses=beam)
 
 
 def _normalized(text: str) -> str:

@@ -1,4 +1,4 @@
-"""The second decoding of a sentence whose translation is probably wrong."""
+"""The second decoding of a sentence whose translation is probably wrong, and the width of beams that are to find more."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ _LEAST_BEAM = 4
 _NGRAM = 3
 
 
-def retry_beam(beam: int) -> int:
-    """Returns the beam width of a retry: twice the width of the first decoding, at least 4 and at most 16, and never
-    smaller than the first."""
+def wider_beam(beam: int) -> int:
+    """Returns the beam width of a retry, or of a list for reranking: twice the width of the first decoding, at least 4
+    and at most 16, and never smaller than the first."""
     return max(beam, min(WIDEST_BEAM, max(_LEAST_BEAM, 2 * beam)))
 
 
@@ -22,7 +22,7 @@ def retry_options(options: DecodingOptions) -> DecodingOptions:
     """Returns the options of a retry: a wider beam, and no sequence of three tokens twice."""
     return replace(
         options,
-        beam_size=retry_beam(options.beam_size),
+        beam_size=wider_beam(options.beam_size),
         no_repeat_ngram_size=options.no_repeat_ngram_size or _NGRAM,
     )
 

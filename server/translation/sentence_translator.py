@@ -17,6 +17,7 @@ from server.text.term_spans import with_translated_terms
 from server.text.translation_checks import ordinary_words
 from server.translation.catalog import Leg
 from server.translation.markup_alignment import WordAligner
+from server.translation.reranking import Reranker
 from server.translation.retry import is_better, retry_options
 from server.translation.segments import Segment, SegmentedText, masked_retry
 from server.translation.sentence_checks import CheckObserver, SentenceChecker
@@ -41,6 +42,7 @@ class SentenceTranslator:
         self._enforcer = TermEnforcer(aligner)
         self._checker = checker
         self._observer = observer
+        self._reranker = Reranker(engine)
 
     async def translate(
         self,
@@ -137,6 +139,7 @@ class SentenceTranslator:
         if sentence.copied:
             return sentence
         options = retry_options(leg.decoding_options(request.options))
+        options = replace(options, hypotheses=request.options.hypotheses)
         wider = replace(request, options=options)
         waiter = self._send(segment, leg, wider, priority)
         try:
@@ -162,7 +165,7 @@ class SentenceTranslator:
         if waiter is None:
             return await self._copied(segment, request, priority)
         decode = leg.model.tokenizer.decode
-        answer = await waiter.result()
+        answer = await self._result(waiter, segment, leg, request, priority)
         again: Translate = partial(self._again, request=request, priority=priority)
         best = decode(answer.hypotheses[0].tokens)
         if retry := masked_retry(segment, best, leg):
@@ -212,9 +215,23 @@ class SentenceTranslator:
             request = replace(request, options=replace(request.options, target=target, hypotheses=1))
         waiter = self._send(segment, leg, request, priority)
         try:
-            return await waiter.result()
+            return await self._result(waiter, segment, leg, request, priority)
         finally:
             waiter.leave()
+
+    async def _result(
+        self,
+        waiter: Waiter[TranslationResult],
+        segment: Segment,
+        leg: Leg,
+        request: TranslationRequest,
+        priority: int,
+    ) -> TranslationResult:
+        """Awaits the worker's answer, and reranks it if the request says so."""
+        answer = await waiter.result()
+        if not request.options.rerank or not leg.decoding_options(request.options).rerank:
+            return answer
+        return await self._reranker.ranked(segment, leg, answer, request, priority)
 
     def _with_terms(self, translate: Translate) -> Translate:
         """Returns a function that translates a segment and puts the terms of the glossary into the translation, without

@@ -21,7 +21,7 @@ from server.translation.catalog import AUTO, ModelCatalog
 from server.translation.history_record import history_record
 from server.translation.markup_alignment import WordAligner
 from server.translation.preprocessing import PreparedText, prepare, segment_passages
-from server.translation.retry import retry_beam
+from server.translation.retry import wider_beam
 from server.translation.segments import SegmentedText
 from server.translation.sentence_checks import CheckObserver, SentenceChecker
 from server.translation.sentence_translator import SentenceTranslator
@@ -125,6 +125,8 @@ class Translator:
         characters = sum(map(len, request.texts))
         catalog = self.catalog
         beam = request.options.beam_size or catalog.stated_beam(request.source, request.target)
+        if request.options.rerank and not request.options.beam_size:
+            beam = wider_beam(beam)
         cost = decodings(request, beam) * estimated_tokens(request)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         with self.admission.admit(
@@ -185,8 +187,12 @@ class Translator:
             texts = ["".join(map(Passage.render, hypothesis)) for hypothesis in hypotheses]
             passages = hypotheses[0]
             flat = tuple(chain.from_iterable(sentences))
-            width = leg.decoding_options(leg_request.options).beam_size
-            legs.append(TranslatedLeg(leg.model.name, leg.model.key, leg.source, leg.target, texts[0], flat, width))
+            options = leg.decoding_options(leg_request.options)
+            legs.append(
+                TranslatedLeg(
+                    leg.model.name, leg.model.key, leg.source, leg.target, texts[0], flat, options.beam_size, options.rerank
+                )
+            )  # fmt: skip
         if request.on_flag == "source" and len(legs) > 1 and _has_faults(legs):
             texts = [prepared.text]
         best, *others = texts
@@ -209,9 +215,10 @@ class Translator:
 
 
 def decodings(request: TranslationRequest, beam: int) -> int:
-    """Returns the rows that a sentence of a request costs at most: its beam, that of a retry, and one for the attention
-    of every sentence where the request asks for it."""
-    return beam + (retry_beam(beam) if request.on_flag == "retry" else 0) + (1 if request.thorough else 0)
+    """Returns the rows that a sentence of a request costs at most: its beam, that of a retry, as many again for
+    reranking, and one for the attention of every sentence where the request asks for it."""
+    rows = beam + (wider_beam(beam) if request.on_flag == "retry" else 0)
+    return rows * (2 if request.options.rerank else 1) + (1 if request.thorough else 0)
 
 
 def estimated_tokens(request: TranslationRequest) -> int:

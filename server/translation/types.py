@@ -104,7 +104,7 @@ class ProgressListener:
 @dataclass(slots=True)
 class TranslatedLeg:
     """A whole text translated by one model, with its sentences in order. `key` identifies the model's weights
-    (`ServedModel.key`); `beam_size` is the width of the search."""
+    (`ServedModel.key`); `beam_size` is the width of the search, `reranked` says whether its hypotheses were reranked."""
 
     model: str
     key: str
@@ -113,6 +113,7 @@ class TranslatedLeg:
     text: str
     sentences: tuple[Sentence, ...]
     beam_size: int
+    reranked: bool = False
 
 
 @dataclass(slots=True)

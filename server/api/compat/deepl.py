@@ -47,6 +47,7 @@ FORMALITY: dict[str | None, Formality] = {
     "less": "informal",
     "prefer_less": "informal",
 }
+RERANK = {"quality_optimized": True, "prefer_quality_optimized": True, "latency_optimized": False}
 SPLITS: dict[str, Split] = {"0": "none", "1": "all", "nonewlines": "punctuation"}
 
 
@@ -84,7 +85,7 @@ async def translate(
         target=asked.target_lang,
         format="html" if asked.tag_handling else "text",
         split=SPLITS[asked.split_sentences or ("nonewlines" if asked.tag_handling else "1")],
-        options=default_options(services.settings),
+        options=default_options(services.settings, rerank=RERANK[asked.model_type] if asked.model_type else None),
         client=caller.name,
         weight=caller.weight,
         storage=storage_of(request, caller),
@@ -101,6 +102,7 @@ async def translate(
     named = services.translator.catalog.source(asked.source_lang) if asked.source_lang else ""
     answers = [
         {"detected_source_language": source_code(translation, named), "text": result, "billed_characters": len(text)}
+        | ({"model_type_used": model_type_used(translation)} if asked.model_type else {})
         for translation, result, text in zip(done, results, texts, strict=True)
     ]
     return json_response({"translations": answers})
@@ -179,6 +181,11 @@ def tag_rules(asked: DeeplParameters) -> TagRules:
 def source_code(translation: Translation, named: str) -> str:
     """Returns the source language as DeepL writes it."""
     return (translation.detected.language if translation.detected else named).upper()
+
+
+def model_type_used(translation: Translation) -> str:
+    """Returns `quality_optimized` if a step of the translation was reranked."""
+    return "quality_optimized" if any(leg.reranked for leg in translation.legs) else "latency_optimized"
 
 
 def target_codes(language: str) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Annotated
 
 from fastapi import APIRouter, Depends
@@ -86,7 +87,7 @@ async def inspected_sentence(
             texts=(q,),
             source=source,
             target=target,
-            options=options,
+            options=dataclasses.replace(options, rerank=services.settings.rerank),
             client=caller.name,
             weight=caller.weight,
             storage=storage,

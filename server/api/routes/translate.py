@@ -21,7 +21,7 @@ from server.api.sse import stream
 from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from server.text.language_id import DetectedLanguage
-from server.translation.retry import retry_beam
+from server.translation.retry import wider_beam
 from server.translation.types import Flag, Sentence, TranslatedLeg, Translation, TranslationRequest
 
 router = APIRouter(tags=["translation"])
@@ -78,10 +78,21 @@ def checked(asked: TranslateParameters, settings: Settings) -> tuple[tuple[str, 
         asked.no_repeat_ngram_size,
         asked.loop_guard,
         head_mask(asked.masked_heads) if asked.masked_heads else (),
+        settings.rerank if asked.rerank is None else asked.rerank,
     )
-    beam = max(asked.beam_size or 1, hypotheses)
-    check_texts(texts, settings, beam + retry_beam(options.beam_size or 1) if asked.on_flag == "retry" else beam)
+    check_texts(texts, settings, chosen_rows(asked, options))
     return texts, options
+
+
+def chosen_rows(asked: TranslateParameters, options: DecodingOptions) -> int:
+    """Returns the rows that a sentence costs by the choice of the request: its beam, that of a retry, and as many again
+    for reranking."""
+    rows = max(asked.beam_size or 1, options.hypotheses)
+    if asked.rerank and not asked.beam_size:
+        rows = wider_beam(rows)
+    if asked.on_flag == "retry":
+        rows += wider_beam(options.beam_size or 1)
+    return 2 * rows if asked.rerank else rows
 
 
 @lru_cache(maxsize=64)
@@ -93,6 +104,7 @@ def decoding_options(
     no_repeat_ngram_size: int,
     loop_guard: bool,
     masked_heads: tuple[tuple[str, int, int], ...],
+    rerank: bool,
 ) -> DecodingOptions:
     """Returns the options of a request. Cached, because most requests have the same."""
     return DecodingOptions(
@@ -103,6 +115,7 @@ def decoding_options(
         no_repeat_ngram_size=no_repeat_ngram_size,
         loop_guard=loop_guard,
         masked_heads=masked_heads,
+        rerank=rerank,
     )
 
 
@@ -180,7 +193,13 @@ def details(translation: Translation) -> dict[str, Any]:
     """Returns route, sentences and timings as in TranslationDetails."""
     return {
         "route": [
-            {"model": leg.model, "source": leg.source, "target": leg.target, "beam_size": leg.beam_size}
+            {
+                "model": leg.model,
+                "source": leg.source,
+                "target": leg.target,
+                "beam_size": leg.beam_size,
+                "reranked": leg.reranked,
+            }
             for leg in translation.legs
         ],
         "pivot": translation.legs[0].target if len(translation.legs) > 1 else None,

@@ -69,7 +69,11 @@ class DeeplParameters(Parameters):
     formality: Formality = Field(default=None, description=FORMALITY)
     model_type: Annotated[
         Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None, BeforeValidator(_text_of)
-    ] = Field(default=None, description="No effect: there is one model for a pair.")
+    ] = Field(
+        default=None,
+        description="The first two rerank the translations with the reverse direction, where the model has it; null leaves "
+        "it to the server.",
+    )
     context: OptionalText = Field(
         default=None, description="No effect: sentences are translated one by one. Rejected with `strict`."
     )
@@ -86,6 +90,9 @@ class DeeplTranslation(Answer):
     detected_source_language: str = Field(examples=["EN"])
     text: str = Field(examples=["Hallo, Welt!"])
     billed_characters: int = Field(examples=[13])
+    model_type_used: Literal["quality_optimized", "latency_optimized"] = Field(
+        default="latency_optimized", description="Only there if the request has `model_type`."
+    )
 
 
 class DeeplAnswer(Answer):

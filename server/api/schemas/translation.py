@@ -39,6 +39,11 @@ class TranslateParameters(Parameters):
     api_key: Key = None
     beam_size: BeamSize = None
     length_penalty: LengthPenalty = None
+    rerank: bool | None = Field(
+        default=None,
+        description="Choose the translation with the reverse direction of the model, where it has one: better and slower. "
+        "Without `beam_size` the beam is wider. null leaves it to the server.",
+    )
     max_length: OptionalInt = Field(
         default=None, ge=1, le=100_000, description="Largest number of tokens generated per sentence."
     )
@@ -80,6 +85,9 @@ class RouteStep(Answer):
     source: str = Field(examples=["en"])
     target: str = Field(examples=["de"])
     beam_size: int = Field(description="Beam width of its search.", examples=[4])
+    reranked: bool = Field(
+        description="Whether its translations were chosen with the reverse direction.", examples=[False]
+    )
 
 
 class HypothesisDetails(Answer):

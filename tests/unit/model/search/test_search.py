@@ -15,7 +15,7 @@ from model.backends.torch.backend import TorchBackend
 from model.model_folder import Generation
 from model.search.base import normalize
 from model.search.driver import RunningSearch, SearchDriver
-from model.search.options import DecodingOptions
+from model.search.options import RERANK_THRESHOLD, DecodingOptions
 from model.search.strategy import new_search
 from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
 from tests.support.table_search import END, START, Table, complete, search
@@ -137,6 +137,17 @@ def test_a_beam_threshold_leaves_the_beam_its_n_best_list() -> None:
         ]  # fmt: skip
         assert len({complete(hypothesis) for hypothesis in several}) == 4
         assert several[0] == one
+
+
+def test_a_list_for_reranking_is_pruned_less() -> None:
+    beam = {"beam_size": 4, "hypotheses": 4, "max_length": 9}
+    for seed in range(20):
+        for stated, counted in ((0.1, RERANK_THRESHOLD), (3.0, 3.0), (None, None)):
+            found, expected = [
+                search(Table(size=6, seed=seed), **beam, rerank=rerank, generation=Generation(beam_threshold=threshold))
+                for rerank, threshold in ((True, stated), (False, counted))
+            ]
+            assert found == expected
 
 
 @pytest.mark.parametrize("beam", [1, 4])

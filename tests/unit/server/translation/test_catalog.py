@@ -55,6 +55,29 @@ def test_a_leg_adds_the_beam_and_the_first_token_of_its_model():
     assert leg.decoding_options(DecodingOptions()) == DecodingOptions()
 
 
+@pytest.mark.parametrize(
+    ("asked", "expected"),
+    [
+        ({"beam_size": 0}, {"beam_size": 10, "hypotheses": 10, "rerank": True}),
+        ({"beam_size": 3}, {"beam_size": 3, "hypotheses": 3, "rerank": True}),
+        ({"beam_size": 0, "hypotheses": 12}, {"beam_size": 12, "hypotheses": 12, "rerank": True}),
+        ({"beam_size": 1}, {"beam_size": 1}),
+        ({"beam_size": 0, "prefix": (5,)}, {"beam_size": 5, "prefix": (5,)}),
+        ({"target": (5,)}, {"target": (5,)}),
+    ],
+)
+def test_a_leg_widens_the_beam_for_reranking_where_it_can_rerank(asked, expected):
+    leg = Leg(dataclasses.replace(fake_model(), beam_size=5), "en", "de")
+    resolved = leg.decoding_options(DecodingOptions(**asked, rerank=True))
+    assert resolved == DecodingOptions(**expected)
+    assert leg.decoding_options(resolved) == resolved
+
+
+def test_a_leg_without_the_reverse_direction_is_not_reranked():
+    leg = Leg(dataclasses.replace(fake_model(), pairs=(("en", "de"),)), "en", "de")
+    assert leg.decoding_options(DecodingOptions(beam_size=3, rerank=True)) == DecodingOptions(beam_size=3)
+
+
 @given(st.text(st.sampled_from("ab \u00ad\u2060\u2066\u2069\ufeffé\u2011"), max_size=12))
 def test_a_model_reads_no_invisible_characters_and_offsets_are_those_of_the_text(text):
     leg, text = Leg(fake_model(), "en", "de"), "a" + text

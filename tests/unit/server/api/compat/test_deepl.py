@@ -22,10 +22,7 @@ def ask(client, **fields):
     [
         {"json": HELLO},
         {"json": HELLO | {"text": "Hello world"}},
-        {
-            "json": HELLO
-            | {"unknown": {"a": 1}, "formality": "prefer_more", "model_type": "quality_optimized", "context": None}
-        },
+        {"json": HELLO | {"unknown": {"a": 1}, "formality": "prefer_more", "model_type": None, "context": None}},
         {
             "json": HELLO
             | {"tag_handling": None, "ignore_tags": None, "split_sentences": 1, "preserve_formatting": True}
@@ -40,6 +37,17 @@ def test_every_way_to_ask(client, parts):
     expected = {"detected_source_language": "EN", "text": "dlrow olleH", "billed_characters": 11}
     assert answer.json() == {"translations": [expected]}
     assert answer.headers["x-trace-id"] == answer.headers["x-request-id"]
+
+
+@pytest.mark.parametrize(
+    ("asked", "used", "beam"),
+    [("quality_optimized", "quality_optimized", 4), ("prefer_quality_optimized", "quality_optimized", 4),
+     ("latency_optimized", "latency_optimized", 1)],
+)  # fmt: skip
+def test_the_model_type_chooses_reranking(client, engine, asked, used, beam):
+    [translation] = ask(client, model_type=asked).json()["translations"]
+    assert translation["model_type_used"] == used
+    assert [options.beam_size for _, _, options, _, _ in engine.submitted if options.target is None] == [beam]
 
 
 def test_a_form_with_several_texts(client):

@@ -1,0 +1,72 @@
+"""Reranking: chooses among the hypotheses of a beam search with the reverse direction (noisy channel).
+
+A hypothesis that leaves out or invents something may be probable, but makes its source improbable. So the model also
+scores the source as a translation of each hypothesis (Yee, Dauphin and Auli 2019, "Simple and Effective Noisy Channel
+Modeling for Neural Machine Translation").
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.search.options import DecodingOptions, Hypothesis
+from server.engine.client.engine_client import EngineClient
+from server.engine.ipc.messages import TranslationResult
+from server.translation.catalog import Leg
+from server.translation.segments import Segment
+from server.translation.types import TranslationRequest
+
+WEIGHT = 0.3
+"""Of the reverse score. Both scores are normalised by length."""
+MARGIN, MOST = 0.6, 4
+"""For one translation, at most MOST hypotheses are compared: those at most MARGIN below the best. Others hardly ever win."""
+
+
+class Reranker:
+    """Reranks the translations of segments. The caller keeps the model loaded. Belongs to one event loop."""
+
+    def __init__(self, engine: EngineClient) -> None:
+        self._engine = engine
+
+    async def ranked(
+        self, segment: Segment, leg: Leg, answer: TranslationResult, request: TranslationRequest, priority: int
+    ) -> TranslationResult:
+        """Returns the answer with as many hypotheses as the request wants, best first. If there are several to choose
+        from, their `score` is that of both directions."""
+        wanted, hypotheses = request.options.hypotheses, answer.hypotheses
+        if wanted == 1:
+            hypotheses = tuple([one for one in hypotheses[:MOST] if one.score >= hypotheses[0].score - MARGIN])
+        if len(hypotheses) > 1 and (reverse := leg.reverse) is not None:
+            hypotheses = await self._reranked(segment, reverse, hypotheses, request, priority)
+        return replace(answer, hypotheses=hypotheses[:wanted])
+
+    async def _reranked(
+        self,
+        segment: Segment,
+        reverse: Leg,
+        hypotheses: tuple[Hypothesis, ...],
+        request: TranslationRequest,
+        priority: int,
+    ) -> tuple[Hypothesis, ...]:
+        """Returns the hypotheses in the order of both directions, or as they are if one is too long to be read."""
+        model, options = reverse.model, request.options
+        source = model.tokenizer.encode_target(segment.read)
+        written = [reverse.encode_ids(model.tokenizer.decode(one.tokens)) for one in hypotheses]
+        if max(len(source) + 1, *map(len, written)) > model.max_length:
+            return hypotheses
+        scored = DecodingOptions(
+            target=source, length_penalty=options.length_penalty, normalization=options.normalization
+        )
+        waiters = [
+            self._engine.translate(
+                model, ids, reverse.decoding_options(scored), priority=priority, client=request.client, weight=request.weight
+            )
+            for ids in written
+        ]  # fmt: skip
+        try:
+            scores = [(await waiter.result()).hypotheses[0].score for waiter in waiters]
+        finally:
+            for waiter in waiters:
+                waiter.leave()
+        both = [replace(one, score=one.score + WEIGHT * score) for one, score in zip(hypotheses, scores, strict=True)]
+        return tuple(sorted(both, key=lambda one: -one.score))

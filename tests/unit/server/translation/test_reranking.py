@@ -1,0 +1,133 @@
+"""Reranking: which hypotheses are scored, by what, and in which order they come out."""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+from collections.abc import Sequence
+
+import pytest
+
+from model.search.options import DecodingOptions, Hypothesis
+from server.config import Settings
+from server.engine.client.status import WorkerFailure
+from server.engine.ipc.messages import TranslationResult
+from server.services import Services
+from server.translation.catalog import ModelCatalog
+from server.translation.reranking import MARGIN, MOST, WEIGHT
+from server.translation.types import OnFlag, Translation, TranslationRequest
+from tests.support.fake_engine import FIRST, TAGS, FakeEngine, FakeTokenizer, fake_catalog, fake_model
+
+
+class TwoWays(FakeEngine):
+    """Translates everything to the hypotheses `forward` (text -> score); `backward` has the score of the source as
+    translation of each."""
+
+    def __init__(self, forward: dict[str, float], backward: dict[str, float]) -> None:
+        super().__init__()
+        self.forward, self.backward = forward, backward
+
+    async def _translate(self, ids, options, on_progress) -> TranslationResult:
+        answer = await super()._translate(ids, options, on_progress)
+        text = FakeTokenizer().decode([i for i in ids if i >= FIRST])
+        if options.target is None:
+            ranked = sorted(self.forward.items(), key=lambda item: -item[1])[: options.hypotheses]
+            found = [Hypothesis(FakeTokenizer().encode_target(one), (score,), score, "stop") for one, score in ranked]
+        else:
+            found = [dataclasses.replace(answer.hypotheses[0], score=self.backward[text])]
+        return dataclasses.replace(answer, hypotheses=tuple(found))
+
+    @property
+    def scored(self) -> list[tuple[int, str, str]]:
+        """The tag, the source and the target of each job that was only scored."""
+        decode = FakeTokenizer().decode
+        return [
+            (ids[0], decode([i for i in ids if i >= FIRST]), decode(options.target))
+            for _, ids, options, _, _ in self.submitted
+            if options.target is not None
+        ]
+
+
+def translate(
+    engine: FakeEngine,
+    catalog: ModelCatalog | None = None,
+    text: str = "Haus",
+    on_flag: OnFlag = "mark",
+    **options: int,
+) -> Translation:
+    async def scenario() -> Translation:
+        services = Services(Settings(), engine, catalog or fake_catalog())
+        await services.start()
+        await services.loaded()
+        try:
+            chosen = DecodingOptions(**{"beam_size": 4, "rerank": True} | options)
+            request = TranslationRequest(texts=(text,), source="de", target="en", options=chosen, on_flag=on_flag)
+            [translation] = await services.translator.translate(request)
+            return translation
+        finally:
+            await services.stop()
+
+    return asyncio.run(scenario())
+
+
+def hypotheses(translation: Translation) -> Sequence[tuple[str, float]]:
+    [sentence] = translation.legs[0].sentences
+    return list(zip(sentence.targets, [one.score for one in sentence.hypotheses], strict=True))
+
+
+def test_the_hypothesis_that_both_directions_like_best_is_chosen():
+    engine = TwoWays({"home": -1.0, "house": -1.1, "hut": -1.2}, {"home": -4.0, "house": -2.0, "hut": -3.0})
+    translation = translate(engine)
+    assert translation.text == "house" and translation.legs[0].reranked and translation.legs[0].beam_size == 4
+    assert hypotheses(translation) == [("house", pytest.approx(-1.1 - WEIGHT * 2.0))]
+    assert sorted(engine.scored) == [(TAGS["de"], one, "Haus") for one in ("home", "house", "hut")]
+
+
+def test_improbable_hypotheses_are_scored_only_as_alternatives():
+    forward = {"home": -1.0, "house": -1.0 - MARGIN / 2, "hut": -1.1 - MARGIN}
+    backward = {"home": -1.0, "house": -1.0, "hut": 9.0}
+    engine = TwoWays(forward, backward)
+    assert translate(engine).text == "home"
+    assert len(engine.scored) == 2
+    engine = TwoWays(forward, backward)
+    assert [text for text, _ in hypotheses(translate(engine, hypotheses=2))] == ["hut", "home"]
+    assert len(engine.scored) == 3
+
+
+def test_at_most_four_hypotheses_are_compared_for_one_translation():
+    forward = {f"house {i}": -1.0 - i / 100 for i in range(8)}
+    engine = TwoWays(forward, {text: 20 * score for text, score in reversed(forward.items())})
+    translate(engine, beam_size=8)
+    assert sorted(source for _, source, _ in engine.scored) == [f"house {i}" for i in range(MOST)]
+
+
+@pytest.mark.parametrize("options", [{"rerank": False}, {"beam_size": 1}])
+def test_nothing_is_scored_without_reranking(options):
+    engine = TwoWays({"home": -1.0, "house": -1.1}, {"home": -4.0, "house": -2.0})
+    translation = translate(engine, **options)
+    assert (translation.text, translation.legs[0].reranked, engine.scored) == ("home", False, [])
+
+
+def test_one_probable_hypothesis_is_not_scored():
+    engine = TwoWays({"home": -1.0, "house": -1.1 - MARGIN}, {})
+    assert translate(engine).text == "home" and not engine.scored
+
+
+def test_hypotheses_that_the_model_cannot_read_keep_their_order():
+    engine = TwoWays({"h" * 40: -1.0, "house": -1.1}, {"h" * 40: -4.0, "house": -2.0})
+    catalog = ModelCatalog([dataclasses.replace(fake_model(), max_length=30)])
+    assert translate(engine, catalog).text == "h" * 40 and not engine.scored
+
+
+def test_a_failed_score_fails_the_sentence_and_leaves_no_job():
+    engine = TwoWays({"home": -1.0, "house": -1.1}, {"home": -4.0, "house": -2.0})
+    engine.failures["house"] = WorkerFailure("internal", "The model could not process this text.")
+    with pytest.raises(Exception, match="could not"):
+        translate(engine)
+
+
+def test_a_retry_is_reranked_in_a_wider_beam():
+    text = "Das Haus steht dort drüben"
+    engine = TwoWays({text: -1.0, "The house is over there": -1.1}, {text: -2.0, "The house is over there": -3.0})
+    assert hypotheses(translate(engine, text=text, on_flag="retry")) == [(text, pytest.approx(-1.0 - WEIGHT * 2.0))]
+    assert [options.beam_size for _, _, options, _, _ in engine.submitted if options.target is None] == [4, 8]
