@@ -19,7 +19,8 @@ from server.translation.types import TranslationRequest
 WEIGHT = 0.3
 """Of the reverse score. Both scores are normalised by length."""
 MARGIN, MOST = 0.6, 4
-"""For one translation, at most MOST hypotheses are compared: those at most MARGIN below the best. Others hardly ever win."""
+"""Only the first MOST hypotheses are compared, unless more are wanted, and of these, for one translation, those at most
+MARGIN below the best. Others hardly ever win."""
 
 
 class Reranker:
@@ -33,9 +34,10 @@ class Reranker:
     ) -> TranslationResult:
         """Returns the answer with as many hypotheses as the request wants, best first. If there are several to choose
         from, their `score` is that of both directions."""
-        wanted, hypotheses = request.options.hypotheses, answer.hypotheses
+        wanted = request.options.hypotheses
+        hypotheses = answer.hypotheses[: max(MOST, wanted)]
         if wanted == 1:
-            hypotheses = tuple([one for one in hypotheses[:MOST] if one.score >= hypotheses[0].score - MARGIN])
+            hypotheses = tuple([one for one in hypotheses if one.score >= hypotheses[0].score - MARGIN])
         if len(hypotheses) > 1 and (reverse := leg.reverse) is not None:
             hypotheses = await self._reranked(segment, reverse, hypotheses, request, priority)
         return replace(answer, hypotheses=hypotheses[:wanted])

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
-from collections.abc import Sequence
+from typing import Any
 
 import pytest
 
@@ -70,7 +70,7 @@ def translate(
     return asyncio.run(scenario())
 
 
-def hypotheses(translation: Translation) -> Sequence[tuple[str, float]]:
+def hypotheses(translation: Translation) -> list[tuple[str, Any]]:
     [sentence] = translation.legs[0].sentences
     return list(zip(sentence.targets, [one.score for one in sentence.hypotheses], strict=True))
 
@@ -94,11 +94,12 @@ def test_improbable_hypotheses_are_scored_only_as_alternatives():
     assert len(engine.scored) == 3
 
 
-def test_at_most_four_hypotheses_are_compared_for_one_translation():
+@pytest.mark.parametrize(("wanted", "compared"), [(1, MOST), (2, MOST), (6, 6)])
+def test_few_hypotheses_are_compared(wanted, compared):
     forward = {f"house {i}": -1.0 - i / 100 for i in range(8)}
-    engine = TwoWays(forward, {text: 20 * score for text, score in reversed(forward.items())})
-    translate(engine, beam_size=8)
-    assert sorted(source for _, source, _ in engine.scored) == [f"house {i}" for i in range(MOST)]
+    engine = TwoWays(forward, {text: 20 * score for text, score in forward.items()})
+    assert len(hypotheses(translate(engine, beam_size=8, hypotheses=wanted))) == wanted
+    assert sorted(source for _, source, _ in engine.scored) == [f"house {i}" for i in range(compared)]
 
 
 @pytest.mark.parametrize("options", [{"rerank": False}, {"beam_size": 1}])

@@ -119,7 +119,7 @@ def test_the_beam_width_is_that_of_the_request_the_server_or_the_model(serve, en
 
 def test_details_have_sentences_scores_and_timings(client):
     details = ask(client, q="One. 42.", details=True).json()["details"]
-    assert details["route"] == [{"model": "toy", "source": "en", "target": "de", "beam_size": 1}]
+    assert details["route"] == [{"model": "toy", "source": "en", "target": "de", "beam_size": 1, "reranked": False}]
     assert details["pivot"] is None
     [[first, second]] = details["sentences"]
     assert (first["source"], first["target"], first["copied"]) == ("One.", ".enO", False)
@@ -286,6 +286,26 @@ def test_warnings_of_a_route_with_a_pivot_name_the_step(client):
         "Sentence 1 (de to en): the translation ends before the sentence does.",
         "Sentence 1 (en to fr): the translation ends before the sentence does.",
     ]
+
+
+@pytest.mark.parametrize(
+    ("server", "asked", "route"),
+    [(False, {"rerank": True}, (4, True)), (False, {"rerank": True, "beam_size": 3}, (3, True)), (True, {}, (4, True)),
+     (True, {"rerank": None}, (4, True)), (True, {"rerank": False}, (1, False)), (False, {}, (1, False)),
+     (False, {"rerank": True, "beam_size": 1}, (1, False)), (False, {"rerank": True, "alternatives": 5}, (6, True))],
+)  # fmt: skip
+def test_the_request_or_the_server_chooses_reranking(serve, server, asked, route):
+    answer = ask(serve(rerank=server), q="One two", details=True, **asked).json()
+    [step] = answer["details"]["route"]
+    assert (step["beam_size"], step["reranked"]) == route
+    assert len(answer["details"]["sentences"][0][0]["hypotheses"]) == 1 + asked.get("alternatives", 0)
+
+
+def test_a_text_that_is_too_long_for_reranking_is_refused(serve):
+    client = serve(char_limit=1000, beam_char_limit=1000)
+    assert ask(client, q="a" * 130).status_code == 200
+    answer = ask(client, q="a" * 130, rerank=True)
+    assert answer.status_code == 413 and "beam width of 8" in answer.json()["error"]
 
 
 @pytest.mark.parametrize(("value", "text"), [("mark", "owt"), ("source", "One two"), ("SOURCE", "One two")])

@@ -54,6 +54,7 @@ OTHER_OPTIONS = {
     "no_repeat_ngram_size": 3,
     "loop_guard": True,
     "masked_heads": (("cross", 0, 0),),
+    "rerank": True,
     "trace": True,
 }
 COMPUTATION = ("cpu", "int8", "native")
