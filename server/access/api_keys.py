@@ -96,6 +96,8 @@ class KeyFile:
 
     def revoke(self, id: str) -> Key | None:
         """Revokes a key and returns it, or returns None where no valid key has this id."""
+        if not self.path.exists():  # a command with a mistyped folder creates none
+            return None
         with self._locked():
             keys = read(self.path)
             found = next((key for key in keys if key.id == id and key.revoked is None), None)

@@ -59,6 +59,13 @@ def test_a_full_disk_leaves_the_keys_as_they_were_and_no_file_of_its_own(keys, t
     assert sorted(tmp_path.iterdir()) == before
 
 
+@pytest.mark.parametrize("action", [("revoke", "x"), ("list",)])
+def test_only_create_makes_a_key_file(action, tmp_path, capsys):
+    status = main(["keys", *action, "--data", str(tmp_path / "mistyped")])
+    assert status == (2 if action[0] == "revoke" else 0), capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_keys_are_created_listed_and_revoked_by_the_command(tmp_path, capsys):
     data = ("--data", str(tmp_path))
     assert main(["keys", "create", "Ann", "--requests-per-minute", "5", *data]) == 0
