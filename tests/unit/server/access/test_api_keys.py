@@ -91,7 +91,7 @@ def test_a_limit_that_is_no_whole_number_is_named(tmp_path, capsys, limit):
 
 def test_a_data_folder_that_cannot_be_made_is_one_sentence(tmp_path, capsys):
     (tmp_path / "file").write_text("")
-    for words in (["keys", "create", "Ann"], ["glossary", "list"]):
+    for words in (["keys", "create", "Ann"], ["glossary", "create", "x", "-", "--from", "en", "--to", "de"]):
         assert main([*words, "--data", str(tmp_path / "file" / "data")]) == 2
         error = capsys.readouterr().err
         assert error.count("\n") == 1
