@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictStr
 
-from server.api.schemas.base import Answer, BeamSize, HeadMask, OptionalCode, Parameters, list_of_one, number_or_word
+from server.api.schemas.base import Answer, BeamSize, HeadMask, Parameters, list_of_one, number_or_word
 from server.inspection.pictures.render import DPIS, TITLE_LIMIT, WIDTHS, View
 from server.inspection.pictures.themes import ThemeName
 
@@ -15,6 +15,8 @@ Format = Literal["json", "npz", "svg", "png", "pdf", "html"]
 Numbers = Literal["lists", "float32", "uint16"]
 Candidate = tuple[str, float]
 Weights = list[list[list[list[float | None]]]] | str
+LanguageCode = Annotated[StrictStr | None, Field(max_length=32)]
+"""An empty code is an unsupported language, where `OptionalCode` takes it for a parameter that is not given."""
 
 HEADS = re.compile(r"all|mean|max|[0-9]{1,3}(,[0-9]{1,3}){1,63}", re.ASCII)
 
@@ -35,8 +37,8 @@ class AttentionParameters(Parameters):
     q: StrictStr | None = Field(
         default=None, description="Text to translate and inspect, instead of an id.", examples=["The cat sleeps."]
     )
-    source: OptionalCode = Field(default=None, description="Language of `q`, or `auto`.", examples=["en"])
-    target: OptionalCode = Field(default=None, description="Language to translate `q` into.", examples=["de"])
+    source: LanguageCode = Field(default=None, description="Language of `q`, or `auto`.", examples=["en"])
+    target: LanguageCode = Field(default=None, description="Language to translate `q` into.", examples=["de"])
     translation: StrictStr | None = Field(
         default=None, description="A translation of `q` to inspect instead of the model's own."
     )
