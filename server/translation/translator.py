@@ -21,12 +21,21 @@ from server.translation.catalog import AUTO, ModelCatalog
 from server.translation.history_record import history_record
 from server.translation.markup_alignment import WordAligner
 from server.translation.preprocessing import PreparedText, prepare, segment_passages
+from server.translation.reranking import MOST
 from server.translation.retry import wider_beam
 from server.translation.segments import SegmentedText
 from server.translation.sentence_checks import CheckObserver, SentenceChecker
 from server.translation.sentence_translator import SentenceTranslator
 from server.translation.time_limit import TimeLimit
-from server.translation.types import FAULTS, ProgressListener, Sentence, TranslatedLeg, Translation, TranslationRequest
+from server.translation.types import (
+    FAULTS,
+    OnFlag,
+    ProgressListener,
+    Sentence,
+    TranslatedLeg,
+    Translation,
+    TranslationRequest,
+)
 
 DOCUMENT_ROWS = 32
 """A request with more sentences, times beam width, has the priority of a document: it is served after short requests."""
@@ -127,7 +136,9 @@ class Translator:
         beam = request.options.beam_size or catalog.stated_beam(request.source, request.target)
         if request.options.rerank and not request.options.beam_size:
             beam = wider_beam(beam)
-        cost = decodings(request, beam) * estimated_tokens(request)
+        rows = decodings(beam, request.options.hypotheses, request.options.rerank, request.on_flag)
+        rows += request.thorough  # the attention of a sentence
+        cost = rows * estimated_tokens(request)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         with self.admission.admit(
             cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key
@@ -214,11 +225,11 @@ class Translator:
         return links
 
 
-def decodings(request: TranslationRequest, beam: int) -> int:
-    """Returns the rows that a sentence of a request costs at most: its beam, that of a retry, as many again for
-    reranking, and one for the attention of every sentence where the request asks for it."""
-    rows = beam + (wider_beam(beam) if request.on_flag == "retry" else 0)
-    return rows * (2 if request.options.rerank else 1) + (1 if request.thorough else 0)
+def decodings(beam: int, hypotheses: int, rerank: bool, on_flag: OnFlag) -> int:
+    """Returns the rows that a sentence costs at most: those of its beam and of a retry, and those that score the hypotheses
+    of each for reranking."""
+    compared = max(MOST, hypotheses) if rerank else 0
+    return beam + compared + (wider_beam(beam) + compared if on_flag == "retry" else 0)
 
 
 def estimated_tokens(request: TranslationRequest) -> int:

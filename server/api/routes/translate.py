@@ -22,6 +22,7 @@ from server.config import Settings
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from server.text.language_id import DetectedLanguage
 from server.translation.retry import wider_beam
+from server.translation.translator import decodings
 from server.translation.types import Flag, Sentence, TranslatedLeg, Translation, TranslationRequest
 
 router = APIRouter(tags=["translation"])
@@ -80,19 +81,11 @@ def checked(asked: TranslateParameters, settings: Settings) -> tuple[tuple[str, 
         head_mask(asked.masked_heads) if asked.masked_heads else (),
         settings.rerank if asked.rerank is None else asked.rerank,
     )
-    check_texts(texts, settings, chosen_rows(asked, options))
-    return texts, options
-
-
-def chosen_rows(asked: TranslateParameters, options: DecodingOptions) -> int:
-    """Returns the rows that a sentence costs by the choice of the request: its beam, that of a retry, and as many again
-    for reranking."""
-    rows = max(asked.beam_size or 1, options.hypotheses)
+    beam = max(asked.beam_size or 1, hypotheses)
     if asked.rerank and not asked.beam_size:
-        rows = wider_beam(rows)
-    if asked.on_flag == "retry":
-        rows += wider_beam(options.beam_size or 1)
-    return 2 * rows if asked.rerank else rows
+        beam = wider_beam(beam)
+    check_texts(texts, settings, decodings(beam, hypotheses, bool(asked.rerank), asked.on_flag))
+    return texts, options
 
 
 @lru_cache(maxsize=64)

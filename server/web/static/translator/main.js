@@ -5,7 +5,7 @@ import { acceptFiles, drawFiles } from "./files.js";
 import { beginGlossary, drawGlossary, glossary } from "./glossary.js";
 import { drawHistory, keep, kept, rememberTranslation } from "./memory.js";
 import { explained, interfaceLanguage, languageName, number, said, say, speak } from "./messages.js";
-import { choose, clear, nameDetected, outdated, show, showAlternatives, shown } from "./result.js";
+import { choose, clear, nameDetected, outdated, quality, show, showAlternatives, shown } from "./result.js";
 import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
 
 const $ = (id) => document.getElementById(id);
@@ -35,7 +35,7 @@ async function translate() {
   try {
     if ([...text].length > limit) throw said("long", number(limit));
     const done = { text, from: $("from").value, to: $("to").value };
-    const answer = await ask("/translate", { body: { q: text, source: done.from, target: done.to, details: true, glossary: glossary() }, signal: controller.signal });
+    const answer = await ask("/translate", { body: { q: text, source: done.from, target: done.to, details: true, glossary: glossary(), ...quality(text) }, signal: controller.signal });
     const other = turned !== text && otherTarget(writtenIn(text, answer));
     if (other) {
       turned = text;

@@ -6,7 +6,9 @@ import { languageName, nameInSentence, say } from "./messages.js";
 import { attend, mark } from "./word_pairs.js";
 
 const $ = (id) => document.getElementById(id);
-const NUMBER = 3, NAMED = 10;
+const NUMBER = 3, NAMED = 10, RERANKED = 2000;
+/** Returns the parameters of good translations of a text that is short enough to wait for them. */
+export const quality = (text) => (text.length > RERANKED ? {} : { rerank: true });
 /** `done` is {text, from, to} of the translation that is shown or null; `detected` is {language, confidence} that the
  * server found or null, `items` are the sentences. */
 export const shown = { done: null, detected: null, items: [], chosen: null };
@@ -95,7 +97,7 @@ export function choose(item, marked = true) {
 export async function showAlternatives(took) {
   const item = shown.chosen, { done } = shown;
   if (!item || !done) return;
-  const answer = await ask("/translate", { body: { q: item.legs > 1 ? done.text : item.source, source: item.legs > 1 ? done.from : item.from, target: item.to, alternatives: NUMBER } });
+  const answer = await ask("/translate", { body: { q: item.legs > 1 ? done.text : item.source, source: item.legs > 1 ? done.from : item.from, target: item.to, alternatives: NUMBER, ...quality(done.text) } });
   if (shown.done !== done || shown.chosen !== item) return;
   const others = [...new Set([item.sentence.target, answer.translatedText, ...answer.alternatives])].filter((text) => text !== item.target);
   if (shown.items.length > 1) item.targetSpan.classList.add("chosen");

@@ -197,13 +197,12 @@ def test_source_through_a_pivot_is_the_whole_source():
     assert translation.text == text and len(translation.legs) == 2
 
 
-@pytest.mark.parametrize(("fields", "rows"), [
-    ({}, 1), ({"thorough": True}, 2), ({"on_flag": "retry", "thorough": True}, 6), ({"on_flag": "source"}, 1),
+@pytest.mark.parametrize(("beam", "hypotheses", "rerank", "on_flag", "rows"), [
+    (1, 1, False, "mark", 1), (1, 1, False, "retry", 5), (1, 1, False, "source", 1), (8, 1, False, "retry", 24),
+    (8, 1, True, "mark", 12), (8, 6, True, "mark", 14), (8, 1, True, "retry", 32),
 ])  # fmt: skip
-def test_admission_counts_what_a_retry_may_cost(fields, rows):
-    request = TranslationRequest(texts=(TEXT,), source="en", target="de", **fields)
-    assert decodings(request, 1) == rows
-    assert decodings(request, 8) >= 8 * rows / 6
+def test_admission_counts_what_a_retry_and_reranking_may_cost(beam, hypotheses, rerank, on_flag, rows):
+    assert decodings(beam, hypotheses, rerank, on_flag) == rows
 
 
 def test_a_retry_is_refused_where_there_is_room_only_for_the_first_decoding():
