@@ -133,7 +133,7 @@ def etag(query: AttentionQuery, services: Services) -> str:
     """
     status = services.engine.status()
     models = sorted(model.key for model in services.translator.catalog.models)
-    settings = [getattr(services.settings, name) for name in ("beam_size", *KEYED_SETTINGS)]
+    settings = [getattr(services.settings, name) for name in ("beam_size", "rerank", *KEYED_SETTINGS)]
     known = (
         query.parameters, query.format, query.options, models, settings, status.device, status.dtype, status.engine,
         sorted(status.details.items()), server_version(),

@@ -167,8 +167,11 @@ def test_the_etag_depends_on_how_the_workers_compute(client, engine, monkeypatch
         monkeypatch.setattr(engine, "status", lambda changes=changes: dataclasses.replace(status, **changes))
         tags.append(client.get("/attention", params=ASK | {"kind": "cross"}).headers["etag"])
     services = client.app.state.services
-    monkeypatch.setattr(services, "settings", dataclasses.replace(services.settings, shortlist="off"))
-    tags.append(client.get("/attention", params=ASK | {"kind": "cross"}).headers["etag"])
+    settings = services.settings
+    changed: list[dict] = [{"shortlist": "off"}, {"slots": 7}, {"beam_size": 3}, {"rerank": not settings.rerank}]
+    for changes in changed:
+        monkeypatch.setattr(services, "settings", dataclasses.replace(settings, **changes))
+        tags.append(client.get("/attention", params=ASK | {"kind": "cross"}).headers["etag"])
     assert len(set(tags)) == len(tags)
 
 
