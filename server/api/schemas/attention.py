@@ -209,7 +209,8 @@ class AttentionAnswer(Answer):
     """Maps have the axes layer, head, query and key, also if one layer or head is chosen."""
 
     id: str | None = Field(
-        description="Id of the translation; null for one that is given or not stored.", examples=["01JDX3T0W5C7Q8Z1V2B3N4M5K6"]
+        description="Id of the translation; null for one that is given or not stored.",
+        examples=["01JDX3T0W5C7Q8Z1V2B3N4M5K6"],
     )
     model: str = Field(examples=["general-en-de-fr-es"])
     language: LanguagePair
