@@ -53,7 +53,8 @@ class Reranker:
         """Returns the hypotheses in the order of both directions, or as they are if one is too long to be read."""
         model, options = reverse.model, request.options
         source = model.tokenizer.encode_target(segment.read)
-        written = [reverse.encode_ids(model.tokenizer.decode(one.tokens)) for one in hypotheses]
+        texts = [model.tokenizer.decode(one.tokens) for one in hypotheses]
+        written = [reverse.encode_ids(text) for text in texts]
         if max(len(source) + 1, *map(len, written)) > model.max_length:
             return hypotheses
         scored = DecodingOptions(
@@ -71,4 +72,6 @@ class Reranker:
             for waiter in waiters:
                 waiter.leave()
         both = [replace(one, score=one.score + WEIGHT * score) for one, score in zip(hypotheses, scores, strict=True)]
-        return tuple(sorted(both, key=lambda one: -one.score))
+        # Nothing predicts a text better than its copy, so a copy is first only if the search has put it there.
+        copies = [place > 0 and text.casefold() == segment.read.casefold() for place, text in enumerate(texts)]
+        return tuple([both[i] for i in sorted(range(len(both)), key=lambda i: (copies[i], -both[i].score))])

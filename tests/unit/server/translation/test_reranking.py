@@ -94,6 +94,14 @@ def test_improbable_hypotheses_are_scored_only_as_alternatives():
     assert len(engine.scored) == 3
 
 
+def test_a_copy_of_the_source_is_chosen_only_if_the_search_chose_it():
+    backward = {"home": -1.0, "haus": 0.0, "hut": -3.0}
+    engine = TwoWays({"home": -1.0, "haus": -1.1, "hut": -1.2}, backward)
+    assert [text for text, _ in hypotheses(translate(engine, hypotheses=3))] == ["home", "hut", "haus"]
+    engine = TwoWays({"haus": -1.0, "home": -1.1, "hut": -1.2}, backward)
+    assert [text for text, _ in hypotheses(translate(engine, hypotheses=3))] == ["haus", "home", "hut"]
+
+
 @pytest.mark.parametrize(("wanted", "compared"), [(1, MOST), (2, MOST), (6, 6)])
 def test_few_hypotheses_are_compared(wanted, compared):
     forward = {f"house {i}": -1.0 - i / 100 for i in range(8)}
