@@ -10,7 +10,6 @@ import traceback
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import lru_cache
-from itertools import filterfalse
 from typing import TextIO
 
 import orjson
@@ -18,7 +17,7 @@ import orjson
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """Id of the HTTP request that the current task handles."""
 
-_EMPTY_RECORD = vars(logging.makeLogRecord({}))
+_EMPTY_RECORD = dict(vars(logging.makeLogRecord({})))  # the dictionary of an object takes much longer to copy
 STANDARD_FIELDS = frozenset(_EMPTY_RECORD) | {"message", "asctime", "color_message"}
 ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
@@ -29,10 +28,10 @@ def log_event(logger: logging.Logger, level: int, message: str, fields: Mapping[
     if logger.isEnabledFor(level):
         created = time.time()
         record = logging.LogRecord.__new__(logging.LogRecord)
-        vars(record).update(
-            _EMPTY_RECORD, name=logger.name, levelno=level, levelname=logging.getLevelName(level), msg=message,
-            created=created, msecs=created % 1 * 1000, **fields,
-        )  # fmt: skip
+        record.__dict__ = {
+            **_EMPTY_RECORD, "name": logger.name, "levelno": level, "levelname": logging.getLevelName(level),
+            "msg": message, "created": created, "msecs": created % 1 * 1000, **fields,
+        }  # fmt: skip
         logger.handle(record)
 
 
@@ -76,8 +75,7 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 def further_fields(record: logging.LogRecord) -> dict[str, object]:
     """Returns the fields of `extra` in their order."""
-    values = vars(record)
-    return {name: values[name] for name in filterfalse(STANDARD_FIELDS.__contains__, values)}
+    return {name: value for name, value in vars(record).items() if name not in STANDARD_FIELDS}
 
 
 @lru_cache(maxsize=1)

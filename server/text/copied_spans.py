@@ -51,6 +51,7 @@ NAME = re.compile(
     r"|[^\W\d_]\w*-?\d\w*|\w{40,})(?!\w)"
 )
 DIGIT = re.compile(r"\d")
+LONG = re.compile(r"\S{40}")
 
 
 def copied_spans(text: str) -> list[ProtectedSpan]:
@@ -134,11 +135,7 @@ def _raised_spans(word: re.Match[str]) -> list[ProtectedSpan]:
 
 def may_hold_name(text: str) -> bool:
     """Returns False where `NAME` and `MEASURE` cannot match. This test is much faster than the search."""
-    return (
-        "." in text[:-1]
-        or DIGIT.search(text) is not None
-        or (len(text) >= 40 and max(map(len, text.split()), default=0) >= 40)
-    )
+    return "." in text[:-1] or DIGIT.search(text) is not None or LONG.search(text) is not None
 
 
 def foreign_script_spans(text: str, language: str) -> list[Span]:

@@ -72,7 +72,8 @@ def may_be_copied(source: str, target: str) -> bool:
     words = source.split()
     if len(words) < COPIED_WORDS:
         return source.strip() == target.strip() and len(source) >= COPIED_WORDS and not source.isascii()
-    return 2 * len(set(words).intersection(target.split())) >= len(set(words))
+    different = set(words)
+    return 2 * len(different.intersection(target.split())) >= len(different)
 
 
 def has_ordinary_words(text: str, least: int) -> bool:

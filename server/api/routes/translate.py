@@ -240,9 +240,10 @@ def sentence_details(sentence: Sentence, leg: TranslatedLeg) -> dict[str, Any]:
 
 def server_timing(translations: list[Translation]) -> str:
     """Returns the header Server-Timing: the longest time of any text in each part, in milliseconds."""
-    timings = [translation.timings for translation in translations]
-    queue = max([timing.queue for timing in timings])
-    encode = max([timing.encode for timing in timings])
-    decode = max([timing.decode for timing in timings])
-    cached = ', cache;desc="hit"' if all(translation.cached for translation in translations) else ""
-    return f"queue;dur={1000 * queue:.2f}, encode;dur={1000 * encode:.2f}, decode;dur={1000 * decode:.2f}{cached}"
+    queue, encode, decode, cached = 0.0, 0.0, 0.0, True
+    for translation in translations:
+        timings = translation.timings
+        queue, encode, decode = max(queue, timings.queue), max(encode, timings.encode), max(decode, timings.decode)
+        cached = cached and translation.cached
+    hit = ', cache;desc="hit"' if cached else ""
+    return f"queue;dur={1000 * queue:.2f}, encode;dur={1000 * encode:.2f}, decode;dur={1000 * decode:.2f}{hit}"
