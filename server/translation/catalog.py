@@ -12,6 +12,7 @@ from pathlib import Path
 from model.analysis.attention_alignment import AlignmentChoice
 from model.analysis.confidence import Confidence, DirectionLimits
 from model.language_pairs import Pairs, targets_by_source
+from model.model_folder import MAX_BEAM
 from model.search.options import DecodingOptions
 from model.tokenizer import Encoding, Tokenizer
 from server.errors import UnsupportedLanguage
@@ -46,6 +47,8 @@ class ServedModel:
     bytes: int = 0
     beam_size: int = 1
     """Beam width of requests that set none, if the server sets none either."""
+    widest_beam: int = MAX_BEAM
+    """Beam width for which the server has slots."""
     length_penalty: float | None = None
     """Alpha of requests that set none; None if the model states none."""
     formality: frozenset[str] = frozenset()
@@ -58,6 +61,11 @@ class ServedModel:
     def __post_init__(self) -> None:
         object.__setattr__(self, "key", f"{self.name}@{self.version}")
         object.__setattr__(self, "segment_length", min(self.segment_length or self.max_length, self.max_length))
+
+    @property
+    def reranked_beam(self) -> int:
+        """Beam width of requests that are reranked and set none."""
+        return min(wider_beam(self.beam_size), self.widest_beam)
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,9 +114,9 @@ class Leg:
         return chosen if self.first_token is None else dataclasses.replace(chosen, first_token=self.first_token)
 
     def _for_reranking(self, options: DecodingOptions) -> DecodingOptions:
-        if self.reverse is None or options.beam_size == 1 or options.prefix or options.target is not None:
+        beam = max(options.beam_size or self.model.reranked_beam, options.hypotheses)
+        if self.reverse is None or beam == 1 or options.prefix or options.target is not None:
             return dataclasses.replace(options, rerank=False)
-        beam = max(options.beam_size or wider_beam(self.model.beam_size), options.hypotheses)
         return dataclasses.replace(options, beam_size=beam, hypotheses=beam)
 
 
@@ -200,12 +208,17 @@ class ModelCatalog:
         goals = ", ".join(self.targets(source)) or "nothing"
         raise UnsupportedLanguage(f"There is no model for {source} to {target}; {source} goes to {goals}.")
 
-    def stated_beam(self, source: str, target: str) -> int:
-        """Returns the beam width that the model between two codes states, or the widest one of all models if the codes
-        need to be resolved or detected first."""
+    def searched(self, source: str, target: str, options: DecodingOptions) -> DecodingOptions:
+        """Returns the options with which the model between two codes searches. If the codes need to be resolved or
+        detected first, or need two models, the beam is the widest of all models."""
         known = self._routes.get((source, target), ())
-        direct = known[0].model if len(known) == 1 else self._direct(source, target)
-        return direct.beam_size if direct else max((model.beam_size for model in self.models), default=1)
+        if len(known) == 1:
+            return known[0].decoding_options(options)
+        if direct := self._direct(source, target):
+            return Leg(direct, source, target).decoding_options(options)
+        stated = [model.reranked_beam if options.rerank else model.beam_size for model in self.models]
+        beam = options.beam_size or max([options.hypotheses, *stated])
+        return dataclasses.replace(options, beam_size=beam, rerank=options.rerank and beam > 1)
 
     def knows_formality(self, target: str) -> bool:
         """Returns whether a model knows the forms of address of a target language."""

@@ -24,7 +24,7 @@ SETTING = "--weights (ATTENTIVE_WEIGHTS)"
 
 def find_models(weights: Path, slots: int = 0) -> tuple[list[ServedModel], dict[str, str]]:
     """Returns the models under a folder, and for each unusable folder one sentence with the reason, by folder name.
-    The beam that a model states is at most `slots` wide, if that is not 0.
+    Beams that no request chooses are at most `slots` wide, if that is not 0.
 
     Raises SettingsError if there is no usable model.
     """
@@ -72,6 +72,7 @@ def read_model(folder: Path, slots: int = 0) -> ServedModel:
         version=fingerprint(folder),
         formality=frozenset(read.formality if knows_forms else ()),
         beam_size=min(read.generation.beam_size or 1, slots or MAX_BEAM),
+        widest_beam=min(slots or MAX_BEAM, MAX_BEAM),
         length_penalty=read.generation.length_penalty,
         bytes=weight_bytes(folder),  # before the confidence, whose log would name missing weights first
         confidence=read_confidence(folder),

@@ -133,10 +133,9 @@ class Translator:
         key = hash((request.client, request.source, request.target, request.texts, request.options))
         characters = sum(map(len, request.texts))
         catalog = self.catalog
-        beam = request.options.beam_size or catalog.stated_beam(request.source, request.target)
-        if request.options.rerank and not request.options.beam_size:
-            beam = wider_beam(beam)
-        rows = decodings(beam, request.options.hypotheses, request.options.rerank, request.on_flag)
+        searched = catalog.searched(request.source, request.target, request.options)
+        beam = searched.beam_size
+        rows = decodings(beam, request.options.hypotheses, searched.rerank, request.on_flag)
         rows += request.thorough  # the attention of a sentence
         cost = rows * estimated_tokens(request)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
@@ -227,8 +226,8 @@ class Translator:
 
 def decodings(beam: int, hypotheses: int, rerank: bool, on_flag: OnFlag) -> int:
     """Returns the rows that a sentence costs at most: those of its beam and of a retry, and those that score the hypotheses
-    of each for reranking."""
-    compared = max(MOST, hypotheses) if rerank else 0
+    of each for reranking. A beam of 1 is not reranked."""
+    compared = max(MOST, hypotheses) if rerank and beam > 1 else 0
     return beam + compared + (wider_beam(beam) + compared if on_flag == "retry" else 0)
 
 

@@ -73,9 +73,38 @@ def test_a_leg_widens_the_beam_for_reranking_where_it_can_rerank(asked, expected
     assert leg.decoding_options(resolved) == resolved
 
 
+@pytest.mark.parametrize(("slots", "expected"), [(4, (4, True)), (2, (2, True)), (1, (1, False))])
+def test_the_beam_for_reranking_fits_into_the_slots(slots, expected):
+    leg = Leg(dataclasses.replace(fake_model(), beam_size=min(4, slots), widest_beam=slots), "en", "de")
+    resolved = leg.decoding_options(DecodingOptions(beam_size=0, rerank=True))
+    assert (resolved.beam_size, resolved.rerank) == expected
+    assert leg.decoding_options(DecodingOptions(beam_size=8, rerank=True)).beam_size == 8  # refused by the worker
+
+
 def test_a_leg_without_the_reverse_direction_is_not_reranked():
     leg = Leg(dataclasses.replace(fake_model(), pairs=(("en", "de"),)), "en", "de")
     assert leg.decoding_options(DecodingOptions(beam_size=3, rerank=True)) == DecodingOptions(beam_size=3)
+
+
+@pytest.mark.parametrize(
+    ("source", "asked", "expected"),
+    [
+        ("en", {"beam_size": 0}, (8, True)),
+        ("en", {"beam_size": 0, "hypotheses": 11}, (11, True)),
+        ("en", {"beam_size": 1}, (1, False)),
+        ("fr", {"beam_size": 0}, (3, False)),
+        ("auto", {"beam_size": 0}, (8, True)),
+        ("auto", {"beam_size": 1}, (1, False)),
+    ],
+)
+def test_the_search_of_a_request_is_known_before_its_route(source, asked, expected):
+    both, one = fake_model("both", [("en", "de"), ("de", "en")]), fake_model("one", [("fr", "de")])
+    catalog = ModelCatalog([dataclasses.replace(both, beam_size=4), dataclasses.replace(one, beam_size=3)])
+    searched = catalog.searched(source, "de", DecodingOptions(**asked, rerank=True))
+    assert (searched.beam_size, searched.rerank) == expected
+    if source != "auto":
+        [leg] = catalog.route(source, "de")
+        assert leg.decoding_options(DecodingOptions(**asked, rerank=True)) == searched
 
 
 @given(st.text(st.sampled_from("ab \u00ad\u2060\u2066\u2069\ufeffé\u2011"), max_size=12))

@@ -200,6 +200,7 @@ def test_source_through_a_pivot_is_the_whole_source():
 @pytest.mark.parametrize(("beam", "hypotheses", "rerank", "on_flag", "rows"), [
     (1, 1, False, "mark", 1), (1, 1, False, "retry", 5), (1, 1, False, "source", 1), (8, 1, False, "retry", 24),
     (8, 1, True, "mark", 12), (8, 6, True, "mark", 14), (8, 1, True, "retry", 32),
+    (1, 1, True, "mark", 1),
 ])  # fmt: skip
 def test_admission_counts_what_a_retry_and_reranking_may_cost(beam, hypotheses, rerank, on_flag, rows):
     assert decodings(beam, hypotheses, rerank, on_flag) == rows
