@@ -108,14 +108,15 @@ class Scheduler:
         return any(queue.interactive_slots or queue.waiting.interactive_slots for queue in self._queues.values())
 
     def add(self, job: TranslateJob, now: float) -> None:
-        """Accepts a job for an open model with enough slots for its beams."""
+        """Accepts a job for an open model with enough slots for its beams. A target that is only scored is the next of its
+        client, because a sentence waits for it that was already translated."""
         queue = self._current[job.model]
         sequence = Sequence(job, now, queue.id, job.alone)
         self._register(sequence)
         if sequence.alone:
             self._alone.append(sequence)
         else:
-            queue.waiting.push(sequence)
+            queue.waiting.push(sequence, first=job.options.target is not None)
 
     def add_attention(self, job: AttentionJob) -> bool:
         """Accepts an attention job for an open model; returns False where too many wait already."""

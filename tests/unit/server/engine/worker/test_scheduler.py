@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -136,6 +138,24 @@ def test_a_client_with_many_jobs_does_not_delay_others() -> None:
         made.add(job(id, client="modest"), 0)
     order = drain(made)
     assert max(order.index(id) for id in range(500, 510)) < 60
+
+
+def test_a_target_that_is_only_scored_is_the_next_of_its_client() -> None:
+    made = scheduler()
+    for id in range(9):
+        made.add(job(id, beam=SLOTS), 0.0)
+    [(_, [first])] = made.schedule(0.0).prefill
+    made.finish(first.id)
+    other = job(9, beam=SLOTS, client="other")
+    scored = dataclasses.replace(job(10), options=DecodingOptions(target=(4,)))
+    made.add(other, 0.0)
+    made.add(scored, 0.0)
+    served = []
+    for _ in range(3):
+        [(_, [sequence])] = made.schedule(0.0).prefill
+        made.finish(sequence.id)
+        served.append(sequence.id)
+    assert served == [9, 10, 1]
 
 
 def test_similar_lengths_are_encoded_together() -> None:
