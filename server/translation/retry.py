@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
-from model.search.options import DecodingOptions
+from model.search.base import normalize
+from model.search.options import DecodingOptions, Hypothesis
 from server.translation.types import FAULTS, Sentence
 
 WIDEST_BEAM = 16
@@ -27,9 +29,16 @@ def retry_options(options: DecodingOptions) -> DecodingOptions:
     )
 
 
-def is_better(other: Sentence, first: Sentence) -> bool:
-    """Returns whether a retry has fewer FAULTS than the first translation, or as many and a higher score."""
+def is_better(other: Sentence, first: Sentence, options: DecodingOptions) -> bool:
+    """Returns whether a retry has fewer FAULTS than the first translation, or as many and a higher score of the search
+    (`Hypothesis.score` may be that of both directions)."""
     faults = len(other.flags & FAULTS), len(first.flags & FAULTS)
     if faults[0] != faults[1] or not (other.hypotheses and first.hypotheses):
         return faults[0] < faults[1]
-    return other.hypotheses[0].score > first.hypotheses[0].score
+    return _search_score(other.hypotheses[0], options) > _search_score(first.hypotheses[0], options)
+
+
+def _search_score(hypothesis: Hypothesis, options: DecodingOptions) -> float:
+    """Returns the log-probability of a hypothesis divided by the length penalty."""
+    length = max(1, len(hypothesis.token_scores)) + (options.first_token is not None)
+    return normalize(math.fsum(hypothesis.token_scores), length, options)

@@ -148,7 +148,7 @@ class SentenceTranslator:
             return sentence
         finally:
             waiter.leave()
-        replaced = is_better(other, sentence)
+        replaced = is_better(other, sentence, options)
         self._observer.retried(replaced)
         return other if replaced else sentence
 

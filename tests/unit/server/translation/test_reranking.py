@@ -140,3 +140,19 @@ def test_a_retry_is_reranked_in_a_wider_beam():
     engine = TwoWays({text: -1.0, "The house is over there": -1.1}, {text: -2.0, "The house is over there": -3.0})
     assert hypotheses(translate(engine, text=text, on_flag="retry")) == [(text, pytest.approx(-1.0 - WEIGHT * 2.0))]
     assert [options.beam_size for _, _, options, _, _ in engine.submitted if options.target is None] == [4, 8]
+
+
+def test_a_retry_with_one_hypothesis_is_compared_by_the_score_of_the_search():
+    text = "Das Haus steht dort drüben"
+
+    class Worse(TwoWays):
+        """The retry finds one hypothesis, which is less probable."""
+
+        async def _translate(self, ids, options, on_progress) -> TranslationResult:
+            if options.no_repeat_ngram_size:
+                self.forward = {text: -1.3}
+            return await super()._translate(ids, options, on_progress)
+
+    engine = Worse({text: -1.0, "The house is over there": -1.1}, {text: -2.0, "The house is over there": -3.0})
+    assert hypotheses(translate(engine, text=text, on_flag="retry")) == [(text, pytest.approx(-1.0 - WEIGHT * 2.0))]
+    assert any(options.no_repeat_ngram_size for _, _, options, _, _ in engine.submitted)

@@ -235,11 +235,11 @@ def test_the_beam_of_a_retry(beam, wider):
 
 def test_the_better_translation_has_fewer_faults_then_the_higher_score():
     def sentence(score: float, *flags: str) -> Sentence:
-        hypothesis = Hypothesis((), (), score, "stop")
+        hypothesis = Hypothesis((), (score,), score, "stop")
         return Sentence((0, 1), "a", (1,), ("b",), (hypothesis,), flags=frozenset(flags))
 
-    assert is_better(sentence(-2.0), sentence(-1.0, "copied"))
-    assert not is_better(sentence(-0.5, "copied", "truncated"), sentence(-1.0, "copied"))
-    assert is_better(sentence(-0.5, "copied"), sentence(-1.0, "omission"))
-    assert not is_better(sentence(-1.5), sentence(-1.0))
-    assert not is_better(sentence(-1.5), sentence(-1.0, "placeholder_restored"))
+    assert is_better(sentence(-2.0), sentence(-1.0, "copied"), DecodingOptions())
+    assert not is_better(sentence(-0.5, "copied", "truncated"), sentence(-1.0, "copied"), DecodingOptions())
+    assert is_better(sentence(-0.5, "copied"), sentence(-1.0, "omission"), DecodingOptions())
+    assert not is_better(sentence(-1.5), sentence(-1.0), DecodingOptions())
+    assert not is_better(sentence(-1.5), sentence(-1.0, "placeholder_restored"), DecodingOptions())
