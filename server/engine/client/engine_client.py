@@ -24,8 +24,8 @@ Head = tuple[str, int, int]
 
 
 class TranslationObserver(Protocol):
-    """Receives the outcome of every sentence that was sent to a worker. `seconds` is the time from sending to the
-    answer, `kind` that of a WorkerFailure."""
+    """Receives the outcome of every sentence that was sent to a worker; of those with a target that is only scored, the
+    failures. `seconds` is the time from sending to the answer, `kind` that of a WorkerFailure."""
 
     def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None: ...
     def failed(self, kind: str) -> None: ...
@@ -107,7 +107,7 @@ class EngineClient:
         such a sentence is not shared."""
 
         def start() -> asyncio.Future[TranslationResult]:
-            report = partial(self._report, len(source), time.monotonic())
+            report = partial(self._report, len(source), options.target is not None, time.monotonic())
             future = self._supervisor.submit(
                 model.key, source, options, priority=priority, client=client, weight=weight, on_progress=on_progress
             )
@@ -161,10 +161,13 @@ class EngineClient:
         async with self._alignments:
             return await self.attend(model, source, target, words=words, first_token=first_token)
 
-    def _report(self, tokens: int, started: float, done: asyncio.Future[TranslationResult]) -> None:
-        if done.cancelled():
-            self._observer.cancelled()
-        elif (error := done.exception()) is not None:
+    def _report(self, tokens: int, scored: bool, started: float, done: asyncio.Future[TranslationResult]) -> None:
+        error = None if done.cancelled() else done.exception()  # reading it also marks it as retrieved
+        if error is not None:
             self._observer.failed(error.kind if isinstance(error, WorkerFailure) else "internal")
+        elif scored:
+            return
+        elif done.cancelled():
+            self._observer.cancelled()
         else:
             self._observer.translated(tokens, done.result(), time.monotonic() - started)

@@ -55,7 +55,19 @@ def translate(
     on_flag: OnFlag = "mark",
     **options: int,
 ) -> Translation:
-    async def scenario() -> Translation:
+    return measured(engine, catalog, text, on_flag, **options)[0]
+
+
+def measured(
+    engine: FakeEngine,
+    catalog: ModelCatalog | None = None,
+    text: str = "Haus",
+    on_flag: OnFlag = "mark",
+    **options: int,
+) -> tuple[Translation, str]:
+    """Returns the translation and the metrics after it."""
+
+    async def scenario() -> tuple[Translation, str]:
         services = Services(Settings(), engine, catalog or fake_catalog())
         await services.start()
         await services.loaded()
@@ -63,7 +75,7 @@ def translate(
             chosen = DecodingOptions(**{"beam_size": 4, "rerank": True} | options)
             request = TranslationRequest(texts=(text,), source="de", target="en", options=chosen, on_flag=on_flag)
             [translation] = await services.translator.translate(request)
-            return translation
+            return translation, services.metrics.render().decode()
         finally:
             await services.stop()
 
@@ -81,6 +93,13 @@ def test_the_hypothesis_that_both_directions_like_best_is_chosen():
     assert translation.text == "house" and translation.legs[0].reranked and translation.legs[0].beam_size == 4
     assert hypotheses(translation) == [("house", pytest.approx(-1.1 - WEIGHT * 2.0))]
     assert sorted(engine.scored) == [(TAGS["de"], one, "Haus") for one in ("home", "house", "hut")]
+
+
+def test_metrics_count_the_translation_and_not_the_scores():
+    engine = TwoWays({"home": -1.0, "house": -1.1}, {"home": -4.0, "house": -2.0})
+    _, metrics = measured(engine)
+    assert len(engine.scored) == 2
+    assert 'attentive_request_success_total{finish_reason="stop"} 1.0' in metrics
 
 
 def test_improbable_hypotheses_are_scored_only_as_alternatives():
