@@ -7,11 +7,13 @@ Modeling for Neural Machine Translation").
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
-from model.search.options import DecodingOptions, Hypothesis
+from model.search.options import DecodingOptions
 from server.engine.client.engine_client import EngineClient
-from server.engine.ipc.messages import TranslationResult
+from server.engine.client.single_flight import Waiter
+from server.engine.ipc.messages import Timings, TranslationResult
 from server.translation.catalog import Leg
 from server.translation.segments import Segment
 from server.translation.types import TranslationRequest
@@ -33,45 +35,63 @@ class Reranker:
         self, segment: Segment, leg: Leg, answer: TranslationResult, request: TranslationRequest, priority: int
     ) -> TranslationResult:
         """Returns the answer with as many hypotheses as the request wants, best first. If there are several to choose
-        from, their `score` is that of both directions."""
+        from, their `score` is that of both directions, and the timings count the slowest of their scores."""
         wanted = request.options.hypotheses
         hypotheses = answer.hypotheses[: max(MOST, wanted)]
         if wanted == 1:
             hypotheses = tuple([one for one in hypotheses if one.score >= hypotheses[0].score - MARGIN])
+        answer = replace(answer, hypotheses=hypotheses)
         if len(hypotheses) > 1 and (reverse := leg.reverse) is not None:
-            hypotheses = await self._reranked(segment, reverse, hypotheses, request, priority)
-        return replace(answer, hypotheses=hypotheses[:wanted])
+            answer = await self._reranked(segment, reverse, answer, request, priority)
+        return replace(answer, hypotheses=answer.hypotheses[:wanted])
 
     async def _reranked(
         self,
         segment: Segment,
         reverse: Leg,
-        hypotheses: tuple[Hypothesis, ...],
+        answer: TranslationResult,
         request: TranslationRequest,
         priority: int,
-    ) -> tuple[Hypothesis, ...]:
+    ) -> TranslationResult:
         """Returns the hypotheses in the order of both directions, or as they are if one is too long to be read."""
+        hypotheses = answer.hypotheses
         model, options = reverse.model, request.options
         source = model.tokenizer.encode_target(segment.read)
         texts = [model.tokenizer.decode(one.tokens) for one in hypotheses]
         written = [reverse.encode_ids(text) for text in texts]
         if max(len(source) + 1, *map(len, written)) > model.max_length:
-            return hypotheses
+            return answer
         scored = DecodingOptions(
             target=source, length_penalty=options.length_penalty, normalization=options.normalization
         )
-        waiters = [
-            self._engine.translate(
-                model, ids, reverse.decoding_options(scored), priority=priority, client=request.client, weight=request.weight
-            )
-            for ids in written
-        ]  # fmt: skip
+        waiters: list[Waiter[TranslationResult]] = []
         try:
-            scores = [(await waiter.result()).hypotheses[0].score for waiter in waiters]
+            for ids in written:
+                waiters.append(
+                    self._engine.translate(
+                        model, ids, reverse.decoding_options(scored), priority=priority, client=request.client,
+                        weight=request.weight,
+                    )
+                )  # fmt: skip
+            answers = [await waiter.result() for waiter in waiters]
         finally:
             for waiter in waiters:
                 waiter.leave()
+        scores = [one.hypotheses[0].score for one in answers]
         both = [replace(one, score=one.score + WEIGHT * score) for one, score in zip(hypotheses, scores, strict=True)]
         # Nothing predicts a text better than its copy, so a copy is first only if the search has put it there.
         copies = [place > 0 and text.casefold() == segment.read.casefold() for place, text in enumerate(texts)]
-        return tuple([both[i] for i in sorted(range(len(both)), key=lambda i: (copies[i], -both[i].score))])
+        order = sorted(range(len(both)), key=lambda i: (copies[i], -both[i].score))
+        timings = _with_slowest(answer.timings, [one.timings for one in answers])
+        return replace(answer, hypotheses=tuple([both[i] for i in order]), timings=timings)
+
+
+def _with_slowest(first: Timings, others: Sequence[Timings]) -> Timings:
+    """Returns the timings of a job and of the slowest of those after it."""
+    slowest = max(others, key=lambda one: one.queue + one.encode + one.decode)
+    return replace(
+        first,
+        queue=first.queue + slowest.queue,
+        encode=first.encode + slowest.encode,
+        decode=first.decode + slowest.decode,
+    )

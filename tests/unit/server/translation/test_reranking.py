@@ -102,6 +102,15 @@ def test_metrics_count_the_translation_and_not_the_scores():
     assert 'attentive_request_success_total{finish_reason="stop"} 1.0' in metrics
 
 
+def test_the_timings_count_the_score():
+    forward = {"home": -1.0, "house": -1.1}
+    plain, reranked = [translate(TwoWays(forward, {"home": -4.0, "house": -2.0}), rerank=on).timings for on in (0, 1)]
+    assert reranked.queue + reranked.encode + reranked.decode == pytest.approx(
+        2 * (plain.queue + plain.encode + plain.decode)
+    )
+    assert reranked.first_token == plain.first_token
+
+
 def test_improbable_hypotheses_are_scored_only_as_alternatives():
     forward = {"home": -1.0, "house": -1.0 - MARGIN / 2, "hut": -1.1 - MARGIN}
     backward = {"home": -1.0, "house": -1.0, "hut": 9.0}
