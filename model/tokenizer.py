@@ -265,7 +265,10 @@ def _text(processor: sentencepiece.SentencePieceProcessor, pieces: Sequence[str]
 def _without_extra_spaces(text: str) -> str:
     """Returns a text as the normalisation of SentencePiece leaves it: without spaces at its ends and with single ones
     within. A model that writes the piece of a lone space before the piece of a word means one space."""
-    return " ".join([word for word in text.split(" ") if word])
+    text = text.strip(" ")
+    while "  " in text:
+        text = text.replace("  ", " ")
+    return text
 
 
 def _pieces(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from operator import attrgetter
 from typing import Literal
@@ -56,6 +56,8 @@ class DecodingOptions:
     masked_heads: tuple[tuple[str, int, int], ...] = ()
     rerank: bool = False
     trace: bool = False
+    _hash: int = field(init=False, repr=False, compare=False)
+    """Kept, because options are keys of several dictionaries per request."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.beam_size <= MAX_BEAM:
@@ -68,10 +70,10 @@ class DecodingOptions:
             raise ValueError(f"no_repeat_ngram_size must be at least 0, not {self.no_repeat_ngram_size}.")
         if self.length_penalty is not None and not 0.0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
             raise ValueError(f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY}, not {self.length_penalty}.")
+        object.__setattr__(self, "_hash", hash(_varying(self)))
 
     def __hash__(self) -> int:
-        """Hashes only some fields: options are keys of several dictionaries per request."""
-        return hash(_varying(self))
+        return self._hash
 
     def with_defaults(self, beam_size: int, length_penalty: float | None = None) -> DecodingOptions:
         """Returns the options with the values that a model states, where they set none. A wider n-best list widens the

@@ -10,6 +10,7 @@ import traceback
 from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import lru_cache
+from itertools import filterfalse
 from typing import TextIO
 
 import orjson
@@ -75,7 +76,8 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 def further_fields(record: logging.LogRecord) -> dict[str, object]:
     """Returns the fields of `extra` in their order."""
-    return {name: value for name, value in vars(record).items() if name not in STANDARD_FIELDS}
+    values = vars(record)
+    return {name: values[name] for name in filterfalse(STANDARD_FIELDS.__contains__, values)}
 
 
 @lru_cache(maxsize=1)

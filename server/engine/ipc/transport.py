@@ -28,15 +28,20 @@ def _options(*values: Any) -> DecodingOptions:
     return DecodingOptions(**dict(zip(_OPTION_NAMES, values, strict=True)))
 
 
+def _names(kind: type[Any]) -> tuple[str, ...]:
+    """Returns the fields with which an object is made."""
+    return tuple([field.name for field in dataclasses.fields(kind) if field.init])
+
+
 def _pickle_as_call(kind: type[Any], make: Callable[..., Any]) -> None:
     """Pickles `kind` as a call of `make` with the fields in order. The default for a dataclass with slots looks up
     every field each time, which doubled the time of packing."""
-    values = attrgetter(*(field.name for field in dataclasses.fields(kind)))
-    several = len(dataclasses.fields(kind)) > 1
+    names = _names(kind)
+    values, several = attrgetter(*names), len(names) > 1
     copyreg.pickle(kind, lambda message: (make, values(message) if several else (values(message),)))
 
 
-_OPTION_NAMES = tuple(field.name for field in dataclasses.fields(DecodingOptions))
+_OPTION_NAMES = _names(DecodingOptions)
 _pickle_as_call(DecodingOptions, _options)
 for _kind in (TranslateJob, Cancel, Started, StepStats, TranslationResult, Timings, Hypothesis):
     _pickle_as_call(_kind, _kind)
