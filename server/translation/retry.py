@@ -35,10 +35,10 @@ def is_better(other: Sentence, first: Sentence, options: DecodingOptions) -> boo
     faults = len(other.flags & FAULTS), len(first.flags & FAULTS)
     if faults[0] != faults[1] or not (other.hypotheses and first.hypotheses):
         return faults[0] < faults[1]
-    return _search_score(other.hypotheses[0], options) > _search_score(first.hypotheses[0], options)
+    return search_score(other.hypotheses[0], options) > search_score(first.hypotheses[0], options)
 
 
-def _search_score(hypothesis: Hypothesis, options: DecodingOptions) -> float:
+def search_score(hypothesis: Hypothesis, options: DecodingOptions) -> float:
     """Returns the log-probability of a hypothesis divided by the length penalty."""
     length = max(1, len(hypothesis.token_scores)) + (options.first_token is not None)
     return normalize(math.fsum(hypothesis.token_scores), length, options)

@@ -39,8 +39,9 @@ _RARE_LETTERS = frozenset("àâæçèéêëîïôœùûüÿ")
 class Segment:
     """One sentence, or a part of one that is too long for the model. A segment without ids is copied.
 
-    `masked` is what the model reads, encoded as `ids`: the segment's text in sentence case if `capitals`, without its
-    protected `spans`. `messages` are the ICU messages among them. `terms` are those of the glossary.
+    `masked` is what the model reads, encoded as `ids`: the segment's text in sentence case if `capitals`, with a small
+    first letter if `small_first`, without its protected `spans`. `messages` are the ICU messages among them. `terms` are
+    those of the glossary.
     """
 
     span: Span
@@ -51,6 +52,7 @@ class Segment:
     spans: tuple[ProtectedSpan, ...] = ()
     messages: tuple[SegmentedText, ...] = ()
     terms: tuple[TermMatch, ...] = ()
+    small_first: bool = False
 
     @property
     def read(self) -> str:

@@ -16,6 +16,12 @@ from server.text.number_format import localize_numbers
 from server.text.term_spans import with_translated_terms
 from server.text.translation_checks import ordinary_words
 from server.translation.catalog import Leg
+from server.translation.first_letter import (
+    is_surer,
+    is_unsure,
+    with_capital_first_letter,
+    with_small_first_letter,
+)
 from server.translation.markup_alignment import WordAligner
 from server.translation.reranking import Reranker
 from server.translation.retry import is_better, retry_options
@@ -160,13 +166,16 @@ class SentenceTranslator:
         request: TranslationRequest,
         priority: int,
     ) -> Sentence:
-        """Awaits the worker's answer and turns it into text; a segment without `waiter` is copied. If a span, a name or
-        a number was lost, the sentence is translated again with all of them masked."""
+        """Awaits the worker's answer and turns it into text; a segment without `waiter` is copied. If the model is
+        unsure of a short text, it reads it again with a small first letter. If a span, a name or a number was lost, the
+        sentence is translated again with all of them masked."""
         if waiter is None:
             return await self._copied(segment, request, priority)
         decode = leg.model.tokenizer.decode
         answer = await self._result(waiter, segment, leg, request, priority)
         again: Translate = partial(self._again, request=request, priority=priority)
+        if small := with_small_first_letter(segment, leg):
+            segment, answer = await self._surer(segment, small, leg, answer, request, again)
         best = decode(answer.hypotheses[0].tokens)
         if retry := masked_retry(segment, best, leg):
             segment = retry
@@ -184,7 +193,9 @@ class SentenceTranslator:
         if not segment.spans and segment.masked.is_complete(best):
             others = answer.hypotheses[1:]
             texts = (best, *[decode(other.tokens) for other in others]) if others else (best,)
-            texts = tuple([text.upper() for text in texts]) if segment.capitals else texts
+            if segment.capitals or segment.small_first:
+                write = str.upper if segment.capitals else with_capital_first_letter
+                texts = tuple([write(text) for text in texts])
             return Sentence(
                 segment.span, segment.text, segment.ids, texts, answer.hypotheses, answer.timings, segment.read
             )
@@ -196,6 +207,24 @@ class SentenceTranslator:
             to_read=segment.masked.runs, to_target=placed.runs,
             flags=frozenset({"placeholder_restored"} if placed.inserted else ()),
         )  # fmt: skip
+
+    async def _surer(
+        self,
+        segment: Segment,
+        small: Segment,
+        leg: Leg,
+        answer: TranslationResult,
+        request: TranslationRequest,
+        again: Translate,
+    ) -> tuple[Segment, TranslationResult]:
+        """Returns the segment that the model is surer of, the first one or the `small` one, and its translation."""
+        options, first = leg.decoding_options(request.options), answer.hypotheses[0]
+        if not is_unsure(first, options):
+            return segment, answer
+        other = await again(small, leg)
+        copied = leg.model.tokenizer.decode(first.tokens).casefold() == segment.read.casefold()
+        kept = is_surer(other.hypotheses[0], first, options, copied=copied)
+        return (small, other) if kept else (segment, answer)
 
     async def _again(
         self,

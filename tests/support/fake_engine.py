@@ -184,7 +184,7 @@ class FakeEngine:
 
     def _hypothesis(self, tokens: tuple[int, ...], rank: int, limit: int | None) -> Hypothesis:
         tokens = (*tokens, *[FIRST + ord("!")] * rank)
-        scores = tuple(-0.1 for _ in range(len(tokens) + 1))
+        scores = tuple(-0.01 for _ in range(len(tokens) + 1))  # sure, so that no text is read twice
         return Hypothesis(tokens, scores, sum(scores), "length" if limit == len(tokens) else "stop")
 
     async def _attend(

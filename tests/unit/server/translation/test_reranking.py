@@ -51,7 +51,7 @@ class TwoWays(FakeEngine):
 def translate(
     engine: FakeEngine,
     catalog: ModelCatalog | None = None,
-    text: str = "Haus",
+    text: str = "Das Haus",
     on_flag: OnFlag = "mark",
     **options: int,
 ) -> Translation:
@@ -61,7 +61,7 @@ def translate(
 def measured(
     engine: FakeEngine,
     catalog: ModelCatalog | None = None,
-    text: str = "Haus",
+    text: str = "Das Haus",
     on_flag: OnFlag = "mark",
     **options: int,
 ) -> tuple[Translation, str]:
@@ -92,7 +92,7 @@ def test_the_hypothesis_that_both_directions_like_best_is_chosen():
     translation = translate(engine)
     assert translation.text == "house" and translation.legs[0].reranked and translation.legs[0].beam_size == 4
     assert hypotheses(translation) == [("house", pytest.approx(-1.1 - WEIGHT * 2.0))]
-    assert sorted(engine.scored) == [(TAGS["de"], one, "Haus") for one in ("home", "house", "hut")]
+    assert sorted(engine.scored) == [(TAGS["de"], one, "Das Haus") for one in ("home", "house", "hut")]
 
 
 def test_metrics_count_the_translation_and_not_the_scores():
@@ -123,11 +123,11 @@ def test_improbable_hypotheses_are_scored_only_as_alternatives():
 
 
 def test_a_copy_of_the_source_is_chosen_only_if_the_search_chose_it():
-    backward = {"home": -1.0, "haus": 0.0, "hut": -3.0}
-    engine = TwoWays({"home": -1.0, "haus": -1.1, "hut": -1.2}, backward)
-    assert [text for text, _ in hypotheses(translate(engine, hypotheses=3))] == ["home", "hut", "haus"]
-    engine = TwoWays({"haus": -1.0, "home": -1.1, "hut": -1.2}, backward)
-    assert [text for text, _ in hypotheses(translate(engine, hypotheses=3))] == ["haus", "home", "hut"]
+    backward = {"home": -1.0, "das haus": 0.0, "hut": -3.0}
+    engine = TwoWays({"home": -1.0, "das haus": -1.1, "hut": -1.2}, backward)
+    assert [text for text, _ in hypotheses(translate(engine, hypotheses=3))] == ["home", "hut", "das haus"]
+    engine = TwoWays({"das haus": -1.0, "home": -1.1, "hut": -1.2}, backward)
+    assert [text for text, _ in hypotheses(translate(engine, hypotheses=3))] == ["das haus", "home", "hut"]
 
 
 @pytest.mark.parametrize(("wanted", "compared"), [(1, MOST), (2, MOST), (6, 6)])
