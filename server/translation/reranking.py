@@ -62,8 +62,9 @@ class Reranker:
         if max(len(source) + 1, *map(len, written)) > model.max_length:
             return answer
         scored = DecodingOptions(
-            target=source, length_penalty=options.length_penalty, normalization=options.normalization
-        )
+            target=source, length_penalty=options.length_penalty, normalization=options.normalization,
+            masked_heads=options.masked_heads,
+        )  # fmt: skip
         waiters: list[Waiter[TranslationResult]] = []
         try:
             for ids in written:

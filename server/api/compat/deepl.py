@@ -16,7 +16,7 @@ from server.api.dependencies import enter, header_key, json_response, reader_lan
 from server.api.glossaries import terms_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader, deadline
-from server.api.routes.translate import check_texts
+from server.api.routes.translate import check_texts, chosen_rows
 from server.api.schemas.deepl import (
     DeeplAnswer,
     DeeplError,
@@ -73,8 +73,9 @@ async def translate(
     if not asked.text:
         raise InvalidRequest("Parameter 'text' not specified.")
     texts = tuple(asked.text)
+    rerank = RERANK[asked.model_type] if asked.model_type else None
     if any(texts):
-        check_texts(texts, services.settings)
+        check_texts(texts, services.settings, chosen_rows(0, 1, bool(rerank), "mark"))
     caller = await enter(request, sum(map(len, texts)), asked.auth_key)
     glossary = await terms_of(request, caller, glossary_ids(asked), asked.source_lang, asked.target_lang)
     rules = tag_rules(asked)
@@ -85,7 +86,7 @@ async def translate(
         target=asked.target_lang,
         format="html" if asked.tag_handling else "text",
         split=SPLITS[asked.split_sentences or ("nonewlines" if asked.tag_handling else "1")],
-        options=default_options(services.settings, rerank=RERANK[asked.model_type] if asked.model_type else None),
+        options=default_options(services.settings, rerank=rerank),
         client=caller.name,
         weight=caller.weight,
         storage=storage_of(request, caller),

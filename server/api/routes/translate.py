@@ -23,7 +23,7 @@ from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from server.text.language_id import DetectedLanguage
 from server.translation.retry import wider_beam
 from server.translation.translator import decodings
-from server.translation.types import Flag, Sentence, TranslatedLeg, Translation, TranslationRequest
+from server.translation.types import Flag, OnFlag, Sentence, TranslatedLeg, Translation, TranslationRequest
 
 router = APIRouter(tags=["translation"])
 WARNINGS: dict[Flag, str] = {
@@ -81,11 +81,15 @@ def checked(asked: TranslateParameters, settings: Settings) -> tuple[tuple[str, 
         head_mask(asked.masked_heads) if asked.masked_heads else (),
         settings.rerank if asked.rerank is None else asked.rerank,
     )
-    beam = max(asked.beam_size or 1, hypotheses)
-    if asked.rerank and not asked.beam_size:
-        beam = wider_beam(beam)
-    check_texts(texts, settings, decodings(beam, hypotheses, bool(asked.rerank), asked.on_flag))
+    check_texts(texts, settings, chosen_rows(asked.beam_size or 0, hypotheses, bool(asked.rerank), asked.on_flag))
     return texts, options
+
+
+def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) -> int:
+    """Returns the rows of a sentence that a request itself chooses; `beam_size` 0 if it leaves the width to the
+    server."""
+    beam = max(beam_size or 1, hypotheses)
+    return decodings(beam if beam_size or not rerank else wider_beam(beam), hypotheses, rerank, on_flag)
 
 
 @lru_cache(maxsize=64)
@@ -154,7 +158,7 @@ def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) 
     if size * beam_size > limit:
         raise PayloadTooLarge(
             f"{size:,} characters with a beam width of {beam_size} are over the limit of {limit // beam_size:,} for this "
-            "beam width; send less text or a smaller beam_size."
+            "beam width; send less text, a smaller beam_size or no reranking."
         )
 
 

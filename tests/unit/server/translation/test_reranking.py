@@ -53,7 +53,7 @@ def translate(
     catalog: ModelCatalog | None = None,
     text: str = "Das Haus",
     on_flag: OnFlag = "mark",
-    **options: int,
+    **options: Any,
 ) -> Translation:
     return measured(engine, catalog, text, on_flag, **options)[0]
 
@@ -63,7 +63,7 @@ def measured(
     catalog: ModelCatalog | None = None,
     text: str = "Das Haus",
     on_flag: OnFlag = "mark",
-    **options: int,
+    **options: Any,
 ) -> tuple[Translation, str]:
     """Returns the translation and the metrics after it."""
 
@@ -93,6 +93,14 @@ def test_the_hypothesis_that_both_directions_like_best_is_chosen():
     assert translation.text == "house" and translation.legs[0].reranked and translation.legs[0].beam_size == 4
     assert hypotheses(translation) == [("house", pytest.approx(-1.1 - WEIGHT * 2.0))]
     assert sorted(engine.scored) == [(TAGS["de"], one, "Das Haus") for one in ("home", "house", "hut")]
+
+
+def test_masked_heads_are_switched_off_in_both_directions():
+    engine = TwoWays({"home": -1.0, "house": -1.1}, {"home": -4.0, "house": -2.0})
+    heads = (("cross", 0, 1),)
+    translate(engine, masked_heads=heads)
+    assert len(engine.scored) == 2
+    assert {options.masked_heads for _, _, options, _, _ in engine.submitted} == {heads}
 
 
 def test_metrics_count_the_translation_and_not_the_scores():

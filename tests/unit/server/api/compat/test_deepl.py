@@ -50,6 +50,13 @@ def test_the_model_type_chooses_reranking(client, engine, asked, used, beam):
     assert [options.beam_size for _, _, options, _, _ in engine.submitted if options.target is None] == [beam]
 
 
+def test_a_text_that_is_too_long_for_reranking_is_refused(serve):
+    client = serve(char_limit=1000, beam_char_limit=1000)
+    assert ask(client, text=["a" * 130]).status_code == 200
+    answer = ask(client, text=["a" * 130], model_type="quality_optimized")
+    assert answer.status_code == 413 and "no reranking" in answer.json()["message"]
+
+
 def test_a_form_with_several_texts(client):
     answer = client.post("/v2/translate", data=HELLO | {"text": ["One", "Two"]}).json()
     assert [translation["text"] for translation in answer["translations"]] == ["enO", "owT"]

@@ -262,7 +262,7 @@ def test_the_characters_of_a_request_times_its_beam_width_are_limited(serve):
         assert refused.status_code == 413
         assert refused.json()["error"] == (
             "100 characters with a beam width of 5 are over the limit of 80 for this beam width; "
-            "send less text or a smaller beam_size."
+            "send less text, a smaller beam_size or no reranking."
         )
 
 
