@@ -15,7 +15,7 @@ from server.translation.catalog import Leg
 from server.translation.retry import search_score
 from server.translation.segments import Segment
 
-WORDS, SENTENCE_WORDS = 5, 2
+WORDS, SENTENCE_WORDS = 5, 3
 """The longest text that is read again, and the longest that ends as a sentence. Longer ones gain nothing."""
 UNSURE = -0.3
 """A translation with a higher score is kept without a second reading."""

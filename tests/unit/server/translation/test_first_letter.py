@@ -62,7 +62,7 @@ def test_a_short_text_may_be_read_with_a_small_first_letter(text, small):
         "New York",
         "I agree",
         "I'm here",
-        "We go home.",
+        "We all go home.",
         "One two three four five six",
         "Open %s",
         "42",
