@@ -23,7 +23,7 @@ STEP_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.
 RATIOS = tuple(tenth / 10 for tenth in range(11))
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
 BATCH = 256
-"""Requests, or sentences, that are counted together: this is faster than one by one."""
+"""Requests, sentences or decode steps that are counted together: this is faster than one by one."""
 FLAGS = ("truncated", "repetition", "omission", "copied", "wrong_language", "placeholder_restored")
 SENTENCE_TIMES = {
     "request_queue": "Time a sentence waited for a slot.",
@@ -95,6 +95,10 @@ class Metrics:
         """Seconds of requests that are not counted yet, by route, method and status."""
         self._answers: list[tuple[Any, ...]] = []
         """Sentences that are not counted yet: finish reason, source tokens, generated tokens, SENTENCE_TIMES."""
+        self._steps: list[tuple[int, float]] = []
+        """Decode steps that are not counted yet: rows and seconds."""
+        self._paddings: list[float] = []
+        """Padding of prefills that is not counted yet."""
         self._describe_steps(registry)
         self._build = Gauge("attentive_build_info", "Version of the server.", ("version",), registry=registry)
         self._build.labels(version).set(1)
@@ -177,17 +181,23 @@ class Metrics:
         for histogram, seconds in zip(self._seconds, times, strict=True):
             histogram.observe(seconds)
 
+    def _count_steps(self) -> None:
+        steps, self._steps = self._steps, []
+        paddings, self._paddings = self._paddings, []
+        self._padding.observe(paddings)
+        self._batch_size.observe([rows for rows, _ in steps])
+        self._step_seconds.observe([seconds for _, seconds in steps])
+
     def record_step(self, stats: StepStats) -> None:
         """Records the steps of a worker since its previous report."""
         self._running.set(stats.running)
         self._waiting.set(stats.waiting)
         self._slots.set(stats.slots_used / stats.slots_total if stats.slots_total else 0.0)
-        if stats.steps:
-            rows, seconds = zip(*stats.steps, strict=True)
-            self._batch_size.observe(rows)
-            self._step_seconds.observe(seconds)
+        self._steps += stats.steps
         if stats.prefill_padded_tokens:
-            self._padding.observe((1 - stats.prefill_tokens / stats.prefill_padded_tokens,))
+            self._paddings.append(1 - stats.prefill_tokens / stats.prefill_padded_tokens)
+        if len(self._steps) >= BATCH:
+            self._count_steps()
 
     def register(self, collector: Collector) -> None:
         """Adds a collector, which is read at each scrape."""
@@ -197,6 +207,7 @@ class Metrics:
         """Returns all metrics in the text format of `CONTENT_TYPE`."""
         self._count_requests()
         self._count_answers()
+        self._count_steps()
         return generate_latest(self.registry)
 
 
