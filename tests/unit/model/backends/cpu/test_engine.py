@@ -232,6 +232,19 @@ def test_forced_steps_equal_single_steps(decoder: str, precision: Precision, thr
     assert backend.engine.pages_used == 0
 
 
+def test_forced_steps_of_several_passes_equal_those_of_one() -> None:
+    transformer = tiny()
+    slots = list(range(24))
+    sources, targets = sentences(transformer.config, (9,) * 24), sentences(transformer.config, (60, 2, 59) * 8)
+    assert sum(map(len, targets)) > 512
+    backend, alone = cpu_backend(transformer, "int8", slots=24), cpu_backend(transformer, "int8")
+    backend.prefill(sources, slots)
+    found = backend.forced_steps(slots, [[2, *target[:-1]] for target in targets], targets)
+    for source, target, scores in zip(sources, targets, found, strict=True):
+        alone.prefill([source], [0])
+        assert scores.tolist() == alone.forced_steps([0], [[2, *target[:-1]]], [target])[0].tolist()
+
+
 @pytest.mark.parametrize(
     "options", [{"target": (5, 9, 9, 40)}, {"prefix": (7, 8, 9)}, {"prefix": (7,) * 9, "beam_size": 3}]
 )
