@@ -104,7 +104,10 @@ class WorkerLoop:
             self._outbox.append(Failed(job.id, "invalid", refusal))
         elif isinstance(job, TranslateJob):
             if job.options.beam_size > queue.slots:
-                sentence = f"beam_size must be at most {queue.slots} on this server."
+                sentence = (
+                    f"A beam of {job.options.beam_size} hypotheses is too wide: this server has slots for {queue.slots}; "
+                    "send a smaller beam_size or fewer alternatives."
+                )
                 self._outbox.append(Failed(job.id, "invalid", sentence))
             else:
                 self._scheduler.add(job, time.monotonic())

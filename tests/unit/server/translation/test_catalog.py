@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from model.language_pairs import AllPairs
 from model.search.options import DecodingOptions
+from model.symbols import FORMAL
 from server.errors import UnsupportedLanguage
 from server.translation.catalog import INVISIBLE, Leg, ModelCatalog
-from tests.support.fake_engine import fake_model
+from tests.support.fake_engine import TAGS, FakeTokenizer, fake_model
 
 
 def test_a_route_is_direct_or_uses_english_as_the_first_choice_of_pivot():
@@ -79,6 +80,16 @@ def test_the_beam_for_reranking_fits_into_the_slots(slots, expected):
     resolved = leg.decoding_options(DecodingOptions(beam_size=0, rerank=True))
     assert (resolved.beam_size, resolved.rerank) == expected
     assert leg.decoding_options(DecodingOptions(beam_size=8, rerank=True)).beam_size == 8  # refused by the worker
+
+
+def test_the_reverse_direction_begins_with_the_first_token_of_the_source_language():
+    class FirstTokens(FakeTokenizer):
+        def first_token(self, target_language: str) -> int | None:
+            return TAGS[target_language]
+
+    leg = Leg(dataclasses.replace(fake_model(), tokenizer=FirstTokens()), "en", "de", FORMAL)  # type: ignore[arg-type]
+    assert (leg.first_token, leg.reverse.first_token, leg.reverse.symbol) == (TAGS["de"], TAGS["en"], "")
+    assert leg.reverse.decoding_options(DecodingOptions(target=(5,))).first_token == TAGS["en"]
 
 
 def test_a_leg_without_the_reverse_direction_is_not_reranked():

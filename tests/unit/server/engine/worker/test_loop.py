@@ -5,7 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 from model.search.options import DecodingOptions
-from server.engine.ipc.messages import LoadModel, Started, StepStats, TranslateJob, TranslationResult, WorkerReady
+from server.engine.ipc.messages import (
+    Failed,
+    LoadModel,
+    Started,
+    StepStats,
+    TranslateJob,
+    TranslationResult,
+    WorkerReady,
+)
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.loop import WorkerLoop
 from tests.support.fake_worker import FakeRunner
@@ -39,3 +47,13 @@ def test_the_answers_of_a_step_and_the_start_of_the_next_jobs_are_one_frame():
     answered = [message.id for frame in frames for message in frame if isinstance(message, TranslationResult)]
     assert answered == [job.id for job in jobs]
     assert sum(len(frame) > 1 for frame in started) > len(jobs) // 2
+
+
+def test_a_beam_without_enough_slots_is_refused_with_both_parameters_that_make_it_wide():
+    job = TranslateJob(1, "m", (5, 6), DecodingOptions(beam_size=32))
+    pipes = ScriptedPipes([[LoadModel("m", "1")], [], [job], []])
+    options = WorkerOptions()
+    WorkerLoop(pipes, FakeRunner(options, 0), options).serve()  # type: ignore[arg-type]
+    [failed] = [message for frame in pipes.sent for message in frame if isinstance(message, Failed)]
+    assert failed.kind == "invalid"
+    assert "32 hypotheses" in failed.message and "beam_size" in failed.message and "alternatives" in failed.message
