@@ -67,6 +67,7 @@ Key = Annotated[
 OptionalCode = Annotated[Code | None, BeforeValidator(none_if_empty)]
 OptionalText = Annotated[str | None, BeforeValidator(none_if_no_text)]
 OptionalInt = Annotated[int | None, BeforeValidator(none_if_blank)]
+OptionalBool = Annotated[bool | None, BeforeValidator(none_if_blank)]
 OptionalFloat = Annotated[Annotated[float, Field(allow_inf_nan=False)] | None, BeforeValidator(none_if_blank)]
 BeamSize = Annotated[
     Annotated[int, Field(ge=1, le=MAX_BEAM)] | None,

@@ -13,6 +13,7 @@ from server.api.schemas.base import (
     HeadMask,
     Key,
     LengthPenalty,
+    OptionalBool,
     OptionalFloat,
     OptionalInt,
     Parameters,
@@ -39,7 +40,7 @@ class TranslateParameters(Parameters):
     api_key: Key = None
     beam_size: BeamSize = None
     length_penalty: LengthPenalty = None
-    rerank: bool | None = Field(
+    rerank: OptionalBool = Field(
         default=None,
         description="Choose the translation with the reverse direction of the model, where it has one: better and slower. "
         "Without `beam_size` the beam is wider. null leaves it to the server.",
