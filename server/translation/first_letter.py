@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from model.search.options import DecodingOptions, Hypothesis
-from server.text.placeholders import Masked
+from server.text.span_projection import SYMBOL
 from server.translation.catalog import Leg
 from server.translation.retry import search_score
 from server.translation.segments import Segment
@@ -29,12 +29,12 @@ def with_small_first_letter(segment: Segment, leg: Leg) -> Segment | None:
     written so."""
     read = segment.read
     longest = SENTENCE_WORDS if read.endswith((".", "!", "?")) else WORDS
-    if segment.spans or segment.terms or not read[:1].isupper() or len(read.split()) > longest:
+    if segment.messages or segment.terms or not read[:1].isupper() or len(read.split()) > longest:
         return None
     small = read[0].lower() + read[1:]
     if small != read.lower() or len(small) != len(read) or len(read) == 1 or _ENGLISH_I.match(read):
         return None
-    return replace(segment, ids=leg.encode_ids(small), masked=Masked(small), small_first=True)
+    return replace(segment, ids=leg.encode_ids(small), masked=replace(segment.masked, read=small), small_first=True)
 
 
 def is_unsure(hypothesis: Hypothesis, options: DecodingOptions) -> bool:
@@ -49,8 +49,9 @@ def is_surer(other: Hypothesis, first: Hypothesis, options: DecodingOptions, *, 
 
 
 def with_capital_first_letter(text: str) -> str:
-    """Returns a text with its first letter as a capital, if this is one letter too."""
-    for i, character in enumerate(text):
+    """Returns a text with its first letter as a capital, if this is one letter too and no symbol for a span is before it."""
+    symbol = SYMBOL.search(text)
+    for i, character in enumerate(text[: symbol.start()] if symbol else text):
         if character.isalpha():
             capital = character.upper()
             return text[:i] + capital + text[i + 1 :] if len(capital) == 1 else text

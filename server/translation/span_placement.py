@@ -14,6 +14,7 @@ from server.text.restoration import aligned_place, repaired, restore
 from server.text.span_projection import Link
 from server.text.stand_ins import stand_ins_of
 from server.translation.catalog import Leg
+from server.translation.first_letter import with_capital_first_letter
 from server.translation.markup_alignment import WORD, WordAligner, links_by_position
 from server.translation.segments import Segment, without_stand_ins
 
@@ -60,6 +61,8 @@ class SpanPlacer:
             segment, answer = await self._forced(segment, leg, answer, translate)
         masked = segment.masked.with_messages(messages)
         best, *others = [decode(hypothesis.tokens) for hypothesis in answer.hypotheses]
+        if segment.small_first:
+            best, *others = [with_capital_first_letter(text) for text in (best, *others)]
         inserted = bool(masked.missing(best)) or lacks_stand_ins(segment)
         complete = masked.is_complete(best)
         links: Sequence[Link]

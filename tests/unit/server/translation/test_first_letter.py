@@ -43,7 +43,7 @@ def read(translation: Translation) -> tuple[str, str]:
     [
         ("Next", "next"), ("Font size", "font size"), ("Select all of these files", "select all of these files"),
         ("Try again!", "try again!"), ("Settings.", "settings."), ("Loading the big file…", "loading the big file…"),
-        ("Élan", "élan"), ("NEXT PAGE", "next page"),
+        ("Élan", "élan"), ("NEXT PAGE", "next page"), ("Open %s", "open"),
     ],
 )  # fmt: skip
 def test_a_short_text_may_be_read_with_a_small_first_letter(text, small):
@@ -64,7 +64,6 @@ def test_a_short_text_may_be_read_with_a_small_first_letter(text, small):
         "I'm here",
         "We all go home.",
         "One two three four five six",
-        "Open %s",
         "42",
         "¿Qué?",
     ],
@@ -103,7 +102,23 @@ def test_capitals_stay_capitals():
 
 
 @pytest.mark.parametrize(
-    ("text", "written"), [("weiter", "Weiter"), ("«été»", "«Été»"), ("42", "42"), ("", ""), ("ﬁn", "ﬁn"), ("Öl", "Öl")]
+    ("text", "written"),
+    [
+        ("<ph1> weiter", "<ph1> weiter"),
+        ("„<ph1>“ weiter", "„<ph1>“ weiter"),
+        ("an <ph1>", "An <ph1>"),
+        ("weiter", "Weiter"),
+        ("«été»", "«Été»"),
+        ("42", "42"),
+        ("", ""),
+        ("ﬁn", "ﬁn"),
+        ("Öl", "Öl"),
+    ],
 )
 def test_the_first_letter_is_written_as_a_capital(text, written):
     assert with_capital_first_letter(text) == written
+
+
+def test_spans_are_kept_in_the_reading_that_is_kept():
+    engine = Reader({"Open": ("Open", UNSURE), "open": ("öffnen", SURE)})
+    assert read(translated(engine, "Open %s", "en", "de")) == ("Öffnen %s", "open")
