@@ -12,3 +12,13 @@ def add_model_options(parser: argparse.ArgumentParser) -> None:
     system.add_argument("--model", type=Path, help="a model folder")
     system.add_argument("--random", metavar="PRESET", help="random weights of this shape: base, big, small")
     parser.add_argument("--vocabulary", type=int, default=32_000, help="vocabulary size of the random model")
+
+
+def add_local_options(parser: argparse.ArgumentParser, *, limit: int, threads: int) -> None:
+    """Adds the options of a benchmark that translates development sets with a server's parts in its own process.
+    `limit` and `threads` are their defaults."""
+    parser.add_argument("weights", type=Path, help="folder of model folders")
+    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv")
+    parser.add_argument("--sets", nargs="+", default=["flores-dev", "tatoeba-dev"], help="names of the sets")
+    parser.add_argument("--limit", type=int, default=limit, help="pairs of each set and direction")
+    parser.add_argument("--threads", type=int, default=threads, help="threads of the CPU backend; 0 is every core")

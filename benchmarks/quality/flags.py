@@ -16,9 +16,9 @@ import random
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 from benchmarks.common import report
+from benchmarks.common.arguments import add_local_options
 from benchmarks.common.development_sets import DevelopmentSet, read_sets
 from model.search.options import DecodingOptions, Hypothesis
 from server.cli.local_services import local_services
@@ -119,12 +119,8 @@ def _share(flags: Sequence[frozenset[Flag]], wanted: frozenset[Flag]) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("weights", type=Path, help="folder of model folders")
+    add_local_options(parser, limit=200, threads=0)
     parser.add_argument("--model", required=True, help="name of the model")
-    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv")
-    parser.add_argument("--sets", nargs="+", default=["flores-dev", "tatoeba-dev"], help="names of the sets")
-    parser.add_argument("--limit", type=int, default=200, help="pairs of each set and direction")
-    parser.add_argument("--threads", type=int, default=0, help="threads of the CPU backend; 0 is every core")
     return parser
 
 

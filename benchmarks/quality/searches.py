@@ -13,10 +13,10 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from statistics import fmean
 
 from benchmarks.common import report
+from benchmarks.common.arguments import add_local_options
 from benchmarks.common.development_sets import DevelopmentSet, read_sets
 from benchmarks.load.processor_time import descendants, seconds_of
 from model.search.options import DecodingOptions
@@ -82,11 +82,7 @@ def _cell(measured: Measured, search: str, name: str) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("weights", type=Path, help="folder of model folders")
-    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv")
-    parser.add_argument("--sets", nargs="+", default=["flores-dev", "tatoeba-dev"], help="names of the sets")
-    parser.add_argument("--limit", type=int, default=500, help="pairs of each set and direction")
-    parser.add_argument("--threads", type=int, default=1, help="threads of the CPU backend; 0 is every core")
+    add_local_options(parser, limit=500, threads=1)
     return parser
 
 

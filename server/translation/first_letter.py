@@ -24,17 +24,24 @@ GAIN, GAIN_OVER_COPY = 0.2, 0.1
 _ENGLISH_I = re.compile(r"I\b")
 
 
-def with_small_first_letter(segment: Segment, leg: Leg) -> Segment | None:
-    """Returns a short segment with a small first letter in what the model reads; None if only its first letter may not be
-    written so."""
+def may_begin_small(segment: Segment) -> bool:
+    """Returns whether a segment is short and only its first letter is a capital that may be small."""
     read = segment.read
     longest = SENTENCE_WORDS if read.endswith((".", "!", "?")) else WORDS
     if segment.messages or segment.terms or not read[:1].isupper() or len(read.split()) > longest:
-        return None
-    small = read[0].lower() + read[1:]
-    if small != read.lower() or len(small) != len(read) or len(read) == 1 or _ENGLISH_I.match(read):
-        return None
+        return False
+    small = _with_small_first_letter(read)
+    return small == read.lower() and 1 < len(read) == len(small) and not _ENGLISH_I.match(read)
+
+
+def with_small_first_letter(segment: Segment, leg: Leg) -> Segment:
+    """Returns a segment that may begin small, with a small first letter in what the model reads."""
+    small = _with_small_first_letter(segment.read)
     return replace(segment, ids=leg.encode_ids(small), masked=replace(segment.masked, read=small), small_first=True)
+
+
+def _with_small_first_letter(read: str) -> str:
+    return read[0].lower() + read[1:]
 
 
 def is_unsure(hypothesis: Hypothesis, options: DecodingOptions) -> bool:

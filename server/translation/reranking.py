@@ -19,7 +19,7 @@ from server.translation.segments import Segment
 from server.translation.types import TranslationRequest
 
 WEIGHT = 0.3
-"""Of the reverse score. Both scores are normalised by length."""
+"""The factor of the reverse score. Both scores are normalised by length."""
 MARGIN, MOST = 0.6, 4
 """Only the first MOST hypotheses are compared, unless more are wanted, and of these, for one translation, those at most
 MARGIN below the best. Others hardly ever win."""
@@ -80,7 +80,7 @@ class Reranker:
                 waiter.leave()
         scores = [one.hypotheses[0].score for one in answers]
         both = [replace(one, score=one.score + WEIGHT * score) for one, score in zip(hypotheses, scores, strict=True)]
-        # Nothing predicts a text better than its copy, so a copy is first only if the search has put it there.
+        # A copy predicts its text best, so a copy is first only if the search has put it there.
         copies = [place > 0 and text.casefold() == segment.read.casefold() for place, text in enumerate(texts)]
         order = sorted(range(len(both)), key=lambda i: (copies[i], -both[i].score))
         timings = _with_slowest(answer.timings, [one.timings for one in answers])

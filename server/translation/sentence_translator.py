@@ -19,6 +19,7 @@ from server.translation.catalog import Leg
 from server.translation.first_letter import (
     is_surer,
     is_unsure,
+    may_begin_small,
     with_capital_first_letter,
     with_small_first_letter,
 )
@@ -174,8 +175,8 @@ class SentenceTranslator:
         decode = leg.model.tokenizer.decode
         answer = await self._result(waiter, segment, leg, request, priority)
         again: Translate = partial(self._again, request=request, priority=priority)
-        if small := with_small_first_letter(segment, leg):
-            segment, answer = await self._surer(segment, small, leg, answer, request, again)
+        if may_begin_small(segment):
+            segment, answer = await self._surer(segment, leg, answer, request, again)
         best = decode(answer.hypotheses[0].tokens)
         if retry := masked_retry(segment, best, leg):
             segment = retry
@@ -211,16 +212,16 @@ class SentenceTranslator:
     async def _surer(
         self,
         segment: Segment,
-        small: Segment,
         leg: Leg,
         answer: TranslationResult,
         request: TranslationRequest,
         again: Translate,
     ) -> tuple[Segment, TranslationResult]:
-        """Returns the segment that the model is surer of, the first one or the `small` one, and its translation."""
+        """Returns the segment as the model is surer of it, as it is or with a small first letter, and its translation."""
         options, first = leg.decoding_options(request.options), answer.hypotheses[0]
         if not is_unsure(first, options):
             return segment, answer
+        small = with_small_first_letter(segment, leg)
         other = await again(small, leg)
         copied = leg.model.tokenizer.decode(first.tokens).casefold() == segment.read.casefold()
         kept = is_surer(other.hypotheses[0], first, options, copied=copied)

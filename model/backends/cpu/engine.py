@@ -169,18 +169,13 @@ class CpuEngine:
             raise ValueError(f"forced_steps needs 1 to {self.config.max_length} tokens for each of its distinct slots.")
         where = self._slots(slots)
         given, scored = _int32([*chain.from_iterable(tokens)]), _int32([*chain.from_iterable(forced)])
-        if scored.min() < 0 or scored.max() >= self.config.vocab_size:
-            raise ValueError(f"A forced token is outside the vocabulary of {self.config.vocab_size}.")
+        self._check_forced(scored)
+        if scored.min() < 0:
+            raise ValueError("forced_steps needs a forced token for each token read.")
         found = np.empty(len(given), dtype=np.float32)
         self._call(
-            "forced_steps",
-            len(where),
-            address(where),
-            address(lengths),
-            address(given),
-            address(scored),
-            address(found),
-        )
+            "forced_steps", len(where), address(where), address(lengths), address(given), address(scored), address(found),
+        )  # fmt: skip
         return np.split(found, np.cumsum(lengths)[:-1])
 
     def forced_decode(

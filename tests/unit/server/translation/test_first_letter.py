@@ -9,7 +9,7 @@ import pytest
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import TranslationResult
 from server.translation.catalog import Leg
-from server.translation.first_letter import with_capital_first_letter, with_small_first_letter
+from server.translation.first_letter import may_begin_small, with_capital_first_letter, with_small_first_letter
 from server.translation.segments import segment_text
 from server.translation.types import Translation
 from tests.support.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_model
@@ -50,7 +50,7 @@ def test_a_short_text_may_be_read_with_a_small_first_letter(text, small):
     leg = Leg(fake_model(), "en", "de")
     [segment] = segment_text(text, leg).segments
     other = with_small_first_letter(segment, leg)
-    assert other is not None and (other.text, other.read) == (text, small) and other.ids == leg.encode_ids(small)
+    assert may_begin_small(segment) and (other.text, other.read) == (text, small) and other.ids == leg.encode_ids(small)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_short_text_may_be_read_with_a_small_first_letter(text, small):
 )
 def test_other_texts_are_read_once(text):
     leg = Leg(fake_model(), "en", "de")
-    assert [with_small_first_letter(segment, leg) for segment in segment_text(text, leg).segments] == [None]
+    assert [may_begin_small(segment) for segment in segment_text(text, leg).segments] == [False]
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -10,13 +9,12 @@ from typing import Any
 import pytest
 
 from model.search.options import DecodingOptions
-from server.config import Settings
-from server.services import Services
 from server.text.glossary import Entry, TermIndex
 from server.translation.catalog import ModelCatalog, ServedModel
-from server.translation.types import Sentence, Translation, TranslationRequest
+from server.translation.types import Sentence, Translation
 from tests.support.fake_engine import FIRST_LAYER
 from tests.support.faulty_engine import FaultyEngine, WordTokenizer
+from tests.support.translating import translated
 
 PAIRS = [("en", "de"), ("de", "en"), ("en", "fr"), ("fr", "en")]
 
@@ -48,18 +46,10 @@ def translate(words: GlossaryEngine) -> Translate:
     model = ServedModel("words", Path("weights") / "words", tuple(PAIRS), "CC0-1.0", 256, words._tokenizer, FIRST_LAYER)
 
     def call(text: str, entries: dict[str, str] | None = None, **fields: Any) -> Translation:
-        async def scenario() -> Translation:
-            services = Services(Settings(), words, ModelCatalog([model]))
-            await services.start()
-            await services.loaded()
-            exact = fields.pop("exact", True)
-            glossary = TermIndex([Entry(*entry, exact) for entry in entries.items()]) if entries is not None else None
-            asked = {"source": "en", "target": "de", **fields}
-            [found] = await services.translator.translate(TranslationRequest(texts=(text,), glossary=glossary, **asked))
-            await services.stop()
-            return found
-
-        return asyncio.run(scenario())
+        exact = fields.pop("exact", True)
+        glossary = TermIndex([Entry(*entry, exact) for entry in entries.items()]) if entries is not None else None
+        asked = {"source": "en", "target": "de", **fields}
+        return translated(words, text, catalog=ModelCatalog([model]), glossary=glossary, **asked)
 
     return call
 

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from typing import Any
 
 import pytest
 
 from model.search.options import DecodingOptions, Hypothesis
-from server.config import Settings
 from server.engine.client.status import WorkerFailure
 from server.engine.ipc.messages import TranslationResult
-from server.services import Services
 from server.translation.catalog import ModelCatalog
 from server.translation.reranking import MARGIN, MOST, WEIGHT
-from server.translation.types import OnFlag, Translation, TranslationRequest
-from tests.support.fake_engine import FIRST, TAGS, FakeEngine, FakeTokenizer, fake_catalog, fake_model
+from server.translation.types import OnFlag, Translation
+from tests.support.fake_engine import FIRST, TAGS, FakeEngine, FakeTokenizer, fake_model
+from tests.support.translating import measured, translated
 
 
 class TwoWays(FakeEngine):
@@ -55,31 +53,8 @@ def translate(
     on_flag: OnFlag = "mark",
     **options: Any,
 ) -> Translation:
-    return measured(engine, catalog, text, on_flag, **options)[0]
-
-
-def measured(
-    engine: FakeEngine,
-    catalog: ModelCatalog | None = None,
-    text: str = "Das Haus",
-    on_flag: OnFlag = "mark",
-    **options: Any,
-) -> tuple[Translation, str]:
-    """Returns the translation and the metrics after it."""
-
-    async def scenario() -> tuple[Translation, str]:
-        services = Services(Settings(), engine, catalog or fake_catalog())
-        await services.start()
-        await services.loaded()
-        try:
-            chosen = DecodingOptions(**{"beam_size": 4, "rerank": True} | options)
-            request = TranslationRequest(texts=(text,), source="de", target="en", options=chosen, on_flag=on_flag)
-            [translation] = await services.translator.translate(request)
-            return translation, services.metrics.render().decode()
-        finally:
-            await services.stop()
-
-    return asyncio.run(scenario())
+    chosen = DecodingOptions(**{"beam_size": 4, "rerank": True} | options)
+    return translated(engine, text, "de", "en", catalog, options=chosen, on_flag=on_flag)
 
 
 def hypotheses(translation: Translation) -> list[tuple[str, Any]]:
@@ -105,7 +80,7 @@ def test_masked_heads_are_switched_off_in_both_directions():
 
 def test_metrics_count_the_translation_and_not_the_scores():
     engine = TwoWays({"home": -1.0, "house": -1.1}, {"home": -4.0, "house": -2.0})
-    _, metrics = measured(engine)
+    _, metrics = measured(engine, "Das Haus", "de", "en", options=DecodingOptions(beam_size=4, rerank=True))
     assert len(engine.scored) == 2
     assert 'attentive_request_success_total{finish_reason="stop"} 1.0' in metrics
 

@@ -19,6 +19,7 @@ from server.translation.retry import is_better, retry_options
 from server.translation.translator import decodings, estimated_tokens
 from server.translation.types import NO_TIMINGS, Sentence, Translation, TranslationRequest
 from tests.support.fake_engine import FIRST, FakeEngine, fake_catalog, fake_model
+from tests.support.translating import measured
 
 LIMITS = DirectionLimits((2.0, 3.0, 0.0), 0.1, -0.5, 0.8, Quality(50, 0.7, 0.6, 0.05))
 TEXT = "The committee decided to wait until the summer."
@@ -50,16 +51,8 @@ def translate(
 ) -> tuple[Translation, str]:
     """Returns the translation and the metrics after it."""
 
-    async def scenario() -> tuple[Translation, str]:
-        services = Services(Settings(), engine, catalog(limits))
-        await services.start()
-        await services.loaded()
-        request = TranslationRequest(**{"texts": (text,), "source": "en", "target": "de"} | fields)
-        [translation] = await services.translator.translate(request)
-        await services.stop()
-        return translation, services.metrics.render().decode()
-
-    return asyncio.run(scenario())
+    asked = {"source": "en", "target": "de"} | fields
+    return measured(engine, text, catalog=catalog(limits), **asked)
 
 
 GERMAN = "Das Komitee hat entschieden, bis zum Sommer zu warten."

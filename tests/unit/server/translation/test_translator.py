@@ -6,13 +6,12 @@ import asyncio
 
 import pytest
 
-from server.config import Settings
 from server.engine.ipc.messages import TranslationResult
-from server.services import Services
 from server.text import html_passages
 from server.translation import sentence_translator
-from server.translation.types import Translation, TranslationRequest
-from tests.support.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_catalog
+from server.translation.types import Translation
+from tests.support.fake_engine import FIRST, FakeEngine, FakeTokenizer
+from tests.support.translating import translated
 
 PAGE = "<p>Das <b>rote Haus</b> ist groß</p><ul><li>a &amp; <i>b</i></li></ul>"
 
@@ -20,16 +19,7 @@ PAGE = "<p>Das <b>rote Haus</b> ist groß</p><ul><li>a &amp; <i>b</i></li></ul>"
 def translate(
     source: str, target: str, text: str = PAGE, format: str = "html", engine: FakeEngine | None = None
 ) -> Translation:
-    async def scenario() -> Translation:
-        services = Services(Settings(), engine or FakeEngine(), fake_catalog())
-        await services.start()
-        await services.loaded()
-        request = TranslationRequest(texts=(text,), source=source, target=target, format=format)
-        [translation] = await services.translator.translate(request)
-        await services.stop()
-        return translation
-
-    return asyncio.run(scenario())
+    return translated(engine or FakeEngine(), text, source, target, format=format)
 
 
 @pytest.mark.parametrize(("source", "target", "legs"), [("de", "en", 1), ("de", "fr", 2), ("auto", "fr", 2)])
@@ -95,15 +85,6 @@ def test_a_long_text_is_sent_in_pieces(monkeypatch):
         return future
 
     monkeypatch.setattr(engine, "submit", counted)
-
-    async def scenario() -> str:
-        services = Services(Settings(), engine, fake_catalog())
-        await services.start()
-        await services.loaded()
-        text = "\n".join(f"{'x' * i} y" for i in range(1, 200))
-        [translation] = await services.translator.translate(TranslationRequest(texts=(text,), source="en", target="de"))
-        await services.stop()
-        return translation.text
-
-    assert asyncio.run(scenario()) == "\n".join(f"y {'x' * i}" for i in range(1, 200))
+    text = "\n".join(f"{'x' * i} y" for i in range(1, 200))
+    assert translated(engine, text, "en", "de").text == "\n".join(f"y {'x' * i}" for i in range(1, 200))
     assert most == 40
