@@ -6,6 +6,7 @@ import argparse
 import asyncio
 import logging
 import resource
+import select
 import signal
 import socket
 import threading
@@ -34,6 +35,8 @@ socket. Iterations are long under load, so with a single socket new connections 
 OPEN_FILES = 65_536
 UNFINISHED_BYTES = 64_000_000
 """Bytes of requests that have not arrived whole, over all connections; at least two bodies fit."""
+READ_ITERATIONS = 2
+"""Iterations of the event loop in which an accepted connection is surely read: one may be in progress."""
 TICKS = 10
 """Ticks of uvicorn, 0.1 seconds each, between two checks for slow clients."""
 log = logging.getLogger(__name__)
@@ -67,6 +70,24 @@ class Server(uvicorn.Server):
             tune_garbage_collector()
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
 
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Stops listening and finishes the requests that clients have sent, also those that are not read yet."""
+        await self._read_sent(sockets or [])
+        await super().shutdown(sockets)
+
+    async def _read_sent(self, sockets: list[socket.socket]) -> None:
+        """Accepts the waiting connections and reads what they and idle ones have sent. A connection that is closed before
+        its bytes are read is reset, and its request is lost."""
+        waiting = select.poll()
+        for bound in sockets[:1]:  # the others are duplicates
+            waiting.register(bound, select.POLLIN)
+        for _ in range(self.config.backlog // LISTENERS):  # clients may connect without end
+            if not waiting.poll(0):
+                break
+            await asyncio.sleep(0)
+        for _ in range(READ_ITERATIONS):
+            await asyncio.sleep(0)
+
     async def on_tick(self, counter: int) -> bool:
         """Ends connections whose clients are too slow, and the server where its device does not exist."""
         if counter % TICKS == 0:
@@ -86,7 +107,9 @@ class Server(uvicorn.Server):
         self.interrupted = self.interrupted or sig == signal.SIGINT
         self.force_exit = self.should_exit = self._services.draining
         self._services.draining = True
-        self.config.encoded_headers = [*self.config.encoded_headers, (b"connection", b"close")]
+        close = (b"connection", b"close")
+        self.config.encoded_headers = [*self.config.encoded_headers, close]
+        self.server_state.default_headers.append(close)  # uvicorn renews this list once per second
         wait = self._services.settings.drain_seconds if sig == signal.SIGTERM else 0.0
         self._close_at = min(self._close_at, time.monotonic() + wait)
 

@@ -7,12 +7,13 @@ import json
 import signal
 import socket
 import threading
+import time
 from concurrent.futures import Future, ThreadPoolExecutor
 
 import httpx
 import pytest
 
-from server.cli.serve import listener
+from server.cli.serve import LISTENERS, listener
 from server.config import Settings
 from tests.support.fake_engine import FakeEngine
 from tests.support.in_process import running, wait_for
@@ -131,6 +132,30 @@ def test_the_drain_time_ends_the_server():
     with running(FakeEngine(), drain_seconds=0.2) as (_, server):
         server.handle_exit(signal.SIGTERM, None)
         wait_for(lambda: server.should_exit)
+
+
+def test_requests_sent_before_the_signal_are_answered_though_they_were_not_read():
+    with running(FakeEngine()) as (url, server), httpx.Client() as client:
+        assert client.post(url + "/translate", json=BODY).status_code == 200
+        busy, free = threading.Event(), threading.Event()
+
+        def block() -> None:
+            busy.set()
+            free.wait()
+
+        server.servers[0].get_loop().call_soon_threadsafe(block)
+        busy.wait()
+        with ThreadPoolExecutor(1) as pool:
+            kept_alive = pool.submit(client.post, url + "/translate", json=BODY)
+            new = [raw_request(url, BODY) for _ in range(3 * LISTENERS)]
+            time.sleep(0.2)  # the next tick of uvicorn is due
+            server.handle_exit(signal.SIGTERM, None)
+            free.set()
+            assert kept_alive.result().headers["connection"] == "close"
+        for connection in new:
+            head = connection.recv(65_536)
+            assert head.startswith(b"HTTP/1.1 200") and b"connection: close" in head
+            connection.close()
 
 
 def test_every_client_gets_its_own_answer():
