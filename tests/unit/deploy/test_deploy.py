@@ -16,7 +16,7 @@ import sys
 import time
 import tomllib
 from collections.abc import Iterator
-from contextlib import closing
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -157,6 +157,7 @@ def test_docker_waits_for_the_drain_and_the_accepted_requests() -> None:
         )
     )
     assert drain > 0 and drain + grace < stop
+    assert SERVICES["front"]["stop_grace_period"] == SERVICES["server"]["stop_grace_period"]
 
 
 def test_servers_have_a_volume_of_models_and_a_bound_of_memory() -> None:
@@ -240,20 +241,26 @@ def test_the_front_repeats_the_requests_without_an_effect() -> None:
     assert repeated == {path for path in posts if not path.startswith(WITH_EFFECT)}
 
 
-@pytest.fixture
-def front(front_variables: dict[str, str]) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+@contextmanager
+def running_front(variables: dict[str, str]) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
     """Runs HAProxy and yields its port and its process, whose standard output is its log."""
     port = free_port()
     listeners = {"FRONT": f"127.0.0.1:{port}", "FRONT_METRICS": f"127.0.0.1:{free_port()}"}
     command = ["haproxy", "-db", "-f", ROOT / "deploy/haproxy/haproxy.cfg"]
     with subprocess.Popen(
-        command, env=front_variables | listeners, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+        command, env=variables | listeners, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
     ) as process:
         try:
             wait_for_port(port, process)
             yield port, process
         finally:
             process.kill()
+
+
+@pytest.fixture
+def front(front_variables: dict[str, str]) -> Iterator[tuple[int, subprocess.Popen[bytes]]]:
+    with running_front(front_variables) as found:
+        yield found
 
 
 def test_the_front_hides_metrics_and_administration_however_the_path_is_written(
@@ -282,9 +289,38 @@ def test_the_log_of_the_front_has_no_query_no_file_name_and_no_link_to_a_file(
     assert log.count("/download_file/") == 2 and "GET /translate 503" in log and "GET /ready 503" in log
 
 
-def status_of(port: int, path: str) -> int:
+def test_a_server_behind_the_front_sees_that_its_client_has_left(front_variables: dict[str, str]) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.settimeout(30)
+        address = f"127.0.0.1:{server.getsockname()[1]}"
+        with running_front(front_variables | {"SERVER_1": address, "SERVER_2": address}) as (port, _):
+            client = connection_to(port)
+            client.request("POST", "/translate")
+            request = server.accept()[0]
+            while not request.recv(1000).startswith(b"POST"):  # a health check
+                request.close()
+                request = server.accept()[0]
+            client.close()
+            request.settimeout(30)
+            with closing(request), suppress(ConnectionResetError):
+                assert request.recv(1) == b""
+
+
+def test_the_front_waits_longer_than_a_server_works() -> None:
+    text = (ROOT / "deploy/haproxy/haproxy.cfg").read_text(encoding="utf-8")
+    [others] = re.findall(r"^ *timeout server (\d+)s$", text, re.MULTILINE)
+    [files] = re.findall(r"^ *http-request set-timeout server (\d+)s if { path /translate_file }$", text, re.MULTILINE)
+    assert int(others) > Settings().timeout_seconds
+    assert int(files) > Settings().file_timeout_seconds
+
+
+def connection_to(port: int) -> http.client.HTTPSConnection:
     context = ssl._create_unverified_context()  # noqa: S323  the certificate is self-signed
-    with closing(http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)) as connection:
+    return http.client.HTTPSConnection("127.0.0.1", port, timeout=30, context=context)
+
+
+def status_of(port: int, path: str) -> int:
+    with closing(connection_to(port)) as connection:
         connection.request("GET", path)
         with connection.getresponse() as answer:
             return answer.status
