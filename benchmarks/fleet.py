@@ -169,7 +169,7 @@ ASSUMPTIONS = (
 def main(arguments: Sequence[str] | None = None) -> None:
     """Prints a table: the machines for a steady peak, and what happens while half of that load doubles."""
     known = machines()
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.fleet", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--users", type=int, nargs="+", default=[1_000, 100_000, 10_000_000])
     parser.add_argument("--machine", choices=list(known), default=next(iter(known)))
     for name, default, help in ASSUMPTIONS:

@@ -22,3 +22,15 @@ def add_local_options(parser: argparse.ArgumentParser, *, limit: int, threads: i
     parser.add_argument("--sets", nargs="+", default=["flores-dev", "tatoeba-dev"], help="names of the sets")
     parser.add_argument("--limit", type=int, default=limit, help="pairs of each set and direction")
     parser.add_argument("--threads", type=int, default=threads, help="threads of the CPU backend; 0 is every core")
+    parser.add_argument("--json", type=Path, help="write the results here")
+
+
+def add_server_options(parser: argparse.ArgumentParser, *, limit: int | None) -> None:
+    """Adds the options of a benchmark that translates development sets through a server. `limit` is its default."""
+    parser.add_argument("url", help="a server that answers POST /translate")
+    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
+    parser.add_argument("--sets", nargs="+", default=["flores-dev"], help="names of the sets")
+    parser.add_argument("--directions", nargs="+", default=[], help="en-de de-en ... (default: all that are served)")
+    parser.add_argument("--limit", type=int, default=limit, help="the first N pairs of each set")
+    parser.add_argument("--batch", type=int, default=50, help="texts in one request")
+    parser.add_argument("--json", type=Path, help="write the results here")

@@ -56,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     for name, value in result.items():
-        print(f"{name + ':':36} {value}")
+        print(f"{name + ':':36} {dict(value) if isinstance(value, dict) else value}")
     if options.json:
         report.write(options.json, {"benchmark": f"endurance {options.what}", "server": options.server, **result})
     broken = [name for name in _NONE if result.get(name)]
@@ -114,7 +114,9 @@ async def _replicas(options: argparse.Namespace, texts: list[str], flags: list[s
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.endurance", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.endurance", description=(__doc__ or "").split("\n\n")[0]
+    )
     common = argparse.ArgumentParser(add_help=False)
     common.add_argument("--weights", type=Path, default=Path("weights"), help="folder of models (default: weights)")
     common.add_argument("--source", default="en")

@@ -57,9 +57,9 @@ class AttemptStats:
         """Number of answers whose id another answer already had."""
         return self.answers - len(self.ids)
 
-    def failures(self) -> dict[str, int]:
+    def failures(self) -> Counter[str]:
         """Returns the attempts that ended neither in a translation nor in a 429, by kind."""
-        return {kind: number for kind, number in self.statuses.items() if kind not in ("200", "429")}
+        return Counter({kind: number for kind, number in self.statuses.items() if kind not in ("200", "429")})
 
     def latency(self, share: float, since: int = 0) -> float:
         """Returns the quantile `share` of the durations (nearest rank) without the first `since` answers."""

@@ -55,7 +55,7 @@ async def documents(
         "p50 ms alone": 1000 * quiet.latency(0.5), "p99 ms alone": 1000 * quiet.latency(0.99),
         "p50 ms": 1000 * loaded.latency(0.5), "p99 ms": 1000 * loaded.latency(0.99),
         "slowest ms": 1000 * loaded.latency(1.0),
-        "failures": quiet.failures() | loaded.failures(), "rejected": loaded.statuses["429"],
+        "failures": quiet.failures() + loaded.failures(), "rejected": loaded.statuses["429"],
         "wrong": quiet.wrong + loaded.wrong, "repeated ids": quiet.repeated_ids + loaded.repeated_ids,
     }  # fmt: skip
 

@@ -101,7 +101,7 @@ async def _sentences(
         f"{name}: sentences": stats.answers,
         f"{name}: p50, p99 ms": [round(1000 * stats.latency(share), 1) for share in (0.5, 0.99)],
     }
-    result["failures"] = result.get("failures", {}) | stats.failures()
+    result["failures"] = result.get("failures", Counter()) + stats.failures()
     result["wrong"] = result.get("wrong", 0) + stats.wrong
 
 

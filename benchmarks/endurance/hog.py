@@ -89,7 +89,7 @@ async def hog(
     """Measures each kind of hog that contains `kinds` beside `clients` clients, for `seconds` each and until a legal hog
     has finished, at most `patience` seconds. The hog has the clients' address, or another one."""
     supply = distinct(requests)
-    found: dict[str, Any] = {"clients": clients, "seconds": seconds, "refused": 0, "failures": {}, "wrong": 0}
+    found: dict[str, Any] = {"clients": clients, "seconds": seconds, "refused": 0, "failures": Counter(), "wrong": 0}
     await _clients(served.address, supply, clients, 2.0)
     before = await _clients(served.address, supply, clients, seconds)
     for kind, request in hog_requests(source, target).items():
@@ -118,7 +118,7 @@ async def hog(
             print(f"{kind}: {name}: {found[f'{kind}: {name}']}", file=sys.stderr, flush=True)
             before = after
             found["refused"] += beside.statuses["429"]
-            found["failures"] |= beside.failures()
+            found["failures"] += beside.failures()
             found["wrong"] += beside.wrong
     return found
 

@@ -34,7 +34,8 @@ async def kills(
     await asyncio.gather(*(_client(client, supply, began + seconds, requests_per_client) for _ in range(clients)))
     elapsed = time.monotonic() - began
     killing.cancel()
-    await asyncio.gather(killing, return_exceptions=True)
+    with contextlib.suppress(asyncio.CancelledError):
+        await killing
     await client.close()
     await served.until_ready()
     after = await served.metrics()

@@ -5,7 +5,8 @@ request is measured.
     python -m benchmarks.endurance.nodes measure --proxy haproxy --clients 64 --seconds 10
 
 Each node has a replica; the clients use the proxy of the first node. The exit status is 1 if an answer was
-wrong or lost. A request is lost if it failed and its repetition, which the client sends at once, failed too.
+wrong or lost. With `kill` a request is lost if it failed and its repetition, which the client sends at once, failed too;
+with `measure` if it failed.
 """
 
 from __future__ import annotations
@@ -150,6 +151,7 @@ async def measure(nodes: TwoNodes, requests: Sequence[CheckedRequest], options: 
     spent = {kind: round(1e6 * (after[kind] - before[kind]) / max(1, stats.answers)) for kind in after}
     return {
         "answers/s": round(stats.answers / elapsed, 1), "attempts": dict(stats.statuses), "wrong": stats.wrong,
+        "lost": stats.failures(),
         "us per request": spent, "all, us per request": sum(spent.values()),
         "p50 ms": round(1000 * stats.latency(0.5)), "p99 ms": round(1000 * stats.latency(0.99)),
     }  # fmt: skip
@@ -158,7 +160,7 @@ async def measure(nodes: TwoNodes, requests: Sequence[CheckedRequest], options: 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.endurance.nodes", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.endurance.nodes", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument("what", nargs="+", choices=("kill", "measure"))
     parser.add_argument("--weights", type=Path, default=Path("weights"), help="folder of models (default: weights)")

@@ -141,8 +141,8 @@ async def overload(
         "accepted p50 ms": 1000 * stats.latency(0.5, settled), "accepted p99 ms": 1000 * stats.latency(0.99, settled),
         "accepted p99 ms of the first fifth": 1000 * _first(stats, settled).latency(0.99),
         "accepted slowest ms": 1000 * stats.latency(1.0),
-        "first returns": load.retries.sent[1], "share in at the first return": load.retries.first_accepted_share(),
-        "returns": dict(sorted(load.retries.sent.items())), "in, by return": dict(sorted(load.retries.accepted.items())),
+        "first retries": load.retries.sent[1], "accepted share of first retries": load.retries.first_accepted_share(),
+        "retries": dict(sorted(load.retries.sent.items())), "accepted, by retry": dict(sorted(load.retries.accepted.items())),
         "Retry-After of the 429s": dict(sorted(load.retries.retry_after.items())),
         "metrics minus clients": stats.differences(before, after),
         "refusals counted minus 429s": growth(before, after, "attentive_requests_rejected_total")

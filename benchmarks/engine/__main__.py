@@ -1,6 +1,6 @@
 """Compares this engine, CTranslate2 and Hugging Face on the same weights: speed, BLEU and memory by batch size.
 
-    python -m benchmarks.engine --model weights/NAME --data DATA/dev --direction en-de --threads 2 --json engine.json
+    python -m benchmarks.engine --model weights/NAME --data DATA --direction en-de --threads 2 --json engine.json
     python -m benchmarks.engine --random base --vocabulary 32000 --batches 32 64 --threads 2
 
 Every engine runs in a separate process. For each batch size and search the engines take turns (A B C A B C) on the same
@@ -255,7 +255,7 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=(__doc__ or "").split("\n\n")[0])
     add_model_options(parser)
     parser.add_argument("--tokens", type=int, default=32, help="source and target length with random weights")
     parser.add_argument("--data", type=Path, help="folder with SET.en-XX.tsv files")

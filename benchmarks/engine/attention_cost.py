@@ -1,8 +1,8 @@
-"""Processor time of self-attention by the length n of a sentence: full, and within a window of r words on either side
-("Attention Is All You Need", section 4 and table 1). PyTorch, float32, one thread.
+"""Processor time of self-attention by the length n of a sentence: full, and within a window of r words on either side.
 
-`masked` is what the model computes with `window=r`: all products, and -inf beyond the window. `blocks` computes only
-the products near the window. `feed_forward` is the network that follows, for comparison.
+"Attention Is All You Need", section 4 and table 1. PyTorch, float32, one thread. `masked` is what the model computes
+with `window=r`: all products, and -inf beyond the window. `blocks` computes only the products near the window.
+`feed_forward` is the network that follows, for comparison.
 
 python -m benchmarks.engine.attention_cost --json attention-cost.json
 """
@@ -114,11 +114,13 @@ def _alternating(ways: Sequence[Callable[[], object]], repeats: int) -> list[lis
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="benchmarks.engine.attention_cost", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.engine.attention_cost", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("--lengths", type=int, nargs="+", default=[32, 64, 128, 256, 512, 1024, 2048])
     parser.add_argument("--window", type=int, default=32, help="words on either side (default: %(default)s)")
-    parser.add_argument("--repeats", type=int, default=9)
-    parser.add_argument("--json", type=Path)
+    parser.add_argument("--repeats", type=int, default=9, help="counted turns, after one warm-up turn")
+    parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 
 

@@ -157,7 +157,7 @@ def _attentive(
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.engine.bergamot", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.engine.bergamot", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument("--package", type=Path, required=True, help="unpacked @browsermt/bergamot-translator")
     parser.add_argument("--marian", help="a Python that has pymarian")

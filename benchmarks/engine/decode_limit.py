@@ -187,7 +187,7 @@ def _timed(action: Callable[[], Result], device: torch.device) -> tuple[float, R
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.engine.decode_limit", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.engine.decode_limit", description=(__doc__ or "").split("\n\n")[0]
     )
     add_model_options(parser)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cuda")

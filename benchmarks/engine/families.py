@@ -1,7 +1,7 @@
 """Every family of imported models beside its own engine: targets, scores, int8, speed, maps and independence of the batch.
 
 npm pack @browsermt/bergamot-translator@0.4.9 && tar xzf browsermt-bergamot-translator-0.4.9.tgz
-python -m benchmarks.engine.families --model weights/NAME --data DATA/dev --package package --marian PYTHON --json families.json
+python -m benchmarks.engine.families --model weights/NAME --data DATA --package package --marian PYTHON --json families.json
 
 A trained model is exported to Hugging Face, CTranslate2 and Argos and imported again; M2M100 and NLLB have random weights, and
 Firefox's model is trained for some seconds on made-up text; its int8 weights are those of its int8 file. Targets and n-best
@@ -50,6 +50,10 @@ from tests.support.marian_models import made_up_text
 from tests.support.multilingual_models import random_multilingual
 
 FAMILIES = ("opus-mt", "m2m100", "nllb", "ctranslate2", "argos", "firefox", "marian")
+_NEEDED = {
+    **dict.fromkeys(("opus-mt", "ctranslate2", "argos"), ("model", "data")), "firefox": ("package",), "marian": ("marian",),
+}  # fmt: skip
+"""Options without which a family cannot be measured."""
 HEADER = (
     "family", "engine", "greedy equal", "beam 4 equal", "n-best equal", "n-best scores", "int8 chrF", "maps", "batch",
     "tokens/s", "its engine", "ratio", "differ by batch",
@@ -104,7 +108,12 @@ class Family:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line."""
-    options = _parser().parse_args(arguments)
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    for name in options.families:
+        for option in _NEEDED.get(name, ()):
+            if getattr(options, option) is None:
+                parser.error(f"The family {name} needs --{option}.")
     torch.set_num_threads(1)
     rows: list[tuple[Any, ...]] = []
     for name in options.families:
@@ -280,7 +289,7 @@ def _int8_file(sample: Sample, path: Path) -> ModelFolder:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.engine.families", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.engine.families", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument("--families", nargs="+", choices=FAMILIES, default=list(FAMILIES))
     parser.add_argument("--model", type=Path, help="folder of a trained model that translates English into German")

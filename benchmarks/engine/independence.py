@@ -1,7 +1,7 @@
 """Checks that a translation does not depend on the batch: the same sentences alone, in batches and shuffled give the
 same ids.
 
-python -m benchmarks.engine.independence --model weights/NAME --data DATA/dev --direction en-de --precision int8 float32
+python -m benchmarks.engine.independence --model weights/NAME --data DATA --direction en-de --precision int8 float32
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _targets(opened: OpenModel, sources: Sequence[Ids], options: DecodingOptions
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.engine.independence", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.engine.independence", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument("--model", type=Path, required=True, help="a model folder")
     parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")

@@ -1,7 +1,7 @@
 """HTTP load of 1 to 128 clients on one LibreTranslate-compatible server, or on two in turn: throughput, latency,
 errors.
 
-    python -m benchmarks.load http://127.0.0.1:8000 http://127.0.0.1:5000 --names attentive peer --data DATA/dev \\
+    python -m benchmarks.load http://127.0.0.1:8000 http://127.0.0.1:5000 --names attentive peer --data DATA \\
         --sets tatoeba-dev --direction en-de --clients 1 8 32 64 128 --seconds 5 --picture load.svg --json load.json
 """
 
@@ -142,7 +142,7 @@ def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[st
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.load", description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("urls", nargs="+", metavar="URL", help="one server, or several that are measured in turn")
     parser.add_argument("--names", nargs="+", default=[], help="names of the servers in the results")
     parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")

@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         packages = export(options.model, options.direction, Path(scratch))
         rows = asyncio.run(_measure(options, packages, Path(scratch)))
-    header = list(rows[0])
+    header = [name for name in rows[0] if name != "measured"]
     print(report.table(header, [[row[name] for name in header] for row in rows]))
     if options.json:
         report.write(
@@ -96,7 +96,8 @@ def compare(
 
 def ratios(name: str, ours: dict[str, float], theirs: dict[str, float]) -> dict[str, object]:
     """Returns one row of the result: both servers at one number of clients, and how many times as much ours does.
-    "API process us" is the share of the process that listens in our "processor us"."""
+    "API process us" is the share of the process that listens in our "processor us"; "measured" has all figures of both
+    servers, latency and BLEU too."""
     spent = [row["front us"] + row["workers us"] for row in (ours, theirs)]
     return {
         "comparison": name,
@@ -110,6 +111,7 @@ def ratios(name: str, ours: dict[str, float], theirs: dict[str, float]) -> dict[
         "ratio of processor time": spent[1] / spent[0] if spent[0] else 0.0,
         "errors": ours["errors"],
         "their errors": theirs["errors"],
+        "measured": [ours, theirs],
     }
 
 
@@ -140,7 +142,7 @@ def _listens(port: int) -> bool:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.load.beside_libretranslate", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.load.beside_libretranslate", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument("--model", type=Path, required=True, help="a model folder")
     parser.add_argument("--python", type=Path, required=True, help="Python of an environment with LibreTranslate")

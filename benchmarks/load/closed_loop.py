@@ -11,6 +11,9 @@ from itertools import count
 
 from benchmarks.common.http_connection import Address, Connection
 
+_PAUSE_SECONDS = 0.05
+"""Pause of a client after a request that failed."""
+
 
 @dataclass(frozen=True, slots=True)
 class Job:
@@ -92,7 +95,10 @@ async def run(
     async def client() -> None:
         connection = Connection(address, cached)
         while time.perf_counter() < deadline:
-            answers.append(await _send(connection, next(pool), timeout_seconds))
+            answer = await _send(connection, next(pool), timeout_seconds)
+            answers.append(answer)
+            if answer.error is not None:
+                await asyncio.sleep(_PAUSE_SECONDS)
         connection.close()
 
     await asyncio.gather(*(client() for _ in range(clients)))
@@ -108,10 +114,8 @@ async def _send(connection: Connection, job: Job, timeout_seconds: float) -> Ans
             translation = str(json.loads(body)["translatedText"])
         else:
             error = str(status)
-            await asyncio.sleep(0.05)  # a rejected client waits before its next request
     except TimeoutError:
         error = "timeout"
     except (OSError, EOFError, ValueError, KeyError, asyncio.LimitOverrunError) as problem:
         error = type(problem).__name__
-        await asyncio.sleep(0.05)
     return Answer(job, time.perf_counter() - began, translation, error)

@@ -1,7 +1,8 @@
-"""First contentful paint of pages of a running server, as Chromium reports it to the page: milliseconds since the navigation.
-A second load with a trace, which slows the page down, gives the processor time of the page's main thread until then. Other
-work on the machine changes it less. The pages take turns, each in a new profile. A static file as plain text shows what a
-page costs at least.
+"""First contentful paint of pages of a running server, and processor time of the page's main thread until then.
+
+Chromium reports the paint to the page: milliseconds since the navigation. A second load with a trace, which slows the page
+down, gives the processor time. Other work on the machine changes it less. The pages take turns, each in a new profile. A
+static file as plain text shows what a page costs at least.
 
 python -m benchmarks.load.first_paint http://localhost:8000 / /attention /static/docs.js --repeats 21
 """
@@ -27,10 +28,10 @@ TASK = "ThreadControllerImpl::RunTask"
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Runs the command line."""
+    """Runs the command line and returns the exit status."""
+    options = _parser().parse_args(arguments)
     from playwright.sync_api import sync_playwright
 
-    options = _parser().parse_args(arguments)
     program = next(filter(None, map(shutil.which, NAMES)), None)
     if program is None:
         print("There is no Chromium on this machine.", file=sys.stderr)
@@ -97,7 +98,9 @@ def processor_time(events: Sequence[dict[str, Any]], url: str) -> float:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="benchmarks.load.first_paint", description=__doc__)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.load.first_paint", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("server", help="address of the server")
     parser.add_argument("paths", nargs="+", help="paths of pages, as the browser writes them, such as / and /attention")
     parser.add_argument("--repeats", type=int, default=21)

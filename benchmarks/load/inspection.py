@@ -122,7 +122,7 @@ async def _measure(client: Client, text: str, rounds: int) -> tuple[list[dict[st
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.load.inspection", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.load.inspection", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument("url", metavar="URL", help="the server")
     parser.add_argument("--direction", default="en-de", help="language pair (en-de)")

@@ -18,7 +18,7 @@ import zipfile
 
 def main() -> None:
     """Unpacks the packages and runs the command line of LibreTranslate."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n\n")[0])
     parser.add_argument("--port", required=True)
     parser.add_argument("--threads", default="1", help="threads of CTranslate2")
     parser.add_argument("--beam-size", default="4", help="4 is LibreTranslate's default")

@@ -3,9 +3,9 @@ folder.
 
     python -m benchmarks.load.peer_server --model weights/NAME --port 5000 --threads 2
 
-LibreTranslate cannot load these weights, so this program imitates it: a few server threads (waitress has 4) handle one
-request each. A request is split into sentences, which are translated by one `translate_batch` call of CTranslate2 in
-int8. Requests are never batched together.
+It imitates LibreTranslate and needs no other environment (`benchmarks.load.beside_libretranslate` measures LibreTranslate
+itself). A few server threads (waitress has 4) handle one request each. A request is split into sentences, which are
+translated by one `translate_batch` call of CTranslate2 in int8. Requests are never batched together.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def create_app(peer: Peer, workers: int) -> FastAPI:
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.load.peer_server", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.load.peer_server", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument("--model", type=Path, required=True, help="a model folder")
     parser.add_argument("--precision", default="int8")

@@ -1,7 +1,7 @@
 """BLEU and chrF per direction and development set, of a model folder or of any LibreTranslate-compatible server.
 
-python -m benchmarks.quality --model weights/NAME --data DATA/dev --search greedy beam4 --precision float32 int8
-python -m benchmarks.quality --url http://127.0.0.1:5000 --data DATA/dev --sets flores-dev
+python -m benchmarks.quality --model weights/NAME --data DATA --search greedy beam4 --precision float32 int8
+python -m benchmarks.quality --url http://127.0.0.1:5000 --data DATA --sets flores-dev
 """
 
 from __future__ import annotations
@@ -137,7 +137,7 @@ def _row(
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=(__doc__ or "").split("\n")[0])
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.quality", description=(__doc__ or "").split("\n\n")[0])
     system = parser.add_mutually_exclusive_group(required=True)
     system.add_argument("--model", type=Path, help="a model folder")
     system.add_argument("--url", help="a server that answers POST /translate")

@@ -1,10 +1,9 @@
-r"""Alignment error rate against gold alignments: of the alignments that the server shows and of every attention head.
+"""Alignment error rate against gold alignments: of the alignments that the server shows and of every attention head.
 
-    python -m benchmarks.quality.alignment --model weights/NAME --data DATA/alignments
-    python -m benchmarks.quality.alignment --model weights/NAME --data DATA/alignments \
-        --choose DATA/dev/tatoeba-dev.en-fr.tsv --write
+    python -m benchmarks.quality.alignment --model weights/NAME --data ALIGNMENTS
+    python -m benchmarks.quality.alignment --model weights/NAME --choose DATA/tatoeba-dev.en-fr.tsv --write
 
-A set is measured if the model translates between its languages in both directions. Every pair is aligned as in the
+A set of `--data` is measured if the model translates between its languages in both directions. Every pair is aligned as in the
 server (`model.analysis.pair_alignment`, "combined"), and force-scored in both directions for the attention of every
 head. The heads and rows of cross-attention that align best are chosen without gold alignments: their links agree most
 between the two directions of `--choose`. `--write` stores the choice in the model folder, from which the server reads
@@ -87,10 +86,10 @@ def measure(
     gold = read(data)
     sides = [(written(pair.first, languages[0]), written(pair.second, languages[1])) for pair in gold]
     both = languages[0], languages[1]
-    maps = [both_ways(aligner, *side, both) for side in tqdm(sides, desc=f"{name}, attention")]
+    maps = [both_ways(aligner, *side, both) for side in tqdm(sides, desc=f"{name}, attention", disable=None)]
     combined = [
         aligner.combined(*side, both, forward.soft(choice, (len(side[0].spans), len(side[1].spans))))
-        for side, (forward, _) in tqdm(list(zip(sides, maps, strict=True)), desc=f"{name}, words")
+        for side, (forward, _) in tqdm(list(zip(sides, maps, strict=True)), desc=f"{name}, words", disable=None)
     ]
     rows: list[list[object]] = [[name, "combined", "as served", *_figures(combined, sides, gold)]]
     found: dict[str, list[Links]] = {}
@@ -126,7 +125,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             choice = AlignmentChoice.load(folder.path, folder.model.decoder_layers, folder.model.heads)
         rows: list[list[object]] = []
-        for name, (_, first, second) in SETS.items():
+        for name, (_, first, second) in SETS.items() if options.data else ():
             if {(first, second), (second, first)} <= set(folder.pairs):
                 rows += measure(name, folder, aligner, options.data, choice)
             else:
@@ -136,9 +135,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     header = ("set", "heads", "links", "AER", "precision", "recall")
     print(f"choice: {choice.to_json()}")
-    print(report.table(header, rows))
-    if options.output:
-        report.write(options.output, {"choice": asdict(choice), "header": header, "rows": rows})
+    if rows:
+        print(report.table(header, rows))
+    if options.json:
+        report.write(options.json, {"benchmark": "alignment", "choice": asdict(choice), "header": header, "rows": rows})
     return 0
 
 
@@ -147,7 +147,7 @@ def _chosen(options: argparse.Namespace, folder: ModelFolder, aligner: Aligner) 
     lines = options.choose.read_text(encoding="utf-8").splitlines()[: options.limit]
     texts = [[re.findall(r"\w+|[^\w\s]", side) for side in line.split("\t")] for line in lines]
     sides = [(written(a, first), written(b, second)) for a, b in texts if a and b]
-    pairs = [both_ways(aligner, *side, (first, second)) for side in tqdm(sides, desc=options.choose.name)]
+    pairs = [both_ways(aligner, *side, (first, second)) for side in tqdm(sides, desc=options.choose.name, disable=None)]
     choice, agreement = choose(pairs)
     print(f"the two directions agree by {agreement:.1f} %", file=sys.stderr)
     if options.write:
@@ -157,16 +157,18 @@ def _chosen(options: argparse.Namespace, folder: ModelFolder, aligner: Aligner) 
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="benchmarks.quality.alignment", description=(__doc__ or "").split("\n", 1)[0])
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.alignment", description=(__doc__ or "").split("\n\n")[0]
+    )
     parser.add_argument("--model", type=Path, required=True, help="model folder")
-    parser.add_argument("--data", type=Path, required=True, help="folder of the gold alignments")
+    parser.add_argument("--data", type=Path, help="folder of gold alignments (default: none is measured)")
     parser.add_argument("--choose", type=Path, help="SET.en-XX.tsv: pairs for the choice of the heads")
     parser.add_argument(
         "--limit", type=int, default=300, help="number of pairs read from --choose (default %(default)s)"
     )
     parser.add_argument("--write", action="store_true", help="store the choice in the model folder")
     parser.add_argument("--threads", type=int, default=1)
-    parser.add_argument("--output", type=Path, help="write the figures as JSON")
+    parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 
 

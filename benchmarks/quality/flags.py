@@ -1,6 +1,6 @@
 """Flags of sentences: false alarms on human translations, rates on the model's, and recall on damaged ones.
 
-    python -m benchmarks.quality.flags weights --model NAME --data DATA/dev --sets flores-dev tatoeba-dev --limit 200
+    python -m benchmarks.quality.flags weights --model NAME --data DATA --sets flores-dev tatoeba-dev --limit 200
 
 Damage: the last third of the words is cut; a third in the middle is dropped; three words are repeated; the source is the
 translation; the translation is a reference in another language. A damaged sentence counts as found with any of the flags
@@ -21,7 +21,7 @@ from benchmarks.common import report
 from benchmarks.common.arguments import add_local_options
 from benchmarks.common.development_sets import DevelopmentSet, read_sets
 from model.search.options import DecodingOptions, Hypothesis
-from server.cli.local_services import local_services
+from server.cli.local_services import local_services, running
 from server.config import Settings
 from server.services import Services
 from server.translation.catalog import Leg
@@ -41,51 +41,59 @@ Found = dict[tuple[str, str], list[frozenset[Flag]]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         sets = read_sets(options.data, options.sets, options.limit)
+        services = local_services(Settings(weights=options.weights, threads=options.threads))
+        found, plain = asyncio.run(measure(services, options.model, sets))
     except ValueError as error:
         print(error, file=sys.stderr)
         return 2
-    services = local_services(Settings(weights=options.weights, threads=options.threads))
-    found, plain = asyncio.run(measure(services, options.model, sets))
     faults = frozenset().union(*_EXPECTED.values())
     rows = [
         [name, kind, str(len(flags)), _share(flags, faults), _share(flags, _EXPECTED.get(kind, faults)),
          _share(plain[name, kind], _EXPECTED.get(kind, faults))]
         for (name, kind), flags in sorted(found.items())
     ]  # fmt: skip
-    print(report.table(("set", "translation", "sentences", "any flag", "found", "found without details"), rows))
-    for (name, kind), flags in sorted(found.items()):
-        print(name, kind, dict(Counter(flag for each in flags for flag in each)))
+    header = ("set", "translation", "sentences", "any flag", "found", "found without details")
+    print(report.table(header, rows))
+    counts = [dict(Counter(flag for each in flags for flag in each)) for _, flags in sorted(found.items())]
+    for row, count in zip(rows, counts, strict=True):
+        print(row[0], row[1], count)
+    if options.json:
+        results = [
+            dict(zip((*header, "flags"), (*row, count), strict=True)) for row, count in zip(rows, counts, strict=True)
+        ]
+        report.write(options.json, {"benchmark": "flags", "model": options.model, "rows": results})
     return 0
 
 
 async def measure(services: Services, model: str, sets: Sequence[DevelopmentSet]) -> tuple[Found, Found]:
-    """Returns the flags with the attention of every sentence, and those of a request without details."""
-    await services.start()
-    await services.loaded()
-    checker = SentenceChecker(services.engine, lambda: services.translator.detector)
-    served = next(each for each in services.translator.catalog.models if each.name == model)
+    """Returns the flags with the attention of every sentence, and those of a request without details.
+    Raises ValueError for an unknown model."""
     found: Found = defaultdict(list)
     plain: Found = defaultdict(list)
     others = {(item.name, item.target): item.references for item in sets}
-    for item in sets:
-        leg = Leg(served, item.source, item.target)
-        request = TranslationRequest(
-            texts=item.sources, source=item.source, target=item.target, options=DecodingOptions(loop_guard=True)
-        )
-        known = [target for name, target in others if name == item.name and target not in (item.source, item.target)]
-        other = others[item.name, known[0]]
-        for number, translation in enumerate(await services.translator.translate(request)):
-            sentences = translation.legs[0].sentences
-            if len(sentences) != 1 or sentences[0].copied:
-                continue
-            for kind, variant in _variants(sentences[0], item.references[number], other[number], leg):
-                found[item.name, kind].append((await checker.checked(variant, leg, thorough=True)).flags)
-                plain[item.name, kind].append((await checker.checked(variant, leg)).flags)
-    await services.stop()
+    async with running(services):
+        checker = SentenceChecker(services.engine, lambda: services.translator.detector)
+        served = next((each for each in services.translator.catalog.models if each.name == model), None)
+        if served is None:
+            raise ValueError(f"There is no model {model!r} in the folder.")
+        for item in sets:
+            leg = Leg(served, item.source, item.target)
+            request = TranslationRequest(
+                texts=item.sources, source=item.source, target=item.target, options=DecodingOptions(loop_guard=True)
+            )
+            known = [code for name, code in others if name == item.name and code not in (item.source, item.target)]
+            other = others[item.name, known[0]]
+            for number, translation in enumerate(await services.translator.translate(request)):
+                sentences = translation.legs[0].sentences
+                if len(sentences) != 1 or sentences[0].copied:
+                    continue
+                for kind, variant in _variants(sentences[0], item.references[number], other[number], leg):
+                    found[item.name, kind].append((await checker.checked(variant, leg, thorough=True)).flags)
+                    plain[item.name, kind].append((await checker.checked(variant, leg)).flags)
     return found, plain
 
 
@@ -118,7 +126,9 @@ def _share(flags: Sequence[frozenset[Flag]], wanted: frozenset[Flag]) -> str:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.flags", description=(__doc__ or "").split("\n\n")[0]
+    )
     add_local_options(parser, limit=200, threads=0)
     parser.add_argument("--model", required=True, help="name of the model")
     return parser

@@ -1,6 +1,6 @@
 """A glossary in real sentences, through a server: how many terms are in place, and what it does to chrF.
 
-python -m benchmarks.quality.glossary http://127.0.0.1:8000 --data DATA/dev --sets flores-dev --directions en-de
+python -m benchmarks.quality.glossary http://127.0.0.1:8000 --data DATA --sets flores-dev --directions en-de
 
 The terms are taken from the sets: words of at least five letters that occur in three or more sentences and have one
 translation in most of their references. The table has the sentences with a term, translated without and with the
@@ -14,11 +14,11 @@ import re
 import sys
 from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
 
 from benchmarks.common import report
+from benchmarks.common.arguments import add_server_options
 from benchmarks.common.development_sets import DevelopmentSet, choose, read_sets
-from benchmarks.quality.http_client import Client
+from benchmarks.quality.http_client import Client, ServerError
 from model.training.loop.evaluate import score
 from server.text.glossary import Entry, TermIndex
 from server.text.term_forms import lacking
@@ -57,10 +57,12 @@ def chosen_terms(item: DevelopmentSet, number: int) -> list[Entry]:
 
 
 def measure(client: Client, item: DevelopmentSet, number: int, batch: int) -> list[list[object]]:
-    """Returns two rows of the table: without and with the glossary."""
+    """Returns two rows of the table: without and with the glossary. Raises ValueError for a set without terms."""
     entries = chosen_terms(item, number)
     index = TermIndex(entries)
     pairs = [(a, b) for a, b in zip(item.sources, item.references, strict=True) if index.find(a)]
+    if not pairs:
+        raise ValueError(f"{item.name} {item.direction} has no term; take more pairs (--limit).")
     terms = [index.find(source) for source, _ in pairs]
     count = sum(map(len, terms))
     rows: list[list[object]] = []
@@ -76,25 +78,30 @@ def measure(client: Client, item: DevelopmentSet, number: int, batch: int) -> li
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("url", help="a server that answers POST /translate")
-    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
-    parser.add_argument("--sets", nargs="+", default=["flores-dev"])
-    parser.add_argument("--directions", nargs="+", default=[], help="en-de de-en ... (default: all that are served)")
-    parser.add_argument("--limit", type=int, help="the first N pairs of each set")
-    parser.add_argument("--terms", type=int, default=50, help="number of terms")
-    parser.add_argument("--batch", type=int, default=50, help="texts in one request")
-    parser.add_argument("--json", type=Path, help="write the results here")
-    options = parser.parse_args(arguments)
-    with Client(options.url) as client:
-        sets = choose(read_sets(options.data, options.sets, options.limit), options.directions or client.directions())
-        rows = [row for item in sets for row in measure(client, item, options.terms, options.batch)]
+    options = _parser().parse_args(arguments)
+    try:
+        with Client(options.url) as client:
+            sets = read_sets(options.data, options.sets, options.limit)
+            wanted = choose(sets, options.directions or client.directions())
+            rows = [row for item in wanted for row in measure(client, item, options.terms, options.batch)]
+    except (ServerError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
     print(report.table(_HEADER, rows))
     if options.json:
         report.write(
             options.json, {"benchmark": "glossary", "rows": [dict(zip(_HEADER, row, strict=True)) for row in rows]}
         )
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.glossary", description=(__doc__ or "").split("\n\n")[0]
+    )
+    add_server_options(parser, limit=None)
+    parser.add_argument("--terms", type=int, default=50, help="number of terms")
+    return parser
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Head health of a model folder: entropy of every head, its weight on other words than its own, the first and the last,
 and the attention gain of every layer.
 
-python -m benchmarks.quality.heads weights/NAME --data DATA/dev --set flores-dev --limit 50
+python -m benchmarks.quality.heads weights/NAME --data DATA --set flores-dev --limit 50
 """
 
 from __future__ import annotations
@@ -100,7 +100,7 @@ def _cell(head: HeadHealth) -> str:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality.heads", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.quality.heads", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument("folder", type=Path, metavar="FOLDER", help="a model folder")
     parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")

@@ -13,7 +13,7 @@ _RETRY_SECONDS = 120.0
 
 
 class ServerError(RuntimeError):
-    """The answer was not the one that LibreTranslate gives. The message contains the status and the error."""
+    """There was no answer, or not the one that LibreTranslate gives. The message contains the status and the error."""
 
 
 class Client:
@@ -32,8 +32,8 @@ class Client:
         self._http.close()
 
     def directions(self) -> tuple[str, ...]:
-        """Returns all directions of GET /languages as `source-target`."""
-        languages = _body(self._http.get("/languages"))
+        """Returns all directions of GET /languages as `source-target`. Raises ServerError."""
+        languages = _body(self._request("GET", "/languages"))
         return tuple(f"{item['code']}-{target}" for item in languages for target in item["targets"])
 
     def translate(
@@ -43,7 +43,7 @@ class Client:
         body = {"q": list(texts), "source": source, "target": target, "format": "text", **self._key, **(fields or {})}
         deadline = time.monotonic() + _RETRY_SECONDS
         while True:
-            answer = self._http.post("/translate", json=body)
+            answer = self._request("POST", "/translate", body)
             if answer.status_code != 429 or time.monotonic() > deadline:
                 break
             time.sleep(min(10.0, float(answer.headers.get("Retry-After", 1))))
@@ -58,6 +58,12 @@ class Client:
         """Yields the translations of the texts in order, requested in lists of `batch` texts. Raises ServerError."""
         for start in range(0, len(texts), batch):
             yield from self.translate(texts[start : start + batch], source, target, fields)
+
+    def _request(self, method: str, path: str, body: dict[str, Any] | None = None) -> httpx.Response:
+        try:
+            return self._http.request(method, path, json=body)
+        except httpx.HTTPError as error:
+            raise ServerError(f"{self._http.base_url} did not answer: {error}") from error
 
 
 def _body(answer: httpx.Response) -> Any:

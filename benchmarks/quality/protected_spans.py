@@ -1,6 +1,6 @@
 """Protected spans in real sentences, through a server: how many come back once, and what they cost in chrF.
 
-python -m benchmarks.quality.protected_spans http://127.0.0.1:8000 --data DATA/dev --sets flores-dev --limit 200
+python -m benchmarks.quality.protected_spans http://127.0.0.1:8000 --data DATA --sets flores-dev --limit 200
 
 `inserted` adds one to three spans between words; `replaced` puts spans where source and reference have the same number
 or name. Both are compared with the translations of the sentences as they are. Spans, and the words that they replace,
@@ -15,11 +15,11 @@ import re
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from benchmarks.common import report
+from benchmarks.common.arguments import add_server_options
 from benchmarks.common.development_sets import DevelopmentSet, choose, read_sets
-from benchmarks.quality.http_client import Client
+from benchmarks.quality.http_client import Client, ServerError
 from model.training.loop.evaluate import score
 
 SPANS = (
@@ -83,10 +83,13 @@ def replaced(source: str, reference: str, chance: random.Random) -> Case | None:
     return Case(text, source, reference, tuple(spans), tuple(words))
 
 
+_WAYS = {"inserted": inserted, "replaced": replaced}
+
+
 def measure(client: Client, item: DevelopmentSet, way: str, batch: int) -> list[object]:
     """Returns one row of the table."""
     chance = random.Random(f"{item.direction} {way}")
-    make = {"inserted": inserted, "replaced": replaced}[way]
+    make = _WAYS[way]
     found = [make(source, reference, chance) for source, reference in zip(item.sources, item.references, strict=True)]
     cases = [case for case in found if case is not None and not any(span in case.plain for span in case.spans)]
     answers = [
@@ -106,26 +109,31 @@ def measure(client: Client, item: DevelopmentSet, way: str, batch: int) -> list[
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
-    parser = argparse.ArgumentParser(description=(__doc__ or "").split("\n")[0])
-    parser.add_argument("url", help="a server that answers POST /translate")
-    parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")
-    parser.add_argument("--sets", nargs="+", default=["flores-dev"])
-    parser.add_argument("--directions", nargs="+", default=[], help="en-de de-en ... (default: all that are served)")
-    parser.add_argument("--ways", nargs="+", default=["inserted", "replaced"])
-    parser.add_argument("--limit", type=int, default=200, help="the first N pairs of each set")
-    parser.add_argument("--batch", type=int, default=50, help="texts in one request")
-    parser.add_argument("--json", type=Path, help="write the results here")
-    options = parser.parse_args(arguments)
-    with Client(options.url) as client:
-        sets = choose(read_sets(options.data, options.sets, options.limit), options.directions or client.directions())
-        rows = [measure(client, item, way, options.batch) for item in sets for way in options.ways]
+    options = _parser().parse_args(arguments)
+    try:
+        with Client(options.url) as client:
+            sets = read_sets(options.data, options.sets, options.limit)
+            wanted = choose(sets, options.directions or client.directions())
+            rows = [measure(client, item, way, options.batch) for item in wanted for way in options.ways]
+    except (ServerError, ValueError) as error:
+        print(error, file=sys.stderr)
+        return 2
     print(report.table(_HEADER, rows))
     if options.json:
         report.write(
             options.json,
-            {"benchmark": "protected spans", "rows": [dict(zip(_HEADER, row, strict=True)) for row in rows]},
+            {"benchmark": "protected_spans", "rows": [dict(zip(_HEADER, row, strict=True)) for row in rows]},
         )
     return 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.protected_spans", description=(__doc__ or "").split("\n\n")[0]
+    )
+    add_server_options(parser, limit=200)
+    parser.add_argument("--ways", nargs="+", choices=_WAYS, default=list(_WAYS))
+    return parser
 
 
 if __name__ == "__main__":

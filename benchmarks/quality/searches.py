@@ -1,6 +1,6 @@
 """Quality and processor time of a server's searches: greedy, the model's own, and reranking with the reverse direction.
 
-    python -m benchmarks.quality.searches weights --data DATA/dev --sets tatoeba-dev flores-dev --limit 500
+    python -m benchmarks.quality.searches weights --data DATA --sets tatoeba-dev flores-dev --limit 500
 
 Texts take the whole path of a request except HTTP. The time is that of the workers, relative to greedy search.
 """
@@ -12,7 +12,7 @@ import asyncio
 import os
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from statistics import fmean
 
 from benchmarks.common import report
@@ -20,7 +20,7 @@ from benchmarks.common.arguments import add_local_options
 from benchmarks.common.development_sets import DevelopmentSet, read_sets
 from benchmarks.load.processor_time import descendants, seconds_of
 from model.search.options import DecodingOptions
-from model.training.loop.evaluate import Scores, score
+from model.training.loop.evaluate import score
 from server.cli.local_services import local_services, running
 from server.config import Settings
 from server.services import Services
@@ -36,7 +36,7 @@ SEARCHES = {
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """The command line."""
+    """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
         sets = read_sets(options.data, options.sets, options.limit)
@@ -44,21 +44,30 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print(error, file=sys.stderr)
         return 2
     services = local_services(Settings(weights=options.weights, threads=options.threads))
-    measured = asyncio.run(measure(services, sets))
+    results = asyncio.run(measure(services, sets))
     names = sorted({item.name for item in sets})
-    print(report.table(("search", *[f"{name}: BLEU, chrF, time" for name in names]), [
-        [search, *[_cell(measured, search, name) for name in names]] for search in SEARCHES
-    ]))  # fmt: skip
+    rows = [[search, *[_cell(results, search, name) for name in names]] for search in SEARCHES]
+    print(report.table(("search", *[f"{name}: BLEU, chrF, time" for name in names]), rows))
+    if options.json:
+        report.write(options.json, {"benchmark": "searches", "rows": [asdict(one) for one in results]})
     return 0
 
 
-Measured = dict[tuple[str, str], list[tuple[Scores, float]]]
-"""The scores of each direction, and the seconds of its translation, by search and set."""
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The scores of one search on one set in one direction, and the processor time of the workers in seconds."""
+
+    search: str
+    set: str
+    direction: str
+    bleu: float
+    chrf: float
+    seconds: float
 
 
-async def measure(services: Services, sets: Sequence[DevelopmentSet]) -> Measured:
-    """Translates the sets of the directions that are served."""
-    found: Measured = {}
+async def measure(services: Services, sets: Sequence[DevelopmentSet]) -> list[Result]:
+    """Translates the sets of the directions that are served with every search."""
+    found: list[Result] = []
     async with running(services, detector=False):
         catalog, workers = services.translator.catalog, descendants(os.getpid())
         served = [item for item in sets if item.target in catalog.targets(item.source)]
@@ -70,18 +79,22 @@ async def measure(services: Services, sets: Sequence[DevelopmentSet]) -> Measure
                 before = sum(map(seconds_of, workers))
                 texts = [translation.text for translation in await services.translator.translate(request)]
                 seconds = sum(map(seconds_of, workers)) - before
-                found.setdefault((search, item.name), []).append((score(texts, item.references, item.target), seconds))
+                scores = score(texts, item.references, item.target)
+                found.append(Result(search, item.name, item.direction, scores.bleu, scores.chrf, seconds))
     return found
 
 
-def _cell(measured: Measured, search: str, name: str) -> str:
-    scores, seconds = zip(*measured[search, name], strict=True)
-    greedy = sum(spent for _, spent in measured["greedy", name])
-    return f"{fmean(one.bleu for one in scores):.1f} / {fmean(one.chrf for one in scores):.1f} / {sum(seconds) / greedy:.2f}"
+def _cell(results: Sequence[Result], search: str, name: str) -> str:
+    """Returns the means of BLEU and chrF over the directions of a set, and the time relative to greedy search."""
+    ours, greedy = ([one for one in results if (one.search, one.set) == (each, name)] for each in (search, "greedy"))
+    time = sum(one.seconds for one in ours) / sum(one.seconds for one in greedy)
+    return f"{fmean(one.bleu for one in ours):.1f} / {fmean(one.chrf for one in ours):.1f} / {time:.2f}"
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        prog="python -m benchmarks.quality.searches", description=(__doc__ or "").split("\n\n")[0]
+    )
     add_local_options(parser, limit=500, threads=1)
     return parser
 

@@ -1,6 +1,6 @@
 """chrF by source length in tokens. Sources longer than a set's sentences are made of neighbouring sentences.
 
-    python -m benchmarks.quality.source_lengths --model weights/NAME --data DATA/dev --sets flores-dev
+    python -m benchmarks.quality.source_lengths --model weights/NAME --data DATA --sets flores-dev
 
 The server divides text into sentences, so that it translates long sources only where a text has no ends of sentences.
 """
@@ -96,7 +96,7 @@ def joined(item: DevelopmentSet, numbers: Sequence[int]) -> Iterator[Pair]:
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m benchmarks.quality.source_lengths", description=(__doc__ or "").split("\n")[0]
+        prog="python -m benchmarks.quality.source_lengths", description=(__doc__ or "").split("\n\n")[0]
     )
     parser.add_argument("--model", type=Path, required=True, help="a model folder")
     parser.add_argument("--data", type=Path, required=True, help="folder with SET.en-XX.tsv files")

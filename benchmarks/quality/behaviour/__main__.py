@@ -17,8 +17,6 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-import httpx
-
 from benchmarks.common import report
 from benchmarks.quality.behaviour.sentences import LANGUAGES, read_sentences
 from benchmarks.quality.behaviour.sheets import GRADES, Row, agreement, count, mixed, read_grades, sheet
@@ -37,7 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             write_sheets(options.folder, dict(system.split("=", 1) for system in options.systems))
         else:
             print_grades(options.folder)
-    except (ServerError, httpx.HTTPError, OSError, ValueError) as error:
+    except (ServerError, OSError, ValueError) as error:
         print(error, file=sys.stderr)
         return 2
     return 0

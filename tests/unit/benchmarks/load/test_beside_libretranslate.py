@@ -16,6 +16,7 @@ def test_ratios_say_how_many_times_as_much_ours_does() -> None:
     theirs = {"clients": 8, "sentences/s": 50.0, "front us": 4000.0, "workers us": 0.0, "errors": 1}
     row = ratios("defaults", ours, theirs)
     assert (row["ratio"], row["ratio of processor time"], row["their errors"]) == (6.0, 8.0, 1)
+    assert row["measured"] == [ours, theirs]
 
 
 def test_the_server_needs_nothing_of_this_project() -> None:

@@ -12,7 +12,7 @@ import pytest
 
 from benchmarks.common.http_connection import Address
 from benchmarks.load.__main__ import System, _measure, _parser
-from benchmarks.load.closed_loop import Answer, Job, Round, documents, jobs, run
+from benchmarks.load.closed_loop import _PAUSE_SECONDS, Answer, Job, Round, documents, jobs, run
 from benchmarks.load.plots import draw_load
 
 
@@ -72,6 +72,8 @@ def test_failures_are_counted_but_not_as_throughput() -> None:
 def test_an_unreachable_server_is_counted_as_errors() -> None:
     found = asyncio.run(run(Address("127.0.0.1", 1, ""), jobs(["a"], 1, "en", "de", None), 1, 0.05, 1.0))
     assert found.errors == len(found.answers) > 0
+    pauses = 0.9 * _PAUSE_SECONDS * len(found.answers)  # asyncio may end a sleep early
+    assert sum(answer.seconds for answer in found.answers) + pauses < found.seconds  # a pause is no latency
 
 
 def test_latency_is_a_quantile_by_rank() -> None:

@@ -38,6 +38,17 @@ def test_gold_formats(data: Path) -> None:
     assert spanish.sure == spanish.possible == {(0, 0), (1, 1)}
 
 
+def test_heads_are_chosen_without_gold_alignments(
+    weights: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    pairs = tmp_path / "set.en-de.tsv"
+    pairs.write_text("the house\tdas Haus\nsmall garden\tklein Garten\n")
+    assert alignment.main(["--model", str(weights), "--choose", str(pairs)]) == 0
+    printed = capsys.readouterr()
+    assert printed.out.startswith("choice: {") and "| set" not in printed.out
+    assert not (weights / FILE).exists()
+
+
 def words_of(sentence: Written) -> list[str]:
     return [sentence.text[start:end] for start, end in sentence.spans]
 
@@ -85,7 +96,7 @@ def test_the_command_chooses_heads_measures_and_stores(
         "--choose",
         str(pairs),
         "--write",
-        "--output",
+        "--json",
         str(output),
     ]
     try:

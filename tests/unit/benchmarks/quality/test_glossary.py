@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
+
 from benchmarks.common.development_sets import DevelopmentSet
-from benchmarks.quality.glossary import chosen_terms, measure
+from benchmarks.quality.glossary import chosen_terms, main, measure
 from benchmarks.quality.http_client import Client
 from server.text.glossary import Entry
 
@@ -33,3 +35,14 @@ def test_terms_in_place_are_counted():
     assert without[:5] == ["en-de", 0, 4, 4, 0.0]
     assert with_glossary[:5] == ["en-de", 1, 4, 4, 100.0]
     assert with_glossary[5] > without[5]
+
+
+def test_a_set_without_terms_is_an_error():
+    short = DevelopmentSet("toy", "en", "de", SET.sources[:1], SET.references[:1])
+    with StubClient("http://127.0.0.1:1") as client, pytest.raises(ValueError, match="has no term"):
+        measure(client, short, 50, 2)
+
+
+def test_a_server_that_does_not_answer_is_an_error(development, capsys):
+    assert main(["http://127.0.0.1:1", "--data", str(development), "--sets", "small"]) == 2
+    assert "http://127.0.0.1:1 did not answer" in capsys.readouterr().err
