@@ -9,7 +9,8 @@ from pathlib import Path
 
 TABLE = Path(__file__).with_name("measured_machines.csv")
 REQUEST = 0.00059
-"""Seconds of the API process for a request with one sentence, as measured; decoding is assumed to stop meanwhile."""
+"""Seconds of the API process for a request with one sentence beside a base model (load-base-before-after-1-core.json in
+results/); decoding is assumed to stop meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)

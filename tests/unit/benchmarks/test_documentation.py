@@ -1,15 +1,18 @@
-"""Commands of the documentation have options that the programs accept; every program and every result file is named."""
+"""Commands of the documentation have options that the programs accept; every program and every result file is named; the
+figures of the README are those of the result files."""
 
 from __future__ import annotations
 
 import argparse
 import ast
 import importlib
+import json
 import re
 import shlex
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -79,3 +82,24 @@ def test_every_result_file_is_named() -> None:
     files = {path.name for path in (FOLDER / "results").iterdir()}
     assert {name for name in files if not any(fnmatch(name, pattern) for pattern in patterns)} == set()
     assert {pattern for pattern in patterns if not any(fnmatch(name, pattern) for name in files)} == set()
+
+
+def rows(name: str, **wanted: object) -> list[dict[str, Any]]:
+    """Returns the rows of a result file that have these values."""
+    found = json.loads((FOLDER / "results" / name).read_text(encoding="utf-8"))["rows"]
+    return [row for row in found if all(row[key] == value for key, value in wanted.items())]
+
+
+def test_the_speeds_in_the_readme_are_those_of_the_result_files() -> None:
+    figures = []
+    for batch in (1, 64):
+        ours, theirs = rows("engine-base-greedy-2-threads.json", batch=batch)
+        figures.append(f"{ours['tokens/s']:,.0f} tokens/s | CTranslate2: {theirs['tokens/s']:,.0f}")
+    ours, theirs = rows("load.json", clients=64)
+    figures += [f"{one['sentences/s']:,.0f}" for one in (ours, theirs)]
+    figures += [f"99% within {one['p99 ms']:.0f} ms" for one in (ours, theirs)]
+    for comparison in ("defaults", "greedy"):
+        [row] = rows("load-beside-libretranslate-zen4.json", comparison=comparison, clients=32)
+        figures += [f"| {row['sentences/s']:.0f} sentences/s |", f": {row['theirs']:.0f} |"]
+    speed = (ROOT / "README.md").read_text(encoding="utf-8").split("\n## Speed\n")[1].split("\n## ")[0]
+    assert [figure for figure in figures if figure not in speed] == []

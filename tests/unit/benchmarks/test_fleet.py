@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import csv
+import json
 from itertools import pairwise
 
 import pytest
 
 from benchmarks.fleet import Autoscaler, Result, Simulation, main, needed
-from benchmarks.measured_machines import Machine, machines
+from benchmarks.measured_machines import TABLE, Machine, machines
 
 MACHINE = Machine((1, 8, 64), (0.001, 0.002, 0.008))
 """Serves 250 sentences of 32 tokens per second, less the time for requests."""
@@ -73,3 +75,16 @@ def test_the_table_has_step_times_that_grow_slower_than_the_batch() -> None:
 def test_the_command_prints_a_line_for_each_number_of_users(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--users", "100", "1000", "--seconds", "2", "--start-seconds", "2"])
     assert [line.split()[0] for line in capsys.readouterr().out.splitlines()[1:]] == ["100", "1,000"]
+
+
+def test_the_speeds_are_those_of_the_result_files() -> None:
+    lines = [line for line in TABLE.read_text(encoding="utf-8").splitlines() if not line.startswith("#")]
+    sourced = [row for row in csv.DictReader(lines) if row["source"].endswith(".json")]
+    assert len(sourced) == 16
+    for row in sourced:
+        measured = json.loads((TABLE.parent / "results" / row["source"]).read_text(encoding="utf-8"))["rows"]
+        [own] = [
+            one["tokens/s"] for one in measured
+            if (one["search"], one["batch"], one["engine"]) == ("greedy", int(row["batch"]), "attentive-native int8")
+        ]  # fmt: skip
+        assert round(own) == int(row["tokens_per_second"]), row
