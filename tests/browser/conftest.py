@@ -17,6 +17,8 @@ NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"
 SENTENCE = "the cat sleeps in a house"
 INTERFACES = ("en", "de", "fr", "es")
 """Languages of the translator's page."""
+TIMEOUT = 60_000
+"""Milliseconds of a wait; the machine may be busy."""
 SeriousViolations = Callable[[Any], list[tuple[str, str]]]
 
 
@@ -54,6 +56,7 @@ def browser() -> Iterator[Any]:
     if program is None:
         pytest.skip(f"no Chromium on this machine (looked for {', '.join(NAMES)})")
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+    playwright.expect.set_options(timeout=TIMEOUT)
     with playwright.sync_playwright() as driver:
         chromium = driver.chromium.launch(executable_path=program, args=["--no-sandbox"])
         yield chromium
@@ -86,7 +89,7 @@ def open_page(browser: Any, live: LiveServer, page_log: PageLog) -> Iterator[Cal
         context = browser.new_context(**{"accept_downloads": True, "reduced_motion": "reduce"} | options)
         contexts.append(context)
         page = context.new_page()
-        page.set_default_timeout(60_000)
+        page.set_default_timeout(TIMEOUT)
         page.on("console", lambda message: page_log.messages.append(f"{message.type}: {message.text}"))
         page.on("pageerror", lambda error: page_log.messages.append(str(error)))
         page.on(

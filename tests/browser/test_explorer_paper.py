@@ -54,9 +54,9 @@ def test_every_sublayer_has_its_share(chapters: Any) -> None:
 
 def test_the_figures_of_the_paper_are_drawn_with_their_commands(chapters: Any) -> None:
     chapters.get_by_role("button", name="Draw the figures").click()
-    sync_api.expect(chapters.locator("#works-figures img.figure[src^=blob]")).to_have_count(3, timeout=60_000)
+    sync_api.expect(chapters.locator("#works-figures img.figure[src^=blob]")).to_have_count(3)
     for picture in chapters.locator("#works-figures img.figure").all():
-        sync_api.expect(picture).not_to_have_js_property("naturalWidth", 0, timeout=60_000)
+        sync_api.expect(picture).not_to_have_js_property("naturalWidth", 0)
     commands = chapters.locator("#panel-works .card > pre").all_inner_texts()
     assert [re.search(r"-o (figure\d)\.svg$", command)[1] for command in commands] == ["figure3", "figure4", "figure5"]
     for command in commands:
@@ -69,9 +69,9 @@ def test_back_forward_and_reload_reproduce_what_is_chosen_in_the_chapters(chapte
     def shows(*, positions: str, sentence: str, piece: str, figures: int) -> None:
         for name in (positions, sentence):
             radio = chapters.get_by_role("radio", name=name, exact=True)
-            sync_api.expect(radio).to_have_attribute("aria-checked", "true", timeout=60_000)
+            sync_api.expect(radio).to_have_attribute("aria-checked", "true")
         sync_api.expect(chapters.get_by_label("Piece", exact=True)).to_have_value(piece)
-        sync_api.expect(chapters.locator("#works-figures img.figure")).to_have_count(figures, timeout=60_000)
+        sync_api.expect(chapters.locator("#works-figures img.figure")).to_have_count(figures)
 
     chapters.select_option("select[aria-label=Piece]", index=2)
     chapters.get_by_role("radio", name="positions off").click()

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.live import ROOT, free_port
+from benchmarks.common.http_connection import free_port
+from tests.support.live import ROOT
 
 pytestmark = [
     pytest.mark.programs,

@@ -21,16 +21,26 @@ from tests.support.in_process import running, wait_for
 BODY = {"q": "Hello world", "source": "en", "target": "de"}
 
 
+def post(url: str, **fields: str) -> httpx.Response:
+    """Sends a request. The machine may be busy, so it waits longer than httpx does by default."""
+    return httpx.post(url + "/translate", json=BODY | fields, timeout=60)
+
+
 def raw_request(url: str, body: dict) -> socket.socket:
     """Sends a complete request and leaves the connection open."""
-    data = json.dumps(body).encode()
     host, port = url.removeprefix("http://").split(":")
-    connection = socket.create_connection((host, int(port)))
+    connection = socket.create_connection((host, int(port)), timeout=60)
+    send(connection, body)
+    return connection
+
+
+def send(connection: socket.socket, body: dict) -> None:
+    """Sends a complete request."""
+    data = json.dumps(body).encode()
     head = (
         f"POST /translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: {len(data)}\r\n\r\n"
     )
     connection.sendall(head.encode() + data)
-    return connection
 
 
 def test_a_disconnected_client_cancels_its_jobs():
@@ -42,7 +52,7 @@ def test_a_disconnected_client_cancels_its_jobs():
         wait_for(lambda: engine.cancelled == 3)
         services = server._services
         wait_for(lambda: services.translator.admission.requests == 0)
-        metrics = httpx.get(url + "/metrics").text
+        metrics = httpx.get(url + "/metrics", timeout=60).text
     assert "attentive_requests_cancelled_total 3.0" in metrics
     assert 'status="499"' in metrics
 
@@ -51,14 +61,14 @@ def test_identical_requests_in_flight_are_computed_once():
     engine = FakeEngine()
     engine.gate = threading.Event()
     with running(engine, cache_bytes=0) as (url, server), ThreadPoolExecutor(6) as pool:
-        waiting = [pool.submit(httpx.post, url + "/translate", json=BODY) for _ in range(6)]
+        waiting = [pool.submit(post, url) for _ in range(6)]
         wait_for(lambda: server._services.translator.admission.requests == 6)
         engine.gate.set()
         answers = [one.result().json() for one in waiting]
         assert {answer["translatedText"] for answer in answers} == {"dlrow olleH"}
         assert len({answer["id"] for answer in answers}) == 6
         assert len(engine.submitted) == 1
-        httpx.post(url + "/translate", json=BODY)
+        post(url)
         assert len(engine.submitted) == 2
 
 
@@ -69,7 +79,7 @@ def test_one_of_two_identical_requests_may_be_cancelled():
         admission = server._services.translator.admission
         connection = raw_request(url, BODY)
         wait_for(lambda: admission.requests == 1)
-        staying = pool.submit(httpx.post, url + "/translate", json=BODY)
+        staying = pool.submit(post, url)
         wait_for(lambda: admission.requests == 2)
         connection.close()
         wait_for(lambda: admission.requests == 1)
@@ -82,10 +92,9 @@ def test_a_full_queue_answers_429_with_retry_after():
     engine = FakeEngine()
     engine.gate = threading.Event()
     with running(engine, queue_tokens=30) as (url, server), ThreadPoolExecutor(8) as pool:
-        first = pool.submit(httpx.post, url + "/translate", json=BODY)
+        first = pool.submit(post, url)
         wait_for(lambda: server._services.translator.admission.requests == 1)
-        asked = [BODY | {"q": f"Sentence number {i}"} for i in range(7)]
-        others = [pool.submit(httpx.post, url + "/translate", json=body) for body in asked]
+        others = [pool.submit(post, url, q=f"Sentence number {i}") for i in range(7)]
         wait_for(lambda: server._services.translator.admission.requests + sum(map(Future.done, others)) == 8)
         engine.gate.set()
         answers = [first.result(), *(other.result() for other in others)]
@@ -93,7 +102,7 @@ def test_a_full_queue_answers_429_with_retry_after():
         served = [answer for answer in answers if answer.status_code == 200]
         assert len(served) >= 1 and len(refused) >= 1 and len(served) + len(refused) == 8
         assert all(int(answer.headers["retry-after"]) >= 1 and "error" in answer.json() for answer in refused)
-        metrics = httpx.get(url + "/metrics").text
+        metrics = httpx.get(url + "/metrics", timeout=60).text
     assert f'attentive_requests_rejected_total{{reason="queue"}} {len(refused)}.0' in metrics
 
 
@@ -101,15 +110,14 @@ def test_accepted_requests_are_finished_before_the_stop():
     engine = FakeEngine(delay=0.5)
     with ThreadPoolExecutor(4) as pool:
         with running(engine) as (url, _):
-            asked = [BODY | {"q": f"Sentence number {i}"} for i in range(4)]
-            waiting = [pool.submit(httpx.post, url + "/translate", json=body) for body in asked]
+            waiting = [pool.submit(post, url, q=f"Sentence number {i}") for i in range(4)]
             wait_for(lambda: len(engine.submitted) == 4)
         assert [answer.result().status_code for answer in waiting] == [200] * 4
 
 
 def test_a_draining_server_says_so_and_still_accepts_requests():
     with running(FakeEngine(), drain_seconds=600) as (url, server):
-        with httpx.Client() as client:
+        with httpx.Client(timeout=60) as client:
             assert client.get(url + "/ready").status_code == 200
             server.handle_exit(signal.SIGTERM, None)
             assert (client.get(url + "/ready").status_code, client.get(url + "/health").status_code) == (503, 200)
@@ -135,24 +143,23 @@ def test_the_drain_time_ends_the_server():
 
 
 def test_requests_sent_before_the_signal_are_answered_though_they_were_not_read():
-    with running(FakeEngine()) as (url, server), httpx.Client() as client:
-        assert client.post(url + "/translate", json=BODY).status_code == 200
+    with running(FakeEngine()) as (url, server):
+        kept_alive = raw_request(url, BODY)
+        assert kept_alive.recv(65_536).startswith(b"HTTP/1.1 200")
         busy, free = threading.Event(), threading.Event()
 
         def block() -> None:
             busy.set()
-            free.wait()
+            free.wait(60)
 
         server.servers[0].get_loop().call_soon_threadsafe(block)
         busy.wait()
-        with ThreadPoolExecutor(1) as pool:
-            kept_alive = pool.submit(client.post, url + "/translate", json=BODY)
-            new = [raw_request(url, BODY) for _ in range(3 * LISTENERS)]
-            time.sleep(0.2)  # the next tick of uvicorn is due
-            server.handle_exit(signal.SIGTERM, None)
-            free.set()
-            assert kept_alive.result().headers["connection"] == "close"
-        for connection in new:
+        send(kept_alive, BODY)
+        new = [raw_request(url, BODY) for _ in range(3 * LISTENERS)]
+        time.sleep(0.2)  # the next tick of uvicorn is due
+        server.handle_exit(signal.SIGTERM, None)
+        free.set()
+        for connection in (kept_alive, *new):
             head = connection.recv(65_536)
             assert head.startswith(b"HTTP/1.1 200") and b"connection: close" in head
             connection.close()
@@ -160,7 +167,7 @@ def test_requests_sent_before_the_signal_are_answered_though_they_were_not_read(
 
 def test_every_client_gets_its_own_answer():
     engine = FakeEngine(delay=0.001)
-    with running(engine) as (url, _), ThreadPoolExecutor(16) as pool, httpx.Client() as client:
+    with running(engine) as (url, _), ThreadPoolExecutor(16) as pool, httpx.Client(timeout=60) as client:
         texts = [f"Text of client {first}{second}" for first in "abcdefghijklmnopqrst" for second in "abcdefghij"]
         answers = list(pool.map(lambda text: client.post(url + "/translate", json=BODY | {"q": text}).json(), texts))
         metrics = client.get(url + "/metrics").text
@@ -172,7 +179,7 @@ def test_requests_in_flight_after_the_grace_time_get_503():
     engine = FakeEngine(delay=60)
     with ThreadPoolExecutor(1) as pool:
         with running(engine, grace_seconds=1) as (url, _):
-            waiting = pool.submit(httpx.post, url + "/translate", json=BODY, timeout=30)
+            waiting = pool.submit(post, url)
             wait_for(lambda: len(engine.submitted) == 1)
         answer = waiting.result()
     assert answer.status_code == 503
@@ -184,10 +191,11 @@ def test_a_chunked_body_and_a_body_over_the_limit():
     engine = FakeEngine()
     with running(engine, body_bytes=2_000) as (url, _):
         pieces = iter([b'{"q": "Hel', b'lo", "source": "en",', b' "target": "de"}'])
-        answer = httpx.post(url + "/translate", content=pieces, headers={"Content-Type": "application/json"})
+        json_body = {"headers": {"Content-Type": "application/json"}, "timeout": 60}
+        answer = httpx.post(url + "/translate", content=pieces, **json_body)
         assert answer.json()["translatedText"] == "olleH"
         long = iter([b"x" * 1_000] * 5)
-        answer = httpx.post(url + "/translate", content=long, headers={"Content-Type": "application/json"})
+        answer = httpx.post(url + "/translate", content=long, **json_body)
         assert answer.status_code == 413 and "error" in answer.json()
 
 

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.support.live import LiveServer, free_port, live_server, tiny_model
+from benchmarks.common.http_connection import free_port
+from tests.support.live import LiveServer, live_server, tiny_model
 from tests.unit.deploy.test_deploy import PROMETHEUS, ROOT, alert_rules, dashboard_expressions
 
 KUBERNETES = ROOT / "deploy/kubernetes"
@@ -85,7 +86,7 @@ def test_prometheus_scrapes_the_server_and_counters_increase(server: LiveServer,
     eventually(lambda: value(query, 'up{job="attentive"}') == 1)
     assert eventually(lambda: value(query, "attentive_worker_up") == 1)
     total = "sum(attentive_request_success_total)"
-    before = eventually(lambda: value(query, total) is not None) and value(query, total)
+    [before] = eventually(lambda: [] if (found := value(query, total)) is None else [found])
     for _ in range(3):
         assert server.post("/translate", {"q": ["the house", "a dog"], "source": "en", "target": "fr"}).status == 200
     # Identical requests are computed once only while they are in flight, and these came one after another.

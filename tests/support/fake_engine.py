@@ -173,7 +173,7 @@ class FakeEngine:
             for count in range(1, len(tokens) + 1):
                 on_progress(tokens[:count])
         if self.gate is not None:
-            await asyncio.to_thread(self.gate.wait, 20)
+            await asyncio.to_thread(self.gate.wait, 60)
         await asyncio.sleep(self.delay)
         return TranslationResult(
             id=0,

@@ -25,17 +25,17 @@ def running(engine: FakeEngine, catalog: ModelCatalog | None = None, **settings:
         server = Server(config, services, "http://localhost")
         thread = threading.Thread(target=server.run, kwargs={"sockets": [bound]})
         thread.start()
-        wait_for(lambda: server.started)
+        wait_for(lambda: server.started and services.readiness().ready)
         try:
             yield f"http://127.0.0.1:{bound.getsockname()[1]}", server
         finally:
             server.should_exit = True
-            thread.join(20)
+            thread.join(60)
     assert not thread.is_alive()
     assert engine.stopped
 
 
-def wait_for(condition: Callable[[], object], seconds: float = 10.0) -> None:
+def wait_for(condition: Callable[[], object], seconds: float = 60.0) -> None:
     """Waits until the condition is true. Raises AssertionError after `seconds`."""
     deadline = time.monotonic() + seconds
     while not condition():

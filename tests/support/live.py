@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -16,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from benchmarks.common.http_connection import free_port
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 120
@@ -94,14 +95,6 @@ class LiveServer:
                 return Answer(answer.status, answer.read())
         except urllib.error.HTTPError as error:
             return Answer(error.code, error.read())
-
-
-def free_port() -> int:
-    """Returns a port that is currently free."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-        return port
 
 
 @contextmanager

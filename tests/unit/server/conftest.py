@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from benchmarks.common.http_connection import free_port
 from server.api.app import create_app
 from server.config import Settings
 from server.services import Services
 from tests.support.fake_engine import FakeEngine, fake_catalog
 from tests.support.inline_reader import InlineReader
-from tests.support.live import free_port
 
 
 @pytest.fixture
@@ -65,9 +65,16 @@ def running_redis(folder: Path, port: int, *options: str) -> Iterator[subprocess
 
 
 @pytest.fixture
-def redis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    """Starts a Redis server and returns its address. Servers wait longer for it than usual, as the machine may be busy."""
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Servers wait longer for Redis than usual, and for what another server writes to it, as the machine may be busy."""
     monkeypatch.setattr("server.state.redis.TIMEOUT_SECONDS", 10.0)
+    monkeypatch.setattr("server.history.redis.RECENT_SECONDS", 60.0)
+    monkeypatch.setattr("server.history.redis.WAITS", (0.02,) * 3_000)
+
+
+@pytest.fixture
+def redis(tmp_path: Path, patient: None) -> Iterator[str]:
+    """Starts a Redis server and returns its address."""
     port = free_port()
     with running_redis(tmp_path, port):
         yield f"redis://127.0.0.1:{port}"

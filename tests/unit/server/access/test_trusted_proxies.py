@@ -17,7 +17,7 @@ HELLO = {"q": "Hello", "source": "en", "target": "de"}
 def statuses(url: str, *forwarded: str | None) -> list[int]:
     """Returns the statuses of consecutive requests with these X-Forwarded-For headers."""
     headers = [{} if addresses is None else {"X-Forwarded-For": addresses} for addresses in forwarded]
-    with httpx.Client(base_url=url) as client:
+    with httpx.Client(base_url=url, timeout=60) as client:
         return [client.post("/translate", json=HELLO, headers=header).status_code for header in headers]
 
 

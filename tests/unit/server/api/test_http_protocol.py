@@ -28,7 +28,7 @@ def server() -> Iterator[tuple[str, int]]:
 
 def receive(connection: socket.socket) -> bytes:
     """Returns all bytes until the server closes the connection."""
-    connection.settimeout(20)
+    connection.settimeout(60)
     answer = b""
     while part := connection.recv(65_536):
         answer += part

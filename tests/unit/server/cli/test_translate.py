@@ -109,7 +109,7 @@ def test_a_translation_is_written_before_the_next_line_is_read():
 
         def typing():
             yield "first\n"
-            assert answered.wait(20)
+            assert answered.wait(60)
             yield "second\n"
 
         def write(line: str) -> None:

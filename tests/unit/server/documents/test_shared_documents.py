@@ -13,6 +13,7 @@ import pytest
 import redis as redis_client
 from starlette.testclient import TestClient
 
+from benchmarks.common.http_connection import free_port
 from server.documents import shared_files
 from server.documents.job_record import LEFT_OUT, deserialize, serialize
 from server.documents.shared_files import SharedFiles
@@ -23,7 +24,6 @@ from server.errors import StateUnreachable
 from server.state.redis import RedisState, connect
 from server.translation.types import TranslationRequest
 from tests.support.in_process import wait_for
-from tests.support.live import free_port
 from tests.unit.server.api.compat.test_deepl_documents import finished, send
 from tests.unit.server.translation.cache.test_result_cache import OTHER, OTHER_OPTIONS
 
@@ -68,7 +68,8 @@ def test_a_job_of_one_server_is_polled_and_fetched_through_the_other(two, direct
     assert "a.de.txt" in found.headers["content-disposition"]
     assert [result(client, sent).status_code for client in two] == [404, 404]
     assert not direct.keys(JOB + "*") and not direct.zcard(OPEN)
-    assert not [key for key in direct.keys(shared_files.PREFIX + "*") if b"index" not in key]
+    # The upload is deleted after the job is reported as done.
+    wait_for(lambda: not [key for key in direct.keys(shared_files.PREFIX + "*") if b"index" not in key])
     for client in two:
         folder = client.app.state.services.documents.store._local.folder()
         assert not list(folder.iterdir())
@@ -249,6 +250,7 @@ def test_large_files_are_in_the_shared_folder(serve, redis, monkeypatch, tmp_pat
     first, second = (serve(state=redis, file_folder=folder) for _ in range(2))
     sent = send(first, content=b"x" * 150).json()
     assert finished(second, sent)["status"] == "done"
+    wait_for(lambda: len(list(folder.iterdir())) == 1)  # the upload is deleted after the job is reported as done
     assert [path.stat().st_size for path in folder.iterdir()] == [150]
     assert result(second, sent).content == b"x" * 150
     assert not list(folder.iterdir())

@@ -139,7 +139,8 @@ def test_records_that_wait_for_a_failing_store_are_bounded():
     assert history.errors >= 180
 
 
-def test_an_unreadable_store_is_unavailable_rather_than_expired():
+def test_an_unreadable_store_is_unavailable_rather_than_expired(monkeypatch):
+    monkeypatch.setattr(persistent, "RETRY_SECONDS", 3_600.0)
     store = BrokenStore(failing=1)
     history = PersistentHistory(store, 100, 1_000_000, 60)
     kept = record()

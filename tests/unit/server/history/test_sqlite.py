@@ -191,8 +191,9 @@ def test_a_deleted_data_folder_is_made_again(tmp_path, monkeypatch):
     monkeypatch.setattr(persistent, "RETRY_SECONDS", 0.01)
     folder = tmp_path / "data"
     history = open_history(Settings(data=folder))
-    history.add(record())
-    wait_for((folder / (sqlite.FILE_NAME + "-wal")).exists)
+    lost = record()
+    history.add(lost)
+    wait_for(lambda: asyncio.run(history._find_stored(lost.id)))
     for file in folder.iterdir():
         file.unlink()
     folder.rmdir()

@@ -10,19 +10,16 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from benchmarks.common.http_connection import free_port
 from server.__main__ import main
 from tests.support.in_process import wait_for
-from tests.support.live import ROOT, free_port
+from tests.support.live import ROOT
 from tests.unit.server.conftest import running_redis
 
+pytestmark = pytest.mark.usefixtures("patient")
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 GLOSSARY = {"name": "x", "source_lang": "EN", "target_lang": "DE", "entries": "Hello\tServus", "entries_format": "tsv"}
 DOCUMENT = {"files": {"file": ("a.txt", b"Hello")}, "data": {"source_lang": "EN", "target_lang": "DE"}}
-
-
-@pytest.fixture(autouse=True)
-def patient(monkeypatch) -> None:
-    monkeypatch.setattr("server.state.redis.TIMEOUT_SECONDS", 10.0)
 
 
 def use_everything(first: TestClient, second: TestClient, secret: str) -> None:

@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.testclient import TestClient
 
+from benchmarks.common.http_connection import free_port
 from server.__main__ import main
 from server.history.records import new_id
 from server.state.redis import FAILURES, RedisState
 from tests.support.in_process import wait_for
-from tests.support.live import free_port
 from tests.unit.server.conftest import running_redis
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
@@ -96,7 +96,7 @@ def test_an_outage_leaves_translations_and_ends_by_itself(serve, tmp_path):
         wait_for(lambda: not state_of(client).up)
         assert answers(client) == [503] * 6
         assert client.get("/v2/usage").headers["Retry-After"] == "1"
-        assert translate(client) == client.get("/ready").status_code == 200
+        wait_for(lambda: translate(client) == client.get("/ready").status_code == 200)
         assert metric(client, "attentive_state_up") == 0
         assert metric(client, "attentive_state_errors_total") >= FAILURES
 
@@ -108,7 +108,7 @@ def test_an_outage_leaves_translations_and_ends_by_itself(serve, tmp_path):
     for _ in range(2):
         with running_redis(tmp_path, port) as redis:
             for client in servers:
-                wait_for(works(client), seconds=30)
+                wait_for(works(client))
             redis.kill()
         for client in servers:
             wait_for(lambda client=client: not state_of(client).up)

@@ -49,7 +49,7 @@ class RetryingEngine(FakeEngine):
             self.retries -= 1
             if self.retries == 0:
                 self.all_sent.set()
-            await asyncio.wait_for(self.all_sent.wait(), 20)
+            await asyncio.wait_for(self.all_sent.wait(), 60)
         return await super()._translate(ids, options, on_progress)
 
 

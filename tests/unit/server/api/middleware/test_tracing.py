@@ -15,6 +15,7 @@ from server.config import Settings
 from server.errors import SettingsError
 from server.services import Services
 from tests.support.fake_engine import FakeEngine, fake_catalog
+from tests.support.in_process import wait_for
 
 TRACE_ID = "4bf92f3577b34da6a3ce929d0e0e4736"
 
@@ -65,7 +66,7 @@ def test_a_request_is_a_span_of_the_callers_trace(collector: Collector) -> None:
         headers = {"traceparent": f"00-{TRACE_ID}-00f067aa0ba902b7-01", "X-Request-Id": "mine"}
         body = {"q": "Secret words.", "source": "en", "target": "de"}
         assert http.post("/translate", json=body, headers=headers).status_code == 200
-        assert http.get("/ready").status_code == 200
+        wait_for(lambda: http.get("/ready").status_code == 200)
     (span,) = collector.spans()
     assert span.name == "POST /translate"
     assert span.trace_id.hex() == TRACE_ID

@@ -8,6 +8,7 @@ import time
 import pytest
 
 from server.engine.client.status import WorkerFailure
+from tests.support.in_process import wait_for
 
 
 def test_languages_with_and_without_a_body(client):
@@ -47,7 +48,7 @@ def test_suggestions_are_rejected(client, body):
 
 def test_health_and_readiness(client, engine):
     assert client.get("/health").json() == {"status": "ok"}
-    assert client.get("/ready").status_code == 200
+    wait_for(lambda: client.get("/ready").status_code == 200)  # the models are loaded in the background
     assert client.get("/ready").json()["models"] == ["toy"]
     engine.ready = False
     assert client.get("/health").status_code == 200
