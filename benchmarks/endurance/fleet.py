@@ -68,7 +68,7 @@ class Fleet(ABC):
 
     async def _until_front_sees_both(self) -> None:
         url = f"http://{self.front_metrics.host}:{self.front_metrics.port}/metrics"
-        async with httpx.AsyncClient(timeout=5) as client:
+        async with httpx.AsyncClient(timeout=_START_SECONDS) as client:
             while True:
                 found = await client.get(url, params={"scope": "backend"})
                 if _BOTH_UP.search(found.text):

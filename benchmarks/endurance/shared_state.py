@@ -31,8 +31,11 @@ def _attention(fleet: Fleet) -> str:
         status, answer = _ask(here, "/translate", {"q": _TEXT, "source": "en", "target": "de"})
         if status != 200:
             return f"translation {status}"
-        if (status := _ask(there, f"/attention?id={json.loads(answer)['id']}")[0]) != 200:
-            return f"attention of the other server's translation {status}"
+        deadline = time.monotonic() + _WAIT_SECONDS
+        while (status := _ask(there, f"/attention?id={json.loads(answer)['id']}")[0]) != 200:
+            if time.monotonic() > deadline:  # a translation is in Redis a moment after its answer
+                return f"attention of the other server's translation {status}"
+            time.sleep(0.1)
     return ""
 
 
