@@ -30,8 +30,8 @@ def test_generated_requests_break_no_invariant(tmp_path: Path) -> None:
     (tmp_path / "config.json").write_text(description.to_json())
     catalog = ModelCatalog([dataclasses.replace(fake_model(), folder=tmp_path)])
     with (
-        running(FakeEngine(), catalog, timeout_seconds=5) as (url, _),
-        httpx.Client(base_url=url, timeout=60) as client,
+        running(FakeEngine(), catalog, timeout_seconds=60) as (url, _),
+        httpx.Client(base_url=url, timeout=120) as client,
     ):
         findings = send_requests(client, EXAMPLES)
     assert findings.faults == []

@@ -140,7 +140,7 @@ def test_known_keys_work_while_redis_is_down(serve, tmp_path, capsys):
     assert answer.headers["Retry-After"] == "1"
     assert "API key cannot be checked" in answer.json()["error"]
     assert status(client, secret) == status(client, None) == 200
-    assert client.get("/ready").status_code == 200
+    wait_for(lambda: client.get("/ready").status_code == 200)
     assert (status(cold, secret), status(cold, None)) == (503, 403)
     with running_redis(tmp_path, port):
         wait_for(lambda: status(cold, secret) == 403)  # this Redis is empty
