@@ -2,19 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 from pathlib import Path
 
 import httpx
 import pytest
 
-from model.config import small
-from model.model_folder import ModelFolder, TokenizerFiles
 from server.translation.catalog import ModelCatalog
+from server.translation.model_discovery import read_model
 from tests.fuzz.http_requests import Findings, inspect, send_requests
-from tests.support.fake_engine import FakeEngine, fake_model
+from tests.support.fake_engine import FakeEngine
 from tests.support.in_process import running
+from tests.support.live import tiny_model
 
 EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "600"))
 
@@ -23,12 +22,7 @@ pytestmark = pytest.mark.filterwarnings("ignore")
 
 
 def test_generated_requests_break_no_invariant(tmp_path: Path) -> None:
-    description = ModelFolder(
-        path=tmp_path, name="toy", model=small(100), pairs=(("en", "de"),), tags={}, license="MIT", origin="",
-        tokenizer=TokenizerFiles(),
-    )  # fmt: skip
-    (tmp_path / "config.json").write_text(description.to_json())
-    catalog = ModelCatalog([dataclasses.replace(fake_model(), folder=tmp_path)])
+    catalog = ModelCatalog([read_model(tiny_model(tmp_path / "tiny"))])  # GET /encoder reads the weights
     with (
         running(FakeEngine(), catalog, timeout_seconds=60) as (url, _),
         httpx.Client(base_url=url, timeout=120) as client,
