@@ -14,7 +14,9 @@ from tests.support.live import ROOT, WORDS
 
 pytestmark = pytest.mark.slow
 CTRL_C = b"\x03"
-ON_A_TERMINAL = "import os, pty, sys; sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"
+ON_A_TERMINAL = """import os, pty, signal, sys
+signal.signal(signal.SIGINT, signal.SIG_DFL)  # tests that run in the background of a script ignore it
+sys.exit(os.waitstatus_to_exitcode(pty.spawn(sys.argv[1:])))"""
 
 
 def run_until(text: str, *arguments: str) -> tuple[int, str]:
