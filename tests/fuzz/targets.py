@@ -12,7 +12,7 @@ from itertools import pairwise
 
 from server.api.compat.xml_tags import TagRules, mask
 from server.documents.document import Document
-from server.documents.readers import read_document
+from server.documents.reader_process import read_document
 from server.errors import AttentiveError
 from server.glossaries.formats import EntriesFormat, read_entries, write_entries
 from server.glossaries.types import check_entries

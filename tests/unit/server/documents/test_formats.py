@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from lxml import etree
 
 from server.documents.formats import SUFFIXES, format_of
-from server.documents.readers import read_document
+from server.documents.reader_process import read_document
 from server.documents.service import translated_name
 from server.errors import InvalidRequest
 from server.text.html_passages import parse_passages

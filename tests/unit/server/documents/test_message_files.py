@@ -8,7 +8,7 @@ import polib
 import pytest
 import yaml
 
-from server.documents.readers import read_document
+from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
 from tests.unit.server.documents.test_formats import change, unchanged
 

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from server.documents.readers import read_document
+from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
 from tests.support.document_files import archive, open_document, part, slides, word_body, word_file, workbook
 from tests.unit.server.documents.test_formats import change

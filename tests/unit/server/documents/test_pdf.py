@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from server.documents.formats import format_of
-from server.documents.readers import read_document
+from server.documents.reader_process import read_document
 from server.documents.service import translated_name
 from server.errors import InvalidRequest
 from tests.support.document_files import pdf

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.documents.readers import read_document
+from server.documents.reader_process import read_document
 
 PROSE = """\
 It was a bright cold day in the town, and the clocks

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.documents.readers import read_document
+from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
 from tests.unit.server.documents.test_formats import change
 

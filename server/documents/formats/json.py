@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import orjson
 
 from server.documents.document import Document, has_words
-from server.documents.plain import decode
+from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
 from server.text.offsets import edited
 

@@ -8,9 +8,8 @@ from collections.abc import Callable, Sequence
 from urllib.parse import unquote
 
 from server.documents.document import Document, has_words
-from server.documents.plain import page, with_language
-from server.documents.xml_files import Element, parse_xml, write_xml
-from server.documents.xml_inline import plain
+from server.documents.formats.html import page, with_language
+from server.documents.formats.xml_inline import Element, parse_xml, plain, write_xml
 from server.documents.zip_archive import Archive
 from server.errors import InvalidRequest
 from server.text.html_passages import escape

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polib
 
 from server.documents.document import Document, has_words
-from server.documents.plain import decode
+from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
 
 CHARSET = re.compile(rb"Content-Type:[^\"\n]{0,100}charset=([\w.:\-]{2,40})", re.IGNORECASE)

@@ -13,8 +13,8 @@ from dataclasses import dataclass
 import yaml
 
 from server.documents.document import Document, has_words
-from server.documents.json_strings import CODE
-from server.documents.plain import decode
+from server.documents.formats.json import CODE
+from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
 from server.text.language_names import NAMES
 from server.text.offsets import edited

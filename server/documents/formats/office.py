@@ -1,21 +1,24 @@
-"""Paragraphs that consist of runs, in slides, charts and drawings (DrawingML) and in spreadsheets.
+"""What office files have in common: paragraphs that consist of runs, properties of the document, alternative texts of
+pictures.
 
-The model is that of `server.documents.docx` without fields that span runs: runs with the most frequent formatting become
-plain text, other runs become inline elements, and everything else is moved like a word.
+Runs with the most frequent formatting of their paragraph become plain text, other runs become inline elements, and
+everything else is moved like a word. Word files (`server.documents.formats.docx`) have fields that span runs in addition.
 """
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
 from lxml import etree
 
-from server.documents.xml_files import Element
-from server.documents.xml_inline import Inline, rebuild
+from server.documents.document import has_words
+from server.documents.formats.xml_inline import Element, Inline, parse_xml, plain, rebuild
+from server.documents.zip_archive import Archive
+from server.text.html_passages import escape
 
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 
@@ -144,3 +147,46 @@ def add_text(parent: Element, text: str, base: Element | None, names: Names) -> 
 def add_characters(parent: Element, text: str) -> None:
     """Adds text at the end of an element without children."""
     parent.text = (parent.text or "") + text
+
+
+DC = "{http://purl.org/dc/elements/1.1/}"
+PARTS = ("docProps/core.xml", "meta.xml")
+LABELS = ("descr", "title")
+"""Attributes with the alternative text of a picture, in the formats of Microsoft."""
+SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
+ALTERNATIVES = (SVG + "title", SVG + "desc")
+"""Elements with the alternative text of a picture, in OpenDocument."""
+TITLES = (DC + "title", DC + "subject", DC + "description")
+
+
+@dataclass(frozen=True, slots=True)
+class Properties:
+    """Texts with the element of each and the name of its attribute, None for the content. `roots` are the parts of the
+    archive that contain the properties of the document."""
+
+    texts: tuple[str, ...]
+    places: tuple[tuple[Element, str | None], ...]
+    roots: Mapping[str, Element]
+
+    def write(self, translations: Sequence[str]) -> None:
+        """Replaces the texts by their translations."""
+        for (element, name), translated in zip(self.places, translations, strict=True):
+            text = plain(translated)
+            if name is None:
+                element.text = text
+            else:
+                element.set(name, text)
+
+
+def read_properties(archive: Archive, roots: Mapping[str, Element]) -> Properties:
+    """Reads title, subject and description of a document, and the alternative texts in the parts `roots`."""
+    own = {name: parse_xml(archive.part(name)) for name in PARTS if name in archive.names}
+    places: list[tuple[Element, str | None]] = [
+        (element, None) for root in own.values() for element in root.iter(*TITLES) if has_words(element.text or "")
+    ]
+    for root in roots.values():
+        for element in root.iter("{*}docPr", "{*}cNvPr"):
+            places += [(element, name) for name in LABELS if has_words(element.get(name, ""))]
+        places += [(element, None) for element in root.iter(*ALTERNATIVES) if has_words(element.text or "")]
+    texts = [element.text if name is None else element.get(name) for element, name in places]
+    return Properties(tuple(escape(text) for text in texts), tuple(places), own)

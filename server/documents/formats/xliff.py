@@ -8,8 +8,7 @@ from collections.abc import Iterator, Sequence
 from lxml import etree
 
 from server.documents.document import Document, has_words
-from server.documents.xml_files import Element, parse_xml, write_xml
-from server.documents.xml_inline import Inline, append_text, rebuild
+from server.documents.formats.xml_inline import Element, Inline, append_text, parse_xml, rebuild, write_xml
 from server.errors import InvalidRequest
 
 VERSION_1 = "{urn:oasis:names:tc:xliff:document:1.2}"

@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from lxml import etree
 
 from server.documents.document import Document, has_words
-from server.documents.properties import read_properties
-from server.documents.xml_files import Element, parse_xml, write_xml
-from server.documents.xml_inline import Inline, append_text, rebuild
+from server.documents.formats.office import read_properties
+from server.documents.formats.xml_inline import Element, Inline, append_text, parse_xml, rebuild, write_xml
 from server.documents.zip_archive import Archive
 
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"

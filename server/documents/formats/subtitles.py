@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from server.documents.document import Document, has_words
-from server.documents.plain import decode
+from server.documents.formats.plain import decode
 from server.text.html_passages import escape
 from server.text.html_scanner import scan_markup
 

@@ -7,9 +7,8 @@ import re
 from collections.abc import Iterator, Sequence
 
 from server.documents.document import Document, has_words
-from server.documents.properties import read_properties
-from server.documents.runs import Names, fill, to_inline
-from server.documents.xml_files import Element, parse_xml, write_xml
+from server.documents.formats.office import Names, fill, read_properties, to_inline
+from server.documents.formats.xml_inline import Element, parse_xml, write_xml
 from server.documents.zip_archive import Archive
 
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"

@@ -1,4 +1,4 @@
-"""The file formats that can be translated, by file name suffix. `server.documents.readers` reads them."""
+"""The file formats that can be translated, by file name suffix. `server.documents.reader_process` reads them."""
 
 from __future__ import annotations
 

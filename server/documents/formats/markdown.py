@@ -1,0 +1,229 @@
+"""Reads Markdown (.md). Paragraphs, headings, table cells and HTML blocks are translated in place; everything else (code,
+link targets, front matter, comments) is copied.
+
+markdown-it finds the blocks. Their markup is represented by numbered HTML tags, as in
+`server.documents.formats.xml_inline`, which stand for the markup as it is written.
+"""
+
+from __future__ import annotations
+
+import html
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Any
+
+from markdown_it import MarkdownIt
+from markdown_it.common.utils import normalizeReference
+
+from server.documents.document import Document, has_words
+from server.documents.formats.plain import decode
+from server.documents.formats.xml_inline import NUMBERED_TAG, Inline
+from server.text.html_scanner import scan_markup
+from server.text.offsets import edited
+
+FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)
+TAG = re.compile("<[^>]*>")
+BLOCK_START = re.compile(r"(?:[-+*>|#=]|\d+[.)])")
+"""Words that would begin a block at the beginning of a line."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A part of the file from `start` to `end`. `indent` is the line break within it with the indentation of the next
+    line, `width` the length of its longest line. `escaped` are the characters that are written as in the source.
+    `inline` is None for a block of HTML."""
+
+    start: int
+    end: int
+    html: str
+    inline: Inline | None = None
+    escaped: Mapping[str, str] = field(default_factory=dict)
+    indent: str = "\n"
+    width: int = 0
+    wraps: bool = False
+
+
+def read(data: bytes) -> Document:
+    """Reads a Markdown file in UTF-8, or in UTF-16 with a byte order mark. Raises InvalidRequest."""
+    text, encode = decode(data)
+    line_end = "\r\n" if "\r\n" in text else "\n"
+    text = text.replace("\r\n", "\n").replace("\r", "\n")
+    blocks = [
+        block
+        for block in find_blocks(text)
+        if has_words(block.inline.words if block.inline else TAG.sub(" ", block.html))
+    ]
+
+    def write(translations: Sequence[str]) -> bytes:
+        edits = [
+            (block.start, block.end, written(block, translated))
+            for block, translated in zip(blocks, translations, strict=True)
+            if translated != block.html  # an unchanged block is copied
+        ]
+        return encode(edited(text, edits)[0].replace("\n", line_end))
+
+    return Document(tuple(block.html for block in blocks), "html", write)
+
+
+def find_blocks(text: str) -> Iterator[Block]:
+    """Yields the blocks of text in order."""
+    matter = FRONT_MATTER.match(text)
+    offset = matter.end() if matter else 0
+    lines = [0]
+    for line in text[offset:].split("\n"):
+        lines.append(lines[-1] + len(line) + 1)
+    environment: dict[str, Any] = {}
+    end = offset
+    for token in MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(text[offset:], environment):
+        if token.map is None or token.type not in ("inline", "html_block"):
+            continue
+        position = max(end, offset + lines[token.map[0]])
+        limit = min(len(text), offset + lines[min(token.map[1], len(lines) - 1)])
+        if token.type == "html_block":
+            yield Block(position, limit, text[position:limit])
+            end = limit
+            continue
+        spans: list[tuple[int, int]] = []
+        for line in token.content.split("\n"):
+            wanted = line.strip()
+            start = text.find(wanted, position, limit)
+            if start < 0:
+                start = text.find(wanted := wanted.replace("|", "\\|"), position, limit)
+            if start < 0:
+                break
+            position = start + len(wanted)
+            spans.append((start, position))
+        else:
+            end = position
+            gaps = [text[a:b] for (_, a), (b, _) in pairwise(spans)]
+            source = "".join(
+                text[a:b] + gap[: gap.index("\n") + 1] for (a, b), gap in zip(spans, [*gaps, "\n"], strict=True)
+            )
+            inline, escaped = to_inline(source.removesuffix("\n"), environment.get("references", {}))
+            indent = gaps[0].lstrip(" ") if gaps else "\n"
+            yield Block(
+                spans[0][0], end, inline.html, inline, escaped, indent, max(b - a for a, b in spans), bool(gaps)
+            )
+
+
+def written(block: Block, translated: str) -> str:
+    """Returns the Markdown of a translated block, in lines of the same length."""
+    if block.inline is None:
+        return translated
+    made = to_markdown(translated, block.inline, block.escaped)
+    return (wrapped(made, block.width) if block.wraps else made).replace("\n", block.indent)
+
+
+def wrapped(text: str, width: int) -> str:
+    """Returns text in lines of about `width` characters, unless it has line breaks that are part of it."""
+    if "\n" in text:
+        return text
+    lines: list[str] = []
+    for word in text.split(" "):
+        if lines and (len(lines[-1]) + len(word) < width or BLOCK_START.match(word) or not word):
+            lines[-1] += " " + word
+        else:
+            lines.append(word)
+    return "\n".join(lines)
+
+
+TARGET = r"\((?:[^()\s\\]|\\.|\([^()\s]*\))*(?:\s+(?:\"[^\"]*\"|'[^']*'))?\s*\)"
+EXTENSION = (
+    r"(?:[ \t]?\n|\A|(?<=\n))"
+    r"(?:(?:(?::::|!!!|\?\?\?|\[!\w+\])[^\n]*|\$\$[^$]+\$\$)(?:\n|\Z)|:[ \t]+)"
+)
+"""Lines of an extension of Markdown with the line ends around them: the beginning or end of an admonition (`[!NOTE]` on
+GitHub, `:::`, `!!!`), a formula, the mark of a definition. CommonMark reads them as text of the paragraph."""
+TOKEN = re.compile(
+    r"(?P<atom>(?P<ticks>`+)(?!`).+?(?<!`)(?P=ticks)(?!`)|<[a-z][a-z0-9+.\-]{1,31}:[^\s<>]*>|<[^\s<>@]+@[^\s<>]+>"
+    r"|\[\^[^\]\s]+\]|\[[ xX]\](?=\s))"
+    r"|(?P<escaped>\\[!-/:-@\[-`{-~]|&(?:#\d{1,7}|#[xX][0-9a-fA-F]{1,6}|[a-zA-Z]\w{1,31});)"
+    rf"|(?P<gap>(?: {{2,}}|\\)\n\s*|{EXTENSION})"
+    r"|(?P<wrap>[ \t]*\n\s*)"
+    r"|(?P<tag></?[a-zA-Z][^<>]*>|<!--.*?-->)"
+    rf"|(?P<open>!?\[)|(?P<close>\](?:{TARGET}|\[[^\[\]]*\])?)"
+    r"|(?P<run>\*+|_+|~~)",
+    re.DOTALL,
+)
+
+
+def to_inline(source: str, references: Mapping[str, Any]) -> tuple[Inline, dict[str, str]]:
+    """Returns the text of a block as HTML, and how its escaped characters are written."""
+    tokens = list(TOKEN.finditer(source))
+    pairs = paired(tokens, source, references)
+    inline, position = Inline(), 0
+    escaped: dict[str, str] = {}
+    numbers: dict[int, int] = {}
+    for i, token in enumerate(tokens):
+        inline.text(source[position : token.start()])
+        position = token.end()
+        kind = token.lastgroup if token.lastgroup != "ticks" else "atom"
+        if kind == "escaped":
+            character = token[0][1:] if token[0][0] == "\\" else html.unescape(token[0])
+            escaped[character] = token[0]
+            inline.text(character)
+        elif kind == "wrap":
+            inline.text(" ")
+        elif kind == "gap":
+            inline.gap([token[0]])
+        elif kind == "tag" and not NUMBERED_TAG.fullmatch(token[0]):
+            inline.raw(token[0])
+        elif kind in ("atom", "tag"):
+            inline.atom([token[0]])
+        elif i in pairs:
+            other, _ = pairs[i]
+            if other > i:
+                numbers[i] = inline.open((token[0], pairs[other][1]))
+            else:
+                inline.close(numbers[other])
+        else:
+            inline.text(token[0])
+    inline.text(source[position:])
+    return inline, escaped
+
+
+def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str, Any]) -> dict[int, tuple[int, str]]:
+    """Returns the markup that surrounds text: for the number of a token, the number of the other one and how the token
+    is written. A reference to the text itself becomes a reference to its label, which is not translated."""
+    pairs: dict[int, tuple[int, str]] = {}
+    stack: list[int] = []
+    for i, token in enumerate(tokens):
+        if token["open"]:
+            stack.append(i)
+        elif close := token["close"]:
+            start = next((k for k in reversed(stack) if tokens[k]["open"]), None)
+            if start is None:
+                continue
+            label = source[tokens[start].end() : token.start()]
+            if close in ("]", "[]", "][]"):
+                known = normalizeReference(label) in references
+                close = f"][{label}]" if known else ""
+            del stack[stack.index(start) :]
+            if close:
+                pairs[start], pairs[i] = (i, tokens[start][0]), (start, close)
+        elif run := token["run"]:
+            before, after = source[: token.start()][-1:], source[token.end() : token.end() + 1]
+            word = run[0] == "_" and before.isalnum() and after.isalnum()
+            start = next((k for k in reversed(stack) if tokens[k]["run"] == run), None)
+            if start is not None and before.strip() and not word:
+                del stack[stack.index(start) :]
+                pairs[start], pairs[i] = (i, run), (start, run)
+            elif after.strip() and not word:
+                stack.append(i)
+    return pairs
+
+
+def to_markdown(translated: str, inline: Inline, escaped: Mapping[str, str]) -> str:
+    """Returns the Markdown of a translated block."""
+    parts: list[str] = []
+    for token in scan_markup(translated):
+        if isinstance(token, str):
+            parts.append("".join(escaped.get(character, character) for character in html.unescape(token)))
+        elif found := NUMBERED_TAG.fullmatch(token.raw):
+            raw = inline.elements[int(found[2])]
+            parts.append(raw[0][bool(found[1])] if token.name == "span" else raw[0])
+        else:
+            parts.append(token.raw)
+    return "".join(parts)

@@ -1,0 +1,207 @@
+"""Reads plain text (.txt).
+
+The lines of a hard-wrapped paragraph are joined, and its translation is wrapped at the same width. A line continues the one
+before it if the first word of it did not fit there. Items of lists, headings, verse, tables and other lines that are
+shorter than the longest line of their paragraph stay lines of their own.
+"""
+
+from __future__ import annotations
+
+import codecs
+import re
+import textwrap
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import groupby, pairwise
+
+from server.documents.document import Document, join_pieces
+from server.errors import InvalidRequest
+from server.text.segmentation import BREAKS
+
+BYTE_ORDER_MARKS = ((codecs.BOM_UTF8, "utf-8"), (codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be"))
+LINES = re.compile(r"[^\n]*\n|[^\n]+")
+HEAD_BYTES = 2048
+ENCODINGS = re.compile(
+    r"(?:utf|iso|cp\d|windows|latin|koi8|big5|gb|euc|shift|sjis|mac|us-ascii|ascii|tis)", re.IGNORECASE
+)
+"""Encodings of web pages. Some of Python's other codecs take time that grows with the square of the length."""
+UTF_16_SHARE = 0.5
+WESTERN_SAMPLE = 20_000
+WESTERN_SHARE = 0.25
+"""Largest share of letters outside ASCII in a text in Latin-1. In French it is about 0.05; a text in Cyrillic or Greek
+that is read as Latin-1 is above 0.9."""
+CONTROLS = re.compile(r"[\x00-\x08\x0e-\x1f]")
+MIN_WIDTH = 40
+"""Paragraphs whose longest line is shorter are not wrapped text."""
+MAX_WIDTH = 160
+SLACK = 0.1
+"""Share of the width that a line may be shorter than one that is filled."""
+CONTINUED = 0.25
+"""Least share of the line breaks that are within a sentence: the next line begins with a small letter."""
+ITEM = re.compile(r"\s*(?:[-*+•‣◦▪●○·–—>|#=~_]|\(?(?:\d{1,3}|[A-Za-z]|[ivx]{1,4})[.)]\s|\[)")
+"""The beginning of an item that does not continue the line before: of a list, quotation, table, heading or rule."""
+COLUMNS = re.compile(r"\S(?:\t|[ ]{3,})\S")
+"""White space as between the columns of a table."""
+END = re.compile(r"[.!?:;…。！？][\"'”’»)\]]*$")
+FIRST_WORD = re.compile(r"\s*(\S+)")
+NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+
+
+def read_text(data: bytes) -> Document:
+    """Reads a text in UTF-8, or in UTF-16 with a byte order mark. Raises InvalidRequest."""
+    text, encode = decode(data)
+    pieces: list[str | Paragraph] = []
+    for wrapped, group in groupby(paragraphs(LINES.findall(text)), lambda part: isinstance(part, Paragraph)):
+        parts = list(group)
+        pieces += parts if wrapped else join_pieces(part for part in parts if isinstance(part, str))
+    return text_document(pieces, encode)
+
+
+def text_document(pieces: Sequence[str | Paragraph], encode: Callable[[str], bytes]) -> Document:
+    """Returns a document of pieces of text and of paragraphs that are wrapped. Line ends at the edges of a piece are kept
+    and not translated."""
+    filled = [piece for piece in pieces if isinstance(piece, Paragraph) or BREAKS.sub("", piece).strip()]
+
+    def write(translations: Sequence[str]) -> bytes:
+        made: list[str] = []
+        translated = iter(translations)
+        for piece in pieces:
+            if isinstance(piece, Paragraph):
+                made.append(piece.wrapped(next(translated)))
+            elif BREAKS.sub("", piece).strip():
+                start, end = edges(piece)
+                made.append(piece[:start] + next(translated) + piece[end:])
+            else:
+                made.append(piece)
+        return encode("".join(made))
+
+    texts = [piece.text if isinstance(piece, Paragraph) else piece[slice(*edges(piece))] for piece in filled]
+    return Document(tuple(texts), "text", write)
+
+
+def edges(piece: str) -> tuple[int, int]:
+    """Returns the part of a piece without the line ends around it."""
+    return len(piece) - len(piece.lstrip("\r\n")), len(piece.rstrip("\r\n"))
+
+
+def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], bytes]]:
+    """Returns the text of a file and a function that encodes a text in the same way. Raises InvalidRequest."""
+    mark = b""
+    for known, name in BYTE_ORDER_MARKS:
+        if data.startswith(known):
+            mark, encoding = known, name
+            break
+    if not ENCODINGS.match(encoding):
+        encoding = "utf-8"
+    if not mark and (unmarked := unmarked_utf_16(data)):
+        encoding = unmarked
+    try:
+        text = data[len(mark) :].decode(encoding)
+        text.encode(encoding)
+    except (LookupError, UnicodeError):
+        if mark or not is_western(data):
+            raise InvalidRequest("The file is not text in UTF-8; save it in that encoding and send it again.") from None
+        encoding = "cp1252"
+        text = data.decode(encoding)
+    return text, lambda made: mark + made.encode(encoding, "xmlcharrefreplace")
+
+
+def unmarked_utf_16(data: bytes) -> str | None:
+    """Returns the name of the encoding of UTF-16 without a byte order mark: every second byte of most text is zero."""
+    head = data[:HEAD_BYTES]
+    high, low = head[::2].count(0), head[1::2].count(0)
+    if len(data) % 2 or max(high, low) < UTF_16_SHARE * len(head) / 2 or min(high, low) > 0:
+        return None
+    return "utf-16-be" if high > low else "utf-16-le"
+
+
+def is_western(data: bytes) -> bool:
+    """Returns whether a file that is not UTF-8 is text in Latin-1 or Windows-1252: few letters are outside ASCII, and all
+    characters exist."""
+    try:
+        text = data.decode("cp1252")
+    except UnicodeDecodeError:
+        return False
+    letters = [character for character in text[:WESTERN_SAMPLE] if character.isalpha()]
+    outside = sum(not character.isascii() for character in letters)
+    return outside <= WESTERN_SHARE * len(letters) and not CONTROLS.search(text)
+
+
+@dataclass(frozen=True, slots=True)
+class Paragraph:
+    """Lines of a text, as written, that are one `text`."""
+
+    lines: tuple[str, ...]
+    text: str
+
+    def wrapped(self, translation: str) -> str:
+        """Returns the translation in lines of the same width, indentation and line ends."""
+        if translation == self.text:
+            return "".join(self.lines)
+        width = max(len(line.rstrip()) for line in self.lines)
+        dense = len(NO_SPACES.findall(translation)) * 2 > len(translation)
+        rows = textwrap.wrap(
+            translation.strip(),
+            width // 2 if dense else width,
+            initial_indent=_indent(self.lines[0]),
+            subsequent_indent=_indent(self.lines[1]),
+            break_long_words=dense,
+            break_on_hyphens=False,
+        )
+        first, last = self.lines[0], self.lines[-1]
+        return first[len(first.rstrip("\r\n")) :].join(rows) + last[len(last.rstrip("\r\n")) :]
+
+
+def paragraphs(lines: Sequence[str]) -> Iterator[str | Paragraph]:
+    """Yields the lines of a text in order: wrapped ones as paragraphs, all others as they are."""
+    start = 0
+    for i in range(1, len(lines) + 1):
+        if i == len(lines) or not lines[i].strip() or not lines[i - 1].strip():
+            yield from _parts(lines[start:i])
+            start = i
+
+
+def _parts(lines: Sequence[str]) -> Iterator[str | Paragraph]:
+    """Yields the parts of lines without a blank line between them."""
+    width = max([len(line.rstrip()) for line in lines])
+    if len(lines) == 1 or not MIN_WIDTH <= width <= MAX_WIDTH:
+        yield from lines
+        return
+    start = 0
+    for i in range(1, len(lines) + 1):
+        if i == len(lines) or not _continues(lines[i - 1], lines[i], width, first=i - 1 == start):
+            part = lines[start:i]
+            if _is_prose(part):
+                yield Paragraph(tuple(part), _joined(part))
+            else:
+                yield from part
+            start = i
+
+
+def _continues(line: str, next_line: str, width: int, first: bool) -> bool:
+    """Returns whether a line continues in the next one. The `first` line of a part may have another indentation."""
+    word = FIRST_WORD.match(next_line)
+    if word is None or ITEM.match(next_line) or COLUMNS.search(line) or COLUMNS.search(next_line):
+        return False
+    if line.lstrip()[:1] in ("#", "=", "|", ">", "~", "_") or (not first and _indent(line) != _indent(next_line)):
+        return False
+    return len(line.rstrip()) + 1 + len(word[1]) > width * (1 - SLACK)
+
+
+def _is_prose(lines: Sequence[str]) -> bool:
+    """Returns whether lines are one text: enough line breaks are within a sentence."""
+    within = [not END.search(line.rstrip()) and next_line.lstrip()[:1].islower() for line, next_line in pairwise(lines)]
+    return any(within) and sum(within) >= CONTINUED * len(within)
+
+
+def _joined(lines: Sequence[str]) -> str:
+    """Returns the lines as one line. A word with a hyphen at the end of a line is kept together."""
+    text = lines[0].strip()
+    for line in lines[1:]:
+        hyphen = text.endswith("-") and text[-2:-1].isalpha() and line.lstrip()[:1].islower()
+        text += ("" if hyphen else " ") + line.strip()
+    return text
+
+
+def _indent(line: str) -> str:
+    return line[: len(line) - len(line.lstrip())]
