@@ -6,26 +6,21 @@ import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache, partial
-from typing import Any
 
 from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
-from starlette.middleware.exceptions import ExceptionMiddleware
+from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.types import ASGIApp, Receive, Scope, Send
 
 from server.api.compat import deepl, deepl_documents, deepl_glossaries, google
 from server.api.errors import ErrorBody, ErrorResponses
-from server.api.middleware.cors import Cors
-from server.api.middleware.fast_path import FastPath
-from server.api.middleware.request_body import RequestBody
+from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
 from server.api.middleware.tracing import Tracing
 from server.api.openapi import document
-from server.api.request_headers import HEADERS, SENT_METHOD, by_name
 from server.api.routes import admin, analysis, attention, encoder, files, health, languages, pages, translate
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded
@@ -56,38 +51,10 @@ ERROR_BODIES: tuple[tuple[str, ErrorBody], ...] = (
     (google.PREFIX, google.error_body),
 )
 """Path prefixes whose errors do not have LibreTranslate's form."""
-OUTERMOST = (RequestLog, Tracing, ExceptionMiddleware)
-"""The outermost layer of an application is the first of these types."""
-HANDLED = (AttentiveError, HTTPException, RequestValidationError)
 DESCRIPTION = (
     "Self-hosted translation with a view of the model's attention. The interface is LibreTranslate's with further "
     "parameters; clients of DeepL and of Google Translate v2 work under `/v2` and `/language/translate/v2`."
 )
-
-
-class Application(FastAPI):
-    """FastAPI without its outermost layers, which only forward requests here: `RequestLog` answers every exception,
-    `RequestBody` limits bodies and `Tracing` exports spans."""
-
-    def build_middleware_stack(self) -> ASGIApp:
-        """Returns the stack from this server's own middleware on."""
-        stack: Any = super().build_middleware_stack()
-        while not isinstance(stack, OUTERMOST):
-            stack = stack.app
-        own: ASGIApp = stack
-        return own
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Handles one request, connection or lifespan. A HEAD request is a GET, whose body `ResponseCycle` leaves out."""
-        if scope["type"] == "http" and self.middleware_stack is not None:
-            if HEADERS not in scope:  # another HTTP server
-                scope[HEADERS] = by_name(scope["headers"])
-            if scope["method"] == "HEAD":
-                scope = {**scope, "method": "GET", SENT_METHOD: "HEAD"}
-            scope["app"] = self
-            await self.middleware_stack(scope, receive, send)
-        else:  # the lifespan comes first and builds the stack
-            await super().__call__(scope, receive, send)
 
 
 def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
@@ -116,13 +83,12 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
 
     app = new_app(lifespan)
     app.state.services = services
-    for kind in HANDLED:
+    for kind in (AttentiveError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, handle)
     # From the innermost to the outermost.
-    app.add_middleware(FastPath, routes=ROUTES, handled=HANDLED, handle=handle)  # without this line, FastAPI routes all
     app.add_middleware(RequestBody, limit=settings.body_bytes, responses=responses)
     app.add_middleware(
-        Cors,
+        CORSMiddleware,
         allow_origins=[origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()],
         allow_methods=["GET", "POST", "OPTIONS"],
         allow_headers=["*"],
@@ -137,7 +103,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
 
 def new_app(lifespan: Lifespan | None = None) -> FastAPI:
     """Returns an application with all routes and their documentation, but without services and middleware."""
-    app = Application(
+    app = FastAPI(
         title="Attentive",
         version=server_version(),
         description=DESCRIPTION,

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 from starlette.requests import Request
 
 from server.api.dependencies import count, services_of
-from server.api.negotiation import preferred
-from server.api.parameters import ParameterReader, deadline, head_mask, merged, validated
+from server.api.parameters import ParameterReader, accepted_media, deadline, head_mask, merged, validated
 from server.api.schemas.attention import AttentionParameters, Format
 from server.errors import InvalidRequest
 from server.inspection.attention_view import KINDS, ViewOptions
@@ -83,7 +82,7 @@ class AttentionQueryReader(ParameterReader[AttentionParameters]):
         """Raises Forbidden, Overloaded, TextTooLong, InvalidRequest or UnsupportedMediaType."""
         values = await merged(request)
         accept = request.headers.get("accept", "")
-        if "format" not in values and preferred(accept, ("application/json", "text/html")) == "text/html":
+        if "format" not in values and accepted_media(accept, ("application/json", "text/html")) == "text/html":
             return None
         await count(request, values)
         asked = validated(self.model, values)
@@ -120,7 +119,7 @@ def _check_picture_fields(asked: AttentionParameters, format: Format) -> None:
 
 def negotiated_format(accept: str) -> Format:
     """Returns the format for a request without the parameter `format`."""
-    media = preferred(accept, NEGOTIATED)
+    media = accepted_media(accept, NEGOTIATED)
     return next(format for format, kind in MEDIA.items() if kind.startswith(media))
 
 

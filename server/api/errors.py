@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Callable, Sequence
 from http import HTTPStatus
+from typing import Any
 
 import orjson
 from fastapi.exceptions import RequestValidationError
@@ -12,7 +14,6 @@ from starlette.exceptions import HTTPException
 from starlette.responses import Response
 
 from server import errors
-from server.api.validation_messages import sentence_of
 
 log = logging.getLogger(__name__)
 
@@ -34,6 +35,9 @@ STATUS: dict[type[errors.AttentiveError], int] = {
 }
 ROUTING = {404: "There is nothing at this address.", 405: "This address does not take this method."}
 
+MESSAGE_START = re.compile("^(Input|String|List|Tuple|Value error,) ")
+"""Beginning of pydantic's messages, in whose place the name of the parameter is put."""
+
 ErrorBody = Callable[[int, str], dict[str, object]]
 """Function of the status and the message that returns the body of an error."""
 
@@ -50,12 +54,32 @@ def status_and_message(error: Exception) -> tuple[int, str, dict[str, str]]:
         headers = {"Retry-After": str(error.retry_after)} if isinstance(error, errors.RetryLater) else {}
         return STATUS[type(error)], error.message, headers
     if isinstance(error, RequestValidationError):
-        return 400, sentence_of(error.errors()), {}
+        return 400, validation_message(error.errors()), {}
     if isinstance(error, HTTPException):
         message = ROUTING.get(error.status_code) or str(error.detail) or HTTPStatus(error.status_code).phrase
         return error.status_code, message, dict(error.headers or {})
     log.error("unexpected error", exc_info=error)
     return 500, "Something went wrong on the server; its log says what.", {}
+
+
+def validation_message(problems: Sequence[Any]) -> str:
+    """Returns pydantic's errors of the first wrong parameter as one sentence with its name, without its value.
+
+    A parameter of several types has an error for each of them; those deepest within the value count. The name of a value in
+    a list has its index, as in `q[1]`.
+    """
+    places = [
+        [part for part in problem["loc"] if part not in ("body", "query", "header", "path")] for problem in problems
+    ]
+    depth = max(len(place) for place in places if place[:1] == places[0][:1])
+    chosen = [number for number, place in enumerate(places) if place[:1] == places[0][:1] and len(place) == depth]
+    first, *inner = places[chosen[0]] or ["parameters"]
+    index = next((number for number, part in enumerate(inner) if isinstance(part, int)), len(inner))
+    name = "".join([first, *(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner[index:])])
+    if problems[chosen[0]]["type"] == "missing":
+        return f"Invalid request: missing {name} parameter."
+    texts = [MESSAGE_START.sub("", problems[number]["msg"]).rstrip(".") for number in chosen]
+    return f"Invalid request: {name} {' or '.join(dict.fromkeys(texts))}."
 
 
 class ErrorResponses:

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 import time
 from codecs import BOM_UTF8
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Generic, TypeVar
 from urllib.parse import parse_qsl
 
@@ -15,9 +15,7 @@ from pydantic import BaseModel, ValidationError
 from starlette.datastructures import UploadFile
 from starlette.requests import Request
 
-from server.api.middleware.request_body import BODY
-from server.api.request_headers import HEADERS
-from server.api.validation_messages import sentence_of
+from server.api.errors import validation_message
 from server.errors import InvalidRequest, UnsupportedMediaType
 
 FIELDS_LIMIT = 10_000
@@ -76,7 +74,7 @@ def validated(model: type[Model], values: dict[str, Any]) -> Model:
     try:
         return model.model_validate(values)
     except ValidationError as error:
-        raise InvalidRequest(sentence_of(error.errors(include_url=False, include_input=False))) from None
+        raise InvalidRequest(validation_message(error.errors(include_url=False, include_input=False))) from None
 
 
 async def merged(request: Request) -> dict[str, Any]:
@@ -86,9 +84,9 @@ async def merged(request: Request) -> dict[str, Any]:
     """
     query = request.scope["query_string"]
     values = decoded_pairs(query) if query else {}
-    body: bytes = request.scope[BODY]
+    body = await request.body()
     if body.strip():
-        kind = media_type(request.scope[HEADERS].get(b"content-type", b""))
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
         if kind == "application/json" or kind.endswith("+json") or not kind:
             values |= json_object(body)
         elif kind == FORM:
@@ -100,16 +98,9 @@ async def merged(request: Request) -> dict[str, Any]:
     return values
 
 
-@lru_cache(maxsize=64)
-def media_type(content_type: bytes) -> str:
-    """Returns the media type of a header `Content-Type`, in small letters."""
-    return content_type.decode("latin-1").split(";")[0].strip().lower()
-
-
-def header(request: Request, name: bytes) -> str | None:
-    """Returns the first header with this lower-case name, or None. Faster than building `request.headers`."""
-    value: bytes | None = request.scope[HEADERS].get(name)
-    return None if value is None else value.decode("latin-1")
+def accepted_media(accept: str, offered: Sequence[str]) -> str:
+    """Returns the first media type of `offered` that the header `Accept` names, or the first. Qualities are not read."""
+    return next((media for media in offered if media in accept.lower()), offered[0])
 
 
 def json_object(body: bytes) -> dict[str, Any]:
@@ -167,7 +158,7 @@ def deadline(request: Request, limit: float, field: float | None = None) -> floa
     The limit is the least of `limit`, the header `X-Request-Timeout` and the parameter `field`, all in seconds. Raises
     InvalidRequest for a header that is not a positive number.
     """
-    wanted = header(request, b"x-request-timeout")
+    wanted = request.headers.get("x-request-timeout")
     if wanted is not None:
         try:
             seconds = float(wanted)

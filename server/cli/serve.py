@@ -19,7 +19,7 @@ import uvicorn
 
 from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
-from server.api.http_protocol import LimitedProtocol, UnfinishedRequests
+from server.api.connection_limits import IDLE_SECONDS, LimitedProtocol, UnfinishedRequests
 from server.config import Settings, add_flags, unknown_variables
 from server.engine.gc_tuning import tune_garbage_collector
 from server.engine.ipc.options import NO_DEVICE
@@ -180,6 +180,7 @@ def server_config(settings: Settings, services: Services) -> uvicorn.Config:
         server_header=False,
         proxy_headers=bool(proxies),
         forwarded_allow_ips=proxies,
+        timeout_keep_alive=IDLE_SECONDS,
         timeout_graceful_shutdown=max(1, round(settings.grace_seconds)),
     )
 

@@ -7,7 +7,6 @@ import logging
 import sys
 import time
 import traceback
-from collections.abc import Mapping
 from contextvars import ContextVar
 from functools import lru_cache
 from itertools import filterfalse
@@ -18,22 +17,8 @@ import orjson
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """Id of the HTTP request that the current task handles."""
 
-_EMPTY_RECORD = dict(vars(logging.makeLogRecord({})))  # the dictionary of an object takes much longer to copy
-STANDARD_FIELDS = frozenset(_EMPTY_RECORD) | {"message", "asctime", "color_message"}
+STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
 ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
-
-
-def log_event(logger: logging.Logger, level: int, message: str, fields: Mapping[str, object]) -> None:
-    """Logs as `logger.log` with `extra` does, without the calling frame, thread and process: 6 to 13 µs less for the line
-    of each request (AMD EPYC)."""
-    if logger.isEnabledFor(level):
-        created = time.time()
-        record = logging.LogRecord.__new__(logging.LogRecord)
-        record.__dict__ = {
-            **_EMPTY_RECORD, "name": logger.name, "levelno": level, "levelname": logging.getLevelName(level),
-            "msg": message, "created": created, "msecs": created % 1 * 1000, **fields,
-        }  # fmt: skip
-        logger.handle(record)
 
 
 class JsonFormatter(logging.Formatter):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import collections
-from collections import defaultdict
 from collections.abc import Callable, Iterable
-from typing import Any
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, disable_created_metrics, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.registry import Collector
 
 from server.engine.client.status import WorkerStatus
 from server.engine.ipc.messages import StepStats, TranslationResult
-from server.observability.histogram import Histogram
 
 # Without it, each counter has a second series with the time at which it was created.
 disable_created_metrics()  # type: ignore[no-untyped-call]
@@ -22,8 +18,6 @@ SECONDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.
 STEP_SECONDS = (0.0005, 0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0)
 RATIOS = tuple(tenth / 10 for tenth in range(11))
 ROWS = (1, 2, 4, 8, 16, 32, 64, 128, 256, 512)
-BATCH = 256
-"""Requests, sentences or decode steps that are counted together: this is faster than one by one."""
 FLAGS = ("truncated", "repetition", "omission", "copied", "wrong_language", "placeholder_restored")
 SENTENCE_TIMES = {
     "request_queue": "Time a sentence waited for a slot.",
@@ -38,8 +32,7 @@ class Metrics:
     """Counters, gauges and histograms of one server, in a separate registry.
 
     A "request" in `attentive_request_*` and `attentive_requests_*` is one sentence that was sent to a worker. HTTP
-    requests are counted by `attentive_http_*`. All times are in seconds. `render` is the only way to read them, because it
-    counts what is not counted yet. Belongs to one event loop.
+    requests are counted by `attentive_http_*`. All times are in seconds.
     """
 
     def __init__(self, version: str) -> None:
@@ -50,9 +43,9 @@ class Metrics:
         self._http_seconds = Histogram(
             "attentive_http_request_duration_seconds",
             "Time from the first byte of a request to the last of its answer.",
-            SECONDS,
-            registry,
-            "route",
+            ("route",),
+            registry=registry,
+            buckets=SECONDS,
         )
         self._rejected = Counter(
             "attentive_requests_rejected",
@@ -89,16 +82,9 @@ class Metrics:
             "attentive_generated_tokens", "Tokens of the best hypotheses of translated sentences.", registry=registry
         )
         self._seconds = [
-            Histogram(f"attentive_{name}_seconds", help, SECONDS, registry) for name, help in SENTENCE_TIMES.items()
+            Histogram(f"attentive_{name}_seconds", help, registry=registry, buckets=SECONDS)
+            for name, help in SENTENCE_TIMES.items()
         ]
-        self._http_times: defaultdict[tuple[str, str, int], list[float]] = defaultdict(list)
-        """Seconds of requests that are not counted yet, by route, method and status."""
-        self._answers: list[tuple[Any, ...]] = []
-        """Sentences that are not counted yet: finish reason, source tokens, generated tokens, SENTENCE_TIMES."""
-        self._steps: list[tuple[int, float]] = []
-        """Decode steps that are not counted yet: rows and seconds."""
-        self._paddings: list[float] = []
-        """Padding of prefills that is not counted yet."""
         self._describe_steps(registry)
         self._build = Gauge("attentive_build_info", "Version of the server.", ("version",), registry=registry)
         self._build.labels(version).set(1)
@@ -117,12 +103,15 @@ class Metrics:
 
     def _describe_steps(self, registry: CollectorRegistry) -> None:
         """Creates the metrics of a worker's steps."""
-        self._batch_size = Histogram("attentive_batch_size", "Rows per decode step.", ROWS, registry)
+        self._batch_size = Histogram("attentive_batch_size", "Rows per decode step.", registry=registry, buckets=ROWS)
         self._padding = Histogram(
-            "attentive_batch_padding_ratio", "Padding among the tokens of a prefill.", RATIOS, registry
+            "attentive_batch_padding_ratio",
+            "Padding among the tokens of a prefill.",
+            registry=registry,
+            buckets=RATIOS,
         )
         self._step_seconds = Histogram(
-            "attentive_decode_step_seconds", "Time of one decode step.", STEP_SECONDS, registry
+            "attentive_decode_step_seconds", "Time of one decode step.", registry=registry, buckets=STEP_SECONDS
         )
         self._running = Gauge("attentive_requests_running", "Sentences being decoded.", registry=registry)
         self._waiting = Gauge("attentive_requests_waiting", "Sentences waiting in the worker.", registry=registry)
@@ -130,10 +119,8 @@ class Metrics:
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
         """Counts one answered HTTP request. `route` is the template of the path."""
-        times = self._http_times[route, method, status]
-        times.append(seconds)
-        if len(times) == BATCH:
-            self._count_requests()
+        self._http.labels(route, method, status).inc()
+        self._http_seconds.labels(route).observe(seconds)
 
     def rejected(self, reason: str) -> None:
         """Counts one HTTP request that was rejected as overload."""
@@ -158,46 +145,23 @@ class Metrics:
     def translated(self, source_tokens: int, answer: TranslationResult, seconds: float) -> None:
         """Counts one sentence that was translated `seconds` after it was sent to a worker."""
         best, timings = answer.hypotheses[0], answer.timings
+        self._success.labels(best.finish_reason).inc()
+        self._source_tokens.inc(source_tokens)
+        self._generated_tokens.inc(len(best.token_scores))
         times = (timings.queue, timings.encode, timings.decode, seconds, timings.first_token)
-        self._answers.append((best.finish_reason, source_tokens, len(best.token_scores), *times))
-        if len(self._answers) == BATCH:
-            self._count_answers()
-
-    def _count_requests(self) -> None:
-        times, self._http_times = self._http_times, defaultdict(list)
-        for (route, method, status), seconds in times.items():
-            self._http.labels(route, method, status).inc(len(seconds))
-            self._http_seconds.observe(seconds, route)
-
-    def _count_answers(self) -> None:
-        answers, self._answers = self._answers, []
-        if not answers:
-            return
-        reasons, source_tokens, generated_tokens, *times = zip(*answers, strict=True)
-        for reason, number in collections.Counter(reasons).items():
-            self._success.labels(reason).inc(number)
-        self._source_tokens.inc(sum(source_tokens))
-        self._generated_tokens.inc(sum(generated_tokens))
-        for histogram, seconds in zip(self._seconds, times, strict=True):
-            histogram.observe(seconds)
-
-    def _count_steps(self) -> None:
-        steps, self._steps = self._steps, []
-        paddings, self._paddings = self._paddings, []
-        self._padding.observe(paddings)
-        self._batch_size.observe([rows for rows, _ in steps])
-        self._step_seconds.observe([seconds for _, seconds in steps])
+        for histogram, value in zip(self._seconds, times, strict=True):
+            histogram.observe(value)
 
     def record_step(self, stats: StepStats) -> None:
         """Records the steps of a worker since its previous report."""
         self._running.set(stats.running)
         self._waiting.set(stats.waiting)
         self._slots.set(stats.slots_used / stats.slots_total if stats.slots_total else 0.0)
-        self._steps += stats.steps
         if stats.prefill_padded_tokens:
-            self._paddings.append(1 - stats.prefill_tokens / stats.prefill_padded_tokens)
-        if len(self._steps) >= BATCH:
-            self._count_steps()
+            self._padding.observe(1 - stats.prefill_tokens / stats.prefill_padded_tokens)
+        for rows, seconds in stats.steps:
+            self._batch_size.observe(rows)
+            self._step_seconds.observe(seconds)
 
     def register(self, collector: Collector) -> None:
         """Adds a collector, which is read at each scrape."""
@@ -205,9 +169,6 @@ class Metrics:
 
     def render(self) -> bytes:
         """Returns all metrics in the text format of `CONTENT_TYPE`."""
-        self._count_requests()
-        self._count_answers()
-        self._count_steps()
         return generate_latest(self.registry)
 
 

@@ -13,7 +13,7 @@ from server.api.compat.deepl import error_body
 from server.api.dependencies import json_response, services_of
 from server.api.glossaries import owner_of
 from server.api.openapi import content, errors
-from server.api.parameters import ParameterReader, header
+from server.api.parameters import ParameterReader
 from server.api.schemas.deepl import DeeplError
 from server.api.schemas.glossaries import (
     ENTRIES_EXAMPLE,
@@ -92,7 +92,7 @@ async def entries(glossary_id: Id, request: Request, asked: Key) -> Response:
     """As tab-separated values, or as CSV if the header `Accept` names it."""
     info = only_dictionary(await found_glossary(request, asked, glossary_id))
     found = await read_dictionary(request, asked, glossary_id, info.source, info.target)
-    format: EntriesFormat = "csv" if MEDIA_TYPES["csv"] in (header(request, b"accept") or "") else "tsv"
+    format: EntriesFormat = "csv" if MEDIA_TYPES["csv"] in request.headers.get("accept", "") else "tsv"
     return Response(write_entries(found.entries, format), media_type=MEDIA_TYPES[format])
 
 

@@ -6,29 +6,22 @@ import logging
 import os
 import re
 import time
-from collections.abc import Sequence
 
+from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import ErrorResponses
-from server.api.request_headers import HEADERS, sent_method
-from server.observability.logging import log_event, request_id
+from server.observability.logging import request_id
 from server.observability.metrics import Metrics
 
 log = logging.getLogger("server.access")
-ID = re.compile(rb"[A-Za-z0-9._:\-]{1,64}")
+ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CLIENT_CLOSED = 499
 """Status in log and metrics of a request whose client disconnected before the response, as in nginx."""
-VARY = (b"vary", b"Origin")
-"""Responses have headers of CORS only where the request has an `Origin`."""
-FIXED_HEADERS = [
-    (b"x-content-type-options", b"nosniff"),
-    (b"referrer-policy", b"no-referrer"),
-    (b"x-frame-options", b"DENY"),
-]
-FIXED_WITHOUT_HTML = [*FIXED_HEADERS, (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")]
-FIXED_NAMES = frozenset(name for name, _ in FIXED_WITHOUT_HTML)
+FIXED_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
+CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"
+"""Content-Security-Policy of responses that are not HTML: it denies everything."""
 
 
 class RequestLog:
@@ -48,20 +41,22 @@ class RequestLog:
         token = request_id.set(identity)
         status = CLIENT_CLOSED
         closed = False
+        method = scope["method"]
+        handled = {**scope, "method": "GET"} if method == "HEAD" else scope  # uvicorn leaves out the body
 
         async def send_observed(message: Message) -> None:
             nonlocal status, closed
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message["headers"] = with_own(message.get("headers", ()), identity, scope["path"])
+                add_headers(MutableHeaders(scope=message), identity, scope["path"])
             elif not closed and not message.get("more_body", False):
                 closed = True  # before the last message, so that a client with the whole response finds it counted
-                self._close(scope, status, began, identity)
+                self._close(handled, method, status, began)
             await send(message)
 
         try:
             try:
-                await self.app(scope, receive, send_observed)
+                await self.app(handled, receive, send_observed)
             except Exception as error:
                 if status != CLIENT_CLOSED:  # the response has begun and can only be aborted
                     self.responses.response(scope["path"], error)
@@ -69,42 +64,35 @@ class RequestLog:
                 await self.responses.response(scope["path"], error)(scope, receive, send_observed)
         finally:
             if not closed:
-                self._close(scope, status, began, identity)
+                self._close(handled, method, status, began)
             request_id.reset(token)
+            scope["route"] = handled.get("route")  # for outer middleware
 
-    def _close(self, scope: Scope, status: int, began: float, identity: str) -> None:
+    def _close(self, scope: Scope, method: str, status: int, began: float) -> None:
         """Counts and logs a request that began at `began` of time.perf_counter()."""
         seconds = time.perf_counter() - began
         route = getattr(scope.get("route"), "path", "unmatched")
-        sent = sent_method(scope)
-        method = sent if sent in METHODS else "other"
+        method = method if method in METHODS else "other"
         self.metrics.http(route, method, status, seconds)
         quiet = route in ("/health", "/ready", "/metrics") and status < 400
-        details = {
-            "route": route,
-            "method": method,
-            "status": status,
-            "seconds": round(seconds, 6),
-            "request_id": identity,
-        }
-        log_event(log, logging.DEBUG if quiet else logging.INFO, "request", details)
+        fields = {"route": route, "method": method, "status": status, "seconds": round(seconds, 6)}
+        fields["request_id"] = request_id.get()
+        log.log(logging.DEBUG if quiet else logging.INFO, "request", extra=fields)
 
 
 def request_identity(scope: Scope) -> str:
     """Returns the id of the request: the caller's, or a random one."""
-    given = scope[HEADERS].get(b"x-request-id")
-    return given.decode() if given is not None and ID.fullmatch(given) else os.urandom(16).hex()
+    given = Headers(scope=scope).get("x-request-id", "")
+    return given if ID.fullmatch(given) else os.urandom(16).hex()
 
 
-def with_own(headers: Sequence[tuple[bytes, bytes]], identity: str, path: str) -> list[tuple[bytes, bytes]]:
-    """Returns the headers of a response with the request's id and the fixed headers that the route did not set.
-
-    Responses that are not HTML get a Content-Security-Policy that denies everything.
-    """
-    present = dict(headers)  # ASGI's names are in small letters
-    fixed = FIXED_HEADERS if present.get(b"content-type", b"").startswith(b"text/html") else FIXED_WITHOUT_HTML
-    if not present.keys().isdisjoint(FIXED_NAMES):
-        fixed = [header for header in fixed if header[0] not in present]
+def add_headers(headers: MutableHeaders, identity: str, path: str) -> None:
+    """Adds the request's id and the fixed headers that the route did not set."""
+    headers["X-Request-Id"] = identity
+    headers.append("Vary", "Origin")  # responses have headers of CORS only where the request has an `Origin`
+    for name, value in FIXED_HEADERS.items():
+        headers.setdefault(name, value)
+    if not headers.get("content-type", "").startswith("text/html"):
+        headers.setdefault("Content-Security-Policy", CONTENT_POLICY)
     if path.startswith("/v2/"):  # DeepL's clients read this name
-        fixed = [(b"x-trace-id", identity.encode()), *fixed]
-    return [*headers, (b"x-request-id", identity.encode()), VARY, *fixed]
+        headers["X-Trace-Id"] = identity

@@ -7,7 +7,6 @@ import time
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.request_headers import sent_method
 from server.observability.telemetry import Telemetry
 
 QUIET = frozenset({"/health", "/ready", "/metrics"})
@@ -43,7 +42,7 @@ class Tracing:
 
     def _export(self, scope: Scope, answer: dict[str, str | int | float], began: int, ended: int) -> None:
         route = getattr(scope.get("route"), "path", "unmatched")
-        method = sent_method(scope)
+        method = scope["method"]
         caller = {name.decode(): value.decode("latin-1") for name, value in scope["headers"] if name in CONTEXT}
         attributes = {"http.request.method": method, "http.route": route, **answer}
         status = answer.get("http.response.status_code", 0)

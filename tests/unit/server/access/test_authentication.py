@@ -57,7 +57,6 @@ def test_a_request_without_a_required_key_is_rejected_before_any_work(serve, eng
     assert client.get("/frontend/settings").json()["keyRequired"] is True
 
 
-@pytest.mark.parametrize("fast_path", [True, False])
 @pytest.mark.parametrize(
     ("path", "parts"),
     [
@@ -68,9 +67,7 @@ def test_a_request_without_a_required_key_is_rejected_before_any_work(serve, eng
         ("/v2/document", {"files": {"file": ("a.txt", b"Hello")}, "data": {"source_lang": "EN", "target_lang": "DE"}}),
     ],
 )
-def test_the_weight_of_a_key_reaches_admission_and_worker(serve, engine, keys, monkeypatch, path, parts, fast_path):
-    if not fast_path:
-        monkeypatch.setattr("server.api.middleware.fast_path.direct_routes", lambda routes: {})
+def test_the_weight_of_a_key_reaches_admission_and_worker(serve, engine, keys, monkeypatch, path, parts):
     admitted: list[tuple[str, float]] = []
     admit = Admission.admit
 

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import re
-from pathlib import Path
 from typing import Any
 
 import pytest
 from pydantic import TypeAdapter
 
 from server.api.app import ROUTES, new_app
-from server.api.markdown import laid_out, reference
 from server.api.openapi import example_of, readers
 from server.web.assets import DOCS_POLICY
 
-ROOT = Path(__file__).parents[4]
 DOCUMENT: dict[str, Any] = new_app().openapi()
 SCHEMAS = DOCUMENT["components"]["schemas"]
 OPERATIONS = [
@@ -129,11 +125,6 @@ def test_the_document_is_served(client):
     assert client.get("/openapi.json").json() == DOCUMENT
 
 
-def test_the_reference_is_up_to_date():
-    written = (ROOT / "docs" / "api.md").read_text(encoding="utf-8")
-    assert written == reference(DOCUMENT), "run: python -m server.api.markdown > docs/api.md"
-
-
 def test_the_page_loads_only_files_of_this_server(client):
     page = client.get("/docs")
     assert page.status_code == 200 and page.headers["content-type"].startswith("text/html")
@@ -144,10 +135,3 @@ def test_the_page_loads_only_files_of_this_server(client):
     assert "/static/swagger-ui-bundle.js" in links
     for link in links:
         assert link.startswith("/") and client.get(link).status_code == 200, link
-
-
-@pytest.mark.parametrize("value", [{"a": [[1, 2], [3, 4]]}, {"long": ["word"] * 40, "short": {"b": []}}, "é" * 200, []])
-def test_examples_of_the_reference_are_the_same_json_with_short_values_on_one_line(value):
-    text = laid_out(value)
-    assert json.loads(text) == value
-    assert "\n" not in text or len(json.dumps(value, ensure_ascii=False)) >= 120

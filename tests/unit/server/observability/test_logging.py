@@ -12,7 +12,6 @@ from server.observability.logging import (
     JsonFormatter,
     TextFormatter,
     configure_logging,
-    log_event,
     request_id,
 )
 
@@ -39,19 +38,6 @@ def test_a_line_is_json_with_the_extra_fields():
     assert line["message"] == "hello\nworld" and line["status"] == 200 and line["request_id"] == "abc"
     assert {"time", "level", "logger"} <= set(line)
     assert "request_id" not in json.loads(JsonFormatter().format(record("x")))
-
-
-@pytest.mark.parametrize("formatter", [JsonFormatter(), TextFormatter()])
-def test_an_event_is_the_line_that_the_logger_writes(formatter, caplog, monkeypatch):
-    monkeypatch.setattr("time.time", lambda: 1_700_000_000.25)
-    logger = logging.getLogger("server.test")
-    fields = {"status": 200, "route": "/translate", "seconds": 0.5}
-    with caplog.at_level(logging.INFO, logger="server.test"):
-        log_event(logger, logging.INFO, "request", fields)
-        log_event(logger, logging.DEBUG, "request", fields)
-        logger.info("request", extra=fields)
-    event, line = map(formatter.format, caplog.records)
-    assert event == line
 
 
 def test_a_line_may_hold_what_is_not_in_unicode():

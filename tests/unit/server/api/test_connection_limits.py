@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
 import time
 from collections.abc import Iterator
 
 import pytest
 
-from server.api import http_protocol
-from server.api.http_protocol import UnfinishedRequests
+from server.api import connection_limits
+from server.api.connection_limits import UnfinishedRequests
 from server.cli import serve
 from tests.support.fake_engine import FakeEngine
-from tests.support.in_process import running, wait_for
+from tests.support.in_process import running
 
 HOST = b"Host: x\r\n"
 
@@ -108,7 +107,7 @@ def test_pipelined_requests_are_answered_in_order_and_bounded(server, monkeypatc
     with socket.create_connection(server) as connection:
         connection.sendall(9 * one + last)
         assert receive(connection).count(b"HTTP/1.1 200") == 10
-    monkeypatch.setattr(http_protocol, "PIPELINED", 3)
+    monkeypatch.setattr(connection_limits, "PIPELINED", 3)
     with socket.create_connection(server) as connection:
         connection.sendall(9 * one + last)
         with pytest.raises(ConnectionResetError):
@@ -118,8 +117,7 @@ def test_pipelined_requests_are_answered_in_order_and_bounded(server, monkeypatc
 
 def test_a_slow_head_and_a_slow_body_are_refused(server, monkeypatch):
     monkeypatch.setattr(serve, "TICKS", 1)
-    monkeypatch.setattr(http_protocol, "HEAD_SECONDS", 0.0)
-    monkeypatch.setattr(http_protocol, "BODY_SECONDS", 0.0)
+    monkeypatch.setattr(connection_limits, "PART_SECONDS", 0.0)
     assert exchange(server, b"GET / HTTP/1.1\r\nX: ") == (408, "The head of the request came too slowly.")
     begun = b"POST /translate HTTP/1.1\r\nContent-Length: 1000\r\n" + HOST + b"\r\n{"
     assert exchange(server, begun) == (408, "The body of the request came too slowly.")
@@ -127,30 +125,13 @@ def test_a_slow_head_and_a_slow_body_are_refused(server, monkeypatch):
 
 def test_a_connection_without_a_request_is_closed(server, monkeypatch):
     monkeypatch.setattr(serve, "TICKS", 1)
-    monkeypatch.setattr(http_protocol, "IDLE_SECONDS", 0.0)
+    monkeypatch.setattr(connection_limits, "IDLE_SECONDS", 0.0)
     with socket.create_connection(server) as connection:
         assert receive(connection) == b""
 
 
 def post(length: int, body: bytes) -> bytes:
     return b"POST /translate HTTP/1.1\r\nContent-Length: %d\r\n" % length + HOST + b"\r\n" + body
-
-
-def test_a_half_closed_connection_gets_its_answer():
-    engine = FakeEngine()
-    engine.gate = threading.Event()
-    body = b'{"q": "Hello", "source": "en", "target": "de"}'
-    with running(engine) as (url, server):
-        host, port = url.removeprefix("http://").split(":")
-        with socket.create_connection((host, int(port))) as connection:
-            connection.sendall(post(len(body), body))
-            connection.shutdown(socket.SHUT_WR)
-            continued = connection.recv(len(http_protocol.CONTINUE))  # sent to find out whether the client is there
-            assert continued == http_protocol.CONTINUE
-            engine.gate.set()
-            assert b"olleH" in receive(connection)
-        assert engine.cancelled == 0
-        wait_for(lambda: not server.server_state.connections)
 
 
 @pytest.mark.parametrize("pieces", [1, 2, 7], ids="in {} pieces".format)
@@ -176,7 +157,7 @@ def test_an_offer_of_http_2_is_declined_and_its_body_is_read(server, pieces):
 @pytest.mark.parametrize("chunked", [False, True], ids=["length", "chunked"])
 def test_a_client_that_sends_a_whole_body_over_the_limit_receives_the_refusal(server, chunked, monkeypatch):
     """Most client libraries read the answer only after they have sent the body."""
-    monkeypatch.setattr(http_protocol, "LINGER_SECONDS", 60.0)  # the machine may be busy
+    monkeypatch.setattr("server.api.middleware.body.LINGER_SECONDS", 60.0)  # the machine may be busy
     body = b"x" * 30_000_000
     request = post(len(body), body)
     if chunked:
@@ -208,7 +189,7 @@ def test_the_oldest_unfinished_request_is_refused_first():
         def refuse(self, status: int, sentence: str) -> None:
             refused.append((self.name, status))
 
-    unfinished = UnfinishedRequests(3 * http_protocol.CONNECTION_BYTES + 1_000)
+    unfinished = UnfinishedRequests(3 * connection_limits.CONNECTION_BYTES + 1_000)
     first, second, third, fourth = (Connection(name) for name in "abcd")
     for one in (first, second, third):
         unfinished.add(one, 100)

@@ -5,10 +5,9 @@ from __future__ import annotations
 import asyncio
 
 from server.api.errors import ErrorResponses
-from server.api.middleware.request_body import BODY, WATCHERS, RequestBody
-from server.api.request_headers import HEADERS
+from server.api.middleware.body import RequestBody
 
-SCOPE = {"type": "http", "path": "/", "headers": [], HEADERS: {}}
+SCOPE = {"type": "http", "path": "/", "headers": []}
 
 
 class Client:
@@ -43,7 +42,7 @@ def test_a_disconnect_cancels_the_work_but_not_the_task_of_the_connection():
     received = []
 
     async def app(scope, receive, send):
-        received.append((scope[BODY], (await receive())["body"]))
+        received.append((await receive())["body"])
         try:
             await asyncio.sleep(60)
         except asyncio.CancelledError:
@@ -57,7 +56,7 @@ def test_a_disconnect_cancels_the_work_but_not_the_task_of_the_connection():
         assert not work.cancelled() and work.cancelling() == 0
 
     asyncio.run(scenario())
-    assert received == [(b"abc", b"abc"), {"type": "http.disconnect"}]
+    assert received == [b"abc", {"type": "http.disconnect"}]
 
 
 def test_an_application_that_waits_for_the_disconnect_can_clean_up():
@@ -77,35 +76,6 @@ def test_an_application_that_waits_for_the_disconnect_can_clean_up():
 
     asyncio.run(scenario())
     assert received[-1] == "clean"
-
-
-def test_this_servers_protocol_reports_the_disconnect_without_a_task_that_waits_for_it():
-    watchers = []
-    received = []
-    begun = asyncio.Event()
-
-    async def app(scope, receive, send):
-        received.append(len(asyncio.all_tasks()))
-        begun.set()
-        try:
-            await asyncio.sleep(60)
-        except asyncio.CancelledError:
-            received.append(await receive())
-            raise
-
-    async def scenario():
-        client = Client()
-        middleware = RequestBody(app, 1000, ErrorResponses())
-        work = asyncio.ensure_future(middleware(SCOPE | {WATCHERS: watchers}, client.receive, client.send))
-        await begun.wait()
-        [disconnect] = watchers
-        disconnect()
-        await work
-        assert not work.cancelled() and work.cancelling() == 0
-
-    asyncio.run(scenario())
-    assert received == [2, {"type": "http.request", "body": b"abc", "more_body": False}]
-    assert watchers == []
 
 
 def test_no_task_remains_after_a_response():
