@@ -35,10 +35,8 @@ class UnfinishedRequests:
 
     def add(self, connection: LimitedProtocol, count: int) -> None:
         """Counts bytes of an unfinished request. They are counted until `remove`."""
-        if connection not in self._connections:
-            self._connections[connection] = 0
-            count += CONNECTION_BYTES
-        self._connections[connection] += count
+        count += 0 if connection in self._connections else CONNECTION_BYTES
+        self._connections[connection] = self._connections.get(connection, 0) + count
         self.bytes += count
         while self.bytes > self.limit:
             oldest = next(iter(self._connections))
@@ -138,9 +136,8 @@ class LimitedProtocol(HttpToolsProtocol):
         self._refused = True
         identity = os.urandom(16).hex()
         log.info("connection refused: %s", sentence, extra={"status": status, "request_id": identity})
-        cycle = self.cycle
-        waiting = cycle is not None and not cycle.response_complete
-        if waiting and (cycle.response_started or self.pipeline or self._part != "body"):
+        waiting = self.cycle is not None and not self.cycle.response_complete
+        if waiting and (self.cycle.response_started or self.pipeline or self._part != "body"):
             self.transport.abort()  # another answer is being written, or comes first
             return
         body = orjson.dumps({"error": sentence})

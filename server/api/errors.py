@@ -35,7 +35,7 @@ STATUS: dict[type[errors.AttentiveError], int] = {
 }
 ROUTING = {404: "There is nothing at this address.", 405: "This address does not take this method."}
 
-MESSAGE_START = re.compile("^(Input|String|List|Tuple|Value error,) ")
+MESSAGE_START = re.compile("^((Input|String|List) should|Value error, must)")
 """Beginning of pydantic's messages, in whose place the name of the parameter is put."""
 
 ErrorBody = Callable[[int, str], dict[str, object]]
@@ -78,7 +78,7 @@ def validation_message(problems: Sequence[Any]) -> str:
     name = "".join([first, *(f"[{part}]" if isinstance(part, int) else f".{part}" for part in inner[index:])])
     if problems[chosen[0]]["type"] == "missing":
         return f"Invalid request: missing {name} parameter."
-    texts = [MESSAGE_START.sub("", problems[number]["msg"]).rstrip(".") for number in chosen]
+    texts = [MESSAGE_START.sub("must", problems[number]["msg"]).rstrip(".") for number in chosen]
     return f"Invalid request: {name} {' or '.join(dict.fromkeys(texts))}."
 
 

@@ -89,7 +89,6 @@ def request_identity(scope: Scope) -> str:
 def add_headers(headers: MutableHeaders, identity: str, path: str) -> None:
     """Adds the request's id and the fixed headers that the route did not set."""
     headers["X-Request-Id"] = identity
-    headers.append("Vary", "Origin")  # responses have headers of CORS only where the request has an `Origin`
     for name, value in FIXED_HEADERS.items():
         headers.setdefault(name, value)
     if not headers.get("content-type", "").startswith("text/html"):

@@ -15,25 +15,25 @@ ASK = {"q": "One.", "source": "en", "target": "de"}
 
 
 @pytest.mark.parametrize(("changes", "message"), [
-    ({"q": 5}, "q should be a valid string or should be a valid list"),
-    ({"q": ["a", 5]}, "q[1] should be a valid string"),
-    ({"source": ["en"]}, "source should be a valid string"),
-    ({"target": ""}, "target should have at least 1 character"),
-    ({"source": "e" * 33}, "source should have at most 32 characters"),
-    ({"format": "pdf"}, "format should be 'text' or 'html'"),
-    ({"beam_size": "x"}, "beam_size should be a valid integer, unable to parse string as an integer"),
-    ({"beam_size": 1.5}, "beam_size should be a valid integer, got a number with a fractional part"),
-    ({"beam_size": -1}, "beam_size should be greater than or equal to 1"),
-    ({"beam_size": 33}, "beam_size should be less than or equal to 32"),
-    ({"timeout": 0}, "timeout should be greater than 0"),
-    ({"timeout": "inf"}, "timeout should be a finite number"),
-    ({"length_penalty": "x"}, "length_penalty should be a valid number, unable to parse string as a number"),
-    ({"details": "maybe"}, "details should be a valid boolean, unable to interpret input"),
-    ({"do_not_translate": ["a", ""]}, "do_not_translate[1] should have at least 1 character"),
-    ({"do_not_translate": ["a"] * 101}, "do_not_translate should have at most 100 items after validation, not 101"),
-    ({"glossary": {"a": 5}}, "glossary[0].target should be a valid string"),
-    ({"glossary": 5}, "glossary should be a valid string or should be a valid list"),
-    ({"glossary": [5]}, "glossary[0] should be a valid dictionary or instance of GlossaryPair"),
+    ({"q": 5}, "q must be a valid string or must be a valid list"),
+    ({"q": ["a", 5]}, "q[1] must be a valid string"),
+    ({"source": ["en"]}, "source must be a valid string"),
+    ({"target": ""}, "target must have at least 1 character"),
+    ({"source": "e" * 33}, "source must have at most 32 characters"),
+    ({"format": "pdf"}, "format must be 'text' or 'html'"),
+    ({"beam_size": "x"}, "beam_size must be a valid integer, unable to parse string as an integer"),
+    ({"beam_size": 1.5}, "beam_size must be a valid integer, got a number with a fractional part"),
+    ({"beam_size": -1}, "beam_size must be greater than or equal to 1"),
+    ({"beam_size": 33}, "beam_size must be less than or equal to 32"),
+    ({"timeout": 0}, "timeout must be greater than 0"),
+    ({"timeout": "inf"}, "timeout must be a finite number"),
+    ({"length_penalty": "x"}, "length_penalty must be a valid number, unable to parse string as a number"),
+    ({"details": "maybe"}, "details must be a valid boolean, unable to interpret input"),
+    ({"do_not_translate": ["a", ""]}, "do_not_translate[1] must have at least 1 character"),
+    ({"do_not_translate": ["a"] * 101}, "do_not_translate must have at most 100 items after validation, not 101"),
+    ({"glossary": {"a": 5}}, "glossary[0].target must be a valid string"),
+    ({"glossary": 5}, "glossary must be a valid string or must be a valid list"),
+    ({"glossary": [5]}, "glossary[0] must be a valid dictionary or instance of GlossaryPair"),
     ({"glossary": "{"}, "glossary must be an id or JSON"),
 ])  # fmt: skip
 def test_a_wrong_parameter_is_named(changes, message):
@@ -48,7 +48,7 @@ def test_the_first_missing_parameter_is_named():
 
 
 @pytest.mark.parametrize(("name", "value", "message"), [
-    ("layer", "x", "layer should be a valid integer, unable to parse string as an integer or should be 'all'"),
+    ("layer", "x", "layer must be a valid integer, unable to parse string as an integer or must be 'all'"),
     ("head", "x", "head must be a number, several such as 0,3, or one of all, mean, max"),
 ])  # fmt: skip
 def test_a_parameter_of_two_types_names_both(name, value, message):
