@@ -29,7 +29,7 @@ from benchmarks.common.http_connection import Address
 from benchmarks.endurance.client import AttemptStats, CheckedRequest, CheckingClient, distinct, references
 from benchmarks.endurance.texts import made_texts
 from benchmarks.load.processor_time import descendants, seconds_of
-from server.ray_serve.options import Options, Router
+from server.ray_serve.options import Options
 
 KINDS = {
     "haproxy": "HAProxy",
@@ -57,7 +57,7 @@ def environment(proxy: str, port: int, retries: bool) -> dict[str, str]:
 class TwoNodes:
     """The cluster and its application."""
 
-    def __init__(self, weights: Path, port: int, router: Router) -> None:
+    def __init__(self, weights: Path, port: int, router: str) -> None:
         import ray
         from ray import serve
         from ray.cluster_utils import Cluster
@@ -92,7 +92,7 @@ class TwoNodes:
 
 
 @contextmanager
-def two_nodes(weights: Path, port: int, router: Router) -> Iterator[TwoNodes]:
+def two_nodes(weights: Path, port: int, router: str) -> Iterator[TwoNodes]:
     """Starts the cluster, waits until both replicas serve, and ends it."""
     nodes = TwoNodes(weights, port, router)
     try:

@@ -14,7 +14,7 @@ from model.analysis.confidence import FILE, GOOD_CHRF, Confidence, DirectionLimi
 from model.analysis.confidence_fit import ScoredTranslation, fit_direction
 from model.atomic_write import atomic_write
 from server.cli.local_services import FLAGS, local_services, local_settings, running
-from server.cli.whole_numbers import from_one
+from server.cli.terminal import whole_number
 from server.config import add_flags
 from server.errors import InvalidRequest
 from server.services import Services, default_options
@@ -45,19 +45,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Files NAME.SOURCE-TARGET.tsv, such as dev.en-de.tsv, with a sentence, a tab and its translation in each "
         "line. They are used in both directions. They should not be training text.",
     )
-    parser.add_argument("--limit", type=from_one, metavar="N", help="Use the first N pairs of each file.")
+    parser.add_argument("--limit", type=whole_number(1), metavar="N", help="Use the first N pairs of each file.")
     add_flags(parser, FLAGS)
 
 
 def run(arguments: argparse.Namespace) -> int:
     settings = local_settings(arguments)
     models, errors = find_models(settings.weights, settings.slots)
-    found = next((model for model in models if model.name == arguments.model), None)
-    if found is None:
+    model = next((model for model in models if model.name == arguments.model), None)
+    if model is None:
         names = ", ".join(model.name for model in models)
         raise InvalidRequest(errors.get(arguments.model, f"There is no model {arguments.model!r}; there are {names}."))
-    pairs = read_pairs(arguments.pairs, found, arguments.limit)
-    model = dataclasses.replace(found, confidence=None)
+    pairs = read_pairs(arguments.pairs, model, arguments.limit)
+    model = dataclasses.replace(model, confidence=None)
     services = local_services(settings, catalog=ModelCatalog([model]))
     fitted = asyncio.run(calibrate(services, model, pairs))
     confidence = Confidence(weights_hash(model.folder), fitted)
@@ -83,9 +83,10 @@ def read_pairs(files: Sequence[Path], model: ServedModel, limit: int | None = No
         rows = [line.rstrip("\r").split("\t") for line in lines if line.strip()][:limit]
         if wrong := next((number for number, row in enumerate(rows, start=1) if len(row) != 2), None):
             raise InvalidRequest(f"Pair {wrong} of {file} has {len(rows[wrong - 1])} columns; it needs two.")
-        for one, way in ((rows, direction), ([row[::-1] for row in rows], direction[::-1])):
-            if way in model.pairs:
-                pairs.setdefault(way, []).extend((row[0], row[1]) for row in one)
+        if direction in model.pairs:
+            pairs.setdefault(direction, []).extend((source, target) for source, target in rows)
+        if direction[::-1] in model.pairs:
+            pairs.setdefault(direction[::-1], []).extend((target, source) for source, target in rows)
     return pairs
 
 
@@ -126,9 +127,11 @@ async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple
         for start in range(0, len(rows), PAIRS_AT_ONCE):
             batch = rows[start : start + PAIRS_AT_ONCE]
             request = TranslationRequest(
-                texts=tuple([source for source, _ in batch]), source=leg.source, target=leg.target,
+                texts=tuple([source for source, _ in batch]),
+                source=leg.source,
+                target=leg.target,
                 options=default_options(services.settings),
-            )  # fmt: skip
+            )
             for translation, (_, reference) in zip(await services.translator.translate(request), batch, strict=True):
                 sentences = translation.legs[0].sentences
                 if len(sentences) != 1 or sentences[0].copied:

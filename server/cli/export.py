@@ -61,7 +61,7 @@ def locate(model: str, weights: Path) -> Path:
     """Returns the folder of a model by path or by name. Raises InvalidRequest where there is none."""
     if (Path(model) / "config.json").is_file():
         return Path(model)
-    found = {path.name: path for path in find_folders(weights)}
-    if model not in found:
-        raise InvalidRequest(f"There is no model {model!r} under {weights}; there are: {', '.join(found) or 'none'}.")
-    return found[model]
+    folders = {path.name: path for path in find_folders(weights)}
+    if model not in folders:
+        raise InvalidRequest(f"There is no model {model!r} under {weights}; there are: {', '.join(folders) or 'none'}.")
+    return folders[model]

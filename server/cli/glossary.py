@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import argparse
 import asyncio
-import json
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -13,10 +12,10 @@ from typing import TYPE_CHECKING
 
 from server.access.api_keys import Key, KeyFile
 from server.access.authentication import shared_keys
-from server.cli.tables import aligned
+from server.cli.terminal import add_direction, add_state_flags, no_state, print_json, print_table, state_settings
 from server.cli.text_streams import open_text, utf8_lines
-from server.config import Settings, add_flags
-from server.errors import InvalidRequest, NotFound, SettingsError
+from server.config import Settings
+from server.errors import InvalidRequest, NotFound
 from server.glossaries.formats import EntriesFormat, read_entries, write_entries
 from server.glossaries.glossaries import EVERYONE, Glossaries
 from server.glossaries.open_glossaries import open_glossaries
@@ -29,6 +28,8 @@ if TYPE_CHECKING:
 
 NAME = "glossary"
 HELP = "Create, list, show, delete, import and export glossaries."
+HEADINGS = ("ID", "CREATED", "KEY", "ENTRIES", "NAME")
+LANGUAGES = ("Language of the terms.", "Language of the translations.")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,15 +49,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for action in (show, delete, import_, export):
         action.add_argument("id", help="Id of the glossary in the output of `attentive glossary list`.")
     add_entries(import_)
-    add_pair(export)
+    add_direction(export, *LANGUAGES)
     export.add_argument("--csv", action="store_true", help="Print CSV instead of TSV.")
-    for action in (create, listing, show, delete, import_, export):
-        add_flags(action, ("data", "state"))
-
-
-def add_pair(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--from", dest="source", required=True, metavar="CODE", help="Language of the terms.")
-    parser.add_argument("--to", dest="target", required=True, metavar="CODE", help="Language of the translations.")
+    add_state_flags(create, listing, show, delete, import_, export)
 
 
 def add_entries(parser: argparse.ArgumentParser) -> None:
@@ -65,16 +60,14 @@ def add_entries(parser: argparse.ArgumentParser) -> None:
         help="UTF-8 file with one entry a line, separated by a tab, or by a comma if its name ends with .csv. - is "
         "standard input.",
     )
-    add_pair(parser)
+    add_direction(parser, *LANGUAGES)
     parser.add_argument("--inflected", action="store_true", help="The translations of the terms may be inflected.")
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = Settings.read(argparse.Namespace(data=arguments.data, state=arguments.state))
+    settings = state_settings(arguments)
     if settings.data is None and state_kind(settings) != "redis":
-        raise SettingsError(
-            "--data (ATTENTIVE_DATA) must name the data folder of the server, or --state (ATTENTIVE_STATE) its Redis."
-        )
+        raise no_state()
     asyncio.run(run_action(settings, arguments))
     return 0
 
@@ -103,19 +96,19 @@ async def act(glossaries: Glossaries, arguments: argparse.Namespace) -> None:
         case "create":
             print((await glossaries.create(arguments.key, arguments.name, [dictionary_of(arguments)])).id)
         case "list" if arguments.json:
-            print(json.dumps([described(one) for one in await glossaries.store.of()], indent=2, ensure_ascii=False))
+            print_json([described(glossary) for glossary in await glossaries.store.of()])
         case "list":
-            print(table(await glossaries.store.of()))
+            print_table(HEADINGS, *map(cells, await glossaries.store.of()))
         case "show":
-            print(json.dumps(described(await glossaries.find(owner, arguments.id)), indent=2, ensure_ascii=False))
+            print_json(described(await glossaries.find(owner, arguments.id)))
         case "delete":
             await glossaries.delete(owner, arguments.id)
         case "import":
             changed = await glossaries.put(owner, arguments.id, dictionary_of(arguments), merge=True)
-            print(f"{sum([one.count for one in changed.dictionaries]):,} entries.", file=sys.stderr)
+            print(f"{sum([pair.count for pair in changed.dictionaries]):,} entries.", file=sys.stderr)
         case _:
-            found = await glossaries.dictionary(owner, arguments.id, arguments.source, arguments.target)
-            print(write_entries(found.entries, "csv" if arguments.csv else "tsv").rstrip("\n"))
+            dictionary = await glossaries.dictionary(owner, arguments.id, arguments.source, arguments.target)
+            print(write_entries(dictionary.entries, "csv" if arguments.csv else "tsv").rstrip("\n"))
 
 
 async def check_key(id: str, settings: Settings, state: RedisState | None) -> None:
@@ -148,22 +141,14 @@ def described(glossary: Glossary) -> dict[str, object]:
         "key": glossary.owner or None,
         "created": glossary.created,
         "dictionaries": [
-            {"source": one.source, "target": one.target, "entries": one.count, "exact": one.exact}
-            for one in glossary.dictionaries
+            {"source": pair.source, "target": pair.target, "entries": pair.count, "exact": pair.exact}
+            for pair in glossary.dictionaries
         ],
     }
 
 
-def table(glossaries: list[Glossary]) -> str:
-    """Returns the glossaries as a table."""
-    rows = [
-        (
-            one.id,
-            datetime.fromtimestamp(one.created, UTC).strftime("%Y-%m-%d"),
-            one.owner or "everyone",
-            " ".join([f"{pair.source}-{pair.target}:{pair.count}" for pair in one.dictionaries]) or "-",
-            one.name,
-        )
-        for one in glossaries
-    ]
-    return aligned([("ID", "CREATED", "KEY", "ENTRIES", "NAME"), *rows])
+def cells(glossary: Glossary) -> list[str]:
+    """Returns the cells of a glossary in the table."""
+    created = datetime.fromtimestamp(glossary.created, UTC).strftime("%Y-%m-%d")
+    entries = " ".join([f"{pair.source}-{pair.target}:{pair.count}" for pair in glossary.dictionaries])
+    return [glossary.id, created, glossary.owner or "everyone", entries or "-", glossary.name]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import argparse
 import re
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from model.model_folder import FolderError, ModelFolder
+from server.cli.models import shortened
 from server.config import Settings, add_flags
 from server.errors import AttentiveError
 from server.translation.model_discovery import read_confidence
@@ -57,29 +57,27 @@ def options(arguments: argparse.Namespace, **changes: str) -> ImportOptions:
     """Returns the import options of the flags, with `changes`."""
     from model.convert.importer import ImportOptions  # imports torch
 
-    given = {
+    flags = {
         "name": arguments.name,
         "sources": codes(arguments.source),
         "targets": codes(arguments.target),
         "license": arguments.license,
         "replace": arguments.replace,
     }
-    return ImportOptions(**{**given, **changes})
+    return ImportOptions(**flags | changes)
 
 
-def import_from(path: Path, arguments: argparse.Namespace, chosen: ImportOptions) -> ModelFolder:
+def import_from(path: Path, arguments: argparse.Namespace, import_options: ImportOptions) -> ModelFolder:
     """Imports a model and prints the result. Raises InvalidRequest with the reasons of a failure."""
     from model.convert.importer import import_model
 
     try:
-        folder = import_model(path, Settings.read(arguments).weights, chosen)
+        folder = import_model(path, Settings.read(arguments).weights, import_options)
     except FolderError as error:
         raise AttentiveError(str(error)) from None
-    pairs = " ".join(f"{source}-{target}" for source, target in islice(folder.pairs, 12))
-    more = f" and {len(folder.pairs) - 12} more" if len(folder.pairs) > 12 else ""
     size = sum(file.stat().st_size for file in folder.path.iterdir()) / 1e6
     limits = ", which forbids commercial use" if NON_COMMERCIAL.search(folder.license.lower()) else ""
-    print(f"{folder.path}: {pairs}{more}; {size:,.1f} MB; licence: {folder.license}{limits}.")
+    print(f"{folder.path}: {shortened(folder.pairs)}; {size:,.1f} MB; licence: {folder.license}{limits}.")
     if read_confidence(folder.path) is None:
         print(f"It has no confidence; `attentive calibrate {folder.name} --pairs FILE` fits one.")
     return folder

@@ -5,45 +5,30 @@ from __future__ import annotations
 import argparse
 import asyncio
 import dataclasses
-import json
 import sys
 import time
-from typing import Protocol, Unpack
+from collections.abc import AsyncIterator, Awaitable
+from contextlib import asynccontextmanager
+from inspect import isawaitable
+from typing import TYPE_CHECKING, TypeVar
 
-from server.access.api_keys import MAX_WEIGHT, MIN_WEIGHT, Key, KeyFile, KeyOptions
+from server.access.api_keys import MAX_WEIGHT, MIN_WEIGHT, Key, KeyFile
 from server.access.authentication import shared_keys
-from server.cli.tables import aligned
-from server.cli.whole_numbers import from_zero
-from server.config import Settings, add_flags
+from server.cli.terminal import add_state_flags, no_state, print_json, print_table, state_settings, whole_number
+from server.config import Settings
 from server.errors import NotFound, SettingsError
 from server.state.setting import open_state
 
+if TYPE_CHECKING:
+    from server.access.redis_keys import RedisKeys
+
 NAME = "keys"
 HELP = "Create, list and revoke API keys."
-
-
-class Keys(Protocol):
-    """The keys of one server, or of all servers of one Redis."""
-
-    async def create(self, name: str, **options: Unpack[KeyOptions]) -> tuple[str, Key]: ...
-    async def all(self) -> list[Key]: ...
-    async def revoke(self, id: str) -> Key | None: ...
-
-
-class FileKeys:
-    """The keys of a data folder."""
-
-    def __init__(self, file: KeyFile) -> None:
-        self._file = file
-
-    async def create(self, name: str, **options: Unpack[KeyOptions]) -> tuple[str, Key]:
-        return self._file.create(name, **options)
-
-    async def all(self) -> list[Key]:
-        return self._file.all()
-
-    async def revoke(self, id: str) -> Key | None:
-        return self._file.revoke(id)
+HEADINGS = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "STORED", "WEIGHT", "NAME")
+KEY_NOT_REQUIRED = (
+    "Callers without a key are accepted too, unless the server has --key-required (ATTENTIVE_KEY_REQUIRED=true)."
+)
+T = TypeVar("T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -53,7 +38,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for unit in ("requests", "characters"):
         create.add_argument(
             f"--{unit}-per-minute",
-            type=from_zero,
+            type=whole_number(0),
             metavar="N",
             help=f"Maximum {unit} per minute. 0 is no limit. [default: the limit of the server]",
         )
@@ -76,67 +61,76 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     revoke = actions.add_parser("revoke", help="Revoke a key.")
     revoke.add_argument("id", help="Id of the key in the output of `attentive keys list`.")
     importing = actions.add_parser("import", help="Copy the keys of the data folder to the Redis of --state.")
-    for action in (create, listing, revoke, importing):
-        add_flags(action, ("data", "state"))
+    add_state_flags(create, listing, revoke, importing)
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = Settings.read(argparse.Namespace(data=arguments.data, state=arguments.state))
-    asyncio.run(run_action(arguments, settings))
+    asyncio.run(run_action(arguments, state_settings(arguments)))
     return 0
 
 
 async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Runs the action on the keys of the settings. Raises SettingsError, or StateUnreachable without Redis."""
+    """Runs the action on the keys of the settings. Raises SettingsError, NotFound for an unknown id, or StateUnreachable
+    without Redis."""
+    async with open_keys(settings) as keys:
+        match arguments.action:
+            case "create":
+                await create(keys, arguments, settings)
+            case "list" if arguments.json:
+                print_json([described(key) for key in await result(keys.all())])
+            case "list":
+                print_table(HEADINGS, *map(cells, await result(keys.all())))
+            case "revoke":
+                if await result(keys.revoke(arguments.id)) is None:
+                    raise NotFound(f"There is no valid key with the id {arguments.id}.")
+            case _ if isinstance(keys, KeyFile):
+                raise SettingsError("--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys.")
+            case _:
+                if settings.data is None:
+                    raise SettingsError("--data (ATTENTIVE_DATA) must name the folder with the keys to copy.")
+                copied = KeyFile(settings.data).all()
+                await keys.add(copied)
+                print(f"The {len(copied):,} keys of the data folder are in Redis.", file=sys.stderr)
+
+
+@asynccontextmanager
+async def open_keys(settings: Settings) -> AsyncIterator[KeyFile | RedisKeys]:
+    """Yields the keys of the data folder, or of the Redis that servers share. Raises SettingsError."""
     state = open_state(settings)
-    if state is None:
-        if settings.data is None:
-            raise SettingsError(
-                "--data (ATTENTIVE_DATA) must name the data folder of the server, or --state (ATTENTIVE_STATE) its Redis."
-            )
-        if arguments.action == "import":
-            raise SettingsError("--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys.")
+    if state is not None:
         try:
-            await change_or_list(arguments, FileKeys(KeyFile(settings.data)))
+            yield shared_keys(state)
+        finally:
+            await state.stop()
+    elif settings.data is None:
+        raise no_state()
+    else:
+        try:
+            yield KeyFile(settings.data)
         except OSError as error:
             raise SettingsError(
                 f"--data (ATTENTIVE_DATA): the keys in {str(settings.data)!r} cannot be opened: {error.strerror}."
             ) from None
-        return
-    try:
-        keys = shared_keys(state)
-        if arguments.action == "import":
-            if settings.data is None:
-                raise SettingsError("--data (ATTENTIVE_DATA) must name the folder with the keys to copy.")
-            copied = KeyFile(settings.data).all()
-            await keys.add(copied)
-            print(f"The {len(copied):,} keys of the data folder are in Redis.", file=sys.stderr)
-        else:
-            await change_or_list(arguments, keys)
-    finally:
-        await state.stop()
 
 
-async def change_or_list(arguments: argparse.Namespace, keys: Keys) -> None:
-    """Runs the action on `keys`. Raises NotFound for an unknown id."""
-    match arguments.action:
-        case "create":
-            secret, key = await keys.create(
-                arguments.name,
-                requests_per_minute=arguments.requests_per_minute,
-                characters_per_minute=arguments.characters_per_minute,
-                weight=arguments.weight,
-                remembered=not arguments.no_store,
-            )
-            print(secret)
-            print(f"Key {key.id} for {key.name}; the secret above is shown this once.", file=sys.stderr)
-        case "list" if arguments.json:
-            print(json.dumps([described(key) for key in await keys.all()], indent=2, ensure_ascii=False))
-        case "list":
-            print(table(await keys.all()))
-        case _:
-            if await keys.revoke(arguments.id) is None:
-                raise NotFound(f"There is no valid key with the id {arguments.id}.")
+async def result(value: T | Awaitable[T]) -> T:
+    """Returns what a method of KeyFile returned, or what one of RedisKeys will return."""
+    return await value if isawaitable(value) else value
+
+
+async def create(keys: KeyFile | RedisKeys, arguments: argparse.Namespace, settings: Settings) -> None:
+    """Creates a key and prints its secret."""
+    options = {
+        "requests_per_minute": arguments.requests_per_minute,
+        "characters_per_minute": arguments.characters_per_minute,
+        "weight": arguments.weight,
+        "remembered": not arguments.no_store,
+    }
+    secret, key = await result(keys.create(arguments.name, **options))
+    print(secret)
+    print(f"Key {key.id} for {key.name}; the secret above is shown this once.", file=sys.stderr)
+    if not settings.key_required:
+        print(KEY_NOT_REQUIRED, file=sys.stderr)
 
 
 def described(key: Key) -> dict[str, object]:
@@ -144,26 +138,13 @@ def described(key: Key) -> dict[str, object]:
     return {name: value for name, value in dataclasses.asdict(key).items() if name != "digest"}
 
 
-def table(keys: list[Key]) -> str:
-    """Returns the keys as a table."""
-    heads = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "STORED", "WEIGHT", "NAME")
-    return aligned([heads, *map(row, keys)])
-
-
-def row(key: Key) -> tuple[str, ...]:
-    """Returns the cells of one key."""
+def cells(key: Key) -> list[str]:
+    """Returns the cells of a key in the table."""
     limits = [
         "server's" if value is None else "unlimited" if value == 0 else f"{value:,}"
         for value in (key.requests_per_minute, key.characters_per_minute)
     ]
     created = time.strftime("%Y-%m-%d %H:%M", time.localtime(key.created))
+    state, stored = "good" if key.revoked is None else "revoked", "yes" if key.remembered else "no"
     name = "".join(character for character in key.name if character.isprintable())
-    return (
-        key.id,
-        created,
-        "good" if key.revoked is None else "revoked",
-        *limits,
-        "yes" if key.remembered else "no",
-        f"{key.weight:g}",
-        name,
-    )
+    return [key.id, created, state, *limits, stored, f"{key.weight:g}", name]

@@ -15,10 +15,9 @@ from server.observability.logging import configure_logging
 from server.services import Services
 from server.translation.catalog import ModelCatalog
 
-FLAGS = (
-    "weights", "model_bytes", "device", "dtype", "isa", "threads", "slots", "shortlist", "prefill_tokens", "beam_size",
-    "rerank", "log_level", "log_format",
-)  # fmt: skip
+FLAGS = tuple(
+    "weights model_bytes device dtype isa threads slots shortlist prefill_tokens beam_size rerank log_level log_format".split()
+)
 """Settings that have an effect here. The limits of `attentive serve` do not apply."""
 
 

@@ -5,8 +5,12 @@ from __future__ import annotations
 import argparse
 import asyncio
 import time
+from http.client import TOO_MANY_REQUESTS
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.parse import urlencode, urlsplit
+from urllib.request import Request, urlopen
 
 import orjson
 from rich.console import Console
@@ -18,11 +22,10 @@ from server.api.parameters import validated
 from server.api.routes.attention import inspected_sentence
 from server.api.schemas.attention import AttentionParameters
 from server.cli.local_services import FLAGS, local_services, local_settings, running
-from server.cli.look_remote import fetched
 from server.cli.look_report import show
-from server.cli.whole_numbers import from_zero
+from server.cli.terminal import add_direction, whole_number
 from server.config import add_flags
-from server.errors import InvalidRequest
+from server.errors import AttentiveError, ClientError, InvalidRequest, Unavailable
 from server.services import Services
 from server.translation.catalog import AUTO
 
@@ -34,9 +37,7 @@ EXAMPLES = """examples:
   attentive look "The cat sleeps." --from en --to de --output heads.svg --view lines --kind cross --layer 0 --query Katze
   attentive look "The cat sleeps." --from en --to de --server http://localhost:8000
 """
-PICTURE_FIELDS = ("view", "kind", "layer", "head", "query", "level", "normalize", "theme", "title", "width", "dpi")
-"""Parameters of GET /attention that choose a picture and are flags here."""
-_HELPS = {
+PICTURE_FIELDS = {
     "view": "map, grid, lines, alignment or card. [default: alignment]",
     "kind": "Attention of a map, a grid or lines: cross, encoder or decoder.",
     "layer": "Layer, counted from 0, or all.",
@@ -49,31 +50,36 @@ _HELPS = {
     "width": "Width in pixels of 1/96 inch.",
     "dpi": "Pixels per inch of a PNG.",
 }
+"""Parameters of GET /attention that choose a picture and are flags here, with their help texts."""
 HEADS = 5
+TIMEOUT_SECONDS = 60.0
+ANSWER_BYTES = 200_000_000
+ERROR_BYTES = 100_000
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
     parser.add_argument("text", help="Sentence to translate.")
-    parser.add_argument(
-        "--from", dest="source", required=True, metavar="CODE", help="Language of the sentence, or auto."
-    )
-    parser.add_argument("--to", dest="target", required=True, metavar="CODE", help="Language to translate into.")
+    add_direction(parser, "Language of the sentence, or auto.")
     parser.add_argument("--translation", metavar="TEXT", help="Translation to inspect instead of the model's own.")
     parser.add_argument("--sentence", metavar="NUMBER", default="0", help="Sentence of the text. [default: 0]")
     parser.add_argument(
         "--masked-heads", metavar="HEADS", help="Heads that are switched off, such as cross.0.1,encoder.2.3."
     )
     parser.add_argument(
-        "--heads", type=from_zero, default=HEADS, metavar="N", help=f"Heads to list; 0 lists none. [default: {HEADS}]"
+        "--heads",
+        type=whole_number(0),
+        default=HEADS,
+        metavar="N",
+        help=f"Heads to list; 0 lists none. [default: {HEADS}]",
     )
     parser.add_argument("--server", metavar="URL", help="Ask a running server instead of loading the model here.")
     parser.add_argument("--api-key", metavar="KEY", help="API key for --server.")
     picture = parser.add_argument_group("picture")
     picture.add_argument("--output", "-o", metavar="FILE", help="Picture to write: a .svg, .png or .pdf file.")
-    for name in PICTURE_FIELDS:
-        picture.add_argument(f"--{name}", help=_HELPS[name], metavar=name.upper())
+    for name, help in PICTURE_FIELDS.items():
+        picture.add_argument(f"--{name}", help=help, metavar=name.upper())
     picture.add_argument("--no-special", action="store_true", help="Leave out the start and end of sentence and tags.")
     add_flags(parser, FLAGS)
 
@@ -100,7 +106,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 def sentence_fields(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the parameters of GET /attention that name the sentence."""
-    given = {
+    fields = {
         "q": arguments.text,
         "source": arguments.source,
         "target": arguments.target,
@@ -109,14 +115,17 @@ def sentence_fields(arguments: argparse.Namespace) -> dict[str, Any]:
         "masked_heads": arguments.masked_heads,
         "beam_size": arguments.beam_size,
     }
-    return {name: value for name, value in given.items() if value is not None}
+    return {name: value for name, value in fields.items() if value is not None}
+
+
+def picture_flags(arguments: argparse.Namespace) -> dict[str, str]:
+    """Returns the parameters of PICTURE_FIELDS whose flags are given."""
+    return {name: value for name in PICTURE_FIELDS if (value := getattr(arguments, name)) is not None}
 
 
 def report_fields(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the parameters for what the terminal shows."""
-    if arguments.output is None and (
-        unused := [name for name in PICTURE_FIELDS if getattr(arguments, name) is not None]
-    ):
+    if arguments.output is None and (unused := [*picture_flags(arguments)]):
         raise InvalidRequest(f"--{unused[0]} is for pictures; give --output FILE with it.")
     method = {} if arguments.masked_heads else {"alignment": "combined"}
     return sentence_fields(arguments) | method | {"format": "json", "level": "word", "figures": "true"}
@@ -127,17 +136,14 @@ def picture_fields(arguments: argparse.Namespace) -> dict[str, Any]:
     format = Path(arguments.output).suffix.lower().removeprefix(".")
     if format not in PICTURES:
         raise InvalidRequest("Give --output a name that ends with .svg, .png or .pdf.")
-    chosen = {name: value for name in PICTURE_FIELDS if (value := getattr(arguments, name)) is not None}
-    special = {"special": "0"} if arguments.no_special else {}
-    return sentence_fields(arguments) | {"view": "alignment", "level": "word"} | chosen | special | {"format": format}
+    fields = sentence_fields(arguments) | {"view": "alignment", "level": "word"} | picture_flags(arguments)
+    return fields | ({"special": "0"} if arguments.no_special else {}) | {"format": format}
 
 
 async def local(services: Services, requests: list[dict[str, Any]]) -> list[bytes]:
     """Returns the answers that a server would give. Raises AttentiveError."""
-    queries = []
-    for fields in requests:
-        asked = validated(AttentionParameters, fields)
-        queries.append(attention_query(asked, "", time.monotonic() + services.settings.timeout_seconds))
+    deadline = time.monotonic() + services.settings.timeout_seconds
+    queries = [attention_query(validated(AttentionParameters, fields), "", deadline) for fields in requests]
     answers = []
     async with running(services, detector=requests[0]["source"].lower() == AUTO):
         for query in queries:
@@ -145,3 +151,26 @@ async def local(services: Services, requests: list[dict[str, Any]]) -> list[byte
             result = await services.inspector.attend(subject, query.options, query.deadline)
             answers.append(bytes((await formatted(query, result, {})).body))
     return answers
+
+
+def fetched(server: str, fields: dict[str, Any], api_key: str | None = None) -> bytes:
+    """Returns the answer of a running server to GET /attention. Raises ClientError or AttentiveError with the server's own
+    sentence, or Unavailable."""
+    if urlsplit(server).scheme not in ("http", "https") or not urlsplit(server).netloc:
+        raise InvalidRequest("--server must be an address such as http://localhost:8000.")
+    headers = {"Accept": "application/json"} | ({"Authorization": f"Bearer {api_key}"} if api_key else {})
+    request = Request(f"{server.rstrip('/')}/attention?{urlencode(fields)}", headers=headers)  # noqa: S310  checked above
+    try:
+        with urlopen(request, timeout=TIMEOUT_SECONDS) as answer:  # noqa: S310
+            return bytes(answer.read(ANSWER_BYTES))
+    except HTTPError as error:
+        try:
+            sentence = str(orjson.loads(error.read(ERROR_BYTES))["error"])
+        except (ValueError, KeyError, TypeError):
+            sentence = f"The server answered {error.code}; is it Attentive?"
+        wrong = 400 <= error.code < 500 and error.code != TOO_MANY_REQUESTS
+        raise (ClientError if wrong else AttentiveError)(sentence) from None
+    except (URLError, OSError) as error:
+        cause = error.reason if isinstance(error, URLError) else error
+        reason = cause.strerror if isinstance(cause, OSError) and cause.strerror else cause
+        raise Unavailable(f"The server at {server} cannot be reached: {reason}.") from None

@@ -20,11 +20,9 @@ class StrongHead:
     """A head with its strength: the mean over the words of the largest weight on another word. `query` and `key` are the words of
     its largest weight, `weight`."""
 
-    kind: str
-    layer: int
-    head: int
-    strength: float
+    name: str
     role: str
+    strength: float
     query: str
     key: str
     weight: float
@@ -54,8 +52,8 @@ def alignment_table(answer: dict[str, Any]) -> Table:
             continue
         links = [(sources[i]["text"], weight) for i, j, weight in answer["alignment"]["links"] if j == number]
         largest = max((weight for _, weight in links), default=0.0)
-        known = Text(", ".join(text for text, _ in links)) if links else Text("none", style="dim")
-        table.add_row(Text(word["text"]), known, bar(largest) if links else "")
+        linked = Text(", ".join(text for text, _ in links)) if links else Text("none", style="dim")
+        table.add_row(Text(word["text"]), linked, bar(largest) if links else "")
     return table
 
 
@@ -66,13 +64,13 @@ def head_table(heads: list[StrongHead]) -> Table:
         table.add_column(name)
     for head in heads:
         largest = Text.assemble(head.query, " → ", head.key, f"  {head.weight:.2f}")
-        table.add_row(f"{head.kind}.{head.layer}.{head.head}", head.role, bar(head.strength), largest)
+        table.add_row(head.name, head.role, bar(head.strength), largest)
     return table
 
 
 def strongest(answer: dict[str, Any]) -> list[StrongHead]:
     """Returns all heads, the strongest first. Weights on special tokens, and of a source word on itself, do not count."""
-    found = []
+    heads = []
     for kind, sides in SIDES.items():
         if kind not in answer or answer[kind] is None:
             continue
@@ -86,21 +84,19 @@ def strongest(answer: dict[str, Any]) -> list[StrongHead]:
         if kind == "encoder":
             weights[..., range(len(rows)), range(len(rows))] = 0
         for layer, head in np.ndindex(*weights.shape[:2]):
-            one = weights[layer, head]
-            at = np.unravel_index(int(one.argmax()), one.shape)
-            found.append(
+            map = weights[layer, head]
+            row, column = np.unravel_index(int(map.argmax()), map.shape)
+            heads.append(
                 StrongHead(
-                    kind,
-                    layer,
-                    head,
-                    float(one.max(axis=1).mean()),
-                    str(answer["figures"][kind][layer][head]["role"]),
-                    queries[rows[int(at[0])]]["text"],
-                    keys[columns[int(at[1])]]["text"],
-                    float(one[at]),
+                    name=f"{kind}.{layer}.{head}",
+                    role=str(answer["figures"][kind][layer][head]["role"]),
+                    strength=float(map.max(axis=1).mean()),
+                    query=queries[rows[row]]["text"],
+                    key=keys[columns[column]]["text"],
+                    weight=float(map[row, column]),
                 )
             )
-    return sorted(found, key=lambda head: -head.strength)
+    return sorted(heads, key=lambda head: -head.strength)
 
 
 def bar(share: float) -> Text:

@@ -10,21 +10,10 @@ from typing import Any
 
 from server.config import Settings, add_flags
 from server.errors import SettingsError
-from server.ray_serve.options import NOT_FOR_REPLICAS, Options
+from server.ray_serve.options import NOT_FOR_REPLICAS, Options, flags
 
 NAME = "ray"
 HELP = "Serve with Ray: deploy to a cluster, list the replicas."
-HELP_OF = {
-    "min_replicas": "Replicas that always run.",
-    "max_replicas": "Replicas at the highest load; above --min-replicas the number follows the waiting tokens.",
-    "cpus": "Cores of a replica.",
-    "gpus": "GPUs of a replica.",
-    "ongoing_requests": "Requests that a replica serves at the same time.",
-    "tokens_per_replica": "Waiting tokens of a replica beyond which another one is started.",
-    "upscale_seconds": "Seconds that the load must last before replicas are added.",
-    "downscale_seconds": "Seconds without that load before replicas are removed.",
-    "router": "queue: the replica with fewer requests in progress; model: among those that have the model loaded.",
-}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,11 +23,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Start or change the replicas. Settings that are not given come from each node.",
         formatter_class=parser.formatter_class,
     )
-    for item in dataclasses.fields(Options):
-        if item.name in HELP_OF:
-            flag = "--" + item.name.replace("_", "-")
-            metavar = "{queue,model}" if item.name == "router" else "N"
-            deploy.add_argument(flag, metavar=metavar, help=f"{HELP_OF[item.name]} [default: {item.default}]")
+    for name, item in flags().items():
+        metavar = "{queue,model}" if name == "router" else "N"
+        help = f"{item.metadata['help']} [default: {item.default}]"
+        deploy.add_argument("--" + name.replace("_", "-"), metavar=metavar, help=help)
     add_flags(deploy, tuple(item.name for item in dataclasses.fields(Settings) if item.name not in NOT_FOR_REPLICAS))
     targets = actions.add_parser(
         "targets", help="Print the replicas as targets for Prometheus (file_sd). Needs HAProxy."
@@ -67,21 +55,21 @@ def option_values(arguments: argparse.Namespace) -> dict[str, Any]:
     """Returns the given flags as `Options.read` expects them."""
     given = {name: value for name, value in vars(arguments).items() if value is not None}
     settings = {item.name: given[item.name] for item in dataclasses.fields(Settings) if item.name in given}
-    return {name: given[name] for name in HELP_OF if name in given} | {"settings": settings}
+    return {name: given[name] for name in flags() if name in given} | {"settings": settings}
 
 
 def targets(groups: Sequence[Any], app: str) -> list[dict[str, Any]]:
     """Returns the addresses of the replicas of an application in the form of Prometheus' `file_sd_configs`. Raises
     SettingsError if there are none; an empty list would end their monitoring."""
-    found = [
-        {"targets": [f"{one.ip}:{one.port}"], "labels": {"replica": one.name}}
+    replicas = [
+        {"targets": [f"{target.ip}:{target.port}"], "labels": {"replica": target.name}}
         for group in groups
         if group.protocol == "HTTP" and group.app_name == app
-        for one in group.targets
+        for target in group.targets
     ]
-    if not found:
+    if not replicas:
         raise SettingsError(
             f"The application {app!r} has no replicas with ports of their own. They have them with "
             "RAY_SERVE_ENABLE_HA_PROXY=1 on all nodes."
         )
-    return found
+    return replicas

@@ -8,6 +8,7 @@ import io
 import sys
 import threading
 from collections.abc import Iterable, Iterator
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Literal, TextIO
 
@@ -44,42 +45,30 @@ def open_text(name: str, mode: Literal["r", "w"]) -> Iterator[TextIO]:
         yield file
 
 
-class LineReader:
-    """Reads lines in a thread, because reading from a terminal blocks. Reads at most `ahead` lines ahead.
+def read_ahead(lines: Iterator[str], ahead: int) -> asyncio.Queue[str | Exception | None]:
+    """Reads lines in a thread, because reading from a terminal blocks. Returns a queue of at most `ahead` lines, then
+    None, or the error of the reading.
 
     The thread is a daemon, so that Ctrl-C and failures do not wait for the next line.
     """
+    queue: asyncio.Queue[str | Exception | None] = asyncio.Queue(ahead)
+    loop = asyncio.get_running_loop()
 
-    def __init__(self, lines: Iterator[str], ahead: int) -> None:
-        self._read: asyncio.Queue[str | Exception | None] = asyncio.Queue()
-        self._room = threading.Semaphore(ahead)
-        self._closed = False
-        threading.Thread(target=self._work, args=(lines, asyncio.get_running_loop()), daemon=True).start()
-
-    async def line(self) -> str | None:
-        """Returns the next line, or None at the end. Raises the error of the reading thread."""
-        item = await self._read.get()
-        self._room.release()
-        if isinstance(item, Exception):
-            raise item
-        return item
-
-    def close(self) -> None:
-        """Ends the thread after its next line."""
-        self._closed = True
-        self._room.release()
-
-    def _work(self, lines: Iterator[str], loop: asyncio.AbstractEventLoop) -> None:
-        def put(item: str | Exception | None) -> None:
-            self._room.acquire()
-            with contextlib.suppress(RuntimeError):  # the event loop is closed, so the line is not needed
-                loop.call_soon_threadsafe(self._read.put_nowait, item)
-
+    def put(item: str | Exception | None) -> None:
+        putting = queue.put(item)
         try:
-            for line in lines:
-                if self._closed:
-                    return
-                put(line)
-            put(None)
-        except (AttentiveError, OSError) as error:
-            put(error)
+            asyncio.run_coroutine_threadsafe(putting, loop).result()
+        finally:
+            putting.close()
+
+    def read() -> None:
+        with contextlib.suppress(RuntimeError, CancelledError):  # the event loop has ended: nobody needs the lines
+            try:
+                for line in lines:
+                    put(line)
+                put(None)
+            except (AttentiveError, OSError) as error:
+                put(error)
+
+    threading.Thread(target=read, daemon=True).start()
+    return queue

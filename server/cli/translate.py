@@ -12,7 +12,8 @@ from pathlib import Path
 from tqdm import tqdm
 
 from server.cli.local_services import FLAGS, local_services, local_settings, running
-from server.cli.text_streams import LineReader, open_text, utf8_lines
+from server.cli.terminal import add_direction
+from server.cli.text_streams import open_text, read_ahead, utf8_lines
 from server.config import Settings, add_flags
 from server.errors import InvalidRequest
 from server.services import Services, default_options
@@ -29,10 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "file", nargs="?", default="-", help="UTF-8 text file to translate. - is standard input. [default: -]"
     )
-    parser.add_argument(
-        "--from", dest="source", required=True, metavar="CODE", help="Language of the text, or auto to detect it."
-    )
-    parser.add_argument("--to", dest="target", required=True, metavar="CODE", help="Language to translate into.")
+    add_direction(parser, "Language of the text, or auto to detect it.")
     parser.add_argument(
         "--output", "-o", default="-", metavar="FILE", help="File to write. - is standard output. [default: -]"
     )
@@ -121,17 +119,17 @@ async def translate_lines(
         while (task := await in_progress.get()) is not None:
             write(await task)
 
-    reader = LineReader(lines, LINES_AT_ONCE)
+    unread = read_ahead(lines, LINES_AT_ONCE)
     try:
         async with asyncio.TaskGroup() as group:
             group.create_task(write_all())
-            while (line := await reader.line()) is not None:
+            while (line := await unread.get()) is not None:
+                if isinstance(line, Exception):
+                    raise line
                 await in_progress.put(group.create_task(translate_line(translator, line, request)))
             await in_progress.put(None)
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    finally:
-        reader.close()
 
 
 async def translate_line(translator: Translator, line: str, request: TranslationRequest) -> str:

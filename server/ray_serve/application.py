@@ -9,18 +9,29 @@ from ray import serve
 from ray.serve import Application
 from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
+from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
 
 from server.blas_threads import ONE_THREAD
 from server.errors import SettingsError
-from server.ray_serve.load import WaitingTokens
+from server.ray_serve.hooks import WaitingTokens, proposals
 from server.ray_serve.options import Options
 from server.ray_serve.replica import Server
-from server.ray_serve.router import ModelRouter
 
 ROUTING_STATS_SECONDS = 2.0
 """Interval in which the router learns which models are loaded."""
 HEALTH_SECONDS = 60.0
 """Time after which a replica that does not answer is replaced. A replica with many requests answers late."""
+
+
+class ModelRouter(RequestRouter):  # type: ignore[misc]
+    """The router of Ray's default proxy: prefers replicas that have the model of the header
+    `serve_multiplexed_model_id` loaded. Ray takes the one of the proposed replicas with fewer requests in progress."""
+
+    async def choose_replicas(
+        self, candidate_replicas: list[RunningReplica], pending_request: PendingRequest | None = None
+    ) -> list[list[RunningReplica]]:
+        model = pending_request.metadata.multiplexed_model_id if pending_request else ""
+        return proposals(candidate_replicas, model)
 
 
 def build(args: dict[str, Any]) -> Application:
@@ -30,7 +41,7 @@ def build(args: dict[str, Any]) -> Application:
 
 
 def application(options: Options) -> Application:
-    """Returns the application with these options. A replica has the whole server, so nothing is batched by Ray."""
+    """Returns the application with these options."""
     return serve.deployment(Server, name="Server", **deployment_options(options)).bind(options.replica_settings())
 
 

@@ -17,8 +17,7 @@ from server.engine.gc_tuning import tune_garbage_collector
 from server.engine.ipc.options import NO_DEVICE
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
-from server.ray_serve.load import MODELS, WAITING_TOKENS
-from server.ray_serve.request_id import without_request_id
+from server.ray_serve.hooks import MODELS, WAITING_TOKENS, without_request_id
 from server.services import Services
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.common.http_connection import free_port
 from tests.support.live import ROOT
+from tests.support.ports import free_port
 
 pytestmark = [
     pytest.mark.programs,

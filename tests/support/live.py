@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from benchmarks.common.http_connection import free_port
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[2]
 START_SECONDS = 120

@@ -23,9 +23,9 @@ from typing import Any
 import pytest
 import yaml
 
-from benchmarks.common.http_connection import free_port
 from server.api.app import new_app
 from server.config import Settings
+from tests.support.ports import free_port
 
 ROOT = Path(__file__).parents[3]
 PROMETHEUS = ROOT / "deploy/prometheus"

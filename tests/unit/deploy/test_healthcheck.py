@@ -13,7 +13,7 @@ from types import ModuleType
 
 import pytest
 
-from benchmarks.common.http_connection import free_port
+from tests.support.ports import free_port
 
 SCRIPT = Path(__file__).parents[3] / "deploy/docker/healthcheck.py"
 SERVER = """

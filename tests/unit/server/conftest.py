@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from benchmarks.common.http_connection import free_port
 from server.api.app import create_app
 from server.config import Settings
 from server.services import Services
 from tests.support.fake_engine import FakeEngine, fake_catalog
 from tests.support.inline_reader import InlineReader
+from tests.support.ports import free_port
 
 
 @pytest.fixture

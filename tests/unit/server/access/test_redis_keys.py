@@ -9,7 +9,6 @@ from collections.abc import Callable
 import pytest
 import redis as redis_client
 
-from benchmarks.common.http_connection import free_port
 from server.__main__ import main
 from server.access import redis_keys
 from server.access.api_keys import KeyFile
@@ -17,6 +16,7 @@ from server.access.redis_keys import KEYS, RedisKeys
 from server.errors import SettingsError
 from server.state.redis import RedisState, connect
 from tests.support.in_process import wait_for
+from tests.support.ports import free_port
 from tests.unit.server.conftest import running_redis
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from benchmarks.common.http_connection import free_port
 from server.__main__ import main
 from server.access.redis_usage import RedisUsage
 from server.access.sqlite_usage import FILE_NAME, SQLiteUsage
 from server.errors import StateUnreachable
 from server.state.redis import RedisState, connect
 from tests.support.in_process import wait_for
+from tests.support.ports import free_port
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 

@@ -15,7 +15,7 @@ from rich.console import Console
 
 from server.__main__ import main, make_parser
 from server.api.errors import STATUS
-from server.cli import look, look_remote
+from server.cli import look
 from server.cli.local_services import local_services
 from server.cli.look_report import show, strongest
 from server.config import Settings
@@ -151,7 +151,7 @@ def test_special_tokens_do_not_make_a_head_strong():
         "sentences": 2,
     }
     heads = strongest(answer)
-    assert [(head.head, head.role) for head in heads] == [(1, "same"), (0, "end")]
+    assert [(head.name, head.role) for head in heads] == [("cross.0.1", "same"), ("cross.0.0", "end")]
     assert heads[0].strength == pytest.approx(0.6)
     stream = io.StringIO()
     show(answer, Console(file=stream, width=80, highlight=False), 1)
@@ -166,7 +166,7 @@ def test_an_error_ends_with_one_status_here_and_with_a_server(monkeypatch, capsy
     def fail(*_):
         raise kind("A sentence.")
 
-    monkeypatch.setattr(look_remote, "urlopen", refuse)
+    monkeypatch.setattr(look, "urlopen", refuse)
     monkeypatch.setattr(look, "attention_query", fail)
     expected = 2 if STATUS[kind] < 500 and STATUS[kind] != 429 else 1
     for place in ([], ["--server", "http://127.0.0.1:1"]):

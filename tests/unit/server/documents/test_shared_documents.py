@@ -13,7 +13,6 @@ import pytest
 import redis as redis_client
 from starlette.testclient import TestClient
 
-from benchmarks.common.http_connection import free_port
 from server.documents import shared_files
 from server.documents.job_record import LEFT_OUT, deserialize, serialize
 from server.documents.shared_files import SharedFiles
@@ -24,6 +23,7 @@ from server.errors import StateUnreachable
 from server.state.redis import RedisState, connect
 from server.translation.types import TranslationRequest
 from tests.support.in_process import wait_for
+from tests.support.ports import free_port
 from tests.unit.server.api.compat.test_deepl_documents import finished, send
 from tests.unit.server.translation.cache.test_result_cache import OTHER, OTHER_OPTIONS
 

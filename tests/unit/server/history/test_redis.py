@@ -11,11 +11,11 @@ from typing import Any
 import pytest
 import redis as redis_client
 
-from benchmarks.common.http_connection import free_port
 from server.errors import ExpiredTranslation, StateUnreachable
 from server.history.records import TranslationRecord, new_id, serialize
 from server.history.redis import BYTES, INDEX, PREFIX, RedisHistory, write
 from server.state.redis import RedisState, connect
+from tests.support.ports import free_port
 from tests.unit.server.conftest import running_redis
 from tests.unit.server.history.test_history import record
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from benchmarks.common.http_connection import free_port
 from server.__main__ import main
 from tests.support.in_process import wait_for
 from tests.support.live import ROOT
+from tests.support.ports import free_port
 from tests.unit.server.conftest import running_redis
 
 pytestmark = pytest.mark.usefixtures("patient")

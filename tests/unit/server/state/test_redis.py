@@ -11,9 +11,9 @@ from contextlib import asynccontextmanager
 import pytest
 import uvloop
 
-from benchmarks.common.http_connection import free_port
 from server.errors import StateUnreachable
 from server.state.redis import BEAT_SECONDS, FAILURES, RedisState, Script, connect, ping
+from tests.support.ports import free_port
 from tests.unit.server.conftest import running_redis
 
 

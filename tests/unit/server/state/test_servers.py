@@ -9,11 +9,11 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 from starlette.testclient import TestClient
 
-from benchmarks.common.http_connection import free_port
 from server.__main__ import main
 from server.history.records import new_id
 from server.state.redis import FAILURES, RedisState
 from tests.support.in_process import wait_for
+from tests.support.ports import free_port
 from tests.unit.server.conftest import running_redis
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}

@@ -8,12 +8,12 @@ import pytest
 import redis as redis_client
 from starlette.testclient import TestClient
 
-from benchmarks.common.http_connection import free_port
 from server.state.redis import RedisState, connect
 from server.translation.cache import shared
 from server.translation.cache.serialization import serialize
 from server.translation.cache.shared import BYTES, INDEX, PREFIX, SharedCache
 from tests.support.in_process import wait_for
+from tests.support.ports import free_port
 from tests.unit.server.translation.cache.test_result_cache import ask, translation
 
 

@@ -1,15 +1,16 @@
-"""The reports of a replica to Ray, and the autoscaling and the routing that read them. Imports no ray."""
+"""What Ray calls for autoscaling and routing, and what it does not want from a replica. Imports no ray."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 WAITING_TOKENS = "waiting_tokens"
 """Accepted and unanswered tokens times beam width, the unit of `--queue-tokens`."""
 MODELS = "models"
 """Names of the loaded models, as in GET /ready."""
+ASGIApp = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class WaitingTokens:
@@ -22,20 +23,35 @@ class WaitingTokens:
         self._tokens_per_replica = tokens_per_replica
 
     def __call__(self, context: Any) -> tuple[float, dict[str, Any]]:
-        """Returns the wanted number of replicas, which may be a fraction, and no state."""
+        """Returns the number of replicas, which may be a fraction, and no state."""
         reported = (context.aggregated_metrics or {}).get(WAITING_TOKENS, {})
-        running = context.current_num_replicas
         if not reported:
             return context.target_num_replicas, {}
         mean = sum(reported.values()) / len(reported)  # a replica that has not reported yet counts as the mean
-        return mean * running / self._tokens_per_replica, {}
+        return mean * context.current_num_replicas / self._tokens_per_replica, {}
 
 
 def proposals(replicas: Sequence[Any], model: str) -> list[list[Any]]:
     """Returns two random replicas that have the model loaded, and two of all in case that these are full.
 
-    Where no replica has it, or no model is wanted, there are only the latter. `routing_stats` of a replica is its last
+    Where no replica has it, or no model is named, there are only the latter. `routing_stats` of a replica is its last
     report.
     """
     loaded = [replica for replica in replicas if model and model in replica.routing_stats.get(MODELS, ())]
     return [random.sample(group, min(2, len(group))) for group in (loaded, replicas) if group]
+
+
+def without_request_id(app: ASGIApp) -> ASGIApp:
+    """Returns `app` without the header X-Request-Id in its responses. Ray adds it with the id that it also sent to the
+    server."""
+
+    async def filtered(scope: Any, receive: Any, send: Any) -> None:
+        async def send_filtered(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                headers = [pair for pair in message.get("headers", ()) if pair[0].lower() != b"x-request-id"]
+                message = {**message, "headers": headers}
+            await send(message)
+
+        await app(scope, receive, send_filtered)
+
+    return filtered

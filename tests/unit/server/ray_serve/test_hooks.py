@@ -1,12 +1,14 @@
-"""Replicas in proportion to the waiting tokens; requests to replicas that have their model loaded."""
+"""Replicas in proportion to the waiting tokens; requests to replicas that have their model loaded; one X-Request-Id."""
 
 from __future__ import annotations
 
+import asyncio
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
-from server.ray_serve.load import MODELS, WAITING_TOKENS, WaitingTokens, proposals
+from server.ray_serve.hooks import MODELS, WAITING_TOKENS, WaitingTokens, proposals, without_request_id
 
 
 def context(*tokens: float, running: int, target: int = 1) -> SimpleNamespace:
@@ -34,10 +36,32 @@ def test_replicas_with_the_model_are_proposed_first() -> None:
     only, everyone = proposals(replicas, "b")
     assert only == [second]
     assert len(everyone) == 2
-    assert {id(one) for one in proposals(replicas, "a")[0]} == {id(first), id(second)}
+    assert {id(replica) for replica in proposals(replicas, "a")[0]} == {id(first), id(second)}
 
 
 def test_without_a_model_all_replicas_are_proposed() -> None:
     replica = SimpleNamespace(routing_stats={MODELS: ["a"]})
     assert proposals([replica], "") == proposals([replica], "unknown") == [[replica]]
     assert proposals([], "a") == []
+
+
+def test_the_header_is_removed_and_the_rest_passed_on() -> None:
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert (scope, await receive()) == ({"type": "http"}, {"type": "http.request"})
+        headers = [(b"X-Request-Id", b"1"), (b"content-type", b"text/plain")]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await send({"type": "http.response.body", "body": b"x"})
+
+    async def receive() -> dict[str, Any]:
+        return {"type": "http.request"}
+
+    sent: list[dict[str, Any]] = []
+
+    async def send(message: dict[str, Any]) -> None:
+        sent.append(message)
+
+    asyncio.run(without_request_id(app)({"type": "http"}, receive, send))
+    assert sent == [
+        {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]},
+        {"type": "http.response.body", "body": b"x"},
+    ]
