@@ -9,8 +9,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from server.inspection.attention_view import MapView
-from server.inspection.pictures.drawing import Anchor, Box, Cells, Drawing, Text
-from server.inspection.pictures.fonts import right_to_left, width
+from server.inspection.pictures.svg import Anchor, Box, Cells, Drawing, Text
+from server.inspection.pictures.text_width import right_to_left, width
 from server.inspection.pictures.themes import levels
 
 MARGIN = 14.0

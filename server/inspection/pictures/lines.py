@@ -9,8 +9,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from server.inspection.attention_view import MapView
-from server.inspection.pictures.drawing import Curve, Drawing, Text
-from server.inspection.pictures.fonts import width
 from server.inspection.pictures.labels import (
     MARGIN,
     SMALL,
@@ -24,6 +22,8 @@ from server.inspection.pictures.labels import (
     widest,
 )
 from server.inspection.pictures.maps import KEYS, QUERIES
+from server.inspection.pictures.svg import Curve, Drawing, Text
+from server.inspection.pictures.text_width import width
 from server.inspection.pictures.themes import Theme
 
 HEADS_LIMIT = 8

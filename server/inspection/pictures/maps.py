@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from server.inspection.attention_view import MapView
-from server.inspection.pictures.drawing import Box, Cells, Drawing, Text
-from server.inspection.pictures.fonts import width
 from server.inspection.pictures.labels import (
     MARGIN,
     SCALE_HEIGHT,
@@ -21,6 +19,8 @@ from server.inspection.pictures.labels import (
     title_height,
     widest,
 )
+from server.inspection.pictures.svg import Box, Cells, Drawing, Text
+from server.inspection.pictures.text_width import width
 from server.inspection.pictures.themes import Theme, levels
 
 KEYS = {"cross": "source", "encoder": "source", "decoder": "read so far"}

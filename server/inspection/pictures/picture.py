@@ -11,11 +11,12 @@ from model.analysis.attention_alignment import Word
 from server.engine.client.engine_client import Head
 from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView, ViewOptions, select_maps
-from server.inspection.pictures.drawing import Drawing
+from server.inspection.pictures.convert import write
 from server.inspection.pictures.labels import head_name
 from server.inspection.pictures.lines import Stripes, draw_lines
-from server.inspection.pictures.render import PictureFormat, PictureOptions, check, draw, query_number, write
+from server.inspection.pictures.render import PictureFormat, PictureOptions, check, draw, query_number
 from server.inspection.pictures.sentences import Line, LinkedSentences, draw_alignment, draw_card, fits_on_lines
+from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.themes import THEMES
 from server.inspection.types import InspectionResult
 from server.inspection.word_alignment import SentenceWords, align_words, split_words

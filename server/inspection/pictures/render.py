@@ -1,15 +1,16 @@
-"""Chooses the layout of a picture, checks its bounds, and writes it as SVG, PNG or PDF."""
+"""Chooses the layout of a picture of maps, and checks its bounds."""
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView
-from server.inspection.pictures.drawing import Curve, Drawing
+from server.inspection.pictures.lines import HEADS_LIMIT, draw_lines, head_stripes
+from server.inspection.pictures.maps import draw_grid, draw_map
+from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.themes import THEMES, ThemeName
 from server.inspection.ranges import out_of_range
 
@@ -18,19 +19,10 @@ View = Literal["map", "grid", "lines", "alignment", "card"]
 
 MAPS_LIMIT = 144
 CELLS_LIMIT = 2_000_000
-PIXELS_LIMIT = 24_000_000
-"""Bounds of one picture: number of maps, of weights in all maps together, and of pixels of a PNG."""
+"""Bounds of one picture: number of maps, and of weights in all maps together."""
 WIDTHS = (100, 4_000)
 DPIS = (36, 600)
 TITLE_LIMIT = 300
-DPI, CARD_DPI = 144, 96
-_USUAL_PIXELS = 3_000_000
-"""Pixels of a PNG beyond which the resolution is lowered if the request does not set it."""
-_DENSE_CURVES = 300
-"""Lines of a drawing beyond which a PNG has a pixel per pixel of the layout if the request does not set `dpi`."""
-_LEAST_DPI = 72
-_CSS_DPI = 96
-_draw_lock = threading.Lock()  # PDFium is not thread-safe
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,37 +40,9 @@ class PictureOptions:
     query: int | str | None = None
 
 
-def write(drawing: Drawing, format: PictureFormat, options: PictureOptions) -> bytes:
-    """Returns the file. Raises InvalidRequest for a PNG of too many pixels. Takes up to some hundred milliseconds: call
-    it in a thread."""
-    width = float(options.width or drawing.width)
-    if format == "svg":
-        from server.inspection.pictures.svg import write_svg
-
-        return write_svg(drawing, width)
-    from server.inspection.pictures.pdf import PdfWriter
-
-    if format == "pdf":
-        return PdfWriter(drawing).write(width)
-    from server.inspection.pictures import png
-
-    dpi = options.dpi or _usual_dpi(drawing, width, CARD_DPI if options.view == "card" else DPI)
-    pixels = max(1, round(width * dpi / _CSS_DPI))
-    if (area := pixels * pixels * drawing.height / drawing.width) > PIXELS_LIMIT:
-        raise InvalidRequest(
-            f"The picture would have {area / 1e6:.0f} million pixels, over the limit of {PIXELS_LIMIT // 1_000_000} "
-            "million; lower width or dpi, or choose svg or pdf."
-        )
-    with _draw_lock:
-        return png.encode(png.paint(PdfWriter(drawing, compression=1).write(drawing.width), pixels), dpi)
-
-
 def draw(maps: Sequence[MapView], options: PictureOptions, title: Sequence[str], caption: str) -> Drawing:
     """Returns a picture of maps: heat maps or lines. `caption` stands beside the scale. Raises InvalidRequest for maps
     that the view cannot show."""
-    from server.inspection.pictures.lines import HEADS_LIMIT, draw_lines, head_stripes
-    from server.inspection.pictures.maps import draw_grid, draw_map
-
     check(maps)
     theme = THEMES[options.theme]
     single = len(maps) == 1 and maps[0].weights.shape[:2] == (1, 1)
@@ -122,11 +86,3 @@ def query_number(query: int | str | None, labels: Sequence[str]) -> int | None:
     if wanted not in plain:
         raise InvalidRequest("query names no row of this picture; give one of its words, or a number from 0.")
     return plain.index(wanted)
-
-
-def _usual_dpi(drawing: Drawing, width: float, wanted: int) -> int:
-    """Returns the resolution, lowered for large drawings and for many lines, which are slow to paint."""
-    area = width * width * drawing.height / drawing.width
-    if sum(isinstance(shape, Curve) for shape in drawing.shapes) > _DENSE_CURVES:
-        wanted = min(wanted, _CSS_DPI)
-    return max(_LEAST_DPI, min(wanted, int(_CSS_DPI * (_USUAL_PIXELS / area) ** 0.5)))

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from server.inspection.pictures.drawing import Box, Curve, Drawing, Text
-from server.inspection.pictures.fonts import right_to_left, width
 from server.inspection.pictures.labels import MARGIN, SMALL, add_title, printable, title_height
+from server.inspection.pictures.svg import Box, Curve, Drawing, Text
+from server.inspection.pictures.text_width import right_to_left, width
 from server.inspection.pictures.themes import Theme
 
 CARD = (1200.0, 630.0)

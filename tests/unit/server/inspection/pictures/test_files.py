@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
+import io
 import struct
-import zlib
 
 import numpy as np
 import pypdfium2
 import pytest
 from lxml import etree
+from PIL import Image
 
 from server.errors import InvalidRequest
-from server.inspection.pictures import png
-from server.inspection.pictures.drawing import Box, Cells, Curve, Drawing, Text
-from server.inspection.pictures.render import PictureOptions, write
+from server.inspection.pictures.convert import write
+from server.inspection.pictures.render import PictureOptions
+from server.inspection.pictures.svg import Box, Cells, Curve, Drawing, Text
 from server.inspection.pictures.themes import THEMES, levels, ramp
 
-ATTACK = "</text><script>alert('x')</script> & \" \x00 \ud800"
+ATTACK = "</text><script>alert('x')</script> & \" \ud800"
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -24,19 +25,9 @@ def drawing(*shapes) -> Drawing:
     return Drawing(120, 80, THEMES["light"], list(shapes))
 
 
-def pixels(data: bytes) -> np.ndarray:
-    """Returns a PNG of this project as (height, width, 3)."""
-    at, packed, size = 8, b"", (0, 0)
-    while at < len(data):
-        [length], kind = struct.unpack(">I", data[at : at + 4]), data[at + 4 : at + 8]
-        body = data[at + 8 : at + 8 + length]
-        if kind == b"IHDR":
-            size = struct.unpack(">II", body[:8])
-        packed += body if kind == b"IDAT" else b""
-        assert zlib.crc32(kind + body) == struct.unpack(">I", data[at + 8 + length : at + 12 + length])[0]
-        at += 12 + length
-    rows = np.frombuffer(zlib.decompress(packed), np.uint8).reshape(size[1], 1 + 3 * size[0])
-    return np.cumsum(rows[:, 1:], axis=0, dtype=np.uint8).reshape(size[1], size[0], 3)
+def pixels(png: bytes) -> np.ndarray:
+    """Returns a PNG as (height, width, 3)."""
+    return np.asarray(Image.open(io.BytesIO(png)).convert("RGB"))
 
 
 def test_the_colours_of_a_png_are_those_of_the_scale():
@@ -58,13 +49,6 @@ def test_width_and_dpi_set_the_size_of_every_format():
     assert page.get_size() == (180, 120)  # points
 
 
-def test_many_lines_have_fewer_pixels_unless_the_request_sets_them():
-    line = Curve(((0, 10), (10, 10), (20, 60), (120, 60)), 1, "#000000")
-    few, many = drawing(*[line] * 300), drawing(*[line] * 301)
-    assert [pixels(write(each, "png", PictureOptions())).shape[1] for each in (few, many)] == [180, 120]
-    assert pixels(write(many, "png", PictureOptions(dpi=192))).shape[1] == 240
-
-
 def test_a_png_has_a_largest_size():
     with pytest.raises(InvalidRequest, match="lower width or dpi"):
         write(drawing(), "png", PictureOptions(width=4_000, dpi=600))
@@ -72,7 +56,7 @@ def test_a_png_has_a_largest_size():
 
 
 def test_texts_cannot_add_markup():
-    svg = write(drawing(Text(5, 20, ATTACK.replace("\x00", ""), 10, "#000000")), "svg", PictureOptions())
+    svg = write(drawing(Text(5, 20, ATTACK, 10, "#000000")), "svg", PictureOptions())
     root = etree.fromstring(svg)
     assert {element.tag for element in root.iter()} == {SVG + "svg", SVG + "rect", SVG + "text"}
     assert "<script>alert('x')</script>" in root.find(SVG + "text").text
@@ -84,7 +68,7 @@ def test_the_text_of_a_pdf_can_be_copied_and_its_fonts_are_embedded():
     words = ["Straße ▁the", "Привет", "fine"]
     shapes = [Text(5, 15 + 20 * i, word, 10, "#000000", rotated=False) for i, word in enumerate(words)]
     data = write(drawing(*shapes), "pdf", PictureOptions())
-    assert data.startswith(b"%PDF-1.6") and b"/FontFile2" in data and data.count(b"/Subtype/Type0") == 1
+    assert data.startswith(b"%PDF-1.7") and b"/FontFile2" in data and data.count(b"/Subtype/Type0") == 1
     found = pypdfium2.PdfDocument(data)[0].get_textpage().get_text_range()
     assert found.splitlines() == words
     assert len(data) < 30_000  # a subset: the whole font has 757 kB
@@ -116,8 +100,3 @@ def test_a_large_map_is_an_image_in_an_svg():
 def test_weights_that_are_not_finite_are_shown_as_zero():
     found = levels(np.array([np.nan, -np.inf, np.inf, -1, 2], dtype=np.float32))
     np.testing.assert_array_equal(found, [0, 0, 255, 0, 255])
-
-
-def test_png_encoding_keeps_every_pixel():
-    image = np.random.default_rng(0).integers(0, 256, (7, 5, 3), dtype=np.uint8)
-    np.testing.assert_array_equal(pixels(png.encode(image)), image)

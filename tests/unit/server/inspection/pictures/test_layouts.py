@@ -8,10 +8,12 @@ import pytest
 from server.errors import InvalidRequest
 from server.inspection.attention_view import MapView
 from server.inspection.pictures import lines, render
-from server.inspection.pictures.drawing import Cells, Curve, Drawing, Text
+from server.inspection.pictures.convert import write
 from server.inspection.pictures.labels import printable, wrapped
-from server.inspection.pictures.render import PictureOptions, draw, query_number, write
+from server.inspection.pictures.render import PictureOptions, draw, query_number
 from server.inspection.pictures.sentences import CARD, Line, LinkedSentences, draw_alignment, draw_card
+from server.inspection.pictures.svg import Cells, Curve, Drawing, Text
+from server.inspection.pictures.text_width import right_to_left, width
 from server.inspection.pictures.themes import THEMES
 
 LIGHT = THEMES["light"]
@@ -154,3 +156,9 @@ def test_long_titles_are_broken_and_shortened():
 def test_a_query_is_a_number_or_a_word():
     labels = ("▁The", "▁cat", "The")
     assert [query_number(given, labels) for given in (None, 1, "the", "CAT")] == [None, 1, 0, 1]
+
+
+def test_widths_and_directions_of_scripts():
+    assert width("iii", 10) < width("WWW", 10) == 3 * width("W", 10)
+    assert width("\u732b", 10) == 10 and width("e\u0301", 10) == width("e", 10)  # Chinese; a combining accent
+    assert [right_to_left(text) for text in ("a \u05d0", "\u05d0 a", "12. \u0645", "")] == [False, True, True, False]
