@@ -36,44 +36,44 @@ PICTURE_POLICY = "default-src 'none'; img-src data:; frame-ancestors 'none'"
 """An SVG contains a large map as an image."""
 
 
-async def formatted(query: AttentionQuery, found: InspectionResult, headers: dict[str, str]) -> Response:
+async def formatted(query: AttentionQuery, result: InspectionResult, headers: dict[str, str]) -> Response:
     """Returns the response in the format of the query. Pictures and reports are made in a thread.
 
     Raises InvalidRequest for maps that the model does not have or that exceed a limit.
     """
-    leg = found.subject.leg
+    leg = result.subject.leg
     headers = headers | {"Link": f'</model?source={leg.source}&target={leg.target}>; rel="describedby"'}
     match query.format:
         case "json":
-            return json_response(attention_body(query, found), headers=headers)
+            return json_response(attention_body(query, result), headers=headers)
         case "npz":
-            body = await asyncio.to_thread(archive, found, chosen_maps(query, found, split_words(found)))
+            body = await asyncio.to_thread(archive, result, chosen_maps(query, result, split_words(result)))
         case "html":
-            body = await asyncio.to_thread(html_report.report, attention_body(query, found))
+            body = await asyncio.to_thread(html_report.report, attention_body(query, result))
             headers |= {"Content-Security-Policy": html_report.policy()}
         case format:
             masked = query.options.masked_heads
-            body = await asyncio.to_thread(picture, found, query.view, query.picture, PICTURES[format], masked)
+            body = await asyncio.to_thread(picture, result, query.view, query.picture, PICTURES[format], masked)
             headers |= {"Content-Security-Policy": PICTURE_POLICY}
     disposition = "inline" if query.format in PICTURES else "attachment"
     headers |= {"Content-Disposition": f'{disposition}; filename="attention.{query.format}"'}
     return Response(body, 200, headers, MEDIA[query.format])
 
 
-def chosen_maps(query: AttentionQuery, found: InspectionResult, words: SentenceWords) -> list[MapView]:
+def chosen_maps(query: AttentionQuery, result: InspectionResult, words: SentenceWords) -> list[MapView]:
     """Returns the maps of the query. Raises InvalidRequest if they exceed the limit on weights."""
-    maps = select_maps(found, query.view, words)
+    maps = select_maps(result, query.view, words)
     if (size := sum(view.weights.size for view in maps)) > WEIGHTS_LIMIT:
         raise InvalidRequest(f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head.")
     return maps
 
 
-def attention_body(query: AttentionQuery, found: InspectionResult) -> dict[str, Any]:
+def attention_body(query: AttentionQuery, result: InspectionResult) -> dict[str, Any]:
     """Returns the body as in AttentionAnswer. Maps are [layer][head][query][key], also for one layer or head."""
-    asked, subject = query.parameters, found.subject
-    words = split_words(found)
-    maps = chosen_maps(query, found, words)
-    aligned = align_words(found, words)
+    parameters, subject = query.parameters, result.subject
+    words = split_words(result)
+    maps = chosen_maps(query, result, words)
+    aligned = align_words(result, words)
     body: dict[str, Any] = {
         "id": subject.id,
         "model": subject.leg.model.name,
@@ -82,25 +82,25 @@ def attention_body(query: AttentionQuery, found: InspectionResult) -> dict[str, 
         "sentences": subject.sentences,
         "leg": subject.leg_number,
         "legs": subject.legs,
-        "level": asked.level,
-        "source": text_pieces(found.source_text, found.source) | {"words": words.source},
-        "target": text_pieces(found.target_text, found.target)
-        | {"words": words.target, "scores": found.scores, "candidates": found.candidates},
-        "decoder_input": {"pieces": [token.piece for token in found.decoder_input], "words": words.decoder_input},
+        "level": parameters.level,
+        "source": text_pieces(result.source_text, result.source) | {"words": words.source},
+        "target": text_pieces(result.target_text, result.target)
+        | {"words": words.target, "scores": result.scores, "candidates": result.candidates},
+        "decoder_input": {"pieces": [token.piece for token in result.decoder_input], "words": words.decoder_input},
         "alignment": dataclasses.asdict(aligned.choice)
         | {"method": aligned.method, "links": aligned.links, "coverage": aligned.coverage},
         "layers": {view.kind: view.layers for view in maps},
         "heads": {view.kind: view.heads for view in maps},
         "shapes": {view.kind: view.weights.shape for view in maps},
-        **{view.kind: encoded(view.weights, asked.numbers) for view in maps},
+        **{view.kind: encoded(view.weights, parameters.numbers) for view in maps},
     }
-    if absent := absent_kinds(found):
+    if absent := absent_kinds(result):
         body["absent"] = absent
-    if (gates := found.attention.maps.forget_gates) is not None:
+    if (gates := result.attention.maps.forget_gates) is not None:
         body["forget_gates"] = gates
-    if asked.figures:
-        body["figures"] = head_statistics(found, [view.kind for view in maps])
-    if (vectors := found.attention.maps.vectors) is not None:
+    if parameters.figures:
+        body["figures"] = head_statistics(result, [view.kind for view in maps])
+    if (vectors := result.attention.maps.vectors) is not None:
         body["vectors"] = {"query": vectors.query, "key": vectors.key, "value": vectors.value}
     return body
 
@@ -122,11 +122,11 @@ def encoded(weights: NDArray[np.float32], form: Numbers) -> orjson.Fragment | ND
     return base64.b64encode(packed.tobytes()).decode("ascii")
 
 
-def archive(found: InspectionResult, maps: list[MapView]) -> bytes:
+def archive(result: InspectionResult, maps: list[MapView]) -> bytes:
     """Returns an .npz file of the maps with their labels, without pickled objects."""
     stream = io.BytesIO()
     arrays: dict[str, Any] = {view.kind: view.weights for view in maps}
     for view in maps:
         arrays |= {f"{view.kind}_queries": np.array(view.queries), f"{view.kind}_keys": np.array(view.keys)}
-    np.savez(stream, allow_pickle=False, scores=np.array(found.scores, dtype=np.float32), **arrays)
+    np.savez(stream, allow_pickle=False, scores=np.array(result.scores, dtype=np.float32), **arrays)
     return stream.getvalue()

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from starlette.requests import Request
 
-from server.api.dependencies import count, services_of
-from server.api.parameters import ParameterReader, accepted_media, deadline, head_mask, merged, validated
+from server.api.parameters import ParameterReader, accepted_media, merged, validated
 from server.api.schemas.attention import AttentionParameters, Format
 from server.errors import InvalidRequest
 from server.inspection.attention_view import KINDS, ViewOptions
@@ -29,9 +28,19 @@ MEDIA: dict[Format, str] = {
 NEGOTIATED = ("application/json", "image/svg+xml", "image/png", "application/pdf", "application/x-npz")
 """Media types that the header `Accept` chooses from, for requests without `format`."""
 REPORT_FIELDS = {
-    "id", "q", "source", "target", "translation", "sentence", "leg", "masked_heads", "beam_size", "alignment",
-    "hypothesis", "prefix",
-}  # fmt: skip
+    "id",
+    "q",
+    "source",
+    "target",
+    "translation",
+    "sentence",
+    "leg",
+    "masked_heads",
+    "beam_size",
+    "alignment",
+    "hypothesis",
+    "prefix",
+}
 """Parameters that a report depends on. It contains all maps, so the parameters of a view have no effect."""
 PICTURES: dict[Format, PictureFormat] = {"svg": "svg", "png": "png", "pdf": "pdf"}
 PICTURE_FIELDS = ("view", "width", "theme", "title", "special", "query", "dpi")
@@ -50,68 +59,64 @@ class AttentionQuery:
     @property
     def view(self) -> ViewOptions:
         """The choice of maps."""
-        asked = self.parameters
+        parameters = self.parameters
         return ViewOptions(
-            kinds=KINDS if asked.kind == "all" else (asked.kind,),
-            layer=asked.layer,
-            head=asked.head,
-            level=asked.level,
-            rollout=asked.rollout,
-            normalize=asked.normalize,
+            kinds=KINDS if parameters.kind == "all" else (parameters.kind,),
+            layer=parameters.layer,
+            head=parameters.head,
+            level=parameters.level,
+            rollout=parameters.rollout,
+            normalize=parameters.normalize,
         )
 
     @property
     def picture(self) -> PictureOptions:
         """The options of a picture."""
-        asked = self.parameters
+        parameters = self.parameters
         return PictureOptions(
-            view=asked.view,
-            width=asked.width,
-            dpi=asked.dpi,
-            theme=asked.theme or "light",
-            title=asked.title,
-            special=asked.special is not False,
-            query=asked.query,
+            view=parameters.view,
+            width=parameters.width,
+            dpi=parameters.dpi,
+            theme=parameters.theme or "light",
+            title=parameters.title,
+            special=parameters.special is not False,
+            query=parameters.query,
         )
 
 
-class AttentionQueryReader(ParameterReader[AttentionParameters]):
-    """Reads and counts the query like CountedReader. Returns None if a browser requests the explorer, which is free."""
+class AttentionReader(ParameterReader[AttentionParameters]):
+    """Reads the parameters. Returns None if a browser requests the explorer, which is free."""
 
-    async def __call__(self, request: Request) -> AttentionQuery | None:  # type: ignore[override]
-        """Raises Forbidden, Overloaded, TextTooLong, InvalidRequest or UnsupportedMediaType."""
+    async def __call__(self, request: Request) -> AttentionParameters | None:  # type: ignore[override]
+        """Raises InvalidRequest or UnsupportedMediaType."""
         values = await merged(request)
-        accept = request.headers.get("accept", "")
-        if "format" not in values and accepted_media(accept, ("application/json", "text/html")) == "text/html":
-            return None
-        await count(request, values)
-        asked = validated(self.model, values)
-        limit = services_of(request).settings.timeout_seconds
-        return attention_query(asked, accept, deadline(request, limit))
+        media = accepted_media(request.headers.get("accept", ""), ("application/json", "text/html"))
+        return None if media == "text/html" and "format" not in values else validated(self.model, values)
 
 
-def attention_query(asked: AttentionParameters, accept: str, deadline: float) -> AttentionQuery:
+def attention_query(parameters: AttentionParameters, accept: str, deadline: float) -> AttentionQuery:
     """Returns the query; `accept` is the header that decides without `format`. Raises InvalidRequest."""
-    format = asked.format or negotiated_format(accept)
-    _check_picture_fields(asked, format)
-    masked = head_mask(asked.masked_heads)
-    shows_alignment = format == "html" or (format in PICTURES and asked.view in ("alignment", "card"))
-    method = asked.alignment or ("combined" if shows_alignment and not masked else "attention")
+    format = parameters.format or negotiated_format(accept)
+    _check_picture_fields(parameters, format)
+    masked = parameters.masked_heads or ()
+    shows_alignment = format == "html" or (format in PICTURES and parameters.view in ("alignment", "card"))
+    method = parameters.alignment or ("combined" if shows_alignment and not masked else "attention")
     options = InspectionOptions(
         masked_heads=masked,
-        vectors_of=next(iter(head_mask(asked.vectors)), None),
+        vectors_of=next(iter(parameters.vectors or ()), None),
         align=method == "combined" and (shows_alignment or format == "json"),
     )
     if format == "html":
-        kept = asked.model_dump(include=REPORT_FIELDS)
-        asked = AttentionParameters(**kept, format=format, figures=True, numbers="uint16")
-    return AttentionQuery(asked, format, options, deadline)
+        kept = {name: getattr(parameters, name) for name in REPORT_FIELDS}
+        changes = {"format": format, "figures": True, "numbers": "uint16"}
+        parameters = AttentionParameters().model_copy(update=kept | changes)
+    return AttentionQuery(parameters, format, options, deadline)
 
 
-def _check_picture_fields(asked: AttentionParameters, format: Format) -> None:
+def _check_picture_fields(parameters: AttentionParameters, format: Format) -> None:
     """Raises InvalidRequest for a parameter that this format does not have."""
     fields = PICTURE_FIELDS if format not in PICTURES else () if format == "png" else ("dpi",)
-    given = next((name for name in fields if getattr(asked, name) is not None), None)
+    given = next((name for name in fields if getattr(parameters, name) is not None), None)
     if given is not None:
         formats = "png" if given == "dpi" else "svg, png or pdf"
         raise InvalidRequest(f"{given} is for pictures; give format={formats} with it.")
@@ -133,8 +138,16 @@ def etag(query: AttentionQuery, services: Services) -> str:
     status = services.engine.status()
     models = sorted(model.key for model in services.translator.catalog.models)
     settings = [getattr(services.settings, name) for name in ("beam_size", "rerank", *KEYED_SETTINGS)]
-    known = (
-        query.parameters, query.format, query.options, models, settings, status.device, status.dtype, status.engine,
-        sorted(status.details.items()), server_version(),
-    )  # fmt: skip
-    return f'W/"{hashlib.sha256(repr(known).encode("utf-8", "replace")).hexdigest()[:32]}"'
+    state = (
+        query.parameters,
+        query.format,
+        query.options,
+        models,
+        settings,
+        status.device,
+        status.dtype,
+        status.engine,
+        sorted(status.details.items()),
+        server_version(),
+    )
+    return f'W/"{hashlib.sha256(repr(state).encode("utf-8", "replace")).hexdigest()[:32]}"'

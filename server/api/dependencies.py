@@ -1,8 +1,10 @@
-"""Functions that routes share: the services, the caller, admission by API key, and JSON responses."""
+"""Functions that routes share: the caller, limits from headers, glossaries, and JSON responses."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+import time
+from collections.abc import Sequence
 from typing import Any
 
 import orjson
@@ -10,38 +12,19 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.access.authentication import Caller
-from server.api.parameters import Model, ParameterReader, merged, validated
+from server.api.schemas.glossaries import GlossaryPair
+from server.errors import InvalidRequest
 from server.services import Services
+from server.text.glossary import Entry, TermIndex
 from server.text.language_id import accepted_languages
+from server.translation.catalog import AUTO
 from server.translation.types import Storage
-
-CALLER = "attentive.caller"
-"""Key of the ASGI scope that holds the caller that `enter` identified."""
-
-
-class CountedReader(ParameterReader[Model]):
-    """Reads parameters like ParameterReader, after counting the request and the characters of `q` for its caller.
-
-    The request is counted before validation, so that invalid requests count too.
-    """
-
-    async def __call__(self, request: Request) -> Model:
-        """Raises Forbidden, Overloaded, TextTooLong, InvalidRequest or UnsupportedMediaType."""
-        values = await merged(request)
-        await count(request, values)
-        return validated(self.model, values)
 
 
 def services_of(request: Request) -> Services:
     """Returns the Services object of the application."""
     services: Services = request.app.state["services"]
     return services
-
-
-def caller(request: Request) -> Caller:
-    """Returns the caller that `enter` identified."""
-    identified: Caller = request.scope[CALLER]
-    return identified
 
 
 async def enter(request: Request, characters: int = 0, api_key: str | None = None, requests: int = 1) -> Caller:
@@ -52,22 +35,32 @@ async def enter(request: Request, characters: int = 0, api_key: str | None = Non
     """
     services = services_of(request)
     client = request.scope.get("client")
-    identified = await services.authenticator.identify(api_key or header_key(request), client[0] if client else "")
-    await services.rate_limiter.count(identified, requests, characters)
-    request.scope[CALLER] = identified
-    return identified
-
-
-async def count(request: Request, values: Mapping[str, Any]) -> None:
-    """Like `enter`, with the key and the text of parameters that are not validated yet."""
-    key, text = values.get("api_key"), values.get("q")
-    await enter(request, len(text) if isinstance(text, str) else 0, key if isinstance(key, str) else None)
+    caller = await services.authenticator.identify(api_key or header_key(request), client[0] if client else "")
+    await services.rate_limiter.count(caller, requests, characters)
+    return caller
 
 
 def header_key(request: Request) -> str | None:
     """Returns the key in the header `Authorization`, or None."""
-    given = request.headers.get("authorization")
-    return given.strip().partition(" ")[2].strip() or None if given else None
+    return request.headers.get("authorization", "").strip().partition(" ")[2].strip() or None
+
+
+def deadline(request: Request, limit: float, field: float | None = None) -> float:
+    """Returns the time limit of a request on the monotonic clock, in seconds.
+
+    The limit is the least of `limit`, the header `X-Request-Timeout` and the parameter `field`, all in seconds. Raises
+    InvalidRequest for a header that is not a positive number.
+    """
+    header = request.headers.get("x-request-timeout")
+    if header is not None:
+        try:
+            seconds = float(header)
+        except ValueError:
+            seconds = math.nan
+        if not 0 < seconds < math.inf:
+            raise InvalidRequest("X-Request-Timeout must be a positive number of seconds.")
+        limit = min(limit, seconds)
+    return time.monotonic() + (min(limit, field) if field is not None else limit)
 
 
 def storage_of(request: Request, caller: Caller) -> Storage:
@@ -83,6 +76,29 @@ def storage_of(request: Request, caller: Caller) -> Storage:
 def reader_languages(request: Request) -> tuple[str, ...]:
     """Returns the codes of the header `Accept-Language`."""
     return accepted_languages(request.headers.get("accept-language"))
+
+
+async def glossary_terms(
+    request: Request, caller: Caller, ids: Sequence[str], source: str | None, target: str
+) -> TermIndex | None:
+    """Returns the terms of the glossaries for a language pair; None without ids. Raises NotFound, UnsupportedLanguage,
+    or InvalidRequest if the source language is not named or a glossary lacks the pair."""
+    if not ids:
+        return None
+    if source is None or source.strip().lower() in ("", AUTO):
+        raise InvalidRequest("A glossary needs the source language; name it.")
+    services = services_of(request)
+    catalog = services.translator.catalog
+    return await services.glossaries.terms(caller.owner, ids, catalog.source(source), catalog.target(target))
+
+
+async def inline_or_stored(
+    request: Request, caller: Caller, glossary: str | Sequence[GlossaryPair] | None, source: str, target: str
+) -> TermIndex | None:
+    """Returns the terms of the parameter `glossary`: an id, or pairs."""
+    if glossary is None or isinstance(glossary, str):
+        return await glossary_terms(request, caller, [glossary] if glossary else [], source, target)
+    return TermIndex([Entry(pair.source, pair.target, pair.exact) for pair in glossary if pair.target.strip()])
 
 
 def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

@@ -1,5 +1,4 @@
-"""The OpenAPI document: FastAPI's own, with the parameters that routes read themselves and an example for every
-body."""
+"""The OpenAPI document: FastAPI's own, with the parameters that routes read themselves."""
 
 from __future__ import annotations
 
@@ -12,29 +11,22 @@ from fastapi.routing import APIRoute
 from pydantic import BaseModel
 from pydantic.json_schema import models_json_schema
 
-from server.api.errors import ErrorBody, default_body
 from server.api.parameters import ParameterReader, UploadReader
 from server.api.schemas.base import ErrorAnswer
 
 RETRY_AFTER = {"description": "Seconds to wait.", "schema": {"type": "integer"}, "example": 1}
-ERRORS: dict[int, tuple[str, str]] = {
-    400: (
-        "A missing or invalid parameter, an unsupported language, or a text over a limit.",
-        "Invalid request: missing q parameter.",
-    ),
-    403: ("The key is missing or not valid.", "This server requires an API key, which its operator issues."),
-    404: ("Not found.", "There is no translation with this id."),
-    410: ("The id has expired.", "This translation is no longer kept."),
-    413: (
-        "The body is too large, or the text is too long for the beam width.",
-        "The body is over the limit of 20,000,000 bytes.",
-    ),
-    415: ("The body is neither JSON nor a form.", "Send the parameters as application/json or as a form."),
-    429: ("The server is busy, or there were too many requests.", "The server is busy; try again later."),
-    503: ("The server is starting or stopping, or no worker runs.", "The server is shutting down."),
-    504: ("The time limit of the request has passed.", "The time for this request has passed."),
+ERRORS = {
+    400: "A missing or invalid parameter, an unsupported language, or a text over a limit.",
+    403: "The key is missing or not valid.",
+    404: "Not found.",
+    410: "The id has expired.",
+    413: "The body is too large, or the text is too long for the beam width.",
+    415: "The body is neither JSON nor a form.",
+    429: "The server is busy, or there were too many requests.",
+    503: "The server is starting or stopping, or no worker runs.",
+    504: "The time limit of the request has passed.",
 }
-"""Description and example sentence of each error status."""
+"""Description of each error status."""
 WORK = (400, 403, 413, 415, 429, 503, 504)
 """Errors of the routes that use a worker."""
 ANYWHERE = "Parameters may be sent as JSON, as a form or in the query string; the body takes precedence."
@@ -44,16 +36,12 @@ Json = dict[str, Any]
 Responses = dict[int | str, Json]
 
 
-def errors(*statuses: int, model: type[BaseModel] = ErrorAnswer, body: ErrorBody = default_body) -> Responses:
-    """Returns `responses` of a route for these statuses. `body` makes the examples of `model`."""
-    found: Responses = {}
-    for status in statuses:
-        description, message = ERRORS[status]
-        example = {"application/json": {"example": body(status, message)}}
-        found[status] = {"model": model, "description": description, "content": example}
-        if status in (429, 503):
-            found[status]["headers"] = {"Retry-After": RETRY_AFTER}
-    return found
+def errors(*statuses: int, model: type[BaseModel] = ErrorAnswer) -> Responses:
+    """Returns `responses` of a route for these statuses."""
+    responses: Responses = {status: {"model": model, "description": ERRORS[status]} for status in statuses}
+    for status in {429, 503}.intersection(statuses):
+        responses[status]["headers"] = {"Retry-After": RETRY_AFTER}
+    return responses
 
 
 def content(examples: dict[str, str]) -> Json:
@@ -63,26 +51,26 @@ def content(examples: dict[str, str]) -> Json:
 
 def document(app: FastAPI, routes: Iterable[APIRoute]) -> Json:
     """Returns the OpenAPI document of the application; `routes` are its routes."""
-    found = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
+    document = get_openapi(title=app.title, version=app.version, description=app.description, routes=app.routes)
     described = [(route, reader) for route in routes if route.include_in_schema for reader in readers(route)]
     models = {reader.model for _, reader in described}
     _, definitions = models_json_schema(
         [(model, "validation") for model in sorted(models, key=lambda model: model.__name__)],
         ref_template=REFERENCE + "{model}",
     )
-    components = found["components"]
+    components = document["components"]
     for unused in ("HTTPValidationError", "ValidationError"):
         components["schemas"].pop(unused, None)
     components["schemas"] = dict(sorted({**components["schemas"], **definitions.get("$defs", {})}.items()))
     components["securitySchemes"] = {"key": SECURITY}
-    found["security"] = [{}, {"key": []}]
+    document["security"] = [{}, {"key": []}]
     for route, reader in described:
         for method in route.methods or ():
-            add_parameters(found["paths"][route.path][method.lower()], method, reader, components["schemas"])
-    for operation in operations(found):
-        operation["responses"].pop("422", None)  # FastAPI's status of validation errors, which are 400 here
-        add_examples(operation, components["schemas"])
-    return found
+            add_parameters(document["paths"][route.path][method.lower()], method, reader, components["schemas"])
+    for methods in document["paths"].values():
+        for operation in methods.values():
+            operation["responses"].pop("422", None)  # FastAPI's status of validation errors, which are 400 here
+    return document
 
 
 def readers(route: APIRoute) -> Iterator[ParameterReader[Any]]:
@@ -90,12 +78,6 @@ def readers(route: APIRoute) -> Iterator[ParameterReader[Any]]:
     for dependency in route.dependant.dependencies:
         if isinstance(dependency.call, ParameterReader):
             yield dependency.call
-
-
-def operations(described: Json) -> Iterator[Json]:
-    """Yields every operation of an OpenAPI document."""
-    for methods in described["paths"].values():
-        yield from methods.values()
 
 
 def add_parameters(operation: Json, method: str, reader: ParameterReader[Any], schemas: Json) -> None:
@@ -113,7 +95,8 @@ def add_parameters(operation: Json, method: str, reader: ParameterReader[Any], s
         operation["description"] = f"{operation.get('description', '')}\n\n{ANYWHERE}".strip()
     body: Json = {"schema": reference}
     if not isinstance(reader, UploadReader):
-        body["example"] = example_of(schema, schemas)
+        fields = schema["properties"].items()
+        body["example"] = {name: field["examples"][0] for name, field in fields if field.get("examples")}
     operation["requestBody"] = {"content": dict.fromkeys(reader.media_types, body)}
 
 
@@ -130,34 +113,3 @@ def query_parameters(schema: Json) -> list[Json]:
         }
         for name, field in schema["properties"].items()
     ]
-
-
-def add_examples(operation: Json, schemas: Json) -> None:
-    """Adds an example to every JSON body of the responses."""
-    for response in operation["responses"].values():
-        for media, body in response.get("content", {}).items():
-            if media == "application/json" and "example" not in body:
-                body["example"] = example_of(body["schema"], schemas)
-
-
-def example_of(schema: Json, schemas: Json) -> Any:
-    """Returns an example of a schema, put together from the examples of its fields.
-
-    Optional fields without an example are left out. Raises ValueError for a required field without one.
-    """
-    if "$ref" in schema:
-        return example_of(schemas[schema["$ref"].removeprefix(REFERENCE)], schemas)
-    if schema.get("examples"):
-        return schema["examples"][0]
-    if "anyOf" in schema:
-        return example_of(schema["anyOf"][0], schemas)
-    if schema.get("type") == "array" and "items" in schema:
-        return [example_of(schema["items"], schemas)]
-    if "properties" in schema:
-        required = schema.get("required", ())
-        return {
-            name: example_of(field, schemas)
-            for name, field in schema["properties"].items()
-            if name in required or field.get("examples")
-        }
-    raise ValueError(f"There is no example for {schema.get('title', schema)}.")

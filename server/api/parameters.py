@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-import time
 from codecs import BOM_UTF8
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -27,7 +25,7 @@ Model = TypeVar("Model", bound=BaseModel)
 class ParameterReader(Generic[Model]):
     """FastAPI dependency that reads parameters of `model` from the body and the query string.
 
-        asked: Annotated[TranslateParameters, Depends(ParameterReader(TranslateParameters))]
+        parameters: Annotated[TranslateParameters, Depends(ParameterReader(TranslateParameters))]
 
     `server.api.openapi` documents the model as the request body, or as query parameters of a GET.
     """
@@ -124,12 +122,12 @@ def decoded_pairs(encoded: bytes) -> dict[str, Any]:
     percent-encoded, as `curl -d` sends them. Raises InvalidRequest."""
     try:
         text = encoded.decode()
-        found = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_LIMIT)
+        pairs = parse_qsl(text, keep_blank_values=True, errors="strict", max_num_fields=FIELDS_LIMIT)
     except UnicodeDecodeError:
         raise InvalidRequest("The parameters are not UTF-8.") from None
     except ValueError:
         raise InvalidRequest(f"There are more than {FIELDS_LIMIT:,} parameters.") from None
-    return gathered(found)
+    return gathered(pairs)
 
 
 async def multipart_fields(request: Request) -> dict[str, Any]:
@@ -138,10 +136,10 @@ async def multipart_fields(request: Request) -> dict[str, Any]:
     return gathered([(name, value) for name, value in form.multi_items() if isinstance(value, str)])
 
 
-def gathered(found: list[tuple[str, str]]) -> dict[str, Any]:
+def gathered(pairs: list[tuple[str, str]]) -> dict[str, Any]:
     """Returns values by name; a repeated name has a list. `name[]` is the same as `name`."""
     values: dict[str, Any] = {}
-    for written, value in found:
+    for written, value in pairs:
         name = written.removesuffix("[]")
         if name not in values:
             values[name] = value
@@ -150,37 +148,3 @@ def gathered(found: list[tuple[str, str]]) -> dict[str, Any]:
         else:
             values[name] = [values[name], value]
     return values
-
-
-def deadline(request: Request, limit: float, field: float | None = None) -> float:
-    """Returns the time limit of a request on the monotonic clock, in seconds.
-
-    The limit is the least of `limit`, the header `X-Request-Timeout` and the parameter `field`, all in seconds. Raises
-    InvalidRequest for a header that is not a positive number.
-    """
-    wanted = request.headers.get("x-request-timeout")
-    if wanted is not None:
-        try:
-            seconds = float(wanted)
-        except ValueError:
-            seconds = math.nan
-        if not 0 < seconds < math.inf:
-            raise InvalidRequest("X-Request-Timeout must be a positive number of seconds.")
-        limit = min(limit, seconds)
-    return time.monotonic() + (min(limit, field) if field is not None else limit)
-
-
-def head_mask(text: str | None) -> tuple[tuple[str, int, int], ...]:
-    """Returns the heads (kind, layer, head) of "kind.layer.head,...", sorted. Raises InvalidRequest."""
-    found: set[tuple[str, int, int]] = set()
-    for part in text.split(",") if text else ():
-        match part.strip().split("."):
-            case [""]:
-                continue
-            case [("cross" | "encoder" | "decoder") as kind, layer, head] if all(
-                number.isascii() and number.isdigit() and len(number) < 4 for number in (layer, head)
-            ):
-                found.add((kind, int(layer), int(head)))
-            case _:
-                raise InvalidRequest("masked_heads must look like cross.0.1,encoder.2.3 (kind.layer.head from 0).")
-    return tuple(sorted(found))

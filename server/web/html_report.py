@@ -13,9 +13,15 @@ from server.web.assets import assets, source_hash
 
 _STYLES = ("common/base.css", "explorer/explorer.css")
 _MODULES = (
-    "common/dom.js", "explorer/maps.js", "explorer/colour.js", "explorer/heat.js", "explorer/lines.js",
-    "explorer/heads.js", "explorer/panel.js", "explorer/report.js",
-)  # fmt: skip
+    "common/dom.js",
+    "explorer/maps.js",
+    "explorer/colour.js",
+    "explorer/heat.js",
+    "explorer/lines.js",
+    "explorer/heads.js",
+    "explorer/panel.js",
+    "explorer/report.js",
+)
 """Modules of the report. A module follows those that it imports."""
 _THEME = "common/theme.js"
 _IMPORT = re.compile(r"^import .*\n", re.MULTILINE)

@@ -12,10 +12,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api.compat.xml_tags import TagRules, mask
-from server.api.dependencies import enter, header_key, json_response, reader_languages, services_of, storage_of
-from server.api.glossaries import terms_of
+from server.api.dependencies import (
+    deadline,
+    enter,
+    glossary_terms,
+    header_key,
+    json_response,
+    reader_languages,
+    services_of,
+    storage_of,
+)
 from server.api.openapi import WORK, errors
-from server.api.parameters import ParameterReader, deadline
+from server.api.parameters import ParameterReader
 from server.api.routes.translate import check_texts, chosen_rows
 from server.api.schemas.deepl import (
     DeeplAnswer,
@@ -25,7 +33,6 @@ from server.api.schemas.deepl import (
     DeeplParameters,
     DeeplUsage,
     DeeplUsageParameters,
-    DocumentParameters,
 )
 from server.errors import InvalidRequest
 from server.services import default_options
@@ -40,7 +47,6 @@ VARIANTS = {"en": ("EN-GB", "EN-US"), "pt": ("PT-PT", "PT-BR")}
 """Target languages that DeepL's clients accept only with a region."""
 UNLIMITED = 10**12
 """Character limit that DeepL reports for accounts without a limit."""
-UNSUPPORTED = ("style_id", "custom_instructions", "translation_memory_id")
 FORMALITY: dict[str | None, Formality] = {
     "more": "formal",
     "prefer_more": "formal",
@@ -61,31 +67,32 @@ def error_body(status: int, message: str) -> dict[str, object]:
     "/translate",
     summary="Translate texts",
     response_model=DeeplAnswer,
-    responses=errors(404, *WORK, model=DeeplError, body=error_body),
+    responses=errors(404, *WORK, model=DeeplError),
 )
 async def translate(
-    request: Request, asked: Annotated[DeeplParameters, Depends(ParameterReader(DeeplParameters))]
+    request: Request, parameters: Annotated[DeeplParameters, Depends(ParameterReader(DeeplParameters))]
 ) -> Response:
     services = services_of(request)
-    reject_unsupported(asked)
-    if asked.strict and asked.context:
+    if parameters.strict and parameters.context:
         raise InvalidRequest("'context' is not supported: sentences are translated one by one.")
-    if not asked.text:
+    if not parameters.text:
         raise InvalidRequest("Parameter 'text' not specified.")
-    texts = tuple(asked.text)
-    rerank = RERANK[asked.model_type] if asked.model_type else None
+    texts = tuple(parameters.text)
+    rerank = RERANK[parameters.model_type] if parameters.model_type else None
     if any(texts):
         check_texts(texts, services.settings, chosen_rows(0, 1, bool(rerank), "mark"))
-    caller = await enter(request, sum(map(len, texts)), asked.auth_key)
-    glossary = await terms_of(request, caller, glossary_ids(asked), asked.source_lang, asked.target_lang)
-    rules = tag_rules(asked)
-    masks = [mask(text, rules) for text in texts] if asked.tag_handling else []
-    wanted = TranslationRequest(
+    caller = await enter(request, sum(map(len, texts)), parameters.auth_key)
+    glossary = await glossary_terms(
+        request, caller, parameters.glossaries, parameters.source_lang, parameters.target_lang
+    )
+    rules = tag_rules(parameters)
+    masks = [mask(text, rules) for text in texts] if parameters.tag_handling else []
+    translation_request = TranslationRequest(
         texts=tuple(masked.text for masked in masks) or texts,
-        source=asked.source_lang or AUTO,
-        target=asked.target_lang,
-        format="html" if asked.tag_handling else "text",
-        split=SPLITS[asked.split_sentences or ("nonewlines" if asked.tag_handling else "1")],
+        source=parameters.source_lang or AUTO,
+        target=parameters.target_lang,
+        format="html" if parameters.tag_handling else "text",
+        split=SPLITS[parameters.split_sentences or ("nonewlines" if parameters.tag_handling else "1")],
         options=default_options(services.settings, rerank=rerank),
         client=caller.name,
         weight=caller.weight,
@@ -93,18 +100,18 @@ async def translate(
         deadline=deadline(request, services.settings.timeout_seconds),
         accepted=reader_languages(request),
         glossary=glossary,
-        formality=FORMALITY.get(asked.formality),
-        formality_required=asked.strict or asked.formality in ("more", "less"),
+        formality=FORMALITY.get(parameters.formality),
+        formality_required=parameters.strict or parameters.formality in ("more", "less"),
     )
-    done = await services.translator.translate(wanted)
-    results = [translation.text for translation in done]
+    translations = await services.translator.translate(translation_request)
+    results = [translation.text for translation in translations]
     if masks:
         results = [masked.restore(text, rules.xml) for masked, text in zip(masks, results, strict=True)]
-    named = services.translator.catalog.source(asked.source_lang) if asked.source_lang else ""
+    named = services.translator.catalog.source(parameters.source_lang) if parameters.source_lang else ""
     answers = [
         {"detected_source_language": source_code(translation, named), "text": result, "billed_characters": len(text)}
-        | ({"model_type_used": model_type_used(translation)} if asked.model_type else {})
-        for translation, result, text in zip(done, results, texts, strict=True)
+        | ({"model_type_used": model_type_used(translation)} if parameters.model_type else {})
+        for translation, result, text in zip(translations, results, texts, strict=True)
     ]
     return json_response({"translations": answers})
 
@@ -113,17 +120,17 @@ async def translate(
     "/languages",
     summary="List languages",
     response_model=list[DeeplLanguage],
-    responses=errors(400, 403, model=DeeplError, body=error_body),
+    responses=errors(400, 403, model=DeeplError),
 )
 @router.post("/languages", include_in_schema=False)
 async def languages(
     request: Request,
-    asked: Annotated[DeeplLanguagesParameters, Depends(ParameterReader(DeeplLanguagesParameters))],
+    parameters: Annotated[DeeplLanguagesParameters, Depends(ParameterReader(DeeplLanguagesParameters))],
 ) -> Response:
     """The official client sends the parameter as the form of a GET request."""
-    await enter(request, 0, asked.auth_key)
+    await enter(request, 0, parameters.auth_key)
     catalog = services_of(request).translator.catalog
-    if asked.type == "source":
+    if parameters.type == "source":
         codes = [code.upper() for code in catalog.sources]
     else:
         goals = sorted({target for source in catalog.sources for target in catalog.targets(source)})
@@ -133,7 +140,7 @@ async def languages(
             {
                 "language": code,
                 "name": name_of(code),
-                "supports_formality": supports_formality(asked.type, code, catalog),
+                "supports_formality": supports_formality(parameters.type, code, catalog),
             }
             for code in codes
         ]
@@ -144,38 +151,24 @@ async def languages(
     "/usage",
     summary="Characters sent with this key, or without a key",
     response_model=DeeplUsage,
-    responses=errors(403, model=DeeplError, body=error_body),
+    responses=errors(403, model=DeeplError),
 )
 @router.post("/usage", include_in_schema=False)
 async def usage(
-    request: Request, asked: Annotated[DeeplUsageParameters, Depends(ParameterReader(DeeplUsageParameters))]
+    request: Request, parameters: Annotated[DeeplUsageParameters, Depends(ParameterReader(DeeplUsageParameters))]
 ) -> Response:
-    key = asked.auth_key or header_key(request)
+    key = parameters.auth_key or header_key(request)
     caller = await enter(request, 0, key)
     used = await services_of(request).rate_limiter.usage.read(caller.owner)
     return json_response({"character_count": used, "character_limit": UNLIMITED})
 
 
-def reject_unsupported(asked: DeeplParameters | DocumentParameters) -> None:
-    """Raises InvalidRequest for a parameter that would change the translation and is not supported."""
-    for name in UNSUPPORTED:
-        if getattr(asked, name, None):
-            raise InvalidRequest(f"'{name}' is not supported by this server; leave it out.")
-
-
-def glossary_ids(asked: DeeplParameters | DocumentParameters) -> list[str]:
-    """Returns the glossaries of a request. Raises InvalidRequest where both parameters are given."""
-    if asked.glossary_id and asked.glossary_ids:
-        raise InvalidRequest("'glossary_id' and 'glossary_ids' cannot be used together.")
-    return [asked.glossary_id] if asked.glossary_id else list(asked.glossary_ids or ())
-
-
-def tag_rules(asked: DeeplParameters) -> TagRules:
+def tag_rules(parameters: DeeplParameters) -> TagRules:
     """Returns how the elements of a text are treated."""
     return TagRules(
-        asked.tag_handling == "xml",
-        frozenset(tag.lower() for tag in asked.ignore_tags or ()),
-        frozenset(tag.lower() for tag in asked.splitting_tags or ()),
+        parameters.tag_handling == "xml",
+        frozenset(tag.lower() for tag in parameters.ignore_tags or ()),
+        frozenset(tag.lower() for tag in parameters.splitting_tags or ()),
     )
 
 

@@ -9,11 +9,10 @@ from fastapi import APIRouter, Depends, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.compat.deepl import FORMALITY, error_body, glossary_ids, reject_unsupported
-from server.api.dependencies import enter, json_response, services_of, storage_of
-from server.api.glossaries import terms_of
+from server.api.compat.deepl import FORMALITY
+from server.api.dependencies import deadline, enter, glossary_terms, json_response, services_of, storage_of
 from server.api.openapi import WORK, errors
-from server.api.parameters import ParameterReader, Upload, UploadReader, deadline
+from server.api.parameters import ParameterReader, Upload, UploadReader
 from server.api.routes.files import DOWNLOADED, file_response
 from server.api.schemas.deepl import DeeplError, DocumentAnswer, DocumentKey, DocumentParameters, DocumentStatus
 from server.errors import InvalidRequest, Unavailable
@@ -31,39 +30,41 @@ Key = Annotated[DocumentKey, Depends(ParameterReader(DocumentKey))]
     "",
     summary="Upload a file for translation",
     response_model=DocumentAnswer,
-    responses=errors(404, *WORK, model=DeeplError, body=error_body),
+    responses=errors(404, *WORK, model=DeeplError),
 )
 async def send(
     request: Request, upload: Annotated[Upload[DocumentParameters], Depends(UploadReader(DocumentParameters))]
 ) -> Response:
     services = services_of(request)
-    asked = upload.parameters
-    reject_unsupported(asked)
-    if asked.output_format and not upload.name.lower().endswith(f".{asked.output_format.lower()}"):
+    parameters = upload.parameters
+    if parameters.output_format and not upload.name.lower().endswith(f".{parameters.output_format.lower()}"):
         raise InvalidRequest("'output_format' is not supported: a translated file has the format of the original.")
-    caller = await enter(request, 0, asked.auth_key)  # counted before the file is read, because reading takes time
-    glossary = await terms_of(request, caller, glossary_ids(asked), asked.source_lang, asked.target_lang)
-    document = await services.documents.receive(upload.content, upload.name, asked.target_lang, caller.name)
+    caller = await enter(request, 0, parameters.auth_key)  # counted before the file is read, because reading takes time
+    glossary = await glossary_terms(
+        request, caller, parameters.glossaries, parameters.source_lang, parameters.target_lang
+    )
+    document = await services.documents.receive(upload.content, upload.name, parameters.target_lang, caller.name)
     with ExitStack() as stack:
         stack.callback(services.documents.close, document)
-        await enter(request, document.characters, asked.auth_key, requests=0)
-        wanted = TranslationRequest(
+        await enter(request, document.characters, parameters.auth_key, requests=0)
+        translation_request = TranslationRequest(
             texts=(),
-            source=asked.source_lang or AUTO,
-            target=asked.target_lang,
+            source=parameters.source_lang or AUTO,
+            target=parameters.target_lang,
             options=default_options(services.settings),
             client=caller.name,
             weight=caller.weight,
             storage=storage_of(request, caller),
             deadline=deadline(request, services.settings.file_timeout_seconds),
             glossary=glossary,
-            formality=FORMALITY.get(asked.formality),
-            formality_required=asked.formality in ("more", "less"),
+            formality=FORMALITY.get(parameters.formality),
+            formality_required=parameters.formality in ("more", "less"),
         )
-        if asked.source_lang:  # rejects an unsupported pair now instead of in the status
+        if parameters.source_lang:  # rejects an unsupported pair now instead of in the status
             catalog = services.translator.catalog
-            addressed(catalog.route(catalog.source(asked.source_lang), catalog.target(asked.target_lang)), wanted)
-        id, key = await services.file_jobs.start(document, wanted)
+            route = catalog.route(catalog.source(parameters.source_lang), catalog.target(parameters.target_lang))
+            addressed(route, translation_request)
+        id, key = await services.file_jobs.start(document, translation_request)
         stack.pop_all()  # the job closes the document
     return json_response({"document_id": id, "document_key": key})
 
@@ -72,11 +73,11 @@ async def send(
     "/{document_id}",
     summary="Status of a file",
     response_model=DocumentStatus,
-    responses=errors(400, 403, 404, 410, model=DeeplError, body=error_body),
+    responses=errors(400, 403, 404, 410, model=DeeplError),
 )
-async def status(document_id: Id, request: Request, asked: Key) -> Response:
-    await enter(request, 0, asked.auth_key)
-    job = await services_of(request).file_jobs.find(document_id, asked.document_key)
+async def status(document_id: Id, request: Request, parameters: Key) -> Response:
+    await enter(request, 0, parameters.auth_key)
+    job = await services_of(request).file_jobs.find(document_id, parameters.document_key)
     body: dict[str, Any] = {"document_id": job.id, "status": job.state}
     if job.state == "translating":
         body["seconds_remaining"] = 1
@@ -92,12 +93,12 @@ async def status(document_id: Id, request: Request, asked: Key) -> Response:
     "/{document_id}/result",
     summary="Fetch a translated file, once",
     response_class=Response,
-    responses=errors(400, 403, 404, 410, 503, model=DeeplError, body=error_body) | {200: DOWNLOADED},
+    responses=errors(400, 403, 404, 410, 503, model=DeeplError) | {200: DOWNLOADED},
 )
-async def result(document_id: Id, request: Request, asked: Key) -> Response:
-    await enter(request, 0, asked.auth_key)
+async def result(document_id: Id, request: Request, parameters: Key) -> Response:
+    await enter(request, 0, parameters.auth_key)
     jobs = services_of(request).file_jobs
-    job = await jobs.find(document_id, asked.document_key)
+    job = await jobs.find(document_id, parameters.document_key)
     if job.state == "translating":
         raise Unavailable("The document is not ready yet.", 1)
     if job.state == "error":

@@ -9,9 +9,7 @@ from fastapi import APIRouter, Depends, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.compat.deepl import error_body
-from server.api.dependencies import json_response, services_of
-from server.api.glossaries import owner_of
+from server.api.dependencies import enter, json_response, services_of
 from server.api.openapi import content, errors
 from server.api.parameters import ParameterReader
 from server.api.schemas.deepl import DeeplError
@@ -31,7 +29,7 @@ from server.api.schemas.glossaries import (
     MultilingualListAnswer,
     MultilingualParameters,
 )
-from server.errors import InvalidRequest, NotFound
+from server.errors import Forbidden, InvalidRequest, NotFound
 from server.glossaries.formats import MEDIA_TYPES, EntriesFormat, read_entries, write_entries
 from server.glossaries.glossaries import Glossaries
 from server.glossaries.types import Dictionary, DictionaryInfo, Glossary, base_language
@@ -41,7 +39,7 @@ router = APIRouter(tags=["DeepL"])
 Id = Annotated[str, Path(description="From the answer to the creation.")]
 Key = Annotated[GlossaryKey, Depends(ParameterReader(GlossaryKey))]
 Pair = Annotated[DictionaryPair, Depends(ParameterReader(DictionaryPair))]
-FAILURES = errors(400, 403, 404, 413, 429, model=DeeplError, body=error_body)
+FAILURES = errors(400, 403, 404, 413, 429, model=DeeplError)
 V2, V3 = "/v2/glossaries", "/v3/glossaries"
 
 
@@ -57,29 +55,36 @@ async def glossary_language_pairs(request: Request) -> Response:
         for source in catalog.sources
         for target in catalog.targets(source)
     }
-    found = [{"source_lang": source, "target_lang": target} for source, target in sorted(pairs) if source != target]
-    return json_response({"supported_languages": found})
+    return json_response(
+        {
+            "supported_languages": [
+                {"source_lang": source, "target_lang": target} for source, target in sorted(pairs) if source != target
+            ]
+        }
+    )
 
 
 @router.post(V2, summary="Create a glossary", status_code=201, response_model=GlossaryAnswer, responses=FAILURES)
 async def create(
-    request: Request, asked: Annotated[GlossaryParameters, Depends(ParameterReader(GlossaryParameters))]
+    request: Request, parameters: Annotated[GlossaryParameters, Depends(ParameterReader(GlossaryParameters))]
 ) -> Response:
-    owner = await owner_of(request, asked.auth_key, change=True)
-    dictionary = dictionary_of(asked, services_of(request).translator.catalog)
-    created = await glossaries_of(request).create(owner, asked.name, [dictionary])
+    owner = await owner_of(request, parameters.auth_key, change=True)
+    dictionary = dictionary_of(parameters, services_of(request).translator.catalog)
+    created = await glossaries_of(request).create(owner, parameters.name, [dictionary])
     return json_response(single(created), 201)
 
 
 @router.get(V2, summary="List glossaries of one language pair", response_model=GlossariesAnswer, responses=FAILURES)
-async def glossaries(request: Request, asked: Key) -> Response:
-    found = await listed(request, asked)
-    return json_response({"glossaries": [single(one) for one in found if len(one.dictionaries) == 1]})
+async def glossaries(request: Request, parameters: Key) -> Response:
+    glossaries = await listed(request, parameters)
+    return json_response(
+        {"glossaries": [single(glossary) for glossary in glossaries if len(glossary.dictionaries) == 1]}
+    )
 
 
 @router.get(V2 + "/{glossary_id}", summary="Show a glossary", response_model=GlossaryAnswer, responses=FAILURES)
-async def glossary(glossary_id: Id, request: Request, asked: Key) -> Response:
-    return json_response(single(await found_glossary(request, asked, glossary_id)))
+async def glossary(glossary_id: Id, request: Request, parameters: Key) -> Response:
+    return json_response(single(await find_glossary(request, parameters, glossary_id)))
 
 
 @router.get(
@@ -88,123 +93,141 @@ async def glossary(glossary_id: Id, request: Request, asked: Key) -> Response:
     response_class=Response,
     responses=FAILURES | {200: content({MEDIA_TYPES["tsv"]: ENTRIES_EXAMPLE})},
 )
-async def entries(glossary_id: Id, request: Request, asked: Key) -> Response:
+async def entries(glossary_id: Id, request: Request, parameters: Key) -> Response:
     """As tab-separated values, or as CSV if the header `Accept` names it."""
-    info = only_dictionary(await found_glossary(request, asked, glossary_id))
-    found = await read_dictionary(request, asked, glossary_id, info.source, info.target)
+    info = only_dictionary(await find_glossary(request, parameters, glossary_id))
+    dictionary = await read_dictionary(request, parameters, glossary_id, info.source, info.target)
     format: EntriesFormat = "csv" if MEDIA_TYPES["csv"] in request.headers.get("accept", "") else "tsv"
-    return Response(write_entries(found.entries, format), media_type=MEDIA_TYPES[format])
+    return Response(write_entries(dictionary.entries, format), media_type=MEDIA_TYPES[format])
 
 
 @router.post(
-    V3, summary="Create a glossary of several pairs", status_code=201, response_model=MultilingualAnswer,
+    V3,
+    summary="Create a glossary of several pairs",
+    status_code=201,
+    response_model=MultilingualAnswer,
     responses=FAILURES,
-)  # fmt: skip
+)
 async def create_multilingual(
-    request: Request, asked: Annotated[MultilingualParameters, Depends(ParameterReader(MultilingualParameters))]
+    request: Request, parameters: Annotated[MultilingualParameters, Depends(ParameterReader(MultilingualParameters))]
 ) -> Response:
-    owner = await owner_of(request, asked.auth_key, change=True)
+    owner = await owner_of(request, parameters.auth_key, change=True)
     catalog = services_of(request).translator.catalog
-    dictionaries = [dictionary_of(one, catalog) for one in asked.dictionaries]
-    created = await glossaries_of(request).create(owner, asked.name, dictionaries)
+    dictionaries = [dictionary_of(entry, catalog) for entry in parameters.dictionaries]
+    created = await glossaries_of(request).create(owner, parameters.name, dictionaries)
     return json_response(multilingual(created), 201)
 
 
 @router.get(V3, summary="List all glossaries", response_model=MultilingualListAnswer, responses=FAILURES)
-async def multilingual_glossaries(request: Request, asked: Key) -> Response:
-    return json_response({"glossaries": [multilingual(one) for one in await listed(request, asked)]})
+async def multilingual_glossaries(request: Request, parameters: Key) -> Response:
+    return json_response({"glossaries": [multilingual(glossary) for glossary in await listed(request, parameters)]})
 
 
 @router.get(V3 + "/{glossary_id}", summary="Show any glossary", response_model=MultilingualAnswer, responses=FAILURES)
-async def multilingual_glossary(glossary_id: Id, request: Request, asked: Key) -> Response:
-    return json_response(multilingual(await found_glossary(request, asked, glossary_id)))
+async def multilingual_glossary(glossary_id: Id, request: Request, parameters: Key) -> Response:
+    return json_response(multilingual(await find_glossary(request, parameters, glossary_id)))
 
 
 @router.patch(
-    V3 + "/{glossary_id}", summary="Rename a glossary, or add entries", response_model=MultilingualAnswer,
+    V3 + "/{glossary_id}",
+    summary="Rename a glossary, or add entries",
+    response_model=MultilingualAnswer,
     responses=FAILURES,
-)  # fmt: skip
+)
 async def change(
     glossary_id: Id,
     request: Request,
-    asked: Annotated[MultilingualChanges, Depends(ParameterReader(MultilingualChanges))],
+    parameters: Annotated[MultilingualChanges, Depends(ParameterReader(MultilingualChanges))],
 ) -> Response:
-    owner = await owner_of(request, asked.auth_key, change=True)
-    known, catalog = glossaries_of(request), services_of(request).translator.catalog
-    if asked.name is not None:
-        await known.rename(owner, glossary_id, asked.name)
-    for one in asked.dictionaries:
-        await known.put(owner, glossary_id, dictionary_of(one, catalog), merge=True)
-    return json_response(multilingual(await known.find(owner, glossary_id)))
+    owner = await owner_of(request, parameters.auth_key, change=True)
+    glossaries, catalog = glossaries_of(request), services_of(request).translator.catalog
+    if parameters.name is not None:
+        await glossaries.rename(owner, glossary_id, parameters.name)
+    for dictionary in parameters.dictionaries:
+        await glossaries.put(owner, glossary_id, dictionary_of(dictionary, catalog), merge=True)
+    return json_response(multilingual(await glossaries.find(owner, glossary_id)))
 
 
 @router.put(
-    V3 + "/{glossary_id}/dictionaries", summary="Replace a dictionary", response_model=DictionaryAnswer,
+    V3 + "/{glossary_id}/dictionaries",
+    summary="Replace a dictionary",
+    response_model=DictionaryAnswer,
     responses=FAILURES,
-)  # fmt: skip
+)
 async def replace_dictionary(
     glossary_id: Id,
     request: Request,
-    asked: Annotated[DictionaryParameters, Depends(ParameterReader(DictionaryParameters))],
+    parameters: Annotated[DictionaryParameters, Depends(ParameterReader(DictionaryParameters))],
 ) -> Response:
-    owner = await owner_of(request, asked.auth_key, change=True)
-    dictionary = dictionary_of(asked, services_of(request).translator.catalog)
+    owner = await owner_of(request, parameters.auth_key, change=True)
+    dictionary = dictionary_of(parameters, services_of(request).translator.catalog)
     await glossaries_of(request).put(owner, glossary_id, dictionary)
     info = DictionaryInfo(dictionary.source, dictionary.target, len(dictionary.entries), dictionary.characters)
     return json_response(described(info))
 
 
 @router.get(
-    V3 + "/{glossary_id}/entries", summary="Fetch the entries of a pair", response_model=EntriesAnswer,
+    V3 + "/{glossary_id}/entries",
+    summary="Fetch the entries of a pair",
+    response_model=EntriesAnswer,
     responses=FAILURES,
-)  # fmt: skip
-async def dictionary_entries(glossary_id: Id, request: Request, asked: Pair) -> Response:
-    found = await read_dictionary(request, asked, glossary_id, asked.source_lang, asked.target_lang)
-    body = {"source_lang": found.source, "target_lang": found.target, "entries_format": "tsv"}
-    return json_response({"dictionaries": [body | {"entries": write_entries(found.entries)}]})
+)
+async def dictionary_entries(glossary_id: Id, request: Request, parameters: Pair) -> Response:
+    dictionary = await read_dictionary(request, parameters, glossary_id, parameters.source_lang, parameters.target_lang)
+    body = {"source_lang": dictionary.source, "target_lang": dictionary.target, "entries_format": "tsv"}
+    return json_response({"dictionaries": [body | {"entries": write_entries(dictionary.entries)}]})
 
 
 @router.delete(V2 + "/{glossary_id}", summary="Delete a glossary", status_code=204, responses=FAILURES)
 @router.delete(V3 + "/{glossary_id}", summary="Delete any glossary", status_code=204, responses=FAILURES)
-async def delete(glossary_id: Id, request: Request, asked: Key) -> Response:
-    owner = await owner_of(request, asked.auth_key, change=True)
+async def delete(glossary_id: Id, request: Request, parameters: Key) -> Response:
+    owner = await owner_of(request, parameters.auth_key, change=True)
     await glossaries_of(request).delete(owner, glossary_id)
     return Response(status_code=204)
 
 
 @router.delete(V3 + "/{glossary_id}/dictionaries", summary="Delete a dictionary", status_code=204, responses=FAILURES)
-async def delete_dictionary(glossary_id: Id, request: Request, asked: Pair) -> Response:
-    owner = await owner_of(request, asked.auth_key, change=True)
-    await glossaries_of(request).remove(owner, glossary_id, asked.source_lang, asked.target_lang)
+async def delete_dictionary(glossary_id: Id, request: Request, parameters: Pair) -> Response:
+    owner = await owner_of(request, parameters.auth_key, change=True)
+    await glossaries_of(request).remove(owner, glossary_id, parameters.source_lang, parameters.target_lang)
     return Response(status_code=204)
+
+
+async def owner_of(request: Request, key: str | None, change: bool = False) -> str:
+    """Counts the request and returns the owner of the caller's glossaries. Raises Forbidden if the request would `change`
+    them without a key where keys exist."""
+    caller = await enter(request, 0, key)
+    if change and caller.key is None and await services_of(request).authenticator.has_keys():
+        raise Forbidden("Only callers with an API key have glossaries of their own here.")
+    return caller.owner
 
 
 def glossaries_of(request: Request) -> Glossaries:
     return services_of(request).glossaries
 
 
-async def listed(request: Request, asked: GlossaryKey) -> list[Glossary]:
+async def listed(request: Request, parameters: GlossaryKey) -> list[Glossary]:
     """Returns the glossaries that the caller may use."""
-    return await glossaries_of(request).all(await owner_of(request, asked.auth_key))
+    return await glossaries_of(request).all(await owner_of(request, parameters.auth_key))
 
 
-async def found_glossary(request: Request, asked: GlossaryKey, id: str) -> Glossary:
-    return await glossaries_of(request).find(await owner_of(request, asked.auth_key), id)
+async def find_glossary(request: Request, parameters: GlossaryKey, id: str) -> Glossary:
+    return await glossaries_of(request).find(await owner_of(request, parameters.auth_key), id)
 
 
-async def read_dictionary(request: Request, asked: GlossaryKey, id: str, source: str, target: str) -> Dictionary:
-    owner = await owner_of(request, asked.auth_key)
+async def read_dictionary(request: Request, parameters: GlossaryKey, id: str, source: str, target: str) -> Dictionary:
+    owner = await owner_of(request, parameters.auth_key)
     return await glossaries_of(request).dictionary(owner, id, source, target)
 
 
-def dictionary_of(asked: DictionaryParameters, catalog: ModelCatalog) -> Dictionary:
+def dictionary_of(parameters: DictionaryParameters, catalog: ModelCatalog) -> Dictionary:
     """Returns the dictionary of a request. Raises UnsupportedLanguage or InvalidRequest."""
-    source, target = catalog.source(asked.source_lang), catalog.target(asked.target_lang)
+    source, target = catalog.source(parameters.source_lang), catalog.target(parameters.target_lang)
     catalog.route(source, target)
     if base_language(source) == base_language(target):
         raise InvalidRequest("The two languages of a dictionary must be different.")
-    entries = read_entries(asked.entries, asked.entries_format)
-    return Dictionary(base_language(source), base_language(target), entries, asked.exact)
+    entries = read_entries(parameters.entries, parameters.entries_format)
+    return Dictionary(base_language(source), base_language(target), entries, parameters.exact)
 
 
 def only_dictionary(glossary: Glossary) -> DictionaryInfo:

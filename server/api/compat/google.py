@@ -9,9 +9,9 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import enter, json_response, reader_languages, services_of, storage_of
+from server.api.dependencies import deadline, enter, json_response, reader_languages, services_of, storage_of
 from server.api.openapi import WORK, errors
-from server.api.parameters import ParameterReader, deadline
+from server.api.parameters import ParameterReader
 from server.api.routes.translate import check_texts
 from server.api.schemas.google import (
     GoogleAnswer,
@@ -30,8 +30,12 @@ from server.translation.types import TranslationRequest
 PREFIX = "/language/translate/v2"
 router = APIRouter(prefix=PREFIX, tags=["Google v2"])
 STATES = {
-    400: "INVALID_ARGUMENT", 403: "PERMISSION_DENIED", 404: "NOT_FOUND", 429: "RESOURCE_EXHAUSTED", 503: "UNAVAILABLE",
-}  # fmt: skip
+    400: "INVALID_ARGUMENT",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
 
 
 def error_body(status: int, message: str) -> dict[str, object]:
@@ -40,22 +44,22 @@ def error_body(status: int, message: str) -> dict[str, object]:
     return {"error": {"code": status, "message": message, "status": STATES.get(status, "INTERNAL"), "errors": errors}}
 
 
-FAILURES = errors(*WORK, model=GoogleError, body=error_body)
+FAILURES = errors(*WORK, model=GoogleError)
 
 
 @router.get("", include_in_schema=False)
 @router.post("", summary="Translate texts", response_model=GoogleAnswer, responses=FAILURES)
 async def translate(
-    request: Request, asked: Annotated[GoogleParameters, Depends(ParameterReader(GoogleParameters))]
+    request: Request, parameters: Annotated[GoogleParameters, Depends(ParameterReader(GoogleParameters))]
 ) -> Response:
     services = services_of(request)
-    check_texts(tuple(asked.q), services.settings)
-    caller = await enter(request, sum(map(len, asked.q)), asked.key or key_header(request))
-    wanted = TranslationRequest(
-        texts=tuple(asked.q),
-        source=asked.source or AUTO,
-        target=asked.target,
-        format=asked.format,
+    check_texts(tuple(parameters.q), services.settings)
+    caller = await enter(request, sum(map(len, parameters.q)), parameters.key or key_header(request))
+    translation_request = TranslationRequest(
+        texts=tuple(parameters.q),
+        source=parameters.source or AUTO,
+        target=parameters.target,
+        format=parameters.format,
         options=default_options(services.settings),
         client=caller.name,
         weight=caller.weight,
@@ -63,28 +67,27 @@ async def translate(
         deadline=deadline(request, services.settings.timeout_seconds),
         accepted=reader_languages(request),
     )
-    translations = [
-        {"translatedText": done.text} | ({"detectedSourceLanguage": done.detected.language} if done.detected else {})
-        for done in await services.translator.translate(wanted)
-    ]
-    return json_response({"data": {"translations": translations}})
+    answers = []
+    for translation in await services.translator.translate(translation_request):
+        detected = {"detectedSourceLanguage": translation.detected.language} if translation.detected else {}
+        answers.append({"translatedText": translation.text} | detected)
+    return json_response({"data": {"translations": answers}})
 
 
 @router.get("/detect", include_in_schema=False)
 @router.post("/detect", summary="Detect languages", response_model=GoogleDetectAnswer, responses=FAILURES)
 async def detect(
-    request: Request, asked: Annotated[GoogleDetectParameters, Depends(ParameterReader(GoogleDetectParameters))]
+    request: Request, parameters: Annotated[GoogleDetectParameters, Depends(ParameterReader(GoogleDetectParameters))]
 ) -> Response:
     services = services_of(request)
-    check_texts(tuple(asked.q), services.settings)
-    await enter(request, sum(map(len, asked.q)), asked.key or key_header(request))
-    found = [await asyncio.to_thread(services.translator.detect, text, reader_languages(request)) for text in asked.q]
+    check_texts(tuple(parameters.q), services.settings)
+    await enter(request, sum(map(len, parameters.q)), parameters.key or key_header(request))
+    candidates = [
+        await asyncio.to_thread(services.translator.detect, text, reader_languages(request)) for text in parameters.q
+    ]
     detections = [
-        [
-            {"language": guess.language, "confidence": guess.confidence / 100, "isReliable": False}
-            for guess in guesses[:1]
-        ]
-        for guesses in found
+        [{"language": best.language, "confidence": best.confidence / 100, "isReliable": False} for best in guesses[:1]]
+        for guesses in candidates
     ]
     return json_response({"data": {"detections": detections}})
 
@@ -93,15 +96,16 @@ async def detect(
     "/languages",
     summary="List languages",
     response_model=GoogleLanguagesAnswer,
-    responses=errors(400, 403, model=GoogleError, body=error_body),
+    responses=errors(400, 403, model=GoogleError),
 )
 @router.post("/languages", include_in_schema=False)
 async def languages(
-    request: Request, asked: Annotated[GoogleLanguagesParameters, Depends(ParameterReader(GoogleLanguagesParameters))]
+    request: Request,
+    parameters: Annotated[GoogleLanguagesParameters, Depends(ParameterReader(GoogleLanguagesParameters))],
 ) -> Response:
-    await enter(request, 0, asked.key or key_header(request))
+    await enter(request, 0, parameters.key or key_header(request))
     codes = services_of(request).translator.catalog.languages
-    entries = [{"language": code} | ({"name": language_name(code)} if asked.target else {}) for code in codes]
+    entries = [{"language": code} | ({"name": language_name(code)} if parameters.target else {}) for code in codes]
     return json_response({"data": {"languages": entries}})
 
 

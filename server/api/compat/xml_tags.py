@@ -40,7 +40,7 @@ class Masked:
         if xml:
             translated = translated.replace("&nbsp;", "\xa0")
         pattern = re.compile(f"</?(?:span|div|img) {self._nonce}-([0-9]+)>")
-        return pattern.sub(lambda found: self._originals[int(found[1])], translated)
+        return pattern.sub(lambda match: self._originals[int(match[1])], translated)
 
 
 def mask(document: str, rules: TagRules) -> Masked:

@@ -15,9 +15,9 @@ from model.analysis.head_roles import HeadRoles
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from server.api.attention_formats import text_pieces
-from server.api.dependencies import CountedReader, caller, json_response, services_of, storage_of
+from server.api.dependencies import deadline, enter, json_response, services_of, storage_of
 from server.api.openapi import WORK, errors
-from server.api.parameters import deadline, head_mask
+from server.api.parameters import ParameterReader
 from server.api.routes.translate import check_texts
 from server.api.schemas.analysis import (
     SCORED_LIMIT,
@@ -44,24 +44,27 @@ router = APIRouter(tags=["attention"])
     responses=errors(*WORK),
 )
 async def score(
-    request: Request, asked: Annotated[ScoreParameters, Depends(CountedReader(ScoreParameters))]
+    request: Request, parameters: Annotated[ScoreParameters, Depends(ParameterReader(ScoreParameters))]
 ) -> Response:
     services = services_of(request)
-    given = [asked.translation] if isinstance(asked.translation, str) else asked.translation
+    given = [parameters.translation] if isinstance(parameters.translation, str) else parameters.translation
     if len(given) > SCORED_LIMIT:
         raise TextTooLong(f"At most {SCORED_LIMIT} translations are scored at once.")
-    check_texts((asked.q,), services.settings)
+    check_texts((parameters.q,), services.settings)
     check_texts(tuple(given), services.settings)
+    await enter(request, len(parameters.q), parameters.api_key)
     limit = deadline(request, services.settings.timeout_seconds)
-    options = InspectionOptions(masked_heads=head_mask(asked.masked_heads))
+    options = InspectionOptions(masked_heads=parameters.masked_heads or ())
     inspector = services.inspector
     results = [
-        await inspector.attend(inspector.given(asked.q, text, asked.source, asked.target), options, limit)
+        await inspector.attend(
+            inspector.given(parameters.q, text, parameters.source, parameters.target), options, limit
+        )
         for text in given
     ]
     first, scores = results[0], [scored(result) for result in results]
     body = {"model": first.subject.leg.model.name, "source": text_pieces(first.source_text, first.source)}
-    return json_response(body | {"scores": scores if isinstance(asked.translation, list) else scores[0]})
+    return json_response(body | {"scores": scores if isinstance(parameters.translation, list) else scores[0]})
 
 
 @router.post(
@@ -71,28 +74,30 @@ async def score(
     responses=errors(*WORK),
 )
 async def traced(
-    request: Request, asked: Annotated[TraceParameters, Depends(CountedReader(TraceParameters))]
+    request: Request, parameters: Annotated[TraceParameters, Depends(ParameterReader(TraceParameters))]
 ) -> Response:
     services = services_of(request)
     options = DecodingOptions(
-        beam_size=asked.beam_size or services.settings.beam_size,
-        length_penalty=asked.length_penalty,
-        masked_heads=head_mask(asked.masked_heads),
+        beam_size=parameters.beam_size or services.settings.beam_size,
+        length_penalty=parameters.length_penalty,
+        masked_heads=parameters.masked_heads or (),
         loop_guard=True,
     )
-    check_texts((asked.q,), services.settings, asked.beam_size or 1)
-    limit = deadline(request, services.settings.timeout_seconds)
-    wanted = TranslationRequest(
-        texts=(asked.q,),
-        source=asked.source,
-        target=asked.target,
+    check_texts((parameters.q,), services.settings, parameters.beam_size or 1)
+    caller = await enter(request, len(parameters.q), parameters.api_key)
+    translation_request = TranslationRequest(
+        texts=(parameters.q,),
+        source=parameters.source,
+        target=parameters.target,
         options=options,
-        client=caller(request).name,
-        weight=caller(request).weight,
-        storage=storage_of(request, caller(request)),
-        deadline=limit,
+        client=caller.name,
+        weight=caller.weight,
+        storage=storage_of(request, caller),
+        deadline=deadline(request, services.settings.timeout_seconds),
     )
-    return json_response(traced_answer(await trace_search(services.inspector, wanted, asked.sentence)))
+    return json_response(
+        traced_answer(await trace_search(services.inspector, translation_request, parameters.sentence))
+    )
 
 
 @router.get(
@@ -102,10 +107,11 @@ async def traced(
     responses=errors(400, 403, 404, 429, 503),
 )
 async def model(
-    request: Request, asked: Annotated[ModelParameters, Depends(CountedReader(ModelParameters))]
+    request: Request, parameters: Annotated[ModelParameters, Depends(ParameterReader(ModelParameters))]
 ) -> Response:
+    await enter(request, 0, parameters.api_key)
     catalog = services_of(request).translator.catalog
-    route = catalog.route(catalog.source(asked.source), catalog.target(asked.target))
+    route = catalog.route(catalog.source(parameters.source), catalog.target(parameters.target))
     if not route:
         raise NotFound("Source and target language are the same; no model is needed.")
     try:
@@ -113,7 +119,7 @@ async def model(
     except FolderError:
         raise Unavailable("The model's folder cannot be read.") from None
     roles = [await asyncio.to_thread(HeadRoles.read, folder.path) for folder in folders]
-    models = [described(*found) for found in zip(folders, route, roles, strict=True)]
+    models = [described(*parts) for parts in zip(folders, route, roles, strict=True)]
     return json_response({"legs": models})
 
 
@@ -130,34 +136,34 @@ def scored(result: InspectionResult) -> dict[str, Any]:
     }
 
 
-def traced_answer(found: SearchTrace) -> dict[str, Any]:
+def traced_answer(search: SearchTrace) -> dict[str, Any]:
     """Returns the search step by step as in TraceAnswer."""
-    encoding = found.leg.encode(found.source_text)
+    encoding = search.leg.encode(search.source_text)
     return {
-        "model": found.leg.model.name,
-        "language": {"source": found.leg.source, "target": found.leg.target},
-        "sentence": found.sentence,
-        "sentences": found.sentences,
-        "source": {"text": found.source_text, "pieces": encoding.pieces, "offsets": encoding.offsets},
-        "steps": [step_answer(found, step) for step in found.answer.trace],
-        "hypotheses": [hypothesis_answer(found, hypothesis) for hypothesis in found.answer.hypotheses],
+        "model": search.leg.model.name,
+        "language": {"source": search.leg.source, "target": search.leg.target},
+        "sentence": search.sentence,
+        "sentences": search.sentences,
+        "source": {"text": search.source_text, "pieces": encoding.pieces, "offsets": encoding.offsets},
+        "steps": [step_answer(search, step) for step in search.answer.trace],
+        "hypotheses": [hypothesis_answer(search, hypothesis) for hypothesis in search.answer.hypotheses],
     }
 
 
-def step_answer(found: SearchTrace, step: TraceStep) -> dict[str, Any]:
+def step_answer(search: SearchTrace, step: TraceStep) -> dict[str, Any]:
     return {
-        "rows": [[(found.piece(token), score) for token, score in row] for row in step.beams],
+        "rows": [[(search.piece(token), score) for token, score in row] for row in step.beams],
         "chosen": [
-            {"parent": parent, "piece": found.piece(token), "total": total} for parent, token, total in step.chosen
+            {"parent": parent, "piece": search.piece(token), "total": total} for parent, token, total in step.chosen
         ],
         "finished": [{"parent": parent, "total": total} for parent, _, total in step.finished],
     }
 
 
-def hypothesis_answer(found: SearchTrace, hypothesis: Hypothesis) -> dict[str, Any]:
+def hypothesis_answer(search: SearchTrace, hypothesis: Hypothesis) -> dict[str, Any]:
     return {
-        "text": found.text(hypothesis),
-        "pieces": [found.piece(token) for token in hypothesis.tokens],
+        "text": search.text(hypothesis),
+        "pieces": [search.piece(token) for token in hypothesis.tokens],
         "scores": hypothesis.token_scores,
         "score": hypothesis.score,
         "finish_reason": hypothesis.finish_reason,

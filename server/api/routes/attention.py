@@ -12,8 +12,8 @@ from starlette.responses import Response
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
 from server.api.attention_formats import formatted
-from server.api.attention_query import MEDIA, AttentionQuery, AttentionQueryReader, etag
-from server.api.dependencies import caller, services_of, storage_of
+from server.api.attention_query import MEDIA, AttentionQuery, AttentionReader, attention_query, etag
+from server.api.dependencies import deadline, enter, services_of, storage_of
 from server.api.openapi import content, errors
 from server.api.routes.pages import HTML_EXAMPLE, explorer_page
 from server.api.routes.translate import check_texts
@@ -41,24 +41,25 @@ EXAMPLES = {
     | {200: content(EXAMPLES), 304: {"description": "The answer with the ETag in `If-None-Match` is still valid."}},
 )
 async def attention(
-    request: Request, query: Annotated[AttentionQuery | None, Depends(AttentionQueryReader(AttentionParameters))]
+    request: Request,
+    parameters: Annotated[AttentionParameters | None, Depends(AttentionReader(AttentionParameters))],
 ) -> Response:
     """Inspects an earlier translation (`id`), a new one (`q`, `source`, `target`), or a given one (also
     `translation`)."""
-    if query is None:
+    if parameters is None:
         return explorer_page(request)
     services = services_of(request)
+    accept = request.headers.get("accept", "")
+    query = attention_query(parameters, accept, deadline(request, services.settings.timeout_seconds))
+    caller = await enter(request, len(parameters.q or ""), parameters.api_key)
     tag = etag(query, services)
     headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept"}
-    known = [given.strip().removeprefix("W/") for given in request.headers.get("if-none-match", "").split(",")]
-    if tag.removeprefix("W/") in known:
-        if query.parameters.id is not None:  # raises if the id or its model is no longer served
-            await services.inspector.find(
-                query.parameters.id, sentence=query.parameters.sentence, leg=query.parameters.leg
-            )
+    given = [value.strip().removeprefix("W/") for value in request.headers.get("if-none-match", "").split(",")]
+    if tag.removeprefix("W/") in given:
+        if parameters.id is not None:  # raises if the id or its model is no longer served
+            await services.inspector.find(parameters.id, sentence=parameters.sentence, leg=parameters.leg)
         return Response(status_code=304, headers=headers)
-    asking = caller(request)
-    subject = await inspected_sentence(query, services, asking, storage_of(request, asking))
+    subject = await inspected_sentence(query, services, caller, storage_of(request, caller))
     result = await services.inspector.attend(subject, query.options, query.deadline)
     return await formatted(query, result, headers)
 
@@ -67,23 +68,23 @@ async def inspected_sentence(
     query: AttentionQuery, services: Services, caller: Caller, storage: Storage = "use"
 ) -> InspectedSentence:
     """Returns the sentence pair of the query. Raises InvalidRequest if it does not exist."""
-    asked, inspector = query.parameters, services.inspector
-    chosen = asked.hypothesis is not None or bool(asked.prefix)
-    if asked.translation is not None and asked.id is None:
+    parameters, inspector = query.parameters, services.inspector
+    chosen = parameters.hypothesis is not None or bool(parameters.prefix)
+    if parameters.translation is not None and parameters.id is None:
         if chosen:
             raise InvalidRequest("hypothesis and prefix choose a translation of the model; leave out translation.")
-        return given_pair(asked, services)
+        return given_pair(parameters, services)
     options = DecodingOptions(
-        beam_size=asked.beam_size or services.settings.beam_size,
+        beam_size=parameters.beam_size or services.settings.beam_size,
         masked_heads=query.options.masked_heads,
         loop_guard=True,
     )
-    if asked.id is not None:
-        subject = await inspector.find(asked.id, sentence=asked.sentence, leg=asked.leg)
+    if parameters.id is not None:
+        subject = await inspector.find(parameters.id, sentence=parameters.sentence, leg=parameters.leg)
     else:
-        q, source, target = named_text(asked)
-        check_texts((q,), services.settings, asked.beam_size or 1)
-        wanted = TranslationRequest(
+        q, source, target = named_text(parameters)
+        check_texts((q,), services.settings, parameters.beam_size or 1)
+        translation_request = TranslationRequest(
             texts=(q,),
             source=source,
             target=target,
@@ -93,27 +94,27 @@ async def inspected_sentence(
             storage=storage,
             deadline=query.deadline,
         )
-        subject = await inspector.translate(wanted, sentence=asked.sentence, leg=asked.leg)
+        subject = await inspector.translate(translation_request, sentence=parameters.sentence, leg=parameters.leg)
     if not chosen:
         return subject
     return await inspector.decoded(
-        subject, options, asked.hypothesis or 0, asked.prefix, client=caller.name, deadline=query.deadline
+        subject, options, parameters.hypothesis or 0, parameters.prefix, client=caller.name, deadline=query.deadline
     )
 
 
-def given_pair(asked: AttentionParameters, services: Services) -> InspectedSentence:
+def given_pair(parameters: AttentionParameters, services: Services) -> InspectedSentence:
     """Returns the pair of `q` and `translation`. Raises InvalidRequest."""
-    q, source, target = named_text(asked)
-    translation = asked.translation
+    q, source, target = named_text(parameters)
+    translation = parameters.translation
     if not translation:
         raise InvalidRequest("translation must not be empty; leave it out for that of the model.")
-    check_texts((q,), services.settings, asked.beam_size or 1)
+    check_texts((q,), services.settings, parameters.beam_size or 1)
     check_texts((translation,), services.settings)
     return services.inspector.given(q, translation, source, target)
 
 
-def named_text(asked: AttentionParameters) -> tuple[str, str, str]:
+def named_text(parameters: AttentionParameters) -> tuple[str, str, str]:
     """Returns text, source and target language. Raises InvalidRequest if one is missing."""
-    if asked.q is None or asked.source is None or asked.target is None:
+    if parameters.q is None or parameters.source is None or parameters.target is None:
         raise InvalidRequest("Give either id, or q with source and target.")
-    return asked.q, asked.source, asked.target
+    return parameters.q, parameters.source, parameters.target

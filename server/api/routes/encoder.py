@@ -9,9 +9,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.convert.sample_sentences import SENTENCES
-from server.api.dependencies import CountedReader, json_response, services_of
+from server.api.dependencies import deadline, enter, json_response, services_of
 from server.api.openapi import WORK, errors
-from server.api.parameters import deadline
+from server.api.parameters import ParameterReader
 from server.api.routes.translate import check_texts
 from server.api.schemas.encoder import EncoderAnswer, EncoderParameters
 from server.inspection.encoder_study import EncoderStudy, LayerStudy, study_encoder
@@ -26,14 +26,17 @@ router = APIRouter(tags=["attention"])
     responses=errors(*WORK),
 )
 async def encoder(
-    request: Request, asked: Annotated[EncoderParameters, Depends(CountedReader(EncoderParameters))]
+    request: Request, parameters: Annotated[EncoderParameters, Depends(ParameterReader(EncoderParameters))]
 ) -> Response:
     """Computed in float32 from the weights of the model. The answer has the numbers of one sentence, and of the same
     words in reverse order with and without positions."""
     services = services_of(request)
-    check_texts((asked.q,), services.settings)
+    check_texts((parameters.q,), services.settings)
+    await enter(request, len(parameters.q), parameters.api_key)
     limit = deadline(request, services.settings.timeout_seconds)
-    return json_response(answer(await study_encoder(services.inspector, asked.q, asked.source, asked.target, limit)))
+    return json_response(
+        answer(await study_encoder(services.inspector, parameters.q, parameters.source, parameters.target, limit))
+    )
 
 
 def answer(study: EncoderStudy) -> dict[str, Any]:

@@ -12,10 +12,9 @@ from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
-from server.api.dependencies import enter, json_response, services_of, storage_of
-from server.api.glossaries import inline_or_stored
+from server.api.dependencies import deadline, enter, inline_or_stored, json_response, services_of, storage_of
 from server.api.openapi import WORK, content, errors
-from server.api.parameters import Upload, UploadReader, deadline
+from server.api.parameters import Upload, UploadReader
 from server.api.schemas.files import FileAnswer, FileParameters
 from server.documents.formats import SUFFIXES
 from server.documents.store import StoredFile
@@ -38,16 +37,16 @@ async def translate_file(
     request: Request, upload: Annotated[Upload[FileParameters], Depends(UploadReader(FileParameters))]
 ) -> Response:
     services = services_of(request)
-    asked, documents = upload.parameters, services.documents
-    caller = await enter(request, 0, asked.api_key)  # counted before the file is read, because reading takes time
-    glossary = await inline_or_stored(request, caller, asked.glossary, asked.source, asked.target)
-    document = await documents.receive(upload.content, upload.name, asked.target, caller.name)
+    parameters, documents = upload.parameters, services.documents
+    caller = await enter(request, 0, parameters.api_key)  # counted before the file is read, because reading takes time
+    glossary = await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target)
+    document = await documents.receive(upload.content, upload.name, parameters.target, caller.name)
     try:
-        await enter(request, document.characters, asked.api_key, requests=0)
-        wanted = TranslationRequest(
+        await enter(request, document.characters, parameters.api_key, requests=0)
+        translation_request = TranslationRequest(
             texts=(),
-            source=asked.source,
-            target=asked.target,
+            source=parameters.source,
+            target=parameters.target,
             options=default_options(services.settings),
             client=caller.name,
             weight=caller.weight,
@@ -55,7 +54,7 @@ async def translate_file(
             deadline=deadline(request, services.settings.file_timeout_seconds),
             glossary=glossary,
         )
-        token = await documents.translate(document, wanted)
+        token = await documents.translate(document, translation_request)
     finally:
         documents.close(document)
     address = f"{request.base_url}{DOWNLOAD[1:]}/{token}/{quote(document.name, safe='')}"
@@ -87,17 +86,17 @@ class FetchedOnce(FileResponse):
                 os.unlink(self.path)  # noqa: PTH108  pathlib is refused in a coroutine
 
 
-def file_response(found: StoredFile) -> Response:
+def file_response(file: StoredFile) -> Response:
     """Returns the response with a translated file."""
-    kind = FetchedOnce if found.once else FileResponse
-    return kind(found.path, filename=found.name, headers=download_headers(found))
+    kind = FetchedOnce if file.once else FileResponse
+    return kind(file.path, filename=file.name, headers=download_headers(file))
 
 
-def download_headers(found: StoredFile) -> dict[str, str]:
+def download_headers(file: StoredFile) -> dict[str, str]:
     """Returns the headers of a translated file. It is an attachment in a sandbox: a translated HTML file must not run
     as a page of this server."""
     return {
         "Cache-Control": "private, no-store",
         "Content-Security-Policy": "sandbox; default-src 'none'",
-        "Content-Type": found.media_type,  # set here because Starlette would add a charset
+        "Content-Type": file.media_type,  # set here because Starlette would add a charset
     }

@@ -38,13 +38,13 @@ async def languages(request: Request) -> Response:
     responses=errors(*WORK),
 )
 async def detect(
-    request: Request, asked: Annotated[DetectParameters, Depends(ParameterReader(DetectParameters))]
+    request: Request, parameters: Annotated[DetectParameters, Depends(ParameterReader(DetectParameters))]
 ) -> Response:
     """The answer lists the candidates, the most probable first."""
     services = services_of(request)
-    check_texts((asked.q,), services.settings)
-    await enter(request, len(asked.q), asked.api_key)
-    guesses = await asyncio.to_thread(services.translator.detect, asked.q, reader_languages(request))
+    check_texts((parameters.q,), services.settings)
+    await enter(request, len(parameters.q), parameters.api_key)
+    guesses = await asyncio.to_thread(services.translator.detect, parameters.q, reader_languages(request))
     return json_response([{"confidence": guess.confidence, "language": guess.language} for guess in guesses])
 
 

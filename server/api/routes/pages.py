@@ -61,9 +61,9 @@ def explorer_page(request: Request) -> Response:
 
 def html_page(request: Request, name: str, language: str = "en") -> Response:
     """Returns the HTML of a page whose address has another answer for other clients."""
-    found = page(name, language)
-    headers = {"Content-Security-Policy": found.policy, "Vary": "Accept, Accept-Encoding, Accept-Language"}
-    return sent(found.asset, request, headers)
+    html = page(name, language)
+    headers = {"Content-Security-Policy": html.policy, "Vary": "Accept, Accept-Encoding, Accept-Language"}
+    return sent(html.asset, request, headers)
 
 
 def sent(asset: Asset, request: Request, headers: dict[str, str]) -> Response:

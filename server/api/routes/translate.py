@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-from functools import lru_cache
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends
@@ -11,11 +10,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from model.search.options import DecodingOptions
-from server.access.authentication import Caller
-from server.api.dependencies import enter, json_response, reader_languages, services_of, storage_of
-from server.api.glossaries import inline_or_stored
+from server.api.dependencies import (
+    deadline,
+    enter,
+    inline_or_stored,
+    json_response,
+    reader_languages,
+    services_of,
+    storage_of,
+)
 from server.api.openapi import WORK, content, errors
-from server.api.parameters import ParameterReader, deadline, head_mask
+from server.api.parameters import ParameterReader
 from server.api.schemas.translation import TRANSLATE_EVENTS, TranslateAnswer, TranslateParameters
 from server.api.sse import stream
 from server.config import Settings
@@ -23,7 +28,7 @@ from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from server.text.language_id import DetectedLanguage
 from server.translation.retry import wider_beam
 from server.translation.translator import decodings
-from server.translation.types import Flag, OnFlag, Sentence, TranslatedLeg, Translation, TranslationRequest
+from server.translation.types import Flag, OnFlag, Sentence, Translation, TranslationRequest
 
 router = APIRouter(tags=["translation"])
 WARNINGS: dict[Flag, str] = {
@@ -44,45 +49,58 @@ WARNINGS: dict[Flag, str] = {
     responses=errors(404, *WORK) | {200: content({"text/event-stream": TRANSLATE_EVENTS})},
 )
 async def translate(
-    request: Request, asked: Annotated[TranslateParameters, Depends(ParameterReader(TranslateParameters))]
+    request: Request, parameters: Annotated[TranslateParameters, Depends(ParameterReader(TranslateParameters))]
 ) -> Response:
     """With `stream`, the answer is a stream of server-sent events: `sentence` for each finished sentence, `tokens`
     while one is decoded (with `stream_tokens`), and at the end `translation` with the whole body, or `error`.
     """
     services = services_of(request)
-    texts, options = checked(asked, services.settings)
-    limit = deadline(request, services.settings.timeout_seconds, asked.timeout)
-    caller = await enter(request, sum(map(len, texts)), asked.api_key)
-    wanted = translation_request(asked, texts, options, limit, caller, request)
-    if asked.glossary:
-        terms = await inline_or_stored(request, caller, asked.glossary, asked.source, asked.target)
-        wanted = dataclasses.replace(wanted, glossary=terms)
-    if asked.stream or asked.stream_tokens:
-        return await stream(services.translator, wanted, asked.stream_tokens, lambda done: answer(asked, done))
-    translations = await services.translator.translate(wanted)
-    body = answer(asked, translations)
-    return json_response(body, headers={"Server-Timing": server_timing(translations)})
-
-
-def checked(asked: TranslateParameters, settings: Settings) -> tuple[tuple[str, ...], DecodingOptions]:
-    """Returns the texts and the decoding options. Raises InvalidRequest, TextTooLong or PayloadTooLarge if they exceed a
-    limit."""
-    texts = (asked.q,) if isinstance(asked.q, str) else tuple(asked.q)
-    if asked.alternatives > settings.alternatives_limit:
-        raise InvalidRequest(f"alternatives must be at most {settings.alternatives_limit} here.")
-    hypotheses = asked.alternatives + 1
-    options = decoding_options(
-        max(beam, hypotheses) if (beam := asked.beam_size or settings.beam_size) else 0,
-        asked.length_penalty,
-        asked.max_length,
-        hypotheses,
-        asked.no_repeat_ngram_size,
-        asked.loop_guard,
-        head_mask(asked.masked_heads) if asked.masked_heads else (),
-        settings.rerank if asked.rerank is None else asked.rerank,
+    texts = (parameters.q,) if isinstance(parameters.q, str) else tuple(parameters.q)
+    options = decoding_options(parameters, services.settings)
+    rows = chosen_rows(parameters.beam_size or 0, options.hypotheses, bool(parameters.rerank), parameters.on_flag)
+    check_texts(texts, services.settings, rows)
+    limit = deadline(request, services.settings.timeout_seconds, parameters.timeout)
+    caller = await enter(request, sum(map(len, texts)), parameters.api_key)
+    translation_request = TranslationRequest(
+        texts=texts,
+        source=parameters.source,
+        target=parameters.target,
+        format=parameters.format,
+        options=options,
+        client=caller.name,
+        weight=caller.weight,
+        deadline=limit,
+        accepted=reader_languages(request),
+        storage=storage_of(request, caller),
+        do_not_translate=tuple(parameters.do_not_translate),
+        glossary=await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target),
+        localize_numbers=parameters.localize_numbers,
+        on_flag=parameters.on_flag,
+        thorough=parameters.details or parameters.on_flag != "mark",
     )
-    check_texts(texts, settings, chosen_rows(asked.beam_size or 0, hypotheses, bool(asked.rerank), asked.on_flag))
-    return texts, options
+    if parameters.stream or parameters.stream_tokens:
+        finish = partial(answer, parameters)
+        return await stream(services.translator, translation_request, parameters.stream_tokens, finish)
+    translations = await services.translator.translate(translation_request)
+    return json_response(answer(parameters, translations), headers={"Server-Timing": server_timing(translations)})
+
+
+def decoding_options(parameters: TranslateParameters, settings: Settings) -> DecodingOptions:
+    """Returns the options of a request. Raises InvalidRequest for too many alternatives."""
+    if parameters.alternatives > settings.alternatives_limit:
+        raise InvalidRequest(f"alternatives must be at most {settings.alternatives_limit} here.")
+    hypotheses = parameters.alternatives + 1
+    beam = parameters.beam_size or settings.beam_size
+    return DecodingOptions(
+        beam_size=max(beam, hypotheses) if beam else 0,
+        length_penalty=parameters.length_penalty,
+        max_length=parameters.max_length,
+        hypotheses=hypotheses,
+        no_repeat_ngram_size=parameters.no_repeat_ngram_size,
+        loop_guard=parameters.loop_guard,
+        masked_heads=parameters.masked_heads or (),
+        rerank=settings.rerank if parameters.rerank is None else parameters.rerank,
+    )
 
 
 def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) -> int:
@@ -90,57 +108,6 @@ def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) 
     server."""
     beam = max(beam_size or 1, hypotheses)
     return decodings(beam if beam_size or not rerank else wider_beam(beam), hypotheses, rerank, on_flag)
-
-
-@lru_cache(maxsize=64)
-def decoding_options(
-    beam_size: int,
-    length_penalty: float | None,
-    max_length: int | None,
-    hypotheses: int,
-    no_repeat_ngram_size: int,
-    loop_guard: bool,
-    masked_heads: tuple[tuple[str, int, int], ...],
-    rerank: bool,
-) -> DecodingOptions:
-    """Returns the options of a request. Cached, because most requests have the same."""
-    return DecodingOptions(
-        beam_size=beam_size,
-        length_penalty=length_penalty,
-        max_length=max_length,
-        hypotheses=hypotheses,
-        no_repeat_ngram_size=no_repeat_ngram_size,
-        loop_guard=loop_guard,
-        masked_heads=masked_heads,
-        rerank=rerank,
-    )
-
-
-def translation_request(
-    asked: TranslateParameters,
-    texts: tuple[str, ...],
-    options: DecodingOptions,
-    limit: float,
-    caller: Caller,
-    request: Request,
-) -> TranslationRequest:
-    """Returns the request for the translator, without its glossary."""
-    return TranslationRequest(
-        texts=texts,
-        source=asked.source,
-        target=asked.target,
-        format=asked.format,
-        options=options,
-        client=caller.name,
-        weight=caller.weight,
-        deadline=limit,
-        accepted=reader_languages(request),
-        storage=storage_of(request, caller),
-        do_not_translate=tuple(asked.do_not_translate),
-        localize_numbers=asked.localize_numbers,
-        on_flag=asked.on_flag,
-        thorough=asked.details or asked.on_flag != "mark",
-    )
 
 
 def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) -> None:
@@ -162,20 +129,22 @@ def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) 
         )
 
 
-def answer(asked: TranslateParameters, translations: list[Translation]) -> dict[str, Any]:
+def answer(parameters: TranslateParameters, translations: list[Translation]) -> dict[str, Any]:
     """Returns the body as in TranslateAnswer: plain values for one text, lists for a list."""
-    answers = [answer_to_text(asked, translation) for translation in translations]
-    return {name: [one[name] for one in answers] for name in answers[0]} if isinstance(asked.q, list) else answers[0]
+    answers = [answer_to_text(parameters, translation) for translation in translations]
+    if isinstance(parameters.q, str):
+        return answers[0]
+    return {name: [text_answer[name] for text_answer in answers] for name in answers[0]}
 
 
-def answer_to_text(asked: TranslateParameters, translation: Translation) -> dict[str, Any]:
+def answer_to_text(parameters: TranslateParameters, translation: Translation) -> dict[str, Any]:
     """Returns the values for one text. All texts of a request have the same ones."""
     values: dict[str, Any] = {"translatedText": translation.text, "id": translation.id}
     if translation.detected is not None:
         values["detectedLanguage"] = described(translation.detected)
-    if asked.alternatives > 0:
+    if parameters.alternatives > 0:
         values["alternatives"] = translation.alternatives
-    if asked.details:
+    if parameters.details:
         values["details"] = details(translation)
     return values
 
@@ -188,21 +157,16 @@ def described(detected: DetectedLanguage) -> dict[str, Any]:
 
 def details(translation: Translation) -> dict[str, Any]:
     """Returns route, sentences and timings as in TranslationDetails."""
+    pivoted = len(translation.legs) > 1
     return {
         "route": [
-            {
-                "model": leg.model,
-                "source": leg.source,
-                "target": leg.target,
-                "beam_size": leg.beam_size,
-                "reranked": leg.reranked,
-            }
+            {name: getattr(leg, name) for name in ("model", "source", "target", "beam_size", "reranked")}
             for leg in translation.legs
         ],
-        "pivot": translation.legs[0].target if len(translation.legs) > 1 else None,
-        "sentences": [[sentence_details(sentence, leg) for sentence in leg.sentences] for leg in translation.legs],
+        "pivot": translation.legs[0].target if pivoted else None,
+        "sentences": [[sentence_details(sentence) for sentence in leg.sentences] for leg in translation.legs],
         "warnings": [
-            f"Sentence {number}{_step(leg, translation)}: {WARNINGS[flag]}"
+            f"Sentence {number}{f' ({leg.source} to {leg.target})' if pivoted else ''}: {WARNINGS[flag]}"
             for leg in translation.legs
             for number, sentence in enumerate(leg.sentences, start=1)
             for flag in flags(sentence)
@@ -216,12 +180,7 @@ def flags(sentence: Sentence) -> list[Flag]:
     return [flag for flag in WARNINGS if flag in sentence.flags] if sentence.flags else []
 
 
-def _step(leg: TranslatedLeg, translation: Translation) -> str:
-    """Returns the step of a route with a pivot, for a message."""
-    return f" ({leg.source} to {leg.target})" if len(translation.legs) > 1 else ""
-
-
-def sentence_details(sentence: Sentence, leg: TranslatedLeg) -> dict[str, Any]:
+def sentence_details(sentence: Sentence) -> dict[str, Any]:
     return {
         "source": sentence.source,
         "target": sentence.targets[0],

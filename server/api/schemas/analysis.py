@@ -7,7 +7,7 @@ from typing import Any
 from pydantic import Field, StrictStr
 
 from server.api.schemas.attention import CANDIDATES, AlignmentHeadAnswer, Candidate, LanguagePair, TextPieces
-from server.api.schemas.base import Answer, BeamSize, Code, HeadMask, LengthPenalty, Parameters
+from server.api.schemas.base import Answer, BeamSize, Code, HeadMask, Key, LengthPenalty, Parameters
 
 SCORED_LIMIT = 16
 """Largest number of translations in one request for scores."""
@@ -24,6 +24,7 @@ class ScoreParameters(Parameters):
     source: Code = Field(description="Language of `q`.", examples=["en"])
     target: Code = Field(description="Language of the translations.", examples=["de"])
     masked_heads: HeadMask = None
+    api_key: Key = None
 
 
 class ScoredTranslation(Answer):
@@ -55,6 +56,7 @@ class TraceParameters(Parameters):
     beam_size: BeamSize = None
     length_penalty: LengthPenalty = None
     masked_heads: HeadMask = None
+    api_key: Key = None
 
 
 class ChosenToken(Answer):
@@ -100,6 +102,7 @@ class TraceAnswer(Answer):
 class ModelParameters(Parameters):
     source: StrictStr = Field(max_length=32, description="Source language.", examples=["en"])
     target: StrictStr = Field(max_length=32, description="Target language.", examples=["de"])
+    api_key: Key = None
 
 
 class AlignmentChoiceAnswer(Answer):

@@ -5,9 +5,19 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, StrictStr
+from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, WithJsonSchema
 
-from server.api.schemas.base import Answer, BeamSize, HeadMask, Parameters, list_of_one, number_or_word
+from server.api.schemas.base import (
+    Answer,
+    BeamSize,
+    HeadMask,
+    Heads,
+    Key,
+    Parameters,
+    list_of_one,
+    number_or_word,
+    read_heads,
+)
 from server.inspection.pictures.render import DPIS, TITLE_LIMIT, WIDTHS, View
 from server.inspection.pictures.themes import ThemeName
 
@@ -67,9 +77,12 @@ class AttentionParameters(Parameters):
         "(65535 times the weight).",
     )
     masked_heads: HeadMask = None
-    vectors: StrictStr | None = Field(
+    vectors: Annotated[
+        Heads | None,
+        BeforeValidator(read_heads),
+        WithJsonSchema({"anyOf": [{"type": "string", "maxLength": 32}, {"type": "null"}]}),
+    ] = Field(
         default=None,
-        max_length=32,
         description="A head, such as `cross.0.1`, whose queries, keys and values are added to the JSON.",
     )
     alignment: Literal["combined", "attention"] | None = Field(
@@ -122,6 +135,7 @@ class AttentionParameters(Parameters):
         description="Pictures of lines, alignment or card: the row, by number or text, whose lines are shown or stand "
         "out, such as `making`.",
     )
+    api_key: Key = None
 
 
 class TextPieces(Answer):

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import re
 from typing import Annotated, Any
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, WithJsonSchema
 
 from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY
+from server.errors import InvalidRequest
 
 HEAD_MASK_LIMIT = 4096
 """Longest value of `masked_heads`, in characters."""
+HEAD_MASK_FORM = "masked_heads must look like cross.0.1,encoder.2.3 (kind.layer.head from 0)."
+HEAD = re.compile(r"(cross|encoder|decoder)\.([0-9]{1,3})\.([0-9]{1,3})")
+Heads = tuple[tuple[str, int, int], ...]
+"""Kind, layer and head of each."""
 
 
 def lower_case(value: Any) -> Any:
@@ -22,16 +28,6 @@ def none_if_blank(value: Any) -> Any:
     return None if isinstance(value, str) and not value.strip() else value
 
 
-def none_if_empty(value: Any) -> Any:
-    """Returns None for the empty text; other values unchanged."""
-    return None if value == "" else value
-
-
-def none_if_no_text(value: Any) -> Any:
-    """Returns text that is not empty unchanged, and None for everything else."""
-    return value if isinstance(value, str) and value else None
-
-
 def list_of_one(value: Any) -> Any:
     """Returns text as a list of one; other values unchanged."""
     return [value] if isinstance(value, str) else value
@@ -42,6 +38,17 @@ def number_or_word(value: Any) -> Any:
     if not isinstance(value, str):
         return value
     return int(value) if value.isascii() and value.isdigit() and len(value) < 10 else value.strip().lower()
+
+
+def read_heads(text: Any) -> Heads:
+    """Returns the heads of "kind.layer.head,...", sorted and without repetition. Raises InvalidRequest."""
+    if not isinstance(text, str) or len(text) > HEAD_MASK_LIMIT:
+        raise InvalidRequest(HEAD_MASK_FORM)
+    matches = [HEAD.fullmatch(part.strip()) for part in text.split(",") if part.strip()]
+    heads = {(match[1], int(match[2]), int(match[3])) for match in matches if match}
+    if None in matches:
+        raise InvalidRequest(HEAD_MASK_FORM)
+    return tuple(sorted(heads))
 
 
 class Parameters(BaseModel):
@@ -64,8 +71,8 @@ Code = Annotated[StrictStr, Field(min_length=1, max_length=32, examples=["en"])]
 Key = Annotated[
     StrictStr | None, Field(default=None, max_length=512, description="API key, if the server requires one.")
 ]
-OptionalCode = Annotated[Code | None, BeforeValidator(none_if_empty)]
-OptionalText = Annotated[str | None, BeforeValidator(none_if_no_text)]
+OptionalCode = Annotated[Code | None, BeforeValidator(none_if_blank)]
+OptionalText = Annotated[StrictStr | None, BeforeValidator(none_if_blank)]
 OptionalInt = Annotated[int | None, BeforeValidator(none_if_blank)]
 OptionalBool = Annotated[bool | None, BeforeValidator(none_if_blank)]
 OptionalFloat = Annotated[Annotated[float, Field(allow_inf_nan=False)] | None, BeforeValidator(none_if_blank)]
@@ -80,10 +87,11 @@ LengthPenalty = Annotated[
     Field(description="GNMT length penalty alpha; the default is the model's, or 0.6 if it states none."),
 ]
 HeadMask = Annotated[
-    StrictStr | None,
+    Heads | None,
+    BeforeValidator(read_heads),
+    WithJsonSchema({"anyOf": [{"type": "string", "maxLength": HEAD_MASK_LIMIT}, {"type": "null"}]}),
     Field(
         default=None,
-        max_length=HEAD_MASK_LIMIT,
         description="Attention heads to switch off: kind.layer.head, separated by commas, as in `cross.0.1,encoder.2.3`.",
     ),
 ]

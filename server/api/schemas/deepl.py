@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, StrictStr
+from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, ValidationInfo
 
 from server.api.schemas.base import Answer, Code, OptionalCode, OptionalText, Parameters, list_of_one
 from server.errors import InvalidRequest
@@ -21,10 +21,10 @@ def _comma_separated(value: Any) -> Any:
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
-def _list_type(value: Any) -> Any:
-    if value and value not in ("source", "target"):
-        raise InvalidRequest("Parameter 'type' must be source or target.")
-    return value or "source"
+def _unsupported(value: Any, field: ValidationInfo) -> Any:
+    if value:
+        raise InvalidRequest(f"'{field.field_name}' is not supported by this server; leave it out.")
+    return value
 
 
 Formality = Annotated[
@@ -39,7 +39,7 @@ GlossaryIds = Annotated[
     Annotated[list[Annotated[StrictStr, Field(max_length=256)]], Field(max_length=5)] | None,
     BeforeValidator(_comma_separated),
 ]
-Unsupported = Annotated[Any, Field(default=None, description="Rejected: not supported.")]
+Unsupported = Annotated[Any, AfterValidator(_unsupported), Field(default=None, description="Rejected: not supported.")]
 Tags = Annotated[list[Annotated[StrictStr, Field(max_length=256)]] | None, BeforeValidator(_comma_separated)]
 DeeplKey = Annotated[
     StrictStr | None, Field(default=None, max_length=512, description="API key, for clients without the header.")
@@ -50,13 +50,31 @@ class DeeplError(Answer):
     message: str = Field(description="One sentence.", examples=["Parameter 'text' not specified."])
 
 
-class DeeplParameters(Parameters):
-    text: Annotated[list[StrictStr], BeforeValidator(list_of_one)] = Field(
-        description="Texts to translate.", examples=[["Hello, world!"]]
-    )
+class TranslationParameters(Parameters):
+    """Parameters of texts and of documents."""
+
     target_lang: Code = Field(description="Language to translate into.", examples=["DE"])
     source_lang: OptionalCode = Field(
-        default=None, description="Language of the texts; detected if absent.", examples=["EN"]
+        default=None, description="Language of the text; detected if absent.", examples=["EN"]
+    )
+    formality: Formality = Field(default=None, description=FORMALITY)
+    glossary_id: OptionalText = Field(default=None, description=GLOSSARY)
+    glossary_ids: GlossaryIds = Field(default=None, description="Up to 5 glossaries; the first that has a term counts.")
+    style_id: Unsupported = None
+    translation_memory_id: Unsupported = None
+    auth_key: DeeplKey = None
+
+    @property
+    def glossaries(self) -> list[str]:
+        """The ids of the glossaries. Raises InvalidRequest where both parameters are given."""
+        if self.glossary_id and self.glossary_ids:
+            raise InvalidRequest("'glossary_id' and 'glossary_ids' cannot be used together.")
+        return [self.glossary_id] if self.glossary_id else list(self.glossary_ids or ())
+
+
+class DeeplParameters(TranslationParameters):
+    text: Annotated[list[StrictStr], BeforeValidator(list_of_one)] = Field(
+        description="Texts to translate.", examples=[["Hello, world!"]]
     )
     split_sentences: Annotated[Literal["0", "1", "nonewlines"] | None, BeforeValidator(_text_of)] = Field(
         default=None, description="`0` takes each text as one sentence; `nonewlines` does not split at line ends."
@@ -66,7 +84,6 @@ class DeeplParameters(Parameters):
     )
     ignore_tags: Tags = Field(default=None, description="Elements whose content is not translated.")
     splitting_tags: Tags = Field(default=None, description="XML elements that end a sentence.")
-    formality: Formality = Field(default=None, description=FORMALITY)
     model_type: Annotated[
         Literal["quality_optimized", "prefer_quality_optimized", "latency_optimized"] | None, BeforeValidator(_text_of)
     ] = Field(
@@ -78,12 +95,7 @@ class DeeplParameters(Parameters):
         default=None, description="No effect: sentences are translated one by one. Rejected with `strict`."
     )
     strict: bool = Field(default=False, description="Reject `context` and `prefer_...` instead of passing them.")
-    glossary_id: OptionalText = Field(default=None, description=GLOSSARY)
-    glossary_ids: GlossaryIds = Field(default=None, description="Up to 5 glossaries; the first that has a term counts.")
-    style_id: Unsupported = None
     custom_instructions: Unsupported = None
-    translation_memory_id: Unsupported = None
-    auth_key: DeeplKey = None
 
 
 class DeeplTranslation(Answer):
@@ -104,9 +116,7 @@ class DeeplUsageParameters(Parameters):
 
 
 class DeeplLanguagesParameters(DeeplUsageParameters):
-    type: Annotated[Literal["source", "target"], BeforeValidator(_list_type)] = Field(
-        default="source", description="List of source or of target languages."
-    )
+    type: Literal["source", "target"] = Field(default="source", description="List of source or of target languages.")
 
 
 class DeeplLanguage(Answer):
@@ -123,18 +133,8 @@ class DeeplUsage(Answer):
     character_limit: int = Field(examples=[10**12])
 
 
-class DocumentParameters(Parameters):
-    target_lang: Code = Field(description="Language to translate into.", examples=["DE"])
-    source_lang: OptionalCode = Field(
-        default=None, description="Language of the file; detected if absent.", examples=["EN"]
-    )
-    formality: Formality = Field(default=None, description=FORMALITY)
+class DocumentParameters(TranslationParameters):
     output_format: OptionalText = Field(default=None, description="Rejected, unless it is the format of the file.")
-    glossary_id: OptionalText = Field(default=None, description=GLOSSARY)
-    glossary_ids: GlossaryIds = Field(default=None, description="Up to 5 glossaries; the first that has a term counts.")
-    style_id: Unsupported = None
-    translation_memory_id: Unsupported = None
-    auth_key: DeeplKey = None
 
 
 class DocumentKey(Parameters):

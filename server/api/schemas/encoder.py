@@ -5,7 +5,7 @@ from __future__ import annotations
 from pydantic import Field, StrictStr
 
 from server.api.schemas.attention import LanguagePair, TextPieces
-from server.api.schemas.base import Answer, Parameters
+from server.api.schemas.base import Answer, Key, Parameters
 
 NORMS = "Length of each piece's vector: "
 
@@ -14,6 +14,7 @@ class EncoderParameters(Parameters):
     q: StrictStr = Field(description="One sentence.", examples=["Cat eats fish."])
     source: StrictStr = Field(max_length=32, description="Language of `q`.", examples=["en"])
     target: StrictStr = Field(max_length=32, description="Language of translations.", examples=["de"])
+    api_key: Key = None
 
 
 class FiringUnitAnswer(Answer):

@@ -40,8 +40,8 @@ def _glossary(value: Any) -> Any:
         value = list(value.items())
     if isinstance(value, list):
         return [
-            {"source": one[0], "target": one[1]} if isinstance(one, list | tuple) and len(one) == 2 else one
-            for one in value
+            {"source": pair[0], "target": pair[1]} if isinstance(pair, list | tuple) and len(pair) == 2 else pair
+            for pair in value
         ]
     return None if value == "" else value
 

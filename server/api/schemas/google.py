@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, StrictStr
 
-from server.api.schemas.base import Answer, Code, OptionalCode, OptionalText, Parameters, list_of_one, none_if_empty
-
-
-def _any_as_text(value: Any) -> str | None:
-    return str(value) if value else None
-
+from server.api.schemas.base import Answer, Code, OptionalCode, OptionalText, Parameters, list_of_one, none_if_blank
 
 Texts = Annotated[list[StrictStr], BeforeValidator(list_of_one)]
 Model = Annotated[
     Literal["nmt", "base"] | None,
-    BeforeValidator(none_if_empty),
+    BeforeValidator(none_if_blank),
     Field(default=None, description="No effect: there is one model for a pair."),
 ]
 GoogleKey = Annotated[
@@ -85,9 +80,7 @@ class GoogleDetectAnswer(Answer):
 
 
 class GoogleLanguagesParameters(Parameters):
-    target: Annotated[str | None, BeforeValidator(_any_as_text)] = Field(
-        default=None, description="Any value adds the English names of the languages."
-    )
+    target: OptionalText = Field(default=None, description="Any value adds the English names of the languages.")
     key: OptionalText = Field(default=None, description="API key; `X-Goog-Api-Key` works too.")
 
 

@@ -160,8 +160,12 @@ def test_the_etag_depends_on_the_parameters_and_the_models(client):
 def test_the_etag_depends_on_how_the_workers_compute(client, engine, monkeypatch):
     status = engine.status()
     computed: list[dict] = [
-        {}, {"dtype": "int8"}, {"device": "cuda:0"}, {"engine": "native"}, {"details": {"isa": "avx2"}}
-    ]  # fmt: skip
+        {},
+        {"dtype": "int8"},
+        {"device": "cuda:0"},
+        {"engine": "native"},
+        {"details": {"isa": "avx2"}},
+    ]
     tags = []
     for changes in computed:
         monkeypatch.setattr(engine, "status", lambda changes=changes: dataclasses.replace(status, **changes))

@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from server.api.app import ROUTES, new_app
-from server.api.openapi import example_of, readers
+from server.api.openapi import readers
 from server.web.assets import DOCS_POLICY
 
 DOCUMENT: dict[str, Any] = new_app().openapi()
@@ -57,52 +57,29 @@ def test_every_public_route_is_described():
     assert hidden == {
         "/docs",
         "/static/{name:path}",
-    }  # every other route with another method only repeats a described one
+    }  # every other one only repeats a described one with another method
 
 
 @pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
-def test_every_body_of_a_success_has_a_schema_and_an_example(path, method, operation):
-    if path == "/suggest":
-        assert "200" not in operation["responses"]
-        return
-    [response] = [found for status, found in operation["responses"].items() if status.startswith("2")]
-    if "204" in operation["responses"]:
-        assert "content" not in response
-        return
-    contents = response["content"]
-    assert contents
-    for media, content in contents.items():
-        assert content["example"] not in (None, "", {}), media
-        schema = resolved(content["schema"])
-        assert schema.get("properties") or schema["type"] in ("string", "array"), media
-        if schema["type"] == "array":
-            assert resolved(schema["items"])["properties"]
-
-
-@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
-def test_every_error_has_a_schema_and_an_example(path, method, operation):
+def test_every_answer_has_a_schema(path, method, operation):
     assert operation["summary"] and operation["tags"]
-    for status, response in operation["responses"].items():
-        if status not in ("200", "201", "204", "304"):
-            content = response["content"]["application/json"]
-            assert resolved(content["schema"])["properties"] and content["example"], status
     assert "422" not in operation["responses"]  # validation errors are 400
-
-
-@pytest.mark.parametrize("route", [route for route in DOCUMENTED if route.response_model], ids=lambda route: route.path)
-def test_examples_of_answers_match_their_models(route):
-    [method] = route.methods
-    response = DOCUMENT["paths"][route.path][method.lower()]["responses"][str(route.status_code or 200)]
-    TypeAdapter(route.response_model).validate_python(
-        response["content"]["application/json"]["example"], extra="forbid"
-    )
+    assert path == "/suggest" or sum(status.startswith("2") for status in operation["responses"]) == 1
+    for status, response in operation["responses"].items():
+        if status in ("204", "304"):
+            assert "content" not in response
+            continue
+        for content in response["content"].values():
+            schema = resolved(content["schema"])
+            assert schema.get("properties") or schema["type"] in ("string", "array")
+            if schema["type"] == "array":
+                assert resolved(schema["items"])["properties"]
 
 
 @pytest.mark.parametrize("route", [route for route in DOCUMENTED if list(readers(route))], ids=lambda route: route.path)
-def test_parameters_have_examples_that_match_their_models(route):
+def test_parameters_are_described(route):
     [reader] = readers(route)
     schema = SCHEMAS[reader.model.__name__]
-    reader.model.model_validate(example_of(schema, SCHEMAS))
     assert all(field.get("description") for field in schema["properties"].values())
     [method] = route.methods
     operation = DOCUMENT["paths"][route.path][method.lower()]
@@ -110,7 +87,11 @@ def test_parameters_have_examples_that_match_their_models(route):
         names = {one["name"] for one in operation["parameters"] if one["in"] == "query"}
         assert names == set(schema["properties"])
     else:
-        assert set(operation["requestBody"]["content"]) == set(reader.media_types)
+        contents = operation["requestBody"]["content"]
+        assert set(contents) == set(reader.media_types)
+        for content in contents.values():
+            if "example" in content:
+                reader.model.model_validate(content["example"])
 
 
 @pytest.mark.parametrize(("method", "path", "fields"), CALLS)

@@ -14,28 +14,31 @@ from server.errors import InvalidRequest
 ASK = {"q": "One.", "source": "en", "target": "de"}
 
 
-@pytest.mark.parametrize(("changes", "message"), [
-    ({"q": 5}, "q must be a valid string or must be a valid list"),
-    ({"q": ["a", 5]}, "q[1] must be a valid string"),
-    ({"source": ["en"]}, "source must be a valid string"),
-    ({"target": ""}, "target must have at least 1 character"),
-    ({"source": "e" * 33}, "source must have at most 32 characters"),
-    ({"format": "pdf"}, "format must be 'text' or 'html'"),
-    ({"beam_size": "x"}, "beam_size must be a valid integer, unable to parse string as an integer"),
-    ({"beam_size": 1.5}, "beam_size must be a valid integer, got a number with a fractional part"),
-    ({"beam_size": -1}, "beam_size must be greater than or equal to 1"),
-    ({"beam_size": 33}, "beam_size must be less than or equal to 32"),
-    ({"timeout": 0}, "timeout must be greater than 0"),
-    ({"timeout": "inf"}, "timeout must be a finite number"),
-    ({"length_penalty": "x"}, "length_penalty must be a valid number, unable to parse string as a number"),
-    ({"details": "maybe"}, "details must be a valid boolean, unable to interpret input"),
-    ({"do_not_translate": ["a", ""]}, "do_not_translate[1] must have at least 1 character"),
-    ({"do_not_translate": ["a"] * 101}, "do_not_translate must have at most 100 items after validation, not 101"),
-    ({"glossary": {"a": 5}}, "glossary[0].target must be a valid string"),
-    ({"glossary": 5}, "glossary must be a valid string or must be a valid list"),
-    ({"glossary": [5]}, "glossary[0] must be a valid dictionary or instance of GlossaryPair"),
-    ({"glossary": "{"}, "glossary must be an id or JSON"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"q": 5}, "q must be a valid string or must be a valid list"),
+        ({"q": ["a", 5]}, "q[1] must be a valid string"),
+        ({"source": ["en"]}, "source must be a valid string"),
+        ({"target": ""}, "target must have at least 1 character"),
+        ({"source": "e" * 33}, "source must have at most 32 characters"),
+        ({"format": "pdf"}, "format must be 'text' or 'html'"),
+        ({"beam_size": "x"}, "beam_size must be a valid integer, unable to parse string as an integer"),
+        ({"beam_size": 1.5}, "beam_size must be a valid integer, got a number with a fractional part"),
+        ({"beam_size": -1}, "beam_size must be greater than or equal to 1"),
+        ({"beam_size": 33}, "beam_size must be less than or equal to 32"),
+        ({"timeout": 0}, "timeout must be greater than 0"),
+        ({"timeout": "inf"}, "timeout must be a finite number"),
+        ({"length_penalty": "x"}, "length_penalty must be a valid number, unable to parse string as a number"),
+        ({"details": "maybe"}, "details must be a valid boolean, unable to interpret input"),
+        ({"do_not_translate": ["a", ""]}, "do_not_translate[1] must have at least 1 character"),
+        ({"do_not_translate": ["a"] * 101}, "do_not_translate must have at most 100 items after validation, not 101"),
+        ({"glossary": {"a": 5}}, "glossary[0].target must be a valid string"),
+        ({"glossary": 5}, "glossary must be a valid string or must be a valid list"),
+        ({"glossary": [5]}, "glossary[0] must be a valid dictionary or instance of GlossaryPair"),
+        ({"glossary": "{"}, "glossary must be an id or JSON"),
+    ],
+)
 def test_a_wrong_parameter_is_named(changes, message):
     with pytest.raises(InvalidRequest) as error:
         validated(TranslateParameters, ASK | changes)
@@ -47,21 +50,27 @@ def test_the_first_missing_parameter_is_named():
         validated(TranslateParameters, {"q": "One."})
 
 
-@pytest.mark.parametrize(("name", "value", "message"), [
-    ("layer", "x", "layer must be a valid integer, unable to parse string as an integer or must be 'all'"),
-    ("head", "x", "head must be a number, several such as 0,3, or one of all, mean, max"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "value", "message"),
+    [
+        ("layer", "x", "layer must be a valid integer, unable to parse string as an integer or must be 'all'"),
+        ("head", "x", "head must be a number, several such as 0,3, or one of all, mean, max"),
+    ],
+)
 def test_a_parameter_of_two_types_names_both(name, value, message):
     with pytest.raises(InvalidRequest) as error:
         validated(AttentionParameters, {name: value})
     assert error.value.message == f"Invalid request: {message}."
 
 
-@pytest.mark.parametrize(("body", "message"), [
-    (b'{"q": "a \xff b"}', "The body is not UTF-8 at byte 9."),
-    (b'{"q":', "The body is not valid JSON: unexpected end of data at byte 5."),
-    (json.dumps({"q": "\ud800"}).encode(), "The body is not valid JSON: no low surrogate in string at byte 7."),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("body", "message"),
+    [
+        (b'{"q": "a \xff b"}', "The body is not UTF-8 at byte 9."),
+        (b'{"q":', "The body is not valid JSON: unexpected end of data at byte 5."),
+        (json.dumps({"q": "\ud800"}).encode(), "The body is not valid JSON: no low surrogate in string at byte 7."),
+    ],
+)
 def test_a_body_that_is_no_json_is_refused_with_the_place(body, message):
     with pytest.raises(InvalidRequest) as error:
         json_object(body)

@@ -41,9 +41,12 @@ def test_every_way_to_ask(client, parts):
 
 @pytest.mark.parametrize(
     ("asked", "used", "beam"),
-    [("quality_optimized", "quality_optimized", 4), ("prefer_quality_optimized", "quality_optimized", 4),
-     ("latency_optimized", "latency_optimized", 1)],
-)  # fmt: skip
+    [
+        ("quality_optimized", "quality_optimized", 4),
+        ("prefer_quality_optimized", "quality_optimized", 4),
+        ("latency_optimized", "latency_optimized", 1),
+    ],
+)
 def test_the_model_type_chooses_reranking(client, engine, asked, used, beam):
     [translation] = ask(client, model_type=asked).json()["translations"]
     assert translation["model_type_used"] == used

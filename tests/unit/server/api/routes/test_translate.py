@@ -290,11 +290,18 @@ def test_warnings_of_a_route_with_a_pivot_name_the_step(client):
 
 @pytest.mark.parametrize(
     ("server", "asked", "route"),
-    [(False, {"rerank": True}, (4, True)), (False, {"rerank": True, "beam_size": 3}, (3, True)), (True, {}, (4, True)),
-     (True, {"rerank": None}, (4, True)), (True, {"rerank": ""}, (4, True)), (True, {"rerank": False}, (1, False)),
-     (False, {}, (1, False)),
-     (False, {"rerank": True, "beam_size": 1}, (1, False)), (False, {"rerank": True, "alternatives": 5}, (6, True))],
-)  # fmt: skip
+    [
+        (False, {"rerank": True}, (4, True)),
+        (False, {"rerank": True, "beam_size": 3}, (3, True)),
+        (True, {}, (4, True)),
+        (True, {"rerank": None}, (4, True)),
+        (True, {"rerank": ""}, (4, True)),
+        (True, {"rerank": False}, (1, False)),
+        (False, {}, (1, False)),
+        (False, {"rerank": True, "beam_size": 1}, (1, False)),
+        (False, {"rerank": True, "alternatives": 5}, (6, True)),
+    ],
+)
 def test_the_request_or_the_server_chooses_reranking(serve, server, asked, route):
     answer = ask(serve(rerank=server), q="One two", details=True, **asked).json()
     [step] = answer["details"]["route"]
