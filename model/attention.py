@@ -32,8 +32,6 @@ class MultiHeadAttention(nn.Module):
         self.key = nn.Linear(d_model, d_model)
         self.value = nn.Linear(d_model, d_model)
         self.output = nn.Linear(d_model, d_model)
-        self.weight_dropout = 0.0
-        """Dropout rate of the attention weights in training."""
 
     def split(self, x: Tensor) -> Tensor:
         """Splits the features into heads: (B, T, d_model) -> (B, H, T, D)."""
@@ -52,14 +50,9 @@ class MultiHeadAttention(nn.Module):
     ) -> Tensor:
         """Fused path: query (B, H, T, D), key and value (B, H, S, D) -> (B, T, d_model)."""
         if self.training and query.device.type == "cpu":
-            # On a CPU and short sentences the backward pass of the fused kernel takes ten times as long as these
-            # products.
-            weights = functional.dropout(attention_weights(query, key, bias), self.weight_dropout)
-            return self.merge(weights @ value, gate)
-        dropped = self.weight_dropout if self.training else 0.0
-        context = functional.scaled_dot_product_attention(
-            query, key, value, attn_mask=bias, dropout_p=dropped
-        )  # (B, H, T, D)
+            # On a CPU the backward pass of the fused kernel takes ten times as long as that of these products.
+            return self.attend_weights(query, key, value, bias, gate)[0]
+        context = functional.scaled_dot_product_attention(query, key, value, attn_mask=bias)  # (B, H, T, D)
         return self.merge(context, gate)
 
     def attend_weights(

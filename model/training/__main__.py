@@ -7,6 +7,9 @@ import os
 import sys
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
+
+from tqdm import tqdm
 
 from model.training.recipe import Recipe, RecipeError, load_recipe
 
@@ -47,7 +50,7 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
     import torch
 
     from model.training import commands
-    from model.training.loop.cooldown import branch_from
+    from model.training.package import Mixture, package
     from model.training.shortlist import ListSizes
 
     if options.threads is not None:
@@ -58,21 +61,39 @@ def _run(options: argparse.Namespace, recipe: Recipe) -> None:
         case "plan":
             print(commands.plan(recipe, options.folder, options.speed))
         case "train":
-            if (options.trunk is None) != (options.cooldown is None):
-                raise RecipeError("--trunk and --cooldown must be given together.")
-            if options.trunk is not None:
-                recipe = branch_from(recipe, options.trunk, options.folder, options.cooldown)
-            commands.train(recipe, options.folder, 1e12 * options.peak if options.peak else None)
+            _train(options, recipe)
         case "shortlist":
             sizes = ListSizes(pairs=options.pairs, best=options.best, least=options.least, frequent=options.frequent)
             print(commands.write_shortlist(recipe, options.folder, options.weights, sizes))
         case _:
             if (options.mix is None) != (options.share is None):
                 raise RecipeError("--mix and --share must be given together.")
-            mixture = None if options.mix is None else commands.Mixture(options.mix, options.share)
-            commands.package(
-                recipe, options.recipe, options.folder, options.weights, last=options.last, mixture=mixture
-            )
+            mixture = None if options.mix is None else Mixture(options.mix, options.share)
+            package(recipe, options.recipe, options.folder, options.weights, last=options.last, mixture=mixture)
+
+
+def _train(options: argparse.Namespace, recipe: Recipe) -> None:
+    """Trains with a progress bar. It shows the share of the budget, so its remaining time is right for steps and for
+    minutes."""
+    from model.training import commands
+    from model.training.loop.hardware import rank_and_world_size
+
+    if (options.trunk is None) != (options.cooldown is None):
+        raise RecipeError("--trunk and --cooldown must be given together.")
+    cooldown = None if options.trunk is None else commands.Cooldown(options.trunk, options.cooldown)
+    rank, _ = rank_and_world_size()
+    layout = "{percentage:5.1f}% |{bar}| {elapsed} < {remaining}{postfix}"
+    with tqdm(total=1.0, disable=rank > 0, mininterval=5.0, bar_format=layout) as bar:
+
+        def show(share: float, line: dict[str, Any]) -> None:
+            if "loss" in line:
+                speed = line["tokens_per_second"]
+                bar.set_postfix_str(f"step {line['step']}, loss {line['loss']:.3f}, {speed} tokens/s", refresh=False)
+            if bar.n == 0.0:  # the first step of this run, which may have resumed another
+                bar.initial = bar.n = share
+            bar.update(share - bar.n)
+
+        commands.train(recipe, options.folder, cooldown=cooldown, on_progress=show)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -108,9 +129,6 @@ def _parser() -> argparse.ArgumentParser:
     )
     train.add_argument(
         "--cooldown", type=float, metavar="MINUTES", help="minutes in which the learning rate falls to zero"
-    )
-    train.add_argument(
-        "--peak", type=float, metavar="TFLOPS", help="peak rate of the device, for share_of_peak in the log"
     )
     package.add_argument("weights", type=Path, metavar="WEIGHTS", help="model folder to write")
     package.add_argument("--last", type=int, default=5, help="number of checkpoints to average (default: 5)")

@@ -1,11 +1,11 @@
-"""The training commands: prepare data, plan, train, and package a model folder."""
+"""The training commands: prepare data, plan, train, and write a shortlist. `package` has the last one."""
 
 from __future__ import annotations
 
 import dataclasses
 import json
-import shutil
 import signal
+import threading
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,30 +13,24 @@ import sentencepiece
 import torch
 from torch import distributed
 
-from model.checkpoint import load_model, save_model
-from model.model_folder import ModelFolder, TokenizerFiles, read_folder
 from model.symbols import SYMBOLS
+from model.training.cooldown import cooling, copy_trunk
 from model.training.data.augment import needs_names, shared_names
-from model.training.data.corpus import train_vocabulary
-from model.training.data.formality import LANGUAGES
 from model.training.data.shards import Shard, shard_file, tokenise
-from model.training.data.vocabulary import extend_vocabulary
-from model.training.loop.checkpoint import average, checkpoints, mix, rounded
-from model.training.loop.curve import draw_curve
+from model.training.data.vocabulary import extend_vocabulary, train_vocabulary
 from model.training.loop.hardware import rank_and_world_size
-from model.training.loop.trainer import NAMES_FILE, Trainer, model_config
+from model.training.loop.trainer import NAMES_FILE, OnProgress, Trainer
 from model.training.plan import describe
 from model.training.recipe import Recipe, RecipeError
 from model.training.shortlist import ListSizes, build_shortlist
-from model.transformer import Transformer
 
 
 @dataclass(frozen=True, slots=True)
-class Mixture:
-    """A finished model whose weights have the given share, between 0 and 1, of the packaged ones."""
+class Cooldown:
+    """A branch of the training in the folder `trunk`, whose rate falls to zero in `minutes`."""
 
-    model: Path
-    share: float
+    trunk: Path
+    minutes: float
 
 
 def prepare(recipe: Recipe, folder: Path) -> None:
@@ -67,69 +61,35 @@ def plan(recipe: Recipe, folder: Path, speed: float | None = None) -> str:
     return describe(Shard.load(folder, "pairs"), recipe, speed)
 
 
-def train(recipe: Recipe, folder: Path, peak: float | None = None) -> None:
+def train(
+    recipe: Recipe,
+    folder: Path,
+    *,
+    cooldown: Cooldown | None = None,
+    on_progress: OnProgress = lambda share, line: None,
+) -> None:
     """Prepares the data, then trains or resumes until the recipe's budget is used up.
 
-    Under torchrun rank 0 prepares the data for all ranks. SIGTERM ends the training after the current step with a
-    checkpoint. `peak` is the peak rate of the device in FLOP/s, for the log.
+    Under torchrun rank 0 writes the data for all ranks. SIGTERM ends the training after the current step with a
+    checkpoint, where this is the main thread. Raises RecipeError, OSError or ValueError if recipe, data and folder do not
+    fit together.
     """
     rank, count = rank_and_world_size()
     if count > 1:
         distributed.init_process_group("nccl" if torch.cuda.is_available() else "gloo")
     if rank == 0:
+        if cooldown is not None:
+            copy_trunk(cooldown.trunk, folder)
         prepare(recipe, folder)
     if count > 1:
         distributed.barrier()
-    trainer = Trainer(recipe, folder, peak)
-    signal.signal(signal.SIGTERM, lambda *_: trainer.stop())
-    trainer.run()
+    trainer = Trainer(recipe if cooldown is None else cooling(recipe, folder, cooldown.minutes), folder)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *_: trainer.stop())
+    trainer.run(on_progress)
     if count > 1:
         distributed.barrier()
         distributed.destroy_process_group()
-
-
-def package(
-    recipe: Recipe, recipe_file: Path, folder: Path, weights: Path, *, last: int = 5, mixture: Mixture | None = None
-) -> None:
-    """Writes the model folder `weights`: the average of the `last` checkpoints in float16 and rounded, config, tokenizer,
-    recipe, learning curve and a summary of the training. With `mixture`, another model's weights enter the average.
-
-    Raises RecipeError if `last` is not positive or `folder` has no checkpoint, and RecipeError or FolderError if the
-    mixture cannot be made.
-    """
-    if last < 1:
-        raise RecipeError("--last must be at least 1.")
-    averaged = average(checkpoints(folder)[-last:])
-    if mixture is not None:
-        averaged = mix(averaged, load_model(read_folder(mixture.model)).state_dict(), mixture.share)
-    averaged = rounded(averaged)
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
-    config = model_config(recipe, processor)
-    transformer = Transformer(config)
-    transformer.load_state_dict(averaged)
-    served = ModelFolder(
-        path=weights,
-        name=recipe.name,
-        model=config,
-        pairs=tuple(recipe.directions),
-        tags={language: f">>{language}<<" for language in recipe.languages},
-        license="CC-BY-4.0",
-        origin="Trained with model.training; see README.md and recipe.toml.",
-        tokenizer=TokenizerFiles(),
-        formality=_formality(recipe),
-        generation=recipe.generation,
-        segment_length=recipe.segment_length,
-    )
-    # float16 halves the size of the folder.
-    save_model(served, transformer.eval(), dtype=torch.float16)
-    shutil.copyfile(folder / "tokenizer.model", weights / "tokenizer.model")
-    shutil.copyfile(recipe_file, weights / "recipe.toml")
-    lines = [json.loads(line) for line in (folder / "log.jsonl").read_text(encoding="utf-8").splitlines()]
-    draw_curve(lines, weights / "curve.svg")
-    summary = _summary(lines, folder)
-    if mixture is not None:
-        summary["mixture"] = {"model": mixture.model.name, "share": mixture.share}
-    (weights / "training.json").write_text(json.dumps(summary, indent=2) + "\n", encoding="utf-8")
 
 
 def write_shortlist(recipe: Recipe, folder: Path, weights: Path, sizes: ListSizes) -> str:
@@ -140,35 +100,7 @@ def write_shortlist(recipe: Recipe, folder: Path, weights: Path, sizes: ListSize
     tokenizer = weights / "tokenizer.model"
     if not tokenizer.is_file() or tokenizer.read_bytes() != (folder / "tokenizer.model").read_bytes():
         raise RecipeError(f"{weights} does not have the vocabulary of {folder}.")
-    found = build_shortlist(recipe, folder, sizes)
-    found.write(weights)
-    common = ", ".join(str(len(tokens)) for tokens in found.common())
-    return f"{len(found.targets)} targets; for every source of a language: {common}."
-
-
-def _formality(recipe: Recipe) -> tuple[str, ...]:
-    """Returns the languages for which a recipe trains with the symbols of the form of address."""
-    if not recipe.data.formality and not recipe.data.augment.get("formality"):
-        return ()
-    targets = {direction[1] for direction in recipe.directions}
-    return tuple([language for language in LANGUAGES if language in targets])
-
-
-def _summary(lines: list[dict[str, float]], folder: Path) -> dict[str, object]:
-    """Returns steps, tokens, time and development losses of the training, for the model card."""
-    shard = Shard.load(folder, "pairs")
-    counts = torch.bincount(torch.from_numpy(shard.group.astype("int64")), minlength=len(shard.groups)).tolist()
-    speeds = sorted(line["tokens_per_second"] for line in lines if "tokens_per_second" in line)
-    return {
-        "steps": lines[-1]["step"],
-        "epochs": lines[-1]["epoch"],
-        "target_tokens": lines[-1]["tokens"],
-        "hours": round(lines[-1]["seconds"] / 3600, 2),
-        "median_target_tokens_per_second": speeds[len(speeds) // 2] if speeds else None,
-        "development_loss": [
-            {"tokens": line["tokens"], "loss": round(line["development_loss"], 4)}
-            for line in lines
-            if "development_loss" in line
-        ],
-        "pairs": dict(zip(shard.groups, counts, strict=True)),
-    }
+    shortlist = build_shortlist(recipe, folder, sizes)
+    shortlist.write(weights)
+    common = ", ".join(str(len(tokens)) for tokens in shortlist.common())
+    return f"{len(shortlist.targets)} targets; for every source of a language: {common}."

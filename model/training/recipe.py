@@ -27,7 +27,7 @@ class DataRecipe:
     - `weights`: how often a pair is used per epoch, by "source" or "source:language"; `default_weight` for other sources.
     - `directions`: a factor for each direction, such as "en-de".
     - `temperature`: above 1, small directions are repeated more often; see `sampling`.
-    - `max_tokens`, `max_ratio`: longer pairs, and pairs of more unequal lengths, are left out.
+    - `max_tokens`: longer pairs are left out, and those of very unequal lengths.
     - `augment`: the share of pairs for each kind of augmentation; see `augment`.
     - `formality`: sources whose pairs always get the symbol of their form of address if it is certain.
     - `back_translated`: sources whose texts of one side a model wrote, with the only direction they are used in, such as
@@ -44,7 +44,6 @@ class DataRecipe:
     directions: dict[str, float] = field(default_factory=dict)
     temperature: float = 1.0
     max_tokens: int = 100
-    max_ratio: float = 2.5
     augment: dict[str, float] = field(default_factory=dict)
     formality: tuple[str, ...] = ()
     back_translated: dict[str, str] = field(default_factory=dict)
@@ -76,14 +75,12 @@ class TrainRecipe:
       over the last `decay` share of the budget.
     - `rate`: Adam's peak rate in "wsd"; `matrix_rate`: Muon's.
     - `query_key_rate`: with "muon", the rate at which Adam updates query and key projections; without it Muon does.
-    - `logit_bound`: limit of attention logits, applied every `logit_steps` steps (see `qk_clip`); 0 for no limit.
-    - `attention_dropout`: the share of attention weights that are dropped.
+    - `logit_bound`: limit of attention logits (see `qk_clip`); 0 for no limit.
     - `hidden_ends`: the share of sentences whose first token (the language tag) the encoder's heads cannot attend to, and
       likewise the last (end of sentence). Heads that learn nothing else attend to these.
     - `steps`, `minutes`: the budget; the training ends when either is used up. Minutes include validation.
-    - `batch_tokens`: padded target tokens of one optimiser step, over all its `accumulate` parts.
-    - `align`: batch widths are multiples of it, for a GPU; see `aligned`. 0 is for a CPU; see `equal_products`.
-    - `clip`: limit of the gradient norm.
+    - `batch_tokens`: padded target tokens of one optimiser step.
+    - `align`: batch widths are multiples of it; 8 suits a GPU.
     - `checkpoint_minutes`, `keep`: interval of checkpoints, and number of checkpoints kept.
     - `validate_minutes`, `validate_sentences`: interval of validation, and sentences per development file and direction.
     """
@@ -96,8 +93,6 @@ class TrainRecipe:
     matrix_rate: float = 0.02
     query_key_rate: float | None = None
     logit_bound: float = 0.0
-    logit_steps: int = 8
-    attention_dropout: float = 0.0
     hidden_ends: float = 0.0
     weight_decay: float = 0.0
     warmup: int = 4000
@@ -105,10 +100,8 @@ class TrainRecipe:
     steps: int = 100_000
     minutes: float | None = None
     batch_tokens: int = 25_000
-    accumulate: int = 1
-    align: int = 0
+    align: int = 2
     label_smoothing: float = 0.1
-    clip: float = 1.0
     checkpoint_minutes: float = 10.0
     keep: int = 5
     validate_minutes: float = 30.0
@@ -180,6 +173,8 @@ def _check_shape(recipe: Recipe) -> None:
         shape = PRESETS[recipe.preset](recipe.vocabulary.size, **recipe.model)
     except ConfigError as error:
         raise RecipeError(f"[model]: {error}") from None
+    if recipe.train.align < 1:
+        raise RecipeError(f"[train] align must be at least 1, not {recipe.train.align}.")
     try:
         check_segment_length(recipe.segment_length, shape.max_length)
     except ValueError as error:

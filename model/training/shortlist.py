@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from model.shortlist import Shortlist
 from model.training.data.batches import Batches
 from model.training.data.shards import Shard
-from model.training.data.special_ids import SpecialIds, special_ids
+from model.training.data.vocabulary import SpecialIds, special_ids
 from model.training.lexicon import Lexicon, TokenPairs, learn_lexicon
 from model.training.loop.trainer import build_augmenter
 from model.training.recipe import Recipe, RecipeError

@@ -21,7 +21,7 @@ from model.model_folder import ModelFolder, TokenizerFiles
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.training.data.batch import Batch
-from model.training.loop.hardware import autocast, compile_layers, peak_flops, training_device, without_compilation
+from model.training.loop.hardware import autocast, compile_layers, training_device, without_compilation
 from model.training.loop.loss import batch_loss
 from model.training.loop.muon import Muon
 from model.training.loop.optimizers import build_optimizers
@@ -145,7 +145,6 @@ def test_compiled_training_steps_learn(tmp_path: Path) -> None:
     assert torch._dynamo.utils.counters["stats"]["unique_graphs"] == graphs <= 6, "every shape compiles anew"
     with without_compilation(), torch.no_grad():
         batch_loss(model.eval(), batches[0].to(device), 0.0)
-    assert peak_flops(device) is None or peak_flops(device) > 1e12
 
 
 def test_muon_on_a_gpu_equals_muon_of_torch() -> None:

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from model.training.data.augment import Augmenter, kind_number
 from model.training.data.batch import IGNORED, Batch
-from model.training.data.buckets import aligned, balanced, equal_products
+from model.training.data.buckets import aligned, balanced
 from model.training.data.sampling import sampling_rates
 from model.training.data.shards import Shard
-from model.training.data.special_ids import SpecialIds
+from model.training.data.vocabulary import SpecialIds
 from model.training.recipe import Recipe, RecipeError
 
 _LABEL_MULTIPLE = 512
@@ -89,21 +89,17 @@ class Batches:
             kinds[formality & (kinds == 0)] = kind_number("formality")
             kinds[self._back_translated[groups]] = kind_number("back_translated")
             sources, targets = self._augmenter.reserved_lengths(kinds, sources, targets, self._recipe.data.max_tokens)
-        align = self._recipe.train.align
-        if align:
-            buckets = aligned(sources, targets, self._batch_tokens, align)
-        else:
-            buckets = equal_products(sources, targets, self._batch_tokens, self._recipe.data.max_tokens + 2)
+        buckets = aligned(sources, targets, self._batch_tokens, self._recipe.train.align)
         order = random.permutation(len(buckets))
         if self._ranks > 1:
             # Every rank has the same number of batches in an epoch. Otherwise ranks would be at different batches from the
             # next epoch on, and the batches of a step would no longer be those that `balanced` put together.
             order = np.resize(order, -(-len(order) // self._ranks) * self._ranks)
-            sizes = np.array([len(one.members) * (one.source_width + one.target_width) for one in buckets])
+            sizes = np.array([len(b.members) * (b.source_width + b.target_width) for b in buckets])
             order = balanced(order, sizes, self._ranks, random)
         return [
-            _BatchPlan(examples[found.members], kinds[found.members], found.source_width, found.target_width)
-            for found in (buckets[i] for i in order)
+            _BatchPlan(examples[bucket.members], kinds[bucket.members], bucket.source_width, bucket.target_width)
+            for bucket in (buckets[i] for i in order)
         ]
 
     def _sample(self, random: np.random.Generator) -> NDArray[np.int64]:

@@ -1,17 +1,13 @@
-"""Sentence pairs in files of lines `source TAB english TAB other`, their weights, and training of the joint vocabulary."""
+"""Sentence pairs in files of lines `source TAB english TAB other`, and their weights."""
 
 from __future__ import annotations
 
 import lzma
-import random
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import sentencepiece
-
-from model.symbols import SYMBOLS
 from model.training.recipe import Recipe, RecipeError
 
 
@@ -53,43 +49,3 @@ def weight_of(recipe: Recipe, source: str, language: str) -> float:
     """Returns how often per epoch a pair of this source is used, before `directions` and `temperature`."""
     weights = recipe.data.weights
     return float(weights.get(f"{source}:{language}", weights.get(source, recipe.data.default_weight)))
-
-
-def train_vocabulary(recipe: Recipe, folder: Path, seed: int = 1) -> Path:
-    """Trains the joint vocabulary on a sample of the pairs, drawn by their weights, and writes `folder`/tokenizer.model.
-
-    Returns the path of that file.
-    """
-    pick = random.Random(seed)
-    sample = [
-        text
-        for file in recipe.data.files
-        for pair in read_pairs(Path(file))
-        if pick.random() < weight_of(recipe, pair.source, pair.language)
-        for text in (pair.english, pair.other)
-    ]
-    pick.shuffle(sample)
-    folder.mkdir(parents=True, exist_ok=True)
-    prefix = folder / "tokenizer"
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(sample[: recipe.vocabulary.sentences]),
-        model_prefix=str(prefix),
-        vocab_size=recipe.vocabulary.size,
-        model_type="unigram",
-        byte_fallback=True,
-        character_coverage=0.9999,
-        pad_id=0,
-        unk_id=1,
-        bos_id=2,
-        eos_id=3,
-        control_symbols=[f">>{language}<<" for language in recipe.languages],
-        user_defined_symbols=list(SYMBOLS),
-        normalization_rule_name="nmt_nfkc",
-        remove_extra_whitespaces=True,
-        split_digits=True,
-        hard_vocab_limit=False,  # a small corpus gives a smaller vocabulary
-        minloglevel=1,
-        num_threads=2,
-    )
-    prefix.with_suffix(".vocab").unlink(missing_ok=True)
-    return prefix.with_suffix(".model")

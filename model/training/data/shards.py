@@ -22,6 +22,8 @@ _CHUNK = 20_000
 """Number of pairs that are tokenised in one call."""
 _MAX_PIECES = 1 << 16
 """A shard has ids of 16 bits."""
+_MAX_RATIO = 2.5
+"""Pairs with a larger ratio of lengths are left out."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +67,7 @@ def shard_file(folder: Path, name: str) -> Path:
 
 
 def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
-    """Encodes every pair that has a positive weight and fits the recipe's `max_tokens` and `max_ratio`.
+    """Encodes every pair that has a positive weight, fits the recipe's `max_tokens`, and has sides of similar lengths.
 
     Raises RecipeError if no pair fits, and for a vocabulary whose ids do not fit into 16 bits.
     """
@@ -74,7 +76,7 @@ def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
         raise RecipeError(
             f"The vocabulary has {processor.get_piece_size()} pieces; at most {_MAX_PIECES} are possible."
         )
-    limit, ratio = recipe.data.max_tokens, recipe.data.max_ratio
+    limit = recipe.data.max_tokens
     sides: tuple[list[NDArray[np.uint16]], list[NDArray[np.uint16]]] = ([], [])
     lengths: tuple[list[int], list[int]] = ([], [])
     group: list[int] = []
@@ -85,7 +87,7 @@ def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
         kept: tuple[list[int], list[int]] = ([], [])
         for pair, *both in zip(pairs, left, right, strict=True):
             shorter, longer = sorted(map(len, both))
-            if shorter == 0 or longer > limit or longer > ratio * shorter + 5:
+            if shorter == 0 or longer > limit or longer > _MAX_RATIO * shorter + 5:
                 continue
             group.append(names.setdefault(f"{pair.source}:{pair.language}", len(names)))
             for side, ids in enumerate(both):
@@ -94,7 +96,7 @@ def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
         for ids, found in zip(sides, kept, strict=True):
             ids.append(np.array(found, dtype=np.uint16))
     if not group:
-        raise RecipeError("No pair of the recipe's files fits max_tokens and max_ratio.")
+        raise RecipeError("No pair of the recipe's files fits max_tokens and has sides of similar lengths.")
     english_offsets, other_offsets = (np.concatenate([[0], np.cumsum(side)]).astype(np.int64) for side in lengths)
     return Shard(
         np.concatenate(sides[0]), np.concatenate(sides[1]), english_offsets, other_offsets, np.array(group, dtype=np.uint16),

@@ -1,4 +1,4 @@
-"""The training device: number format, compiled layers and peak rate."""
+"""The training device: ranks, number format and compiled layers."""
 
 from __future__ import annotations
 
@@ -9,15 +9,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from model.config import ModelConfig
 from model.training.loop.loss import Projection, projection_loss
 from model.transformer import Transformer
-
-_PEAKS = {
-    "GB200": 2250, "B200": 2250, "H200": 989, "H100 PCIe": 756, "H100": 989, "A100": 312, "L40S": 362, "L40": 181, "A40": 150,
-    "L4": 121, "A10": 125, "RTX 4090": 165, "RTX 3090": 71,
-}  # fmt: skip
-"""Dense bfloat16 TFLOP/s of the vendor's data sheets, by a part of torch's device name. The first match is used."""
 
 
 def rank_and_world_size() -> tuple[int, int]:
@@ -79,25 +72,3 @@ def without_compilation() -> AbstractContextManager[Any]:
     """Returns a context in which compiled layers run uncompiled, so that no code is compiled for a few validation batches."""
     stance: AbstractContextManager[Any] = torch.compiler.set_stance("force_eager")
     return stance
-
-
-def peak_flops(device: torch.device) -> float | None:
-    """Returns the device's peak bfloat16 rate in FLOP/s, or None if it is unknown."""
-    if device.type != "cuda":
-        return None
-    name = torch.cuda.get_device_name(device)
-    return next((1e12 * peak for part, peak in _PEAKS.items() if part in name), None)
-
-
-def training_flops(config: ModelConfig, source_tokens: float, target_tokens: float) -> float:
-    """Returns the floating-point operations of training on this many tokens, without padding.
-
-    Each weight and token counts 2 operations in the forward pass and 4 in the backward pass. The products of attention
-    scores are left out; for sentences they are under 2%.
-    """
-    square, feed_forward = config.d_model**2, 2 * config.d_model * config.d_ff
-    encoder = config.encoder_layers * (4 * square + feed_forward)
-    decoder = config.decoder_layers * (6 * square + feed_forward)
-    cross = config.decoder_layers * 2 * square  # keys and values of cross-attention, once per source token
-    projection = config.d_model * config.vocab_size
-    return 6.0 * (source_tokens * (encoder + cross) + target_tokens * (decoder + projection))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from functools import reduce
 from typing import Any
 
 import torch
@@ -88,28 +87,8 @@ def orthogonalise(updates: Tensor) -> Tensor:
     if flat:
         x = x.mT
     x = x / x.norm(dim=(1, 2), keepdim=True).clamp(min=_EPSILON)
-    if x.dtype == torch.float32 and x.shape[2] >= 2 * x.shape[1]:
-        x = _newton_schulz_by_gram(x) @ x
-    else:
-        a, b, c = _COEFFICIENTS
-        for _ in range(_STEPS):
-            gram = x @ x.mT
-            x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
-    return x.mT if flat else x
-
-
-def _newton_schulz_by_gram(x: Tensor) -> Tensor:
-    """Returns the factor (N, R, R) by which all Newton-Schulz steps together multiply x (N, R, C) from the left.
-
-    Every step is a polynomial of the Gram matrix, so wide matrices need a third fewer multiplications. The rounding of
-    bfloat16 is too coarse for this form.
-    """
     a, b, c = _COEFFICIENTS
-    gram = x @ x.mT
-    factors = []
     for _ in range(_STEPS):
-        factors.append(torch.baddbmm(gram, gram, gram, beta=b, alpha=c))
-        factors[-1].diagonal(dim1=1, dim2=2).add_(a)
-        if len(factors) < _STEPS:
-            gram = factors[-1] @ gram @ factors[-1]
-    return reduce(torch.matmul, factors)  # they commute
+        gram = x @ x.mT
+        x = torch.baddbmm(x, torch.baddbmm(gram, gram, gram, beta=b, alpha=c), x, beta=a)
+    return x.mT if flat else x

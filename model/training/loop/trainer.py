@@ -3,42 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+import time
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import sentencepiece
 import torch
-from torch import distributed
-from tqdm import tqdm
+from torch import Tensor, distributed
 
-from model.attention import MultiHeadAttention
 from model.config import PRESETS, ModelConfig
 from model.tokenizer import Tokenizer
 from model.training.data.augment import Augmenter, needs_names
 from model.training.data.batch import Batch
 from model.training.data.batches import Batches
-from model.training.data.prefetch import Prefetch
 from model.training.data.shards import Shard
-from model.training.data.special_ids import SpecialIds, special_ids
+from model.training.data.vocabulary import SpecialIds, special_ids
 from model.training.loop import checkpoint
 from model.training.loop.checkpoint import Progress, checkpoints
 from model.training.loop.chunked_loss import chunked_projection_loss
-from model.training.loop.gradients import Gradients
 from model.training.loop.hardware import (
     autocast,
     compile_layers,
     narrow_activations,
-    peak_flops,
     rank_and_world_size,
     training_device,
 )
-from model.training.loop.log_window import LogWindow
 from model.training.loop.loss import Projection, batch_loss
-from model.training.loop.optimizers import build_optimizers, set_rates
+from model.training.loop.optimizers import Gradients, build_optimizers, set_rates
 from model.training.loop.qk_clip import QKClip
 from model.training.loop.start import start_from
-from model.training.loop.step_clock import StepClock
 from model.training.loop.validation import Validator
 from model.training.recipe import Recipe
 from model.transformer import Transformer
@@ -46,25 +43,27 @@ from model.transformer import Transformer
 NAMES_FILE = "names.json"
 """Names that occur on both sides of pairs, written by `prepare` for augmentation."""
 _LOG_STEPS = 20
+_LOGIT_STEPS = 8
+"""Steps between two applications of the recipe's `logit_bound`."""
 _CPU_PREFETCH, _GPU_PREFETCH = 4, 48
 """Batches that are built in advance. A GPU needs more, so that it does not wait while an epoch is drawn."""
 Stream = Iterator[tuple[int, int, Batch]]
 """(epoch, index of the batch in the epoch, batch)."""
+OnProgress = Callable[[float, dict[str, Any]], None]
+"""Called after every step with the used share of the budget, 0 to 1, and the last line of the log."""
 
 
 class Trainer:
     """Trains the model of `recipe` on the shard in `folder`, and writes log and checkpoints there.
 
-    `peak` is the peak rate of the device in FLOP/s, for the log; by default it comes from a table of known GPUs.
     Raises RecipeError, OSError or ValueError if recipe and folder do not fit together.
     """
 
-    def __init__(self, recipe: Recipe, folder: Path, peak: float | None = None) -> None:
+    def __init__(self, recipe: Recipe, folder: Path) -> None:
         self.recipe, self.folder = recipe, folder
         self.rank, self.ranks = rank_and_world_size()
         self.device = training_device()
         self._gpu = self.device.type == "cuda"
-        self._peak = peak or peak_flops(self.device)
         torch.manual_seed(recipe.train.seed)
         processor = sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
         self.config = model_config(recipe, processor)
@@ -80,7 +79,8 @@ class Trainer:
         self.progress = checkpoint.load(folder, self.model, self.optimizers, self.device) or Progress()
         self._projection: Projection = compile_layers(self.model) if self._gpu else chunked_projection_loss
         self._rate, self._stopping = 0.0, False
-        self._window = LogWindow()
+        self._line: dict[str, Any] = {}
+        self._start_log_window()
 
     def _build_model(self, processor: Any) -> Transformer:
         recipe = self.recipe.train
@@ -88,48 +88,37 @@ class Trainer:
         if recipe.start is not None and not checkpoints(self.folder):
             start_from(Path(recipe.start), model, processor, recipe.fresh)
         narrow_activations(model)
-        for module in model.modules():
-            if isinstance(module, MultiHeadAttention):
-                module.weight_dropout = recipe.attention_dropout
         return model
 
     def _build_batches(self, processor: Any, ids: SpecialIds) -> Batches:
         recipe = self.recipe
         augmenter = build_augmenter(recipe, self.folder, processor)
-        batch_tokens = recipe.train.batch_tokens // (recipe.train.accumulate * self.ranks)
+        batch_tokens = recipe.train.batch_tokens // self.ranks
         shard = Shard.load(self.folder, "pairs")
         return Batches(shard, recipe, ids, augmenter, batch_tokens, rank=self.rank, ranks=self.ranks)
 
-    def run(self) -> None:
+    def run(self, on_progress: OnProgress = lambda share, line: None) -> None:
         """Trains until the recipe's steps or minutes are used up, or until `stop`."""
         recipe, progress = self.recipe.train, self.progress
-        # The bar shows the share of the budget, so its remaining time is right for steps and for minutes.
-        bar = tqdm(
-            total=1.0, initial=self._budget_used(), disable=self.rank > 0, mininterval=5.0,
-            bar_format="{percentage:5.1f}% |{bar}| {elapsed} < {remaining}{postfix}",
-        )  # fmt: skip
-        saved = validated = progress.seconds
-        clock = StepClock(progress.seconds)
+        saved = validated = before = progress.seconds
+        began = time.monotonic()
         self.model.train()
-        with Prefetch(self._stream(), _GPU_PREFETCH if self._gpu else _CPU_PREFETCH) as stream:
+        with closing(_ahead(self._stream(), _GPU_PREFETCH if self._gpu else _CPU_PREFETCH)) as stream:
             while self._budget_used() < 1.0 and not self._stopping:
                 self._step(stream)
-                progress.seconds = self._synchronised(clock.add_step())
-                bar.update(self._budget_used() - bar.n)
+                progress.seconds = self._synchronised(before + time.monotonic() - began)
                 if progress.step % _LOG_STEPS == 0:
-                    bar.set_postfix_str(self._log_window())
+                    self._log_window()
+                on_progress(self._budget_used(), self._line)
                 if progress.seconds - saved >= 60 * recipe.checkpoint_minutes:
                     self.save()
                     saved = progress.seconds
-                    clock.add_other()
                 if progress.seconds - validated >= 60 * recipe.validate_minutes:
                     self.validate()
                     validated = progress.seconds
-                    clock.add_other()
         self.save()
         if not self._stopping:
             self.validate()
-        bar.close()
 
     def stop(self) -> None:
         """Makes `run` return after the current step with a checkpoint. A later run resumes the schedule there."""
@@ -141,7 +130,7 @@ class Trainer:
             checkpoint.save(self.folder, self.model, self.optimizers, self.progress, self.recipe.train.keep)
 
     def validate(self) -> None:
-        """Logs development loss, head health and translation scores; see `Validator`."""
+        """Logs development loss and translation scores; see `Validator`."""
         if self.rank == 0:
             scores = self._validator.scores(self.device)
             self.model.train()
@@ -150,41 +139,36 @@ class Trainer:
     def _stream(self) -> Stream:
         """Yields batches from the current progress on, in page-locked memory if a GPU reads them."""
         if self._gpu:
-            torch.cuda.set_device(self.device)  # the device is set per thread, and this runs in the prefetch thread
+            torch.cuda.set_device(self.device)  # the device is set per thread, and this runs in the thread of `_ahead`
         for epoch, index, batch in self.batches.stream(self.progress.epoch, self.progress.index):
             yield epoch, index, batch.pinned() if self._gpu else batch
 
     def _step(self, stream: Stream) -> None:
-        """Runs one optimiser step over `accumulate` batches. On a GPU the step is only queued; the host does not wait."""
+        """Runs one optimiser step. On a GPU it is only queued; the host does not wait."""
         recipe, progress = self.recipe.train, self.progress
         self._rate = set_rates(self.optimizers, recipe, self.config.d_model, progress.step + 1, self._budget_used())
-        for _ in range(recipe.accumulate):
-            progress.epoch, progress.index, batch = next(stream)
-            progress.index += self.ranks
-            with autocast(self.device):
-                loss = batch_loss(
-                    self.model,
-                    batch.to(self.device),
-                    recipe.label_smoothing,
-                    self._projection,
-                    hidden_ends=recipe.hidden_ends,
-                )
-            (loss / recipe.accumulate).backward()  # type: ignore[no-untyped-call]
-            self._window.add(loss.detach(), batch)
-            progress.tokens += batch.tokens * self.ranks
+        progress.epoch, progress.index, batch = next(stream)
+        progress.index += self.ranks
+        smoothing, hidden_ends = recipe.label_smoothing, recipe.hidden_ends
+        with autocast(self.device):
+            loss = batch_loss(self.model, batch.to(self.device), smoothing, self._projection, hidden_ends=hidden_ends)
+        loss.backward()  # type: ignore[no-untyped-call]
+        self._window_loss = self._window_loss + loss.detach() * batch.tokens
+        self._window_tokens += batch.tokens
+        progress.tokens += batch.tokens * self.ranks
         self._gradients.average(self.ranks)
-        self._gradients.clip(recipe.clip)
+        self._gradients.clip()
         for optimizer in self.optimizers:
             optimizer.step()
         self._gradients.zero()
         progress.step += 1
-        if self._clip is not None and progress.step % recipe.logit_steps == 0:
+        if self._clip is not None and progress.step % _LOGIT_STEPS == 0:
             self._clip_logits(self._clip, batch)
 
     def _clip_logits(self, clip: QKClip, batch: Batch) -> None:
         """Clips on rank 0 and sends the clipped weights to all ranks."""
         if self.rank == 0:
-            self._window.largest_logit = clip.clip(batch.to(self.device))
+            self._largest_logit = clip.clip(batch.to(self.device))
         if self.ranks > 1:
             for name, parameter in self.model.named_parameters():
                 if ".query." in name or ".key." in name:
@@ -208,16 +192,29 @@ class Trainer:
             share = max(share, self.progress.seconds / (60 * recipe.minutes))
         return share
 
-    def _log_window(self) -> str:
-        """Logs the current window and starts a new one. Returns a text for the progress bar."""
-        window, self._window = self._window, LogWindow()
-        values = window.values(self.config, self._peak, self.ranks)
+    def _start_log_window(self) -> None:
+        """Starts the sums of the next line of the log. The loss stays on the device until the line is written."""
+        self._window_loss: Tensor | float = 0.0
+        self._window_tokens = 0
+        self._largest_logit: float | None = None
+        self._window_began = time.monotonic()
+
+    def _log_window(self) -> None:
+        """Logs this rank's mean loss in nats and the target tokens per second of all ranks since the last line.
+
+        The batches of a step have similar sizes, so every rank counts as much as this one.
+        """
+        loss = float(self._window_loss) / max(1, self._window_tokens)  # waits for the device: the time has all its work
+        seconds = time.monotonic() - self._window_began
+        values: dict[str, Any] = {"loss": loss, "tokens_per_second": round(self._window_tokens * self.ranks / seconds)}
+        if self._largest_logit is not None:
+            values["largest_logit"] = round(self._largest_logit, 2)
+        self._start_log_window()
         if self.rank == 0:
             self._log(values)
-        return f"step {self.progress.step}, loss {values['loss']:.3f}, {values['tokens_per_second']} tokens/s"
 
     def _log(self, values: dict[str, Any]) -> None:
-        line = {
+        self._line = {
             "step": self.progress.step,
             "epoch": self.progress.epoch,
             "tokens": self.progress.tokens,
@@ -226,7 +223,19 @@ class Trainer:
             **values,
         }
         with (self.folder / "log.jsonl").open("a", encoding="utf-8") as log:
-            log.write(json.dumps(line) + "\n")
+            log.write(json.dumps(self._line) + "\n")
+
+
+def _ahead(items: Stream, depth: int) -> Stream:
+    """Yields the endless `items`, computed up to `depth` ahead in a background thread. Its exceptions are raised here."""
+    pool = ThreadPoolExecutor(1, "batches")
+    waiting = deque(pool.submit(next, items) for _ in range(depth))
+    try:
+        while True:
+            yield waiting.popleft().result()
+            waiting.append(pool.submit(next, items))
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def build_augmenter(recipe: Recipe, folder: Path, processor: Any) -> Augmenter | None:

@@ -1,4 +1,4 @@
-"""Validation during training: development loss, head health, and BLEU and chrF of greedy translations."""
+"""Validation during training: development loss, and BLEU and chrF of greedy translations."""
 
 from __future__ import annotations
 
@@ -9,16 +9,14 @@ from typing import Any
 
 import torch
 
-from model.backends.torch.attention_gain import attention_gain
 from model.backends.torch.backend import TorchBackend
-from model.backends.torch.head_health import model_health, summary
 from model.search.options import DecodingOptions
 from model.tokenizer import Tokenizer
 from model.training.data.batch import Batch
 from model.training.data.batches import Batches
 from model.training.data.corpus import read_pairs
 from model.training.data.shards import Shard, shard_file
-from model.training.data.special_ids import SpecialIds
+from model.training.data.vocabulary import SpecialIds
 from model.training.loop.evaluate import Direction, score_directions
 from model.training.loop.hardware import autocast, without_compilation
 from model.training.loop.loss import perplexity_loss
@@ -30,9 +28,6 @@ _CPU_SLOTS, _GPU_SLOTS = 64, 512
 """Sentences that are translated together."""
 _LOSS_BATCHES = 8
 """Batches of the development loss: some 25,000 target tokens."""
-_HEAD_HEALTH_SENTENCES = 50
-_GAIN_SENTENCES = 16
-"""Sentences for the attention gain, which takes a pass for each layer."""
 
 
 class Validator:
@@ -47,8 +42,6 @@ class Validator:
         batches = _development_batches(recipe, folder, ids) if shard_file(folder, "development").exists() else []
         # Their order is random. Batches of short sentences have many of them, so batches are counted.
         self._batches = batches[:_LOSS_BATCHES]
-        # The widest sources offer the most positions to attend to. In short sentences heads look idle that are not.
-        self._widest = max(batches, key=lambda batch: batch.source.shape[1], default=None)
         self._pairs = development_pairs(recipe)
 
     def scores(self, device: torch.device) -> dict[str, Any]:
@@ -60,23 +53,9 @@ class Validator:
                 batches = [batch.to(device) for batch in self._batches]
                 with autocast(device):
                     scores["development_loss"] = perplexity_loss(self._model, batches)
-            if self._widest is not None:
-                widest = self._widest.to(device)
-                scores["heads"] = self._head_health(widest)
-                scores["attention_gain"] = self._attention_gain(widest)
             if self._pairs:
                 scores.update(self._translation_scores(_GPU_SLOTS if device.type == "cuda" else _CPU_SLOTS))
         return scores
-
-    def _head_health(self, batch: Batch) -> dict[str, object]:
-        """Returns figures of every head on the first sentences of `batch`."""
-        count = _HEAD_HEALTH_SENTENCES
-        return summary(model_health(self._model, batch.source[:count], batch.target[:count]))
-
-    def _attention_gain(self, batch: Batch) -> dict[str, list[float]]:
-        """Returns the gain of every layer's attention on the first sentences of `batch`."""
-        gains = attention_gain(self._model, batch.source[:_GAIN_SENTENCES], batch.target[:_GAIN_SENTENCES])
-        return {kind: [round(gain, 4) for gain in layers] for kind, layers in gains.items()}
 
     def _translation_scores(self, slots: int) -> dict[str, Any]:
         """Returns BLEU and chrF of greedy translations, as the mean over directions and for each direction."""

@@ -15,7 +15,7 @@ from model.training.data.augment import Augmenter
 from model.training.data.batches import Batches
 from model.training.data.sampling import sampling_rates
 from model.training.data.shards import Shard
-from model.training.data.special_ids import SpecialIds
+from model.training.data.vocabulary import SpecialIds
 from model.training.recipe import DataRecipe, Recipe, TrainRecipe, VocabularyRecipe
 
 _IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5})

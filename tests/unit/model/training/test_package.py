@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import sentencepiece
 import torch
+from safetensors.torch import save_file
 
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
@@ -18,6 +19,7 @@ from model.search.options import DecodingOptions
 from model.shortlist import read_shortlist
 from model.training import commands
 from model.training.loop.trainer import Trainer, model_config
+from model.training.package import Mixture, average, mix, package, rounded
 from model.training.recipe import RecipeError
 from model.training.shortlist import ListSizes
 from tests.support.tiny_training import ENGLISH, GERMAN, run_folder, tiny_recipe
@@ -28,7 +30,7 @@ def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
     folder = run_folder(prepared, tmp_path / "run")
     recipe = dataclasses.replace(tiny_recipe(prepared, steps=3), generation=Generation(beam_size=3, length_penalty=1.4))
     Trainer(recipe, folder).run()
-    commands.package(recipe, prepared / "adam-wsd-3.toml", folder, tmp_path / "weights", last=1)
+    package(recipe, prepared / "adam-wsd-3.toml", folder, tmp_path / "weights", last=1)
     served = read_folder(tmp_path / "weights")
     assert served.generation == recipe.generation
     assert served.pairs == (("en", "de"), ("de", "en"))
@@ -50,7 +52,7 @@ def test_packaged_folder_translates(prepared: Path, tmp_path: Path) -> None:
 @pytest.mark.parametrize("last", [0, -1])
 def test_a_package_averages_at_least_one_checkpoint(prepared: Path, tmp_path: Path, last: int) -> None:
     with pytest.raises(RecipeError, match="--last must be at least 1"):
-        commands.package(tiny_recipe(prepared), prepared / "adam-wsd-3.toml", tmp_path, tmp_path / "weights", last=last)
+        package(tiny_recipe(prepared), prepared / "adam-wsd-3.toml", tmp_path, tmp_path / "weights", last=last)
 
 
 @pytest.mark.slow
@@ -58,11 +60,11 @@ def test_a_package_may_be_a_mixture_with_a_finished_model(prepared: Path, tmp_pa
     folder, file = run_folder(prepared, tmp_path / "run"), prepared / "adam-wsd-3.toml"
     recipe = tiny_recipe(prepared, steps=3)
     Trainer(recipe, folder).run()
-    commands.package(recipe, file, folder, tmp_path / "old", last=1)
+    package(recipe, file, folder, tmp_path / "old", last=1)
     Trainer(tiny_recipe(prepared, steps=6), folder).run()
-    commands.package(recipe, file, folder, tmp_path / "new", last=1)
-    mixture = commands.Mixture(tmp_path / "old", 0.25)
-    commands.package(recipe, file, folder, tmp_path / "mixed", last=1, mixture=mixture)
+    package(recipe, file, folder, tmp_path / "new", last=1)
+    mixture = Mixture(tmp_path / "old", 0.25)
+    package(recipe, file, folder, tmp_path / "mixed", last=1, mixture=mixture)
     old, new, mixed = (load_model(read_folder(tmp_path / name)).state_dict() for name in ("old", "new", "mixed"))
     for name, weights in mixed.items():
         torch.testing.assert_close(weights, 0.75 * new[name] + 0.25 * old[name], rtol=0.1, atol=1e-2)
@@ -99,3 +101,42 @@ def test_the_shortlist_has_the_translations_of_each_word(prepared: Path, tmp_pat
     (tmp_path / "tokenizer.model").write_bytes(b"another")
     with pytest.raises(RecipeError, match="does not have the vocabulary"):
         commands.write_shortlist(recipe, run, tmp_path, sizes)
+
+
+def test_an_average_needs_a_checkpoint() -> None:
+    with pytest.raises(RecipeError, match="no checkpoint"):
+        average([])
+
+
+def test_a_mixture_is_the_weighted_mean() -> None:
+    mixed = mix({"w": torch.zeros(2)}, {"w": torch.ones(2, dtype=torch.float16)}, 0.25)
+    torch.testing.assert_close(mixed["w"], torch.full((2,), 0.25))
+
+
+def test_rounded_matrices_have_few_bits_and_others_stay() -> None:
+    weights = {"matrix": torch.randn(64, 64), "bias": torch.randn(64)}
+    found = rounded(weights)
+    assert torch.equal(found["bias"], weights["bias"])
+    mantissa, _ = torch.frexp(found["matrix"])
+    assert torch.equal(mantissa * 32, (mantissa * 32).round())
+    assert ((found["matrix"] - weights["matrix"]).abs() <= weights["matrix"].abs() / 32).all()
+    assert torch.equal(rounded({"zero": torch.zeros(2, 2)})["zero"], torch.zeros(2, 2))
+
+
+@pytest.mark.parametrize(
+    ("other", "share", "error"),
+    [
+        ({"w": torch.ones(3)}, 0.25, "same shape and vocabulary"),
+        ({"v": torch.ones(2)}, 0.25, "same shape and vocabulary"),
+        ({"w": torch.ones(2)}, 1.0, "between 0 and 1, not 1"),
+    ],
+)
+def test_a_mixture_that_cannot_be_made_is_refused(other: dict[str, torch.Tensor], share: float, error: str) -> None:
+    with pytest.raises(RecipeError, match=error):
+        mix({"w": torch.zeros(2)}, other, share)
+
+
+def test_average_is_the_mean(tmp_path: Path) -> None:
+    for i in range(3):
+        save_file({"w": torch.full((2,), float(i))}, tmp_path / f"step-{i}.safetensors")
+    assert torch.equal(average(sorted(tmp_path.iterdir()))["w"], torch.full((2,), 1.0))

@@ -5,14 +5,12 @@ from __future__ import annotations
 import itertools
 from pathlib import Path
 
-import pytest
 import torch
 
 from model.training.data.batch import IGNORED
 from model.training.data.batches import Batches
-from model.training.data.buckets import width_ladder
 from model.training.data.shards import Shard
-from model.training.data.special_ids import SpecialIds
+from model.training.data.vocabulary import SpecialIds
 from tests.support.tiny_training import tiny_recipe
 
 
@@ -26,8 +24,8 @@ def test_batches_fill_their_shape_and_cover_every_pair(prepared: Path) -> None:
     assert len(seen) == len(set(seen))
     assert len(seen) > 0.9 * 2 * len(shard.group)
     for _, _, batch in itertools.islice(batches.stream(), 5):
-        assert batch.source.shape[0] * batch.source.shape[1] == 840
-        assert batch.target.shape == batch.source.shape
+        assert max(batch.source.numel(), batch.target.numel()) <= 840
+        assert batch.target.shape[1] % recipe.train.align == 0
         assert batch.tokens == int((batch.labels != IGNORED).sum())
         assert batch.source_tokens == int((batch.source != 0).sum())
 
@@ -48,9 +46,3 @@ def test_ranks_share_the_batches(prepared: Path) -> None:
     parts = [Batches(shard, tiny_recipe(prepared), specials, None, 840, rank=r, ranks=2) for r in range(2)]
     indices = [[index for _, index, _ in itertools.islice(part.stream(), 3)] for part in parts]
     assert indices == [[0, 2, 4], [1, 3, 5]]
-
-
-def test_width_ladder_rejects_numbers_with_few_divisors() -> None:
-    assert width_ladder(840, 30)[-1] == 30
-    with pytest.raises(ValueError, match="divisors"):
-        width_ladder(8009, 40)

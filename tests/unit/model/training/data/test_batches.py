@@ -14,7 +14,7 @@ from model.training.data.augment import Augmenter
 from model.training.data.batches import Batches
 from model.training.data.buckets import balanced
 from model.training.data.shards import Shard
-from model.training.data.special_ids import SpecialIds
+from model.training.data.vocabulary import SpecialIds
 from model.training.recipe import DataRecipe, Recipe, RecipeError, TrainRecipe, VocabularyRecipe
 
 _SPECIAL_IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5})
@@ -31,10 +31,10 @@ def processor(tmp_path_factory: pytest.TempPathFactory) -> sentencepiece.Sentenc
     return sentencepiece.SentencePieceProcessor(model_file=str(Path(f"{prefix}.model")))
 
 
-def _recipe(augment: dict[str, float], align: int) -> Recipe:
+def _recipe(augment: dict[str, float]) -> Recipe:
     return Recipe(
         name="made", languages=("en", "de"), preset="small", model={}, data=DataRecipe(max_tokens=38, augment=augment),
-        vocabulary=VocabularyRecipe(), train=TrainRecipe(batch_tokens=_TOKENS, align=align),
+        vocabulary=VocabularyRecipe(), train=TrainRecipe(batch_tokens=_TOKENS, align=1),
     )  # fmt: skip
 
 
@@ -49,12 +49,9 @@ def _shard(lengths: list[tuple[int, int]]) -> Shard:
     return Shard(english, other, starts[0], starts[1], np.zeros(len(lengths), np.uint8), ("made:de",))
 
 
-@pytest.mark.parametrize("align", [0, 1])
-def test_copied_pairs_with_a_longer_source_fit_their_row(
-    processor: sentencepiece.SentencePieceProcessor, align: int
-) -> None:
+def test_copied_pairs_with_a_longer_source_fit_their_row(processor: sentencepiece.SentencePieceProcessor) -> None:
     shard = _shard([(35, 4), (4, 35), (20, 9)] * 200)
-    batches = Batches(shard, _recipe({"copy": 1.0}, align), _SPECIAL_IDS, Augmenter(processor, {"copy": 1.0}), _TOKENS)
+    batches = Batches(shard, _recipe({"copy": 1.0}), _SPECIAL_IDS, Augmenter(processor, {"copy": 1.0}), _TOKENS)
     for _, _, batch in islice(batches.stream(), 40):
         for source, target in zip(batch.source.tolist(), batch.target.tolist(), strict=True):
             copied = [i for i in source[1:] if i]
@@ -66,7 +63,7 @@ def test_copied_pairs_with_a_longer_source_fit_their_row(
 
 def test_unchanged_pairs_are_complete_beside_copied_ones(processor: sentencepiece.SentencePieceProcessor) -> None:
     shard = _shard([(12, 10)] * 500)
-    batches = Batches(shard, _recipe({"copy": 0.5}, 1), _SPECIAL_IDS, Augmenter(processor, {"copy": 0.5}), _TOKENS)
+    batches = Batches(shard, _recipe({"copy": 0.5}), _SPECIAL_IDS, Augmenter(processor, {"copy": 0.5}), _TOKENS)
     pairs = {
         tuple(side[at[i] : at[i + 1]].tolist())
         for side, at in ((shard.english, shard.english_offsets), (shard.other, shard.other_offsets))
@@ -79,11 +76,9 @@ def test_unchanged_pairs_are_complete_beside_copied_ones(processor: sentencepiec
 
 def test_ranks_begin_an_epoch_at_the_same_step() -> None:
     shard = _shard([(20, 9)] * 200)
-    whole = len(Batches(shard, _recipe({}, 1), _SPECIAL_IDS, None, _TOKENS)._plan_epoch(0))
+    whole = len(Batches(shard, _recipe({}), _SPECIAL_IDS, None, _TOKENS)._plan_epoch(0))
     ranks = whole - 1  # one batch is left over
-    parts = [
-        Batches(shard, _recipe({}, 1), _SPECIAL_IDS, None, _TOKENS, rank=rank, ranks=ranks) for rank in range(ranks)
-    ]
+    parts = [Batches(shard, _recipe({}), _SPECIAL_IDS, None, _TOKENS, rank=rank, ranks=ranks) for rank in range(ranks)]
     steps = [[(epoch, index // ranks) for epoch, index, _ in islice(part.stream(), 5)] for part in parts]
     assert steps == [[(0, 0), (0, 1), (1, 0), (1, 1), (2, 0)]] * ranks
 
@@ -104,11 +99,10 @@ _NO_IDS, _NO_OFFSETS = np.zeros(0, np.uint16), np.zeros(1, np.int64)
 _EMPTY = Shard(_NO_IDS, _NO_IDS, _NO_OFFSETS, _NO_OFFSETS, np.zeros(0, np.uint8), ())
 
 
-@pytest.mark.parametrize("align", [0, 1])
 @pytest.mark.parametrize("ranks", [1, 2])
 @pytest.mark.parametrize(("shard", "weight"), [(_shard([(20, 9)] * 9), 0.0), (_EMPTY, 1.0)])
-def test_an_epoch_without_pairs_is_refused(align: int, ranks: int, shard: Shard, weight: float) -> None:
-    recipe = _recipe({}, align)
+def test_an_epoch_without_pairs_is_refused(ranks: int, shard: Shard, weight: float) -> None:
+    recipe = _recipe({})
     recipe = dataclasses.replace(recipe, data=dataclasses.replace(recipe.data, default_weight=weight))
     batches = Batches(shard, recipe, _SPECIAL_IDS, None, _TOKENS, ranks=ranks)
     with pytest.raises(RecipeError, match="Epoch 0 has no pairs"):

@@ -10,20 +10,19 @@ import torch
 
 from model.training.data.batch import IGNORED
 from model.training.data.batches import Batches
-from model.training.data.prefetch import Prefetch
 from model.training.data.sampling import sampling_rates, target_tokens
 from model.training.data.shards import Shard
-from model.training.data.special_ids import SpecialIds
+from model.training.data.vocabulary import SpecialIds
 from model.training.plan import describe
 from model.training.recipe import DataRecipe, Recipe, RecipeError, TrainRecipe, VocabularyRecipe
 
 _SPECIAL_IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5, "fr": 6})
 
 
-def _recipe(align: int = 0, **data: object) -> Recipe:
+def _recipe(**data: object) -> Recipe:
     return Recipe(
         name="r", languages=("en", "de", "fr"), preset="small", model={}, data=DataRecipe(max_tokens=40, **data),  # type: ignore[arg-type]
-        vocabulary=VocabularyRecipe(), train=TrainRecipe(align=align, minutes=1.0),
+        vocabulary=VocabularyRecipe(), train=TrainRecipe(align=8, minutes=1.0),
     )  # fmt: skip
 
 
@@ -73,9 +72,8 @@ def test_an_epoch_has_the_planned_tokens(shard: Shard) -> None:
     assert "epochs" in table
 
 
-@pytest.mark.parametrize("align", [0, 8])
-def test_every_row_is_a_pair_of_the_shard(shard: Shard, align: int) -> None:
-    batches = Batches(shard, _recipe(align), _SPECIAL_IDS, None, 840)
+def test_every_row_is_a_pair_of_the_shard(shard: Shard) -> None:
+    batches = Batches(shard, _recipe(), _SPECIAL_IDS, None, 840)
     expected = set()
     for i, group in enumerate(shard.group):
         english = tuple(shard.english[shard.english_offsets[i] : shard.english_offsets[i + 1]].tolist())
@@ -85,7 +83,7 @@ def test_every_row_is_a_pair_of_the_shard(shard: Shard, align: int) -> None:
     for epoch, _, batch in batches.stream():
         if epoch > 0:
             break
-        assert align == 0 or batch.source.shape[1] % align == 0
+        assert batch.source.shape[1] % 8 == 0
         count, width = batch.target.shape
         labels = torch.full((count * width,), 0)
         real = batch.labels != IGNORED
@@ -121,9 +119,9 @@ class _Sevens:
         return np.full(self._length, 7), np.full(self._length, 7)
 
 
-@pytest.mark.parametrize(("align", "length", "changed"), [(8, 17, True), (8, 99, False), (0, 17, True), (0, 99, False)])
-def test_rewritten_rows_are_complete_or_unchanged(shard: Shard, align: int, length: int, changed: bool) -> None:
-    batches = Batches(shard, _recipe(align), _SPECIAL_IDS, _Sevens(length), 840)  # type: ignore[arg-type]
+@pytest.mark.parametrize(("length", "changed"), [(17, True), (99, False)])
+def test_rewritten_rows_are_complete_or_unchanged(shard: Shard, length: int, changed: bool) -> None:
+    batches = Batches(shard, _recipe(), _SPECIAL_IDS, _Sevens(length), 840)  # type: ignore[arg-type]
     found = 0
     for _, _, batch in itertools.islice(batches.stream(), 15):
         assert batch.source.numel() <= 840
@@ -132,25 +130,3 @@ def test_rewritten_rows_are_complete_or_unchanged(shard: Shard, align: int, leng
                 assert source[source != 0].tolist()[1:] == [7] * length + [3]
                 found += 1
     assert (found > 0) == changed
-
-
-def test_prefetch_passes_on_items_and_errors() -> None:
-    with Prefetch(iter(range(5)), 2) as ahead:
-        assert list(ahead) == [0, 1, 2, 3, 4]
-
-    def failing() -> itertools.chain[int]:
-        def fail() -> int:
-            raise ValueError("broken shard")
-
-        return itertools.chain([1], (call() for call in (fail,)))
-
-    with Prefetch(failing(), 2) as ahead:
-        assert next(ahead) == 1
-        with pytest.raises(ValueError, match="broken shard"):
-            next(ahead)
-
-
-def test_prefetch_ends_while_its_queue_is_full() -> None:
-    with Prefetch(itertools.count(), 2) as ahead:
-        next(ahead)
-    assert not ahead._thread.is_alive()

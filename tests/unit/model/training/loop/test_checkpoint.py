@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import pytest
 import torch
 
 from model.config import ModelConfig
 from model.training.loop import checkpoint
-from model.training.loop.checkpoint import Progress, average, checkpoints
+from model.training.loop.checkpoint import Progress
 from model.training.loop.optimizers import build_optimizers
-from model.training.recipe import RecipeError, TrainRecipe
+from model.training.recipe import TrainRecipe
 from model.transformer import Transformer
 
 _CONFIG = ModelConfig(vocab_size=60, d_model=16, heads=2, d_ff=32, encoder_layers=1, decoder_layers=1, max_length=32)
@@ -58,44 +57,3 @@ def test_only_the_last_checkpoints_are_kept(tmp_path: Path) -> None:
 
 def test_a_folder_without_a_checkpoint_loads_nothing(tmp_path: Path) -> None:
     assert checkpoint.load(tmp_path, Transformer(_CONFIG), [], torch.device("cpu")) is None
-
-
-def test_an_average_needs_a_checkpoint(tmp_path: Path) -> None:
-    with pytest.raises(RecipeError, match="no checkpoint"):
-        checkpoint.average(checkpoint.checkpoints(tmp_path))
-
-
-def test_a_mixture_is_the_weighted_mean() -> None:
-    mixed = checkpoint.mix({"w": torch.zeros(2)}, {"w": torch.ones(2, dtype=torch.float16)}, 0.25)
-    torch.testing.assert_close(mixed["w"], torch.full((2,), 0.25))
-
-
-def test_rounded_matrices_have_few_bits_and_others_stay() -> None:
-    weights = {"matrix": torch.randn(64, 64), "bias": torch.randn(64)}
-    found = checkpoint.rounded(weights)
-    assert torch.equal(found["bias"], weights["bias"])
-    mantissa, _ = torch.frexp(found["matrix"])
-    assert torch.equal(mantissa * 32, (mantissa * 32).round())
-    assert ((found["matrix"] - weights["matrix"]).abs() <= weights["matrix"].abs() / 32).all()
-    assert torch.equal(checkpoint.rounded({"zero": torch.zeros(2, 2)})["zero"], torch.zeros(2, 2))
-
-
-@pytest.mark.parametrize(
-    ("other", "share", "error"),
-    [
-        ({"w": torch.ones(3)}, 0.25, "same shape and vocabulary"),
-        ({"v": torch.ones(2)}, 0.25, "same shape and vocabulary"),
-        ({"w": torch.ones(2)}, 1.0, "between 0 and 1, not 1"),
-    ],
-)
-def test_a_mixture_that_cannot_be_made_is_refused(other: dict[str, torch.Tensor], share: float, error: str) -> None:
-    with pytest.raises(RecipeError, match=error):
-        checkpoint.mix({"w": torch.zeros(2)}, other, share)
-
-
-def test_average_is_the_mean(tmp_path: Path) -> None:
-    from safetensors.torch import save_file
-
-    for i in range(3):
-        save_file({"w": torch.full((2,), float(i))}, tmp_path / f"step-{i}.safetensors")
-    assert torch.equal(average(checkpoints(tmp_path))["w"], torch.full((2,), 1.0))

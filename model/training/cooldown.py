@@ -5,12 +5,8 @@ The branch is written to its own folder and can be packaged. The trunk is not ch
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,27 +18,16 @@ _CHECKPOINTS, _KEPT = 10, 3
 """Number of checkpoints written during the cool-down, and number of checkpoints kept for averaging."""
 
 
-def branch_from(recipe: Recipe, trunk: Path, folder: Path, minutes: float) -> Recipe:
+def copy_trunk(trunk: Path, folder: Path) -> None:
     """Copies the newest checkpoint, the log and the data of `trunk` to `folder`, unless the branch exists already.
 
-    Returns the recipe whose rate falls to zero in `minutes` from the copied checkpoint. Raises RecipeError if the trunk
-    has no checkpoint.
+    Raises RecipeError if the trunk has no checkpoint.
     """
     if not checkpoints(trunk):
         raise RecipeError(f"{trunk} has no checkpoint to branch from.")
+    if (folder / _BRANCH_FILE).exists():
+        return
     folder.mkdir(parents=True, exist_ok=True)
-    with _locked(folder):  # under torchrun one process copies, and the others wait
-        if not (folder / _BRANCH_FILE).exists():
-            _copy(trunk, folder)
-    began = float(json.loads((folder / _BRANCH_FILE).read_text(encoding="utf-8"))["seconds"]) / 60
-    train = replace(
-        recipe.train, schedule="wsd", minutes=began + minutes, decay=minutes / (began + minutes), keep=_KEPT,
-        checkpoint_minutes=minutes / _CHECKPOINTS, validate_minutes=2 * minutes,
-    )  # fmt: skip
-    return replace(recipe, train=train)
-
-
-def _copy(trunk: Path, folder: Path) -> None:
     for file in trunk.iterdir():
         if file.suffix in {".json", ".npz", ".model", ".jsonl"}:
             shutil.copyfile(file, folder / file.name)
@@ -51,12 +36,16 @@ def _copy(trunk: Path, folder: Path) -> None:
     (folder / _BRANCH_FILE).write_text(json.dumps(facts) + "\n", encoding="utf-8")
 
 
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Holds the lock of a folder while the block runs; waits for other processes that hold it."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+def cooling(recipe: Recipe, folder: Path, minutes: float) -> Recipe:
+    """Returns the recipe of the branch in `folder`: the rate falls to zero in `minutes` from the copied checkpoint."""
+    began = float(json.loads((folder / _BRANCH_FILE).read_text(encoding="utf-8"))["seconds"]) / 60
+    train = replace(
+        recipe.train,
+        schedule="wsd",
+        minutes=began + minutes,
+        decay=minutes / (began + minutes),
+        keep=_KEPT,
+        checkpoint_minutes=minutes / _CHECKPOINTS,
+        validate_minutes=2 * minutes,
+    )
+    return replace(recipe, train=train)

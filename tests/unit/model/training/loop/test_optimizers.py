@@ -1,14 +1,15 @@
-"""Gradients in one buffer: the same values and the same clipping as PyTorch's own, and the average of two ranks."""
+"""Gradients in one buffer equal those of PyTorch and are averaged over two ranks; learning-rate schedules."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from torch import distributed, multiprocessing, nn
 
-from model.training.loop.gradients import Gradients
+from model.training.loop.optimizers import Gradients, noam, wsd
 
 pytestmark = pytest.mark.numeric
 
@@ -65,3 +66,11 @@ def test_ranks_get_the_average(tmp_path: Path) -> None:
         found = torch.load(tmp_path / f"rank-{rank}.pt", weights_only=True)
         for gradient, parameter in zip(found, expected.parameters(), strict=True):
             torch.testing.assert_close(gradient, parameter.grad)
+
+
+def test_schedules() -> None:
+    rates = [noam(step, 512, 4000) for step in range(1, 8000)]
+    assert int(np.argmax(rates)) + 1 == 4000
+    assert wsd(1000, 0.5, 10, 0.2) == 1.0
+    assert wsd(1000, 1.0, 10, 0.2) == pytest.approx(0.0)
+    assert wsd(5, 0.0, 10, 0.2) == 0.5

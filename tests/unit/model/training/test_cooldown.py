@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 import json
-import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 import torch
 from torch import nn
 
-from model.training.loop import checkpoint, cooldown
-from model.training.loop.cooldown import branch_from
+from model.training.cooldown import cooling, copy_trunk
+from model.training.loop import checkpoint
 from model.training.loop.optimizers import set_rates
 from model.training.recipe import DataRecipe, Recipe, RecipeError, TrainRecipe, VocabularyRecipe
 
@@ -33,10 +31,15 @@ def _trunk(folder: Path, seconds: float = 3600.0) -> Path:
     return folder
 
 
+def _branch(trunk: Path, folder: Path) -> Recipe:
+    copy_trunk(trunk, folder)
+    return cooling(_RECIPE, folder, 20)
+
+
 def test_the_rate_falls_from_the_trunks_rate_to_zero(tmp_path: Path) -> None:
     trunk = _trunk(tmp_path / "trunk")
     before = sorted((file.name, file.read_bytes()) for file in trunk.iterdir())
-    recipe = branch_from(_RECIPE, trunk, tmp_path / "cooled", 20)
+    recipe = _branch(trunk, tmp_path / "cooled")
     assert recipe.train.minutes == pytest.approx(80)
     optimizers = [torch.optim.Adam([nn.Parameter(torch.zeros(1))])]
     rates = [
@@ -54,37 +57,19 @@ def test_the_rate_falls_from_the_trunks_rate_to_zero(tmp_path: Path) -> None:
 
 def test_a_stopped_branch_resumes_with_its_first_recipe(tmp_path: Path) -> None:
     trunk = _trunk(tmp_path / "trunk")
-    first = branch_from(_RECIPE, trunk, tmp_path / "cooled", 20)
+    first = _branch(trunk, tmp_path / "cooled")
     (tmp_path / "cooled" / "log.jsonl").write_text(json.dumps({"step": 501}) + "\n", encoding="utf-8")
     later = _trunk(tmp_path / "later", 9000.0)
-    assert branch_from(_RECIPE, later, tmp_path / "cooled", 20) == first
+    assert _branch(later, tmp_path / "cooled") == first
     assert "501" in (tmp_path / "cooled" / "log.jsonl").read_text(encoding="utf-8")
 
 
 def test_only_the_schedule_differs(tmp_path: Path) -> None:
-    recipe = branch_from(_RECIPE, _trunk(tmp_path / "trunk"), tmp_path / "cooled", 20)
+    recipe = _branch(_trunk(tmp_path / "trunk"), tmp_path / "cooled")
     assert dataclasses.replace(recipe, train=_RECIPE.train) == _RECIPE
     assert recipe.train.checkpoint_minutes == pytest.approx(2)
 
 
 def test_the_error_names_a_trunk_without_a_checkpoint(tmp_path: Path) -> None:
     with pytest.raises(RecipeError, match="nothing"):
-        branch_from(_RECIPE, tmp_path / "nothing", tmp_path / "cooled", 20)
-
-
-def test_processes_that_start_a_branch_together_copy_the_trunk_once(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    trunk, copied = _trunk(tmp_path / "trunk"), []
-
-    def slow_copy(source: Path, target: Path) -> None:
-        copied.append(target.name)
-        target.write_bytes(b"")
-        time.sleep(0.02)
-        target.write_bytes(source.read_bytes())
-
-    monkeypatch.setattr(cooldown.shutil, "copyfile", slow_copy)
-    with ThreadPoolExecutor(2) as pool:
-        first, second = pool.map(lambda _: branch_from(_RECIPE, trunk, tmp_path / "cooled", 20), range(2))
-    assert first == second
-    assert len(copied) == len(set(copied))
+        copy_trunk(tmp_path / "nothing", tmp_path / "cooled")
