@@ -10,8 +10,7 @@ from server.access.admission import Admission
 from server.access.authentication import Authenticator
 from server.access.rate_limits import RateLimiter
 from server.config import Settings
-from server.documents.open_storage import FILES_PER_JOB, open_jobs, open_store
-from server.documents.places import Places
+from server.documents.open_storage import open_jobs, open_store
 from server.documents.reader import DocumentReader
 from server.documents.service import DocumentTranslator
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
@@ -82,9 +81,11 @@ class Services:
         self.models = ServedModels(settings.weights, self.engine, self.translator, errors, settings.slots)
 
         store = open_store(settings, self.state)
-        places = Places(FILES_PER_JOB * settings.file_jobs, settings.file_keep_bytes)
+        documents = Admission(
+            settings.file_keep_bytes, caller_share=1.0, message="Too many documents are in progress; try again later."
+        )
         self.documents = DocumentTranslator(
-            self.translator, store, places, DocumentReader(), settings.file_characters, settings.file_jobs
+            self.translator, store, documents, DocumentReader(), settings.file_characters, settings.file_jobs
         )
         self.file_jobs = open_jobs(settings, self.documents, self.state, lambda: self.readiness().ready)
         self.inspector = Inspector(self.translator, Admission(settings.attention_jobs), settings.attention_tokens)

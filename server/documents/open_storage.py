@@ -7,15 +7,12 @@ from typing import TYPE_CHECKING
 
 from server.config import Settings, flag_and_variable
 from server.documents.jobs import FileJobs, Jobs
-from server.documents.service import DocumentTranslator
+from server.documents.service import FILES_PER_JOB, DocumentTranslator
 from server.documents.store import FileStore, ResultStore
 from server.errors import SettingsError
 
 if TYPE_CHECKING:
     from server.state.redis import RedisState
-
-FILES_PER_JOB = 16
-"""Documents in progress for each of those that are translated at the same time."""
 
 
 def open_store(settings: Settings, state: RedisState | None) -> ResultStore:

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from server import errors
-from server.documents.places import FairSlots
+from server.documents.fair_slots import FairSlots
 from server.errors import AttentiveError, PayloadTooLarge, Unavailable
 from server.oom_score import end_first
 

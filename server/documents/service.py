@@ -9,8 +9,9 @@ from dataclasses import dataclass
 from itertools import count
 from pathlib import PurePosixPath, PureWindowsPath
 
+from server.access.admission import Admission, Permit
+from server.documents.fair_slots import FairSlots
 from server.documents.formats import FileFormat, format_of
-from server.documents.places import FairSlots, Place, Places
 from server.documents.reader import DocumentReader
 from server.documents.store import ResultStore, disk_errors
 from server.documents.workspace import Workspace
@@ -25,6 +26,8 @@ BATCH_CHARACTERS = 10_000
 BATCH_TEXTS = 64
 """Limits of one request to the translator: enough to fill a batch, and small enough that other requests are served
 between two batches."""
+FILES_PER_JOB = 16
+"""Documents in progress for each batch that is translated at the same time."""
 NAME_CHARACTERS = 100
 """Longest file name without its suffix."""
 SLOWEST_RETRY = 10
@@ -38,7 +41,8 @@ class ReceivedDocument:
     upload."""
 
     workspace: Workspace
-    place: Place
+    permit: Permit
+    caller: str
     order: int
     name: str
     target: str
@@ -50,13 +54,14 @@ class ReceivedDocument:
 
 
 class DocumentTranslator:
-    """Translates files, each with at most `characters`. `jobs` batches are translated at the same time."""
+    """Translates files, each with at most `characters`. `jobs` batches are translated at the same time, and at most
+    FILES_PER_JOB times as many documents are in progress. `admission` counts their bytes."""
 
     def __init__(
         self,
         translator: Translator,
         store: ResultStore,
-        places: Places,
+        admission: Admission,
         reader: DocumentReader,
         characters: int,
         jobs: int,
@@ -65,19 +70,21 @@ class DocumentTranslator:
         self.characters = characters
         self.reader = reader
         self._translator = translator
-        self._places = places
+        self._admission = admission
         self._turns = FairSlots(jobs)
+        self._limit = FILES_PER_JOB * jobs
         self._numbers = count()
 
     async def receive(self, content: bytes, name: str, target: str, caller: str) -> ReceivedDocument:
-        """Keeps an upload on disk and reads its texts. The document has a place until `close` is called.
+        """Keeps an upload on disk and reads its texts. The document holds its permit until `close` is called.
 
-        Raises Overloaded if there is no place for the caller, and InvalidRequest, PayloadTooLarge or
+        Raises Overloaded if there is no room for the caller, and InvalidRequest, PayloadTooLarge or
         TextTooLong for a file that cannot be translated.
         """
         format = format_of(name)
         language = self._translator.catalog.target(target)
-        place = self._places.take(caller, len(content), hash(content))
+        cost = max(len(content), self._admission.limit // self._limit)
+        permit = self._admission.admit(cost, caller=caller, key=hash((caller, content)))
         workspace: Workspace | None = None
         try:
             workspace = await asyncio.to_thread(self.store.new_workspace, content)
@@ -85,19 +92,20 @@ class DocumentTranslator:
             task = self._task("read", workspace, format, language)
             found = await self.reader.run(task, caller, order)
         except BaseException:
-            self._places.release(place)
+            permit.release()
             if workspace is not None:
                 workspace.remove()
             raise
+        new_name = translated_name(name, language, format.written_as)
         return ReceivedDocument(
-            workspace, place, order, translated_name(name, language, format.written_as), language, format, found["format"],
-            found["characters"], found["sample"], name,
+            workspace, permit, caller, order, new_name, language, format, found["format"], found["characters"],
+            found["sample"], name,
         )  # fmt: skip
 
     def close(self, document: ReceivedDocument) -> None:
-        """Deletes the files of a document in progress and gives its place back."""
+        """Deletes the files of a document in progress and gives its room back."""
         document.workspace.remove()
-        self._places.release(document.place)
+        document.permit.release()
 
     async def translate(self, document: ReceivedDocument, request: TranslationRequest, patient: bool = False) -> str:
         """Translates a document with the options of `request`, whose texts are ignored. Returns the token of the new
@@ -107,7 +115,7 @@ class DocumentTranslator:
         `patient`; after the first batch it always waits.
         """
         may_wait = patient
-        workspace, caller = document.workspace, document.place.caller
+        workspace, caller = document.workspace, document.caller
         async with TimeLimit(request.deadline):
             source = await self._source(document, request)
             for texts in batches(workspace.texts()):
@@ -125,7 +133,9 @@ class DocumentTranslator:
             await self.reader.run(
                 self._task("write", workspace, document.format, document.target), caller, document.order
             )
-        return await self.store.keep(workspace, document.name, document.format.media_type, caller, may_wait)
+        token = await self.store.keep(workspace, document.name, document.format.media_type, caller, may_wait)
+        document.permit.release(succeeded=True)
+        return token
 
     def _task(self, action: str, workspace: Workspace, format: FileFormat, target: str) -> dict[str, str | int]:
         """Returns a task of the process that reads documents."""

@@ -143,7 +143,7 @@ def test_a_job_whose_server_crashed_is_taken_up_by_the_other(two, engine, direct
     engine.gate.set()
     assert finished(second, sent)["status"] == "done"
     assert result(second, sent).content == b"dlrow olleH"
-    assert len(first.app.state.services.documents._places) == 0
+    assert first.app.state.services.documents._admission.requests == 0
 
 
 def test_a_server_that_stops_gives_its_jobs_to_the_other(serve, redis, engine):
@@ -268,7 +268,7 @@ def test_without_redis_a_file_is_refused_with_a_reason(serve):
     wait_for(lambda: not client.app.state.services.state.up)
     answer = send(client)
     assert answer.status_code == 503 and "shared state" in answer.json()["message"]
-    assert len(client.app.state.services.documents._places) == 0
+    assert client.app.state.services.documents._admission.requests == 0
 
 
 def test_a_shared_folder_needs_redis_and_must_exist(tmp_path: Path):

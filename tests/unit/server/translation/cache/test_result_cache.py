@@ -230,10 +230,10 @@ def test_a_stream_from_the_cache_has_the_same_sentences(serve, engine):
 def test_a_hit_needs_no_room_in_the_queue(serve, engine):
     client = serve(queue_tokens=1)
     ask(client)
-    place = client.app.state.services.translator.admission.admit(10_000)
+    permit = client.app.state.services.translator.admission.admit(10_000)
     assert ask(client).status_code == 200
     assert client.post("/translate", json={"q": "neu", "source": "de", "target": "en"}).status_code == 429
-    place.leave()
+    permit.release()
 
 
 def test_rate_limits_count_hits(serve):
