@@ -116,6 +116,7 @@ class Services:
         await self.file_jobs.close()  # their clients cannot fetch a result here any more; another server may continue
         await self.engine.stop(self.settings.grace_seconds)
         await self.documents.reader.close()
+        await self.inspector.encoders.close()
         await self.documents.store.close()
         self.glossaries.store.close()
         await self.rate_limiter.usage.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import dataclasses
 from collections.abc import Sequence
 
@@ -14,6 +13,7 @@ from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooL
 from server.history.records import SentenceRecord, TranslationRecord
 from server.inspection.ranges import out_of_range
 from server.inspection.types import InspectedSentence, InspectionOptions, InspectionResult, Token
+from server.task_process import TaskProcess
 from server.translation.catalog import Leg
 from server.translation.history_record import history_record
 from server.translation.time_limit import TimeLimit
@@ -22,6 +22,8 @@ from server.translation.types import TranslationRequest
 from server.translation.word_pairs import SentencePair, sentence_pair
 
 DEFAULT_OPTIONS = InspectionOptions()
+STUDY_SECONDS = 120.0
+"""Longest time to study an encoder."""
 
 
 class Inspector:
@@ -36,8 +38,7 @@ class Inspector:
         self.translator = translator
         self.admission = admission
         self.token_limit = token_limit
-        self.studies = asyncio.Semaphore(1)
-        """Held while an encoder is studied, which takes a core of the API process."""
+        self.encoders = TaskProcess("model.analysis.encoder_study", STUDY_SECONDS)
 
     async def find(self, id: str, *, sentence: int = 0, leg: int = 0) -> InspectedSentence:
         """Returns a sentence of a served translation. Raises UnknownTranslation, ExpiredTranslation, NotFound,

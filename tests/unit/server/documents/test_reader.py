@@ -55,7 +55,7 @@ def test_a_document_is_read_and_written(workspace):
 def test_the_kernel_ends_the_process_first_where_memory_is_used_up(workspace):
     scores = []
     workspace.upload.write_bytes(word_file())
-    run(task(workspace), before=lambda documents: scores.append(oom_score(documents._process.pid)))
+    run(task(workspace), before=lambda documents: scores.append(oom_score(documents.process._process.pid)))
     assert scores == [min(oom_score("self") + 300, 1000)]
 
 
@@ -96,7 +96,7 @@ def test_a_document_that_takes_too_long_is_refused(workspace, monkeypatch):
 def test_memory_is_given_back(workspace, monkeypatch):
     workspace.upload.write_bytes(b"x")
     monkeypatch.setattr(reader, "KEPT_BYTES", 1)
-    assert run(task(workspace, name="a.txt"), before=lambda documents: documents._process and pytest.fail())
+    assert run(task(workspace, name="a.txt"), before=lambda documents: documents.process._process and pytest.fail())
 
 
 def test_memory_is_bounded(workspace):

@@ -26,39 +26,26 @@ def client(serve, folder: Path) -> TestClient:
     return serve(ModelCatalog([read_model(folder)]), attention_tokens=40)
 
 
-def test_layers_have_numbers_for_every_piece(client):
-    found = client.get("/encoder", params=ASK).json()
-    pieces = len(found["source"]["pieces"])
-    assert found["source"]["text"] == ASK["q"] and len(found["layers"]) == 2
-    for layer in found["layers"]:
+def test_a_study_of_a_sentence(client):
+    study = client.get("/encoder", params=ASK).json()
+    source, order, fit = study["source"], study["order"], study["position_fit"]
+    pieces = len(source["pieces"])
+    assert source["text"] == ASK["q"] and len(study["layers"]) == 2
+    for layer in study["layers"]:
         for name in ("carried_past_attention", "attention", "carried_past_feed_forward", "feed_forward", "active"):
             assert len(layer[name]) == pieces and min(layer[name]) >= 0
-        assert max(layer["active"]) <= 1
+        assert max(layer["active"]) <= 1 and len(layer["units"]) == 4
         for unit in layer["units"]:
             values = [value for _, value in unit["pieces"]]
             assert values == sorted(values, reverse=True) and 0 <= unit["unit"] < 64
             assert all(0 < piece < pieces - 1 for piece, _ in unit["pieces"])  # neither the tag nor the end
-    assert [len(layer["units"]) for layer in found["layers"]] == [4, 4]
-
-
-def test_the_reversed_words_change_nothing_without_positions(client):
-    found = client.get("/encoder", params=ASK).json()
-    source, order = found["source"], found["order"]
-    text = ["".join(source["pieces"][i] for i in order["pieces"][1:-1]).replace("\u2581", " ").strip()]
-    assert text == ["house a in sleeps cat the"]
+    text = "".join(source["pieces"][i] for i in order["pieces"][1:-1]).replace("\u2581", " ").strip()
+    assert text == "house a in sleeps cat the"
     assert max(order["moved_without_positions"]) < 1e-5 < 1e-2 < max(order["moved"])
-
-
-def test_places_are_read_from_vectors_with_positions(client):
-    fit = client.get("/encoder", params=ASK).json()["position_fit"]
     assert fit["sentences"] == 24 and len(fit["with_positions"]) == len(fit["without_positions"]) == 1 + 2
     assert fit["with_positions"][0] > 0.5 > fit["without_positions"][0]
-    assert all(share <= 1 for share in fit["with_positions"] + fit["without_positions"])
-
-
-def test_a_text_without_words_has_no_units(client):
-    found = client.get("/encoder", params=ASK | {"q": " "})
-    assert found.status_code == 200 and [layer["units"] for layer in found.json()["layers"]] == [[], []]
+    blank = client.get("/encoder", params=ASK | {"q": " "})
+    assert blank.status_code == 200 and [layer["units"] for layer in blank.json()["layers"]] == [[], []]
 
 
 def test_what_is_not_studied_is_refused(client, monkeypatch):
