@@ -195,15 +195,12 @@ def allow_many_connections() -> None:
 
 def listener(settings: Settings) -> socket.socket:
     """Returns the bound socket. Raises SettingsError where the address cannot be bound."""
-    family = socket.AF_INET6 if ":" in settings.host else socket.AF_INET
-    bound = socket.socket(family)
+    six = ":" in settings.host
+    family = socket.AF_INET6 if six else socket.AF_INET
     try:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        bound.bind((settings.host, settings.port))
-        bound.set_inheritable(False)
+        return socket.create_server((settings.host, settings.port), family=family, dualstack_ipv6=six)
     except OSError as error:
-        bound.close()
+        reason = str(error.strerror).partition(" (while ")[0]
         raise SettingsError(
-            f"--host and --port: cannot listen on {settings.host} port {settings.port}: {error.strerror or error}."
+            f"--host and --port: cannot listen on {settings.host} port {settings.port}: {reason}."
         ) from None
-    return bound

@@ -8,17 +8,12 @@ import sys
 import time
 import traceback
 from contextvars import ContextVar
-from functools import lru_cache
 from itertools import filterfalse
-from typing import TextIO
-
-import orjson
 
 request_id: ContextVar[str] = ContextVar("request_id", default="")
 """Id of the HTTP request that the current task handles."""
 
 STANDARD_FIELDS = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "color_message"}
-ENCODER = json.JSONEncoder(ensure_ascii=False, default=str)
 
 
 class JsonFormatter(logging.Formatter):
@@ -26,7 +21,7 @@ class JsonFormatter(logging.Formatter):
 
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, object] = {
-            "time": f"{format_second(int(record.created))}.{int(record.msecs):03d}Z",
+            "time": time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(record.created)) + f".{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
             "message": record.getMessage(),
@@ -36,10 +31,7 @@ class JsonFormatter(logging.Formatter):
         line |= further_fields(record)
         if record.exc_info:
             line["exception"] = stack_frames(record.exc_info[1])
-        try:
-            return orjson.dumps(line, default=str).decode()
-        except TypeError:  # half a surrogate pair, a number of more than 64 bits
-            return ENCODER.encode(line)
+        return json.dumps(line, ensure_ascii=False, default=str)
 
 
 class TextFormatter(logging.Formatter):
@@ -52,23 +44,10 @@ class TextFormatter(logging.Formatter):
         return f"{stamp} {record.levelname.lower():7} {record.getMessage()}{extra}{trace}"
 
 
-class LineHandler(logging.StreamHandler[TextIO]):
-    """Writes records to standard error, where Python writes each line at once."""
-
-    def flush(self) -> None:
-        """Does nothing."""
-
-
 def further_fields(record: logging.LogRecord) -> dict[str, object]:
     """Returns the fields of `extra` in their order."""
     values = vars(record)
     return {name: values[name] for name in filterfalse(STANDARD_FIELDS.__contains__, values)}
-
-
-@lru_cache(maxsize=1)
-def format_second(second: int) -> str:
-    """Returns a time in seconds since the epoch as text, in UTC."""
-    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(second))
 
 
 def stack_frames(error: BaseException | None) -> list[str]:
@@ -82,7 +61,7 @@ def stack_frames(error: BaseException | None) -> list[str]:
 def configure_logging(level: str, format: str) -> None:
     """Sends all log records to standard error. `format` is "json", "text", or "auto", which is text on a terminal."""
     text = format == "text" or (format == "auto" and sys.stderr.isatty())
-    handler = LineHandler(sys.stderr)
+    handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(TextFormatter() if text else JsonFormatter())
     logging.basicConfig(level=level.upper(), handlers=[handler], force=True)
     logging.captureWarnings(True)

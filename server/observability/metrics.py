@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, disable_created_metrics, generate_latest
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -36,86 +37,65 @@ class Metrics:
     """
 
     def __init__(self, version: str) -> None:
-        registry = self.registry = CollectorRegistry()
-        self._http = Counter(
-            "attentive_http_requests", "HTTP requests answered.", ("route", "method", "status"), registry=registry
-        )
-        self._http_seconds = Histogram(
+        self.registry = CollectorRegistry()
+        counter = partial(Counter, registry=self.registry)
+        gauge = partial(Gauge, registry=self.registry)
+        histogram = partial(Histogram, registry=self.registry)
+        self._http = counter("attentive_http_requests", "HTTP requests answered.", ("route", "method", "status"))
+        self._http_seconds = histogram(
             "attentive_http_request_duration_seconds",
             "Time from the first byte of a request to the last of its answer.",
             ("route",),
-            registry=registry,
             buckets=SECONDS,
         )
-        self._rejected = Counter(
+        self._rejected = counter(
             "attentive_requests_rejected",
             "HTTP requests refused because the queue was full, a limit was reached or the time was too short.",
             ("reason",),
-            registry=registry,
         )
-        self._cancelled = Counter(
-            "attentive_requests_cancelled", "Sentences cancelled because their callers had left.", registry=registry
+        self._cancelled = counter("attentive_requests_cancelled", "Sentences cancelled because their callers had left.")
+        self._failed = counter("attentive_request_failures", "Sentences that failed.", ("kind",))
+        self._success = counter(
+            "attentive_request_success", "Sentences translated, by how decoding ended.", ("finish_reason",)
         )
-        self._failed = Counter("attentive_request_failures", "Sentences that failed.", ("kind",), registry=registry)
-        self._success = Counter(
-            "attentive_request_success",
-            "Sentences translated, by how decoding ended.",
-            ("finish_reason",),
-            registry=registry,
+        self._flagged = counter(
+            "attentive_sentences_flagged", "Sentences whose first translation has a flag, by flag.", ("reason",)
         )
-        self._flagged = Counter(
-            "attentive_sentences_flagged",
-            "Sentences whose first translation has a flag, by flag.",
-            ("reason",),
-            registry=registry,
-        )
-        self._retried = Counter(
+        self._retried = counter(
             "attentive_sentences_retried",
             "Flagged sentences translated again, by the translation that was kept.",
             ("kept",),
-            registry=registry,
         )
-        self._source_tokens = Counter(
-            "attentive_source_tokens", "Source tokens of translated sentences.", registry=registry
-        )
-        self._generated_tokens = Counter(
-            "attentive_generated_tokens", "Tokens of the best hypotheses of translated sentences.", registry=registry
+        self._source_tokens = counter("attentive_source_tokens", "Source tokens of translated sentences.")
+        self._generated_tokens = counter(
+            "attentive_generated_tokens", "Tokens of the best hypotheses of translated sentences."
         )
         self._seconds = [
-            Histogram(f"attentive_{name}_seconds", help, registry=registry, buckets=SECONDS)
-            for name, help in SENTENCE_TIMES.items()
+            histogram(f"attentive_{name}_seconds", help, buckets=SECONDS) for name, help in SENTENCE_TIMES.items()
         ]
-        self._describe_steps(registry)
-        self._build = Gauge("attentive_build_info", "Version of the server.", ("version",), registry=registry)
-        self._build.labels(version).set(1)
+        self._batch_size = histogram("attentive_batch_size", "Rows per decode step.", buckets=ROWS)
+        self._padding = histogram(
+            "attentive_batch_padding_ratio", "Padding among the tokens of a prefill.", buckets=RATIOS
+        )
+        self._step_seconds = histogram(
+            "attentive_decode_step_seconds", "Time of one decode step.", buckets=STEP_SECONDS
+        )
+        self._running = gauge("attentive_requests_running", "Sentences being decoded.")
+        self._waiting = gauge("attentive_requests_waiting", "Sentences waiting in the worker.")
+        self._slots = gauge("attentive_kv_slots_in_use_ratio", "Key and value slots in use.")
+        gauge("attentive_build_info", "Version of the server.", ("version",)).labels(version).set(1)
         self._begin_at_zero()
 
     def _begin_at_zero(self) -> None:
         """Creates the series of all known labels, so that rates include the first event of each."""
-        for reason in ("queue", "deadline", "rate", "looks"):
-            self._rejected.labels(reason)
-        for reason in FLAGS:
-            self._flagged.labels(reason)
-        for kept in ("first", "retry"):
-            self._retried.labels(kept)
-        for reason in ("stop", "length"):
-            self._success.labels(reason)
-
-    def _describe_steps(self, registry: CollectorRegistry) -> None:
-        """Creates the metrics of a worker's steps."""
-        self._batch_size = Histogram("attentive_batch_size", "Rows per decode step.", registry=registry, buckets=ROWS)
-        self._padding = Histogram(
-            "attentive_batch_padding_ratio",
-            "Padding among the tokens of a prefill.",
-            registry=registry,
-            buckets=RATIOS,
-        )
-        self._step_seconds = Histogram(
-            "attentive_decode_step_seconds", "Time of one decode step.", registry=registry, buckets=STEP_SECONDS
-        )
-        self._running = Gauge("attentive_requests_running", "Sentences being decoded.", registry=registry)
-        self._waiting = Gauge("attentive_requests_waiting", "Sentences waiting in the worker.", registry=registry)
-        self._slots = Gauge("attentive_kv_slots_in_use_ratio", "Key and value slots in use.", registry=registry)
+        for counter, labels in (
+            (self._rejected, ("queue", "deadline", "rate", "looks")),
+            (self._flagged, FLAGS),
+            (self._retried, ("first", "retry")),
+            (self._success, ("stop", "length")),
+        ):
+            for label in labels:
+                counter.labels(label)
 
     def http(self, route: str, method: str, status: int, seconds: float) -> None:
         """Counts one answered HTTP request. `route` is the template of the path."""

@@ -34,7 +34,9 @@ from server.api.schemas.deepl import (
     DeeplUsage,
     DeeplUsageParameters,
 )
+from server.api.schemas.glossaries import GlossaryPairsAnswer
 from server.errors import InvalidRequest
+from server.glossaries.types import base_language
 from server.services import default_options
 from server.text.language_names import language_name
 from server.text.segmentation import Split
@@ -161,6 +163,19 @@ async def usage(
     caller = await enter(request, 0, key)
     used = await services_of(request).rate_limiter.usage.read(caller.owner)
     return json_response({"character_count": used, "character_limit": UNLIMITED})
+
+
+@router.get(
+    "/glossary-language-pairs",
+    summary="List the language pairs of glossaries: those that are served",
+    response_model=GlossaryPairsAnswer,
+)
+async def glossary_language_pairs(request: Request) -> Response:
+    catalog = services_of(request).translator.catalog
+    routes = {(source, target) for source in catalog.sources for target in catalog.targets(source)}
+    pairs = sorted({(base_language(source), base_language(target)) for source, target in routes})
+    supported = [{"source_lang": source, "target_lang": target} for source, target in pairs if source != target]
+    return json_response({"supported_languages": supported})
 
 
 def tag_rules(parameters: DeeplParameters) -> TagRules:

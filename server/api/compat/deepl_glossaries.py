@@ -22,7 +22,6 @@ from server.api.schemas.glossaries import (
     GlossariesAnswer,
     GlossaryAnswer,
     GlossaryKey,
-    GlossaryPairsAnswer,
     GlossaryParameters,
     MultilingualAnswer,
     MultilingualChanges,
@@ -35,36 +34,14 @@ from server.glossaries.glossaries import Glossaries
 from server.glossaries.types import Dictionary, DictionaryInfo, Glossary, base_language
 from server.translation.catalog import ModelCatalog
 
-router = APIRouter(tags=["DeepL"])
 Id = Annotated[str, Path(description="From the answer to the creation.")]
 Key = Annotated[GlossaryKey, Depends(ParameterReader(GlossaryKey))]
 Pair = Annotated[DictionaryPair, Depends(ParameterReader(DictionaryPair))]
-FAILURES = errors(400, 403, 404, 413, 429, model=DeeplError)
+router = APIRouter(tags=["DeepL"], responses=errors(400, 403, 404, 413, 429, model=DeeplError))
 V2, V3 = "/v2/glossaries", "/v3/glossaries"
 
 
-@router.get(
-    "/v2/glossary-language-pairs",
-    summary="List the language pairs of glossaries: those that are served",
-    response_model=GlossaryPairsAnswer,
-)
-async def glossary_language_pairs(request: Request) -> Response:
-    catalog = services_of(request).translator.catalog
-    pairs = {
-        (base_language(source), base_language(target))
-        for source in catalog.sources
-        for target in catalog.targets(source)
-    }
-    return json_response(
-        {
-            "supported_languages": [
-                {"source_lang": source, "target_lang": target} for source, target in sorted(pairs) if source != target
-            ]
-        }
-    )
-
-
-@router.post(V2, summary="Create a glossary", status_code=201, response_model=GlossaryAnswer, responses=FAILURES)
+@router.post(V2, summary="Create a glossary", status_code=201, response_model=GlossaryAnswer)
 async def create(
     request: Request, parameters: Annotated[GlossaryParameters, Depends(ParameterReader(GlossaryParameters))]
 ) -> Response:
@@ -74,15 +51,15 @@ async def create(
     return json_response(single(created), 201)
 
 
-@router.get(V2, summary="List glossaries of one language pair", response_model=GlossariesAnswer, responses=FAILURES)
+@router.get(V2, summary="List glossaries of one language pair", response_model=GlossariesAnswer)
 async def glossaries(request: Request, parameters: Key) -> Response:
-    glossaries = await listed(request, parameters)
+    glossaries = await glossaries_of(request).all(await owner_of(request, parameters.auth_key))
     return json_response(
         {"glossaries": [single(glossary) for glossary in glossaries if len(glossary.dictionaries) == 1]}
     )
 
 
-@router.get(V2 + "/{glossary_id}", summary="Show a glossary", response_model=GlossaryAnswer, responses=FAILURES)
+@router.get(V2 + "/{glossary_id}", summary="Show a glossary", response_model=GlossaryAnswer)
 async def glossary(glossary_id: Id, request: Request, parameters: Key) -> Response:
     return json_response(single(await find_glossary(request, parameters, glossary_id)))
 
@@ -91,23 +68,18 @@ async def glossary(glossary_id: Id, request: Request, parameters: Key) -> Respon
     V2 + "/{glossary_id}/entries",
     summary="Fetch the entries of a glossary",
     response_class=Response,
-    responses=FAILURES | {200: content({MEDIA_TYPES["tsv"]: ENTRIES_EXAMPLE})},
+    responses={200: content({MEDIA_TYPES["tsv"]: ENTRIES_EXAMPLE})},
 )
 async def entries(glossary_id: Id, request: Request, parameters: Key) -> Response:
     """As tab-separated values, or as CSV if the header `Accept` names it."""
-    info = only_dictionary(await find_glossary(request, parameters, glossary_id))
-    dictionary = await read_dictionary(request, parameters, glossary_id, info.source, info.target)
+    glossaries, owner = glossaries_of(request), await owner_of(request, parameters.auth_key)
+    info = only_dictionary(await glossaries.find(owner, glossary_id))
+    dictionary = await glossaries.dictionary(owner, glossary_id, info.source, info.target)
     format: EntriesFormat = "csv" if MEDIA_TYPES["csv"] in request.headers.get("accept", "") else "tsv"
     return Response(write_entries(dictionary.entries, format), media_type=MEDIA_TYPES[format])
 
 
-@router.post(
-    V3,
-    summary="Create a glossary of several pairs",
-    status_code=201,
-    response_model=MultilingualAnswer,
-    responses=FAILURES,
-)
+@router.post(V3, summary="Create a glossary of several pairs", status_code=201, response_model=MultilingualAnswer)
 async def create_multilingual(
     request: Request, parameters: Annotated[MultilingualParameters, Depends(ParameterReader(MultilingualParameters))]
 ) -> Response:
@@ -118,22 +90,18 @@ async def create_multilingual(
     return json_response(multilingual(created), 201)
 
 
-@router.get(V3, summary="List all glossaries", response_model=MultilingualListAnswer, responses=FAILURES)
+@router.get(V3, summary="List all glossaries", response_model=MultilingualListAnswer)
 async def multilingual_glossaries(request: Request, parameters: Key) -> Response:
-    return json_response({"glossaries": [multilingual(glossary) for glossary in await listed(request, parameters)]})
+    glossaries = await glossaries_of(request).all(await owner_of(request, parameters.auth_key))
+    return json_response({"glossaries": [multilingual(glossary) for glossary in glossaries]})
 
 
-@router.get(V3 + "/{glossary_id}", summary="Show any glossary", response_model=MultilingualAnswer, responses=FAILURES)
+@router.get(V3 + "/{glossary_id}", summary="Show any glossary", response_model=MultilingualAnswer)
 async def multilingual_glossary(glossary_id: Id, request: Request, parameters: Key) -> Response:
     return json_response(multilingual(await find_glossary(request, parameters, glossary_id)))
 
 
-@router.patch(
-    V3 + "/{glossary_id}",
-    summary="Rename a glossary, or add entries",
-    response_model=MultilingualAnswer,
-    responses=FAILURES,
-)
+@router.patch(V3 + "/{glossary_id}", summary="Rename a glossary, or add entries", response_model=MultilingualAnswer)
 async def change(
     glossary_id: Id,
     request: Request,
@@ -148,12 +116,7 @@ async def change(
     return json_response(multilingual(await glossaries.find(owner, glossary_id)))
 
 
-@router.put(
-    V3 + "/{glossary_id}/dictionaries",
-    summary="Replace a dictionary",
-    response_model=DictionaryAnswer,
-    responses=FAILURES,
-)
+@router.put(V3 + "/{glossary_id}/dictionaries", summary="Replace a dictionary", response_model=DictionaryAnswer)
 async def replace_dictionary(
     glossary_id: Id,
     request: Request,
@@ -166,27 +129,23 @@ async def replace_dictionary(
     return json_response(described(info))
 
 
-@router.get(
-    V3 + "/{glossary_id}/entries",
-    summary="Fetch the entries of a pair",
-    response_model=EntriesAnswer,
-    responses=FAILURES,
-)
+@router.get(V3 + "/{glossary_id}/entries", summary="Fetch the entries of a pair", response_model=EntriesAnswer)
 async def dictionary_entries(glossary_id: Id, request: Request, parameters: Pair) -> Response:
-    dictionary = await read_dictionary(request, parameters, glossary_id, parameters.source_lang, parameters.target_lang)
+    owner, pair = await owner_of(request, parameters.auth_key), (parameters.source_lang, parameters.target_lang)
+    dictionary = await glossaries_of(request).dictionary(owner, glossary_id, *pair)
     body = {"source_lang": dictionary.source, "target_lang": dictionary.target, "entries_format": "tsv"}
     return json_response({"dictionaries": [body | {"entries": write_entries(dictionary.entries)}]})
 
 
-@router.delete(V2 + "/{glossary_id}", summary="Delete a glossary", status_code=204, responses=FAILURES)
-@router.delete(V3 + "/{glossary_id}", summary="Delete any glossary", status_code=204, responses=FAILURES)
+@router.delete(V2 + "/{glossary_id}", summary="Delete a glossary", status_code=204)
+@router.delete(V3 + "/{glossary_id}", summary="Delete any glossary", status_code=204)
 async def delete(glossary_id: Id, request: Request, parameters: Key) -> Response:
     owner = await owner_of(request, parameters.auth_key, change=True)
     await glossaries_of(request).delete(owner, glossary_id)
     return Response(status_code=204)
 
 
-@router.delete(V3 + "/{glossary_id}/dictionaries", summary="Delete a dictionary", status_code=204, responses=FAILURES)
+@router.delete(V3 + "/{glossary_id}/dictionaries", summary="Delete a dictionary", status_code=204)
 async def delete_dictionary(glossary_id: Id, request: Request, parameters: Pair) -> Response:
     owner = await owner_of(request, parameters.auth_key, change=True)
     await glossaries_of(request).remove(owner, glossary_id, parameters.source_lang, parameters.target_lang)
@@ -206,18 +165,8 @@ def glossaries_of(request: Request) -> Glossaries:
     return services_of(request).glossaries
 
 
-async def listed(request: Request, parameters: GlossaryKey) -> list[Glossary]:
-    """Returns the glossaries that the caller may use."""
-    return await glossaries_of(request).all(await owner_of(request, parameters.auth_key))
-
-
 async def find_glossary(request: Request, parameters: GlossaryKey, id: str) -> Glossary:
     return await glossaries_of(request).find(await owner_of(request, parameters.auth_key), id)
-
-
-async def read_dictionary(request: Request, parameters: GlossaryKey, id: str, source: str, target: str) -> Dictionary:
-    owner = await owner_of(request, parameters.auth_key)
-    return await glossaries_of(request).dictionary(owner, id, source, target)
 
 
 def dictionary_of(parameters: DictionaryParameters, catalog: ModelCatalog) -> Dictionary:
