@@ -4,19 +4,14 @@ CPU."""
 from __future__ import annotations
 
 import asyncio
-import atexit
 import socket
 import ssl
-from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Self
 from urllib.parse import urlsplit
 
 _MAX_HEAD_BYTES = 65_536
 _UNVERIFIED = ssl._create_unverified_context()  # noqa: S323  see Address
-_RESERVED = ExitStack()
-"""Sockets that are bound to the ports of `free_port` and do not listen. They are closed at the end of the program."""
-atexit.register(_RESERVED.close)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,15 +77,6 @@ class Connection:
             self.close()
         return status, headers, answer
 
-    async def unexpected_bytes(self, seconds: float) -> bytes:
-        """Returns bytes that arrive within `seconds` although no request is in flight; there should be none."""
-        if self._streams is None:
-            return b""
-        try:
-            return await asyncio.wait_for(self._streams[0].read(_MAX_HEAD_BYTES), seconds)
-        except (TimeoutError, OSError):
-            return b""
-
     def close(self) -> None:
         """Closes the connection."""
         if self._streams is not None:
@@ -99,12 +85,10 @@ class Connection:
 
 
 def free_port() -> int:
-    """Returns a TCP port of this machine on which nothing listens. Linux gives it to no other program while this process
-    lives, and a server that sets SO_REUSEADDR, as almost all do, can listen on it."""
-    reserved = _RESERVED.enter_context(socket.socket())
-    reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    reserved.bind(("127.0.0.1", 0))
-    return int(reserved.getsockname()[1])
+    """Returns a TCP port of this machine on which nothing listens at this moment."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
 
 
 def _parse(head: bytes) -> tuple[int, dict[bytes, bytes]]:

@@ -1,12 +1,11 @@
-"""Compares this engine, CTranslate2 and Hugging Face on the same weights: speed, BLEU and memory by batch size.
+"""Compares this engine with CTranslate2 on the same weights: speed and BLEU by batch size.
 
     python -m benchmarks.engine --model weights/NAME --data DATA --direction en-de --threads 2 --json engine.json
     python -m benchmarks.engine --random base --vocabulary 32000 --batches 32 64 --threads 2
 
-Every engine runs in a separate process. For each batch size and search the engines take turns (A B C A B C) on the same
+Every engine runs in a separate process. For each batch size and search the engines take turns (A B A B) on the same
 sentences, and the medians are compared. With --device cuda the same is measured on a GPU, with the backend that the
-server's worker uses. The GPU run also reports the decode step relative to the memory bandwidth (decode_limit) and the
-number of targets that depend on the other sentences of the batch (independence).
+server's worker uses.
 """
 
 from __future__ import annotations
@@ -26,10 +25,9 @@ from typing import Any, cast, get_args
 from tqdm import tqdm
 
 from benchmarks.common import report
-from benchmarks.common.arguments import add_model_options
 from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.engine.adapters import Clock, Ids, Kind, Spec
-from benchmarks.engine.engine_process import EngineFailed, EngineProcess, Run
+from benchmarks.engine.engine_process import EngineProcess, Run
 from model.backends.cpu.isa import Isa
 from model.model_folder import ModelFolder, read_folder
 from model.training.loop.evaluate import score
@@ -39,12 +37,11 @@ _SETTLE_SECONDS = 0.3
 """Pause between two turns, in which the threads of the last engine stop spinning."""
 _CPU = (
     "attentive-native:int8", "ctranslate2:int8", "ctranslate2-workers:int8",
-    "attentive-native:float32", "ctranslate2:float32", "ctranslate2-workers:float32", "huggingface:float32",
+    "attentive-native:float32", "ctranslate2:float32", "ctranslate2-workers:float32",
 )  # fmt: skip
-_CUDA = ("attentive-torch:bfloat16", "ctranslate2:float16", "huggingface:bfloat16")
-_LIBRARIES = {"ctranslate2": "ctranslate2", "ctranslate2-workers": "ctranslate2", "huggingface": "transformers"}
+_CUDA = ("attentive-torch:bfloat16", "ctranslate2:float16")
+_LIBRARIES = {"ctranslate2": "ctranslate2", "ctranslate2-workers": "ctranslate2"}
 _BATCHES = {"cpu": (1, 8, 32, 64, 128), "cuda": (1, 8, 32, 64, 128, 256)}
-_HUGGINGFACE_BATCHES = {"cpu": (1, 32, 64), "cuda": (1, 256)}
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,27 +66,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     options.batches = options.batches or _BATCHES[options.device]
-    options.huggingface_batches = options.huggingface_batches or _HUGGINGFACE_BATCHES[options.device]
     try:
         with tempfile.TemporaryDirectory() as scratch:
             work = _random_work(options, Path(scratch)) if options.random else _real_work(options)
             specs = _specs(options, work.folder, Path(scratch))
-            memory = measure_memory(specs, work) if options.memory else []
             rows = measure(specs, work, options)
-            device = _device_figures(work, options) if options.device == "cuda" or options.device_figures else {}
     except (ValueError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 2
     print(report.table(_HEADER, [[row[name] for name in _HEADER] for row in rows]))
-    if memory:
-        print(report.table(("engine", "peak MB"), [(row["engine"], row["peak_bytes"] / 1e6) for row in memory]))
     if options.json:
         settings = {
             "model": work.folder.name, "threads": options.threads, "device": options.device, "isa": options.isa,
             "clock": options.clock, "rounds": options.rounds, "sets": options.sets,
             "direction": None if work.fixed else options.direction,
         }  # fmt: skip
-        report.write(options.json, {"benchmark": "engine", **settings, "rows": rows, "memory": memory, **device})
+        report.write(options.json, {"benchmark": "engine", **settings, "rows": rows})
     return 0
 
 
@@ -104,10 +96,9 @@ def measure(specs: Sequence[Spec], work: Work, options: argparse.Namespace) -> l
             for beam, batch in cells:
                 count = min(len(work.sources), max(options.least, options.batches_per_run * batch))
                 sources = work.sources[:count]
-                taking = [e for e in engines if not _left_out(e.spec, batch, beam, options)]
-                runs: dict[str, list[Run]] = {engine.spec.name: [] for engine in taking}
+                runs: dict[str, list[Run]] = {engine.spec.name: [] for engine in engines}
                 for turn in range(options.rounds + 1):
-                    for engine in taking:
+                    for engine in engines:
                         time.sleep(_SETTLE_SECONDS)
                         # The first turn warms up caches, allocators and compiled code.
                         part = sources if turn else sources[: max(batch, 4)]
@@ -115,44 +106,8 @@ def measure(specs: Sequence[Spec], work: Work, options: argparse.Namespace) -> l
                         if turn:
                             runs[engine.spec.name].append(run)
                         bar.update()
-                rows += _rows(taking, runs, work, sources, batch, beam)
+                rows += _rows(engines, runs, work, sources, batch, beam)
     return rows
-
-
-def measure_memory(specs: Sequence[Spec], work: Work, batch: int = 64) -> list[dict[str, Any]]:
-    """Returns the peak memory of each engine in a new process that translates `batch` sentences at a time, greedily."""
-    found = []
-    for spec in specs:
-        with EngineProcess(spec) as engine:
-            loaded = engine.peak_bytes()
-            engine.translate(work.sources[: 2 * batch], batch, 1, work.limit)
-            found.append({"engine": spec.name, "batch": batch, "peak_bytes": engine.peak_bytes(), "loaded": loaded})
-    return found
-
-
-def _device_figures(work: Work, options: argparse.Namespace) -> dict[str, Any]:
-    """Prints and returns the limit of a decode step and the number of targets that depend on other sentences."""
-    # Imported here: the engine processes import this module, and some of them must not import torch.
-    from benchmarks.common.model_loader import open_model
-    from benchmarks.engine import decode_limit, independence
-
-    precision = next(
-        (name.partition(":")[2] for name in options.engines or _CUDA if name.startswith("attentive")), "bfloat16"
-    )
-    slots = [batch for batch in options.batches if batch in (1, 64) or batch == max(options.batches)]
-    limits = decode_limit.measure(work.folder, options.device, precision, slots, options.tokens, options.tokens)
-    print(decode_limit.describe(limits))
-    opened = open_model(
-        work.folder.path, engine="torch", precision=precision, device=options.device, slots=64, threads=options.threads
-    )
-    sources = [tuple(source) for source in work.sources[: options.independence]]
-    batched, shuffled = independence.compare(opened, sources, 1, work.limit)
-    cells = ("torch", precision, "greedy", len(sources), batched, shuffled)
-    print(report.table(independence.HEADER, [cells]))
-    return {
-        "limits": [decode_limit.to_json(limit) for limit in limits],
-        "independence": dict(zip(independence.HEADER, cells, strict=True)),
-    }
 
 
 def _rows(
@@ -186,11 +141,6 @@ def _rows(
 
 def _ours(spec: Spec) -> bool:
     return spec.kind.startswith("attentive")
-
-
-def _left_out(spec: Spec, batch: int, beam: int, options: argparse.Namespace) -> bool:
-    """Returns True for Hugging Face outside the batch sizes in --huggingface-batches, because it is slow."""
-    return spec.kind == "huggingface" and (batch not in options.huggingface_batches or beam > 1)
 
 
 def _real_work(options: argparse.Namespace) -> Work:
@@ -247,16 +197,15 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
 
             quantization = None if precision == "float32" else precision
             export_ctranslate2(folder, scratch / f"ctranslate2-{precision}", quantization=quantization)
-        elif kind == "huggingface" and not (scratch / "huggingface").exists():
-            from model.convert.huggingface.export import export_huggingface
-
-            export_huggingface(folder, scratch / "huggingface")
     return specs
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.engine", description=(__doc__ or "").split("\n\n")[0])
-    add_model_options(parser)
+    system = parser.add_mutually_exclusive_group(required=True)
+    system.add_argument("--model", type=Path, help="a model folder")
+    system.add_argument("--random", metavar="PRESET", help="random weights of this shape: base, big, small")
+    parser.add_argument("--vocabulary", type=int, default=32_000, help="vocabulary size of the random model")
     parser.add_argument("--tokens", type=int, default=32, help="source and target length with random weights")
     parser.add_argument("--data", type=Path, help="folder with SET.en-XX.tsv files")
     parser.add_argument("--sets", nargs="+", default=["newstest2013"], help="names of sets")
@@ -271,9 +220,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--least", type=int, default=32, help="... but at least this many sentences")
     parser.add_argument("--rounds", type=int, default=3, help="counted turns of each engine, after one warm-up turn")
     parser.add_argument("--engines", nargs="+", metavar="KIND:PRECISION", help=f"default: {' '.join(_CPU)}")
-    parser.add_argument(
-        "--huggingface-batches", type=int, nargs="+", help=f"greedy only (default: {_HUGGINGFACE_BATCHES})"
-    )
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of all engines, on a CPU")
@@ -281,14 +227,9 @@ def _parser() -> argparse.ArgumentParser:
         "--clock", choices=get_args(Clock), default="wall",
         help="processor: processor time, for one thread on a core that other programs also use",
     )  # fmt: skip
-    parser.add_argument("--device-figures", action="store_true", help="measure the GPU figures on a CPU too")
-    parser.add_argument("--independence", type=int, default=500, help="sentences compared alone and in batches (GPU)")
-    parser.add_argument("--memory", action="store_true", help="also measure peak memory at batch 64")
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 
-
-__all__ = ["EngineFailed", "main", "measure", "measure_memory"]
 
 if __name__ == "__main__":
     sys.exit(main())

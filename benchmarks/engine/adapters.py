@@ -9,13 +9,13 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal, Protocol
+from typing import Literal, Protocol
 
 from model.backends.cpu.isa import Isa
 from model.model_folder import read_folder
 
 Ids = Sequence[int]
-Kind = Literal["attentive-native", "attentive-torch", "ctranslate2", "ctranslate2-workers", "huggingface"]
+Kind = Literal["attentive-native", "attentive-torch", "ctranslate2", "ctranslate2-workers"]
 Clock = Literal["wall", "processor"]
 """Elapsed seconds or seconds of processor time. With one thread on an otherwise idle core they are equal."""
 _CTRANSLATE2_TYPES = {"int8": "int8", "float32": "float32", "float16": "float16", "bfloat16": "bfloat16"}
@@ -26,7 +26,7 @@ hypotheses are finished as the beam is wide (CTranslate2's rule), so that all do
 
 @dataclass(frozen=True, slots=True)
 class Spec:
-    """Configuration of one engine. `exports` contains the CTranslate2 and Hugging Face exports of the folder."""
+    """Configuration of one engine. `exports` contains the CTranslate2 exports of the folder."""
 
     kind: Kind
     precision: str
@@ -58,8 +58,6 @@ def build(spec: Spec) -> EngineAdapter:
         return Attentive(spec)
     if spec.kind in ("ctranslate2", "ctranslate2-workers"):
         return CTranslate2(spec)
-    if spec.kind == "huggingface":
-        return HuggingFace(spec)
     raise ValueError(f"There is no engine {spec.kind!r}.")
 
 
@@ -120,45 +118,3 @@ class CTranslate2:
             max_decoding_length=min(self._longest, limit),
         )  # fmt: skip
         return [tuple(self._ids[piece] for piece in result.hypotheses[0]) for result in results]
-
-
-class HuggingFace:
-    """MarianMTModel.generate on batches sorted by length."""
-
-    def __init__(self, spec: Spec) -> None:
-        import torch
-        from transformers import MarianMTModel
-        from transformers.utils import logging
-
-        logging.set_verbosity_error()  # type: ignore[no-untyped-call]
-        logging.disable_progress_bar()  # type: ignore[no-untyped-call]
-        torch.set_num_threads(spec.threads)
-        dtype = getattr(torch, spec.precision)
-        loaded: Any = MarianMTModel.from_pretrained(spec.exports / "huggingface", dtype=dtype)
-        self._model, self._device = loaded.to(spec.device).eval(), spec.device
-
-    def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
-        import torch
-
-        order = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
-        found: list[tuple[int, ...]] = [()] * len(sources)
-        config = self._model.generation_config
-        for at in range(0, len(order), batch):
-            part = order[at : at + batch]
-            width = len(sources[part[0]])
-            rows = [[*sources[i], *[config.pad_token_id] * (width - len(sources[i]))] for i in part]
-            mask = [[1] * len(sources[i]) + [0] * (width - len(sources[i])) for i in part]
-            with torch.inference_mode():
-                written = self._model.generate(
-                    torch.tensor(rows, device=self._device),
-                    attention_mask=torch.tensor(mask, device=self._device),
-                    num_beams=beam, do_sample=False, length_penalty=LENGTH_PENALTY,
-                    early_stopping=beam > 1, max_new_tokens=limit,
-                )  # fmt: skip
-            for i, row in zip(part, written.tolist(), strict=True):
-                found[i] = _until_end(row[1:], config.eos_token_id)  # the first is the start token
-        return found
-
-
-def _until_end(row: list[int], end: int) -> tuple[int, ...]:
-    return tuple(row[: row.index(end)] if end in row else row)

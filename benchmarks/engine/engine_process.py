@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from multiprocessing.connection import Connection
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
@@ -67,12 +66,6 @@ class EngineProcess:
         """Calls EngineAdapter.translate in the process. Raises EngineFailed."""
         targets, seconds = self._request((list(sources), batch, beam, limit))
         return Run(targets, seconds)
-
-    def peak_bytes(self) -> int:
-        """Returns the peak resident memory of the process (VmHWM) in bytes."""
-        status = Path(f"/proc/{self._process.pid}/status").read_text(encoding="ascii")
-        line = next(line for line in status.splitlines() if line.startswith("VmHWM:"))
-        return int(line.split()[1]) * 1024
 
     def _request(self, request: Any) -> Any:
         if request is not None:

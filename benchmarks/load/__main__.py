@@ -2,7 +2,7 @@
 errors.
 
     python -m benchmarks.load http://127.0.0.1:8000 http://127.0.0.1:5000 --names attentive peer --data DATA \\
-        --sets tatoeba-dev --direction en-de --clients 1 8 32 64 128 --seconds 5 --picture load.svg --json load.json
+        --sets tatoeba-dev --direction en-de --clients 1 8 32 64 128 --seconds 5 --json load.json
 """
 
 from __future__ import annotations
@@ -23,15 +23,13 @@ from tqdm import tqdm
 from benchmarks.common import report
 from benchmarks.common.development_sets import choose, read_sets
 from benchmarks.common.http_connection import Address
-from benchmarks.load.closed_loop import Job, Round, documents, jobs, run
-from benchmarks.load.plots import draw_load
+from benchmarks.load.closed_loop import Job, Round, jobs, run
 from benchmarks.load.processor_time import Server, Spent
 from model.training.loop.evaluate import score
 
 _HEADER = ("system", "clients", "sentences/s", "p50 ms", "p95 ms", "p99 ms", "requests", "errors", "BLEU")
-_TIMES = ("front us", "workers us", "front %")
-"""Processor time per request in the listening process and in its child processes, and the share of the listening
-process."""
+_TIMES = ("front us", "workers us")
+"""Processor time per request in the listening process and in its child processes."""
 
 
 @dataclass(slots=True)
@@ -58,10 +56,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise ValueError(f"There is no set for {options.direction}.")
         sources = [text for item in sets for text in item.sources]
         references = [text for item in sets for text in item.references]
-        sentences = options.document or 1
-        texts = documents(sources, sentences) if options.document else sources
-        if not texts:
-            raise ValueError(f"There are fewer than {sentences} sentences.")
         addresses = [Address.parse(url) for url in options.urls]
         processes = [Server.find(address.port) if options.processor_time else None for address in addresses]
     except (ValueError, OSError) as error:
@@ -70,22 +64,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
     source, target = options.direction.split("-", 1)
     names = [options.names[i] if i < len(options.names) else url for i, url in enumerate(options.urls)]
     systems = [
-        System(name, address, jobs(texts, sentences, source, target, options.beam_size, options.fields), server)
+        System(name, address, jobs(sources, source, target, options.beam_size, options.fields), server)
         for name, address, server in zip(names, addresses, processes, strict=True)
     ]
-    rows = asyncio.run(_measure(systems, options, None if options.document else (references, target)))
+    rows = asyncio.run(_measure(systems, options, (references, target)))
     header = _HEADER + (_TIMES if options.processor_time else ())
     print(report.table(header, [[row[name] for name in header] for row in rows]))
-    settings = {"direction": options.direction, "sentences_per_request": sentences, "beam_size": options.beam_size}
+    settings = {"direction": options.direction, "beam_size": options.beam_size}
     if options.json:
         report.write(options.json, {"benchmark": "load", **settings, "rows": rows})
-    if options.picture:
-        draw_load(rows, sentences, options.picture)
     return 0
 
 
 async def _measure(
-    systems: list[System], options: argparse.Namespace, scored: tuple[Sequence[str], str] | None
+    systems: list[System], options: argparse.Namespace, scored: tuple[Sequence[str], str]
 ) -> list[dict[str, Any]]:
     """Measures every number of clients on every system, in turns (A B A B)."""
     rows: list[dict[str, Any]] = []
@@ -115,19 +107,18 @@ async def _measure(
 
 
 def _times(spent: Spent, requests: int) -> dict[str, float]:
-    """Returns the processor time per request in microseconds and the share of the listening process in percent."""
+    """Returns the processor time per request in microseconds."""
     per_request = 1e6 / max(1, requests)
-    front, workers = spent.front * per_request, spent.workers * per_request
-    return dict(zip(_TIMES, (front, workers, 100 * spent.share), strict=True))
+    return dict(zip(_TIMES, (spent.front * per_request, spent.workers * per_request), strict=True))
 
 
-def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[str], str] | None) -> dict[str, Any]:
+def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[str], str]) -> dict[str, Any]:
     """Returns one row of the table: medians over the rounds and the sum of errors."""
     answers = [answer for item in rounds for answer in item.answers]
     done = {answer.job.text: answer.translation for answer in answers if answer.translation is not None}
     bleu: float | str = "-"
-    if scored is not None and done:
-        references, target = scored
+    references, target = scored
+    if done:
         bleu = score([str(text) for text in done.values()], [references[i] for i in done], target).bleu
     latency = {
         f"p{share} ms": 1000 * statistics.median(item.latency(share / 100) for item in rounds) for share in (50, 95, 99)
@@ -151,7 +142,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--clients", type=int, nargs="+", default=[1, 8, 32, 64, 128])
     parser.add_argument("--seconds", type=float, default=5.0, help="seconds of one round")
     parser.add_argument("--rounds", type=int, default=2, help="rounds per number of clients and server")
-    parser.add_argument("--document", type=int, metavar="N", help="send texts of N sentences instead of one")
     parser.add_argument(
         "--beam-size", type=int, help="beam_size of each request (a field of this server and of peer_server)"
     )
@@ -165,7 +155,6 @@ def _parser() -> argparse.ArgumentParser:
     )  # fmt: skip
     parser.add_argument("--cached", action="store_true", help="accept answers from the server's result cache")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds after which a request counts as failed")
-    parser.add_argument("--picture", type=Path, help="draw the result: .svg or .png")
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from benchmarks.common import report
 from benchmarks.common.http_connection import free_port
-from benchmarks.endurance.server import serving
 from benchmarks.load.__main__ import main as load
+from benchmarks.robustness.server import serving
 from model.convert.argos.export import export_argos
 from model.model_folder import read_folder
 from server.text.language_names import language_name

@@ -17,10 +17,9 @@ _PAUSE_SECONDS = 0.05
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """One request: its body, its number of sentences, and the index of its text."""
+    """One request: its body and the index of its text."""
 
     body: bytes
-    sentences: int
     text: int
 
 
@@ -44,7 +43,7 @@ class Round:
     @property
     def sentences_per_second(self) -> float:
         """Successfully translated sentences per second."""
-        return sum(a.job.sentences for a in self.answers if a.error is None) / self.seconds
+        return sum(answer.error is None for answer in self.answers) / self.seconds
 
     @property
     def errors(self) -> int:
@@ -59,7 +58,6 @@ class Round:
 
 def jobs(
     texts: Sequence[str],
-    sentences: int,
     source: str,
     target: str,
     beam_size: int | None,
@@ -72,14 +70,8 @@ def jobs(
         fields: dict[str, object] = {"q": text, "source": source, "target": target, "format": "text"}
         if beam_size is not None:
             fields["beam_size"] = beam_size
-        bodies.append(Job(json.dumps(fields | dict(more or {})).encode(), sentences, number))
+        bodies.append(Job(json.dumps(fields | dict(more or {})).encode(), number))
     return (bodies[number % len(bodies)] for number in count())
-
-
-def documents(sentences: Sequence[str], length: int, paragraph: int = 5) -> list[str]:
-    """Returns texts of `length` sentences, with `paragraph` sentences per line."""
-    whole = [sentences[at : at + length] for at in range(0, len(sentences) - length + 1, length)]
-    return ["\n".join(" ".join(lines[at : at + paragraph]) for at in range(0, length, paragraph)) for lines in whole]
 
 
 async def run(

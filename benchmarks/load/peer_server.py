@@ -1,11 +1,9 @@
-"""A peer for load comparisons: CTranslate2 served as LibreTranslate does, with the weights and tokenizer of a model
-folder.
+"""A peer for load comparisons: CTranslate2 behind FastAPI, with the weights and tokenizer of a model folder.
 
     python -m benchmarks.load.peer_server --model weights/NAME --port 5000 --threads 2
 
-It imitates LibreTranslate and needs no other environment (`benchmarks.load.beside_libretranslate` measures LibreTranslate
-itself). A few server threads (waitress has 4) handle one request each. A request is split into sentences, which are
-translated by one `translate_batch` call of CTranslate2 in int8. Requests are never batched together.
+All requests that wait are one batch of CTranslate2, as servers with dynamic batching do: while a batch is translated, further
+requests wait for the next one. (`benchmarks.load.beside_libretranslate` measures LibreTranslate itself.)
 """
 
 from __future__ import annotations
@@ -14,10 +12,9 @@ import argparse
 import asyncio
 import sys
 import tempfile
-from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
 
 import ctranslate2
 import uvicorn
@@ -26,16 +23,15 @@ from pydantic import BaseModel
 
 from model.convert.vocabulary import folder_pieces
 from model.model_folder import FolderError, ModelFolder, read_folder
-from server.text.segmentation import split_sentences
 
 _BATCH = 32
-"""LibreTranslate's max_batch_size."""
+"""Sentences that one worker of CTranslate2 translates together."""
 
 
 class Request(BaseModel):
     """Body of POST /translate. Other fields are ignored."""
 
-    q: str | list[str]
+    q: str
     source: str
     target: str
     beam_size: int = 1
@@ -54,40 +50,47 @@ class Peer:
         self._source, target = folder_pieces(folder)
         self._ids = {piece: i for i, piece in enumerate(target)}
 
-    def translate(self, text: str, source: str, target: str, beam_size: int) -> str:
-        """Translates all sentences of a text as one batch and keeps the separators."""
-        spans = split_sentences(text, source)
-        if not spans:
-            return text
-        rows = [self._tokenizer.encode(text[start:end], target).ids[:-1] for start, end in spans]
+    def translate(self, requests: Sequence[Request]) -> list[str]:
+        """Translates the texts of requests with one beam width as one batch."""
+        rows = [self._tokenizer.encode(str(request.q), request.target).ids[:-1] for request in requests]
         results = self._translator.translate_batch(
-            [[self._source[i] for i in row] for row in rows], beam_size=beam_size, max_batch_size=_BATCH,
+            [[self._source[i] for i in row] for row in rows], beam_size=requests[0].beam_size, max_batch_size=_BATCH,
             max_decoding_length=self._longest,
         )  # fmt: skip
-        written: list[str] = []
-        at = 0
-        for (start, end), result in zip(spans, results, strict=True):
-            written += [text[at:start], self._tokenizer.decode([self._ids[piece] for piece in result.hypotheses[0]])]
-            at = end
-        return "".join([*written, text[at:]])
+        return [self._tokenizer.decode([self._ids[piece] for piece in result.hypotheses[0]]) for result in results]
 
 
-def create_app(peer: Peer, workers: int) -> FastAPI:
-    """Returns an application with POST /translate on `workers` threads, as with waitress."""
+def create_app(peer: Peer) -> FastAPI:
+    """Returns an application with POST /translate for single sentences."""
+    waiting: list[tuple[Request, asyncio.Future[str]]] = []
+    arrived = asyncio.Event()
 
-    app = FastAPI()
-    threads = ThreadPoolExecutor(workers)
+    async def batches() -> None:
+        while True:
+            await arrived.wait()
+            arrived.clear()
+            while waiting:
+                beam = waiting[0][0].beam_size
+                batch = [item for item in waiting if item[0].beam_size == beam][: _BATCH * 4]
+                waiting[:] = [item for item in waiting if item not in batch]
+                texts = await asyncio.to_thread(peer.translate, [request for request, _ in batch])
+                for (_, answer), text in zip(batch, texts, strict=True):
+                    answer.set_result(text)
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        task = asyncio.create_task(batches())
+        yield
+        task.cancel()
+
+    app = FastAPI(lifespan=lifespan)
 
     @app.post("/translate")
-    async def translate(request: Request) -> dict[str, Any]:
-        one = isinstance(request.q, str)
-        texts = [request.q] if isinstance(request.q, str) else request.q
-
-        def work() -> list[str]:
-            return [peer.translate(text, request.source, request.target, request.beam_size) for text in texts]
-
-        found = await asyncio.get_running_loop().run_in_executor(threads, work)
-        return {"translatedText": found[0] if one else found}
+    async def translate(request: Request) -> dict[str, str]:
+        answer: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        waiting.append((request, answer))
+        arrived.set()
+        return {"translatedText": await answer}
 
     return app
 
@@ -101,7 +104,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--precision", default="int8")
     parser.add_argument("--port", type=int, default=5000)
     parser.add_argument("--threads", type=int, default=1, help="workers of CTranslate2, one thread each")
-    parser.add_argument("--workers", type=int, default=4, help="threads that handle requests")
     options = parser.parse_args(arguments)
     try:
         folder = read_folder(options.model)
@@ -112,7 +114,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (FolderError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 2
-    uvicorn.run(create_app(peer, options.workers), host="127.0.0.1", port=options.port, log_level="warning")
+    uvicorn.run(create_app(peer), host="127.0.0.1", port=options.port, log_level="warning")
     return 0
 
 

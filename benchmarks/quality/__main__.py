@@ -58,31 +58,25 @@ def measure_folder(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) 
         for name in options.search or ["greedy"]:
             labels = {"system": opened.name, "engine": engine, "precision": precision, "search": name}
             run = partial(_translate_folder, opened, search_options(name))
-            rows += [
-                _row(item, run, labels, options.show) for item in choose(sets, options.directions or opened.directions)
-            ]
+            rows += [_row(item, run, labels) for item in choose(sets, options.directions or opened.directions)]
     return rows
 
 
 def measure_server(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) -> list[dict[str, Any]]:
     """Returns the scores of a server, which receives lists of texts. `beam_size` is sent only if a search is given."""
     rows: list[dict[str, Any]] = []
-    with Client(options.url, api_key=options.api_key) as client:
-        wanted = options.directions or client.directions()
-        for name in options.search or ["default"]:
-            fields = {} if name == "default" else {"beam_size": search_options(name).beam_size}
-            labels = {"system": options.url, "engine": "HTTP", "precision": "server's", "search": name}
-            run = partial(_translate_server, client, fields, options.batch)
-            rows += [_row(item, run, labels, options.show) for item in choose(sets, wanted)]
+    client = Client(options.url, api_key=options.api_key)
+    directions = options.directions or client.directions()
+    for name in options.search or ["default"]:
+        fields = {} if name == "default" else {"beam_size": search_options(name).beam_size}
+        labels = {"system": options.url, "engine": "HTTP", "precision": "server's", "search": name}
+        run = partial(_translate_server, client, fields, options.batch)
+        rows += [_row(item, run, labels) for item in choose(sets, directions)]
     return rows
 
 
 def _translate_folder(opened: OpenModel, decoding: DecodingOptions, item: DevelopmentSet) -> Translated:
     with _bar(item) as bar:
-
-        def advance(number: int) -> None:
-            bar.update()
-
         found = translate_texts(
             opened.backend,
             opened.tokenizer,
@@ -90,7 +84,7 @@ def _translate_folder(opened: OpenModel, decoding: DecodingOptions, item: Develo
             item.sources,
             item.target,
             decoding,
-            advance,
+            lambda _: bar.update(),
             opened.generation,
         )
     return found.texts, {"tokens": found.tokens, "cut": found.cut, "unfinished": found.unfinished}
@@ -119,15 +113,11 @@ def search_options(name: str) -> DecodingOptions:
     return DecodingOptions(beam_size=int(size))
 
 
-def _row(
-    item: DevelopmentSet, run: Callable[[DevelopmentSet], Translated], labels: dict[str, str], show: int
-) -> dict[str, Any]:
+def _row(item: DevelopmentSet, run: Callable[[DevelopmentSet], Translated], labels: dict[str, str]) -> dict[str, Any]:
     began = time.perf_counter()
     texts, counts = run(item)
     seconds = time.perf_counter() - began
     scores = score(texts, item.references, item.target)
-    for source, text, reference in list(zip(item.sources, texts, item.references, strict=True))[:show]:
-        print(f"{item.direction}  {source}\n    ->  {text}\n    ref {reference}")
     fields = asdict(scores)
     return {
         "set": item.name, "direction": item.direction, **labels, "sentences": scores.sentences,
@@ -155,7 +145,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, default=50, help="texts in one request to a server")
     parser.add_argument("--api-key", help="key for the server")
-    parser.add_argument("--show", type=int, default=0, help="print the first N translations of each set")
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 

@@ -26,7 +26,7 @@ from tests.support.live import ROOT
 
 pytestmark = pytest.mark.programs
 PACKAGE = "@browsermt/bergamot-translator@0.4.9"
-SCRIPT = ROOT / "benchmarks" / "engine" / "bergamot.mjs"
+SCRIPT = ROOT / "benchmarks" / "families" / "bergamot.mjs"
 _WORD = re.compile(r'x-bergamot-word-score="([^"]+)"')
 
 

@@ -22,7 +22,7 @@ from tests.support.firefox_samples import SHAPES, Sample, targets, trained_sampl
 from tests.support.live import ROOT
 
 pytestmark = pytest.mark.programs
-SCRIPT = ROOT / "benchmarks" / "engine" / "marian_process.py"
+SCRIPT = ROOT / "tests" / "support" / "marian_process.py"
 _LONGEST = 3  # Marian's default max-length-factor
 
 

@@ -18,8 +18,17 @@ from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.common import report
-from benchmarks.quality.behaviour.sentences import LANGUAGES, read_sentences
-from benchmarks.quality.behaviour.sheets import GRADES, Row, agreement, count, mixed, read_grades, sheet
+from benchmarks.quality.behaviour.sheets import (
+    GRADES,
+    LANGUAGES,
+    Row,
+    agreement,
+    count,
+    mixed,
+    read_grades,
+    read_sentences,
+    sheet,
+)
 from benchmarks.quality.http_client import Client, ServerError
 
 _SEED = 2026
@@ -46,7 +55,7 @@ def write_sheets(folder: Path, systems: dict[str, str]) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     key = {}
     for source, target in DIRECTIONS:
-        sources = {item.id: item.texts[source] for item in read_sentences()}
+        sources = {name: texts[source] for name, texts in read_sentences().items()}
         answers = {name: _translate(url, sources, source, target) for name, url in systems.items()}
         rows = mixed(sources, answers, _SEED)
         direction = f"{source}-{target}"
@@ -75,9 +84,8 @@ def print_grades(folder: Path) -> None:
 
 
 def _translate(url: str, sources: dict[str, str], source: str, target: str) -> dict[str, str]:
-    with Client(url) as client:
-        found = list(client.translate_all(list(sources.values()), source, target, _BATCH))
-    return {name: " ".join(text.split()) for name, text in zip(sources, found, strict=True)}
+    texts = Client(url).translate_all(list(sources.values()), source, target, _BATCH)
+    return {name: " ".join(text.split()) for name, text in zip(sources, texts, strict=True)}
 
 
 def _parser() -> argparse.ArgumentParser:

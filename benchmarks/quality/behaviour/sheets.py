@@ -1,4 +1,4 @@
-"""Sheets for blind readings: the translations of all systems for each sentence, in random order, and their grades."""
+"""The behaviour set, and sheets for blind readings: translations of all systems in random order, and their grades."""
 
 from __future__ import annotations
 
@@ -6,8 +6,17 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+FILE = Path(__file__).with_name("sentences.tsv")
+LANGUAGES = ("en", "de", "fr", "es")
 GRADES = {"r": "right", "u": "understandable", "w": "wrong"}
+
+
+def read_sentences() -> dict[str, dict[str, str]]:
+    """Returns the text of each sentence by its id and by language."""
+    lines = (line.split("\t") for line in FILE.read_text(encoding="utf-8").split("\n")[:-1])
+    return {name: dict(zip(LANGUAGES, texts, strict=True)) for name, _, *texts in lines}
 
 
 @dataclass(frozen=True, slots=True)

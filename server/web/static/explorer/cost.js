@@ -4,7 +4,7 @@ import { el } from "../common/dom.js";
 import { table } from "./table.js";
 
 const WINDOW = 32;
-const SOURCE = "Processor time in milliseconds, PyTorch, float32, one thread of an AMD EPYC, 2026-11-22: python -m benchmarks.engine.attention_cost, stored as benchmarks/results/attention-cost.json.";
+const SOURCE = "Processor time in milliseconds, PyTorch, float32, one thread of an AMD EPYC, 2026-11-22.";
 const ROWS = [
   [32, 2.064, 1.66, 2.677, 3.458],
   [64, 2.891, 2.813, 3.855, 5.229],

@@ -1,0 +1,1 @@
+"""Error rate of word alignments. `python -m benchmarks.alignment --help`."""

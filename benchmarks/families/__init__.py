@@ -1,0 +1,1 @@
+"""Imported models compared with the engines that they come from. `python -m benchmarks.families --help`."""

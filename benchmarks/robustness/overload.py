@@ -1,0 +1,136 @@
+"""Load at twice the capacity of the server: accepted and rejected requests, latency, retries after Retry-After."""
+
+from __future__ import annotations
+
+import asyncio
+import heapq
+import random
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.robustness.client import AttemptStats, CheckedRequest, CheckingClient, closed_loop, distinct, growth
+from benchmarks.robustness.memory import SETTLED, Memory, record_memory
+from benchmarks.robustness.server import Served
+
+
+@dataclass(slots=True)
+class Retries:
+    """Retries of rejected clients after the stated Retry-After, by the number of the retry."""
+
+    sent: Counter[int] = field(default_factory=Counter)
+    accepted: Counter[int] = field(default_factory=Counter)
+    retry_after: Counter[int] = field(default_factory=Counter)
+    """Retry-After of every 429, in seconds."""
+
+    def first_accepted_share(self) -> float | None:
+        """Returns the share of first retries that were accepted, or None without retries."""
+        return self.accepted[1] / self.sent[1] if self.sent[1] else None
+
+
+class Overload:
+    """Open-loop load: requests are sent at random times, independent of answers. A retry replaces a new request, so
+    that retries are part of the load and do not add to it."""
+
+    def __init__(
+        self, client: CheckingClient, requests: Iterator[CheckedRequest], retry_share: float, seed: int = 1
+    ) -> None:
+        self._client, self._requests = client, requests
+        self._retry_share = retry_share
+        self._rng = random.Random(seed)
+        self._due: list[tuple[float, int, CheckedRequest, int]] = []
+        self.retries = Retries()
+        self.sent = 0
+        self.latest = 0.0
+        """Largest delay of the load generator in seconds."""
+
+    async def run(self, rate: float, seconds: float) -> None:
+        """Sends `rate` requests per second at random times and returns when all are answered."""
+        began = moment = time.monotonic()
+        attempts: set[asyncio.Task[None]] = set()
+        while moment < began + seconds:
+            moment += self._rng.expovariate(rate)
+            behind = time.monotonic() - moment
+            self.latest = max(self.latest, behind)
+            if behind < 0 or self.sent % 16 == 0:
+                await asyncio.sleep(max(0.0, -behind))
+            attempt = asyncio.create_task(self._attempt(*self._next()))
+            attempts.add(attempt)
+            attempt.add_done_callback(attempts.discard)
+            self.sent += 1
+        await asyncio.gather(*attempts)
+
+    def _next(self) -> tuple[CheckedRequest, int]:
+        """Returns the next request and its retry number; due retries come before new requests."""
+        if self._due and self._due[0][0] <= time.monotonic():
+            _, _, request, tries = heapq.heappop(self._due)
+            return request, tries
+        return next(self._requests), 0
+
+    async def _attempt(self, request: CheckedRequest, tries: int) -> None:
+        outcome = await self._client.send(request)
+        if tries:
+            self.retries.sent[tries] += 1
+            self.retries.accepted[tries] += outcome.status == "200"
+        if outcome.status == "429":
+            self.retries.retry_after[outcome.retry_after] += 1
+            if tries or self._rng.random() < self._retry_share:
+                due = time.monotonic() + outcome.retry_after
+                heapq.heappush(self._due, (due, self.sent, request, tries + 1))
+
+
+async def overload(
+    served: Served,
+    requests: list[CheckedRequest],
+    sentences: int,
+    clients: int,
+    seconds: float,
+    factor: float,
+    retry_share: float,
+) -> dict[str, Any]:
+    """Measures the capacity of the server, then sends `factor` times that load for `seconds`. Each request has
+    `sentences` sentences."""
+    supply = distinct(requests)
+    warm_up = AttemptStats()
+    warm_client = CheckingClient(served.address, warm_up, 60.0)
+    await closed_loop(warm_client, supply, clients, 2.0)
+    capacity = await closed_loop(warm_client, supply, clients, min(20.0, max(3.0, seconds / 10)))
+    warm_client.close()
+    stats, memory = AttemptStats(), Memory()
+    before = await served.metrics()
+    client = CheckingClient(served.address, stats, 110.0)
+    load = Overload(client, supply, retry_share)
+    memory_task = asyncio.create_task(record_memory(served, memory))
+    began = time.monotonic()
+    await load.run(factor * capacity, seconds)
+    elapsed = time.monotonic() - began
+    memory_task.cancel()
+    after = await served.metrics()
+    client.close()
+    settled = int(SETTLED * stats.answers)
+    return {
+        "capacity, answers/s": round(capacity, 1), "clients of the capacity": clients,
+        "attempts/s": round(load.sent / seconds, 1), "seconds": round(elapsed, 1), "patient": retry_share,
+        "attempts": load.sent, "statuses": dict(stats.statuses), "failures": stats.failures(),
+        "answers/s": round(stats.answers / elapsed, 1), "wrong": stats.wrong, "repeated ids": stats.repeated_ids,
+        "generator behind, s": round(load.latest, 2),
+        "accepted p50 ms": 1000 * stats.latency(0.5, settled), "accepted p99 ms": 1000 * stats.latency(0.99, settled),
+        "accepted p99 ms of the first fifth": 1000 * _first(stats, settled).latency(0.99),
+        "accepted slowest ms": 1000 * stats.latency(1.0),
+        "first retries": load.retries.sent[1], "accepted share of first retries": load.retries.first_accepted_share(),
+        "retries": dict(sorted(load.retries.sent.items())), "accepted, by retry": dict(sorted(load.retries.accepted.items())),
+        "Retry-After of the 429s": dict(sorted(load.retries.retry_after.items())),
+        "metrics minus clients": stats.differences(before, after),
+        "refusals counted minus 429s": growth(before, after, "attentive_requests_rejected_total")
+        - stats.statuses["429"],
+        "sentences translated twice or in vain": growth(before, after, "attentive_request_success_total")
+        - sentences * stats.answers,
+        "shared computations": growth(before, after, "attentive_requests_shared_total"),
+        "memory": memory.summary(),
+    }  # fmt: skip
+
+
+def _first(stats: AttemptStats, answers: int) -> AttemptStats:
+    return AttemptStats(seconds=stats.seconds[:answers])
