@@ -9,7 +9,6 @@ from importlib.util import find_spec
 import pytest
 
 from tests.support.live import ROOT
-from tests.support.ports import free_port
 
 pytestmark = [
     pytest.mark.programs,
