@@ -39,7 +39,7 @@ from model.model_folder import (
     read_folder,
     read_tokenizer_files,
 )
-from model.search.trial import check_trial_sentence
+from model.search.driver import check_trial_sentence
 from model.transformer import Transformer
 
 _LICENSE = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .+()-]{0,63}")

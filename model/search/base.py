@@ -1,9 +1,4 @@
-"""The interfaces of searches and backends, and the scores of a step that a backend returns to a search.
-
-A search holds the state of one sentence: it names the tokens that its rows read next (`tokens`), takes the likeliest
-next tokens of each row (`advance`), and returns which rows continue. It never uses the model, so one loop can step many
-searches together (model/search/driver.py).
-"""
+"""The interfaces of backends, and the scores of a step that a backend returns to a search."""
 
 from __future__ import annotations
 
@@ -15,11 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from model.model_folder import Generation
-from model.search.options import LENGTH_PENALTY, DecodingOptions, Hypothesis, TraceStep
 
 DEFAULT_GENERATION = Generation()
-TRACED = 8
-"""Candidates of each row that a trace keeps."""
 
 TokenRows = Sequence[Sequence[int]]
 ScoreRows = Sequence[Sequence[float]]
@@ -113,64 +105,3 @@ def supports_forced_steps(backend: Backend) -> TypeGuard[ForcingBackend]:
 def supports_async(backend: Backend) -> TypeGuard[AsyncBackend]:
     """Returns whether the backend has `step_async`."""
     return hasattr(backend, "step_async")
-
-
-class Search(Protocol):
-    """The search for one sentence's target.
-
-    `tokens` and `forced` have one entry per live row; there are never more than `width` rows. `candidates` is the
-    number of likeliest tokens per row that `advance` needs. Where `restart` is set, the caller starts the first row
-    again from the source and clears it before the next `advance`.
-    """
-
-    restart: bool
-
-    @property
-    def width(self) -> int: ...
-
-    @property
-    def candidates(self) -> int: ...
-
-    @property
-    def tokens(self) -> list[int]: ...
-
-    @property
-    def forced(self) -> list[int]: ...
-
-    @property
-    def known(self) -> Sequence[int]:
-        """The forced tokens of the next steps, as far as `advance` needs nothing but their scores."""
-
-    @property
-    def done(self) -> bool: ...
-
-    @property
-    def trace(self) -> list[TraceStep]: ...
-
-    @property
-    def generated(self) -> list[int]:
-        """Tokens so far; empty for a beam search that has not ended."""
-
-    def advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
-        """Takes candidates (rows, C), best first; returns the parent row of each row of the next step, none when done."""
-
-    def hypotheses(self) -> tuple[Hypothesis, ...]:
-        """Returns the finished targets, best first."""
-
-    def unfinished(self) -> list[list[int]]:
-        """Returns the tokens of every row that may still become the best target; none where a finished one may be
-        it."""
-
-
-def normalize(total: float, length: int, options: DecodingOptions) -> float:
-    """Returns the summed log-probability divided by the length penalty; `length` includes the end of sentence."""
-    alpha = LENGTH_PENALTY if options.length_penalty is None else options.length_penalty
-    return total / float(((5 + length) / 6) ** alpha if options.normalization == "gnmt" else length**alpha)
-
-
-def traced_candidates(ids: TokenRows, scores: ScoreRows) -> tuple[tuple[tuple[int, float], ...], ...]:
-    """Returns the first candidates (token, log-probability) of each row, for a TraceStep."""
-    return tuple(
-        tuple(zip(row_ids[:TRACED], row_scores[:TRACED], strict=True))
-        for row_ids, row_scores in zip(ids, scores, strict=True)
-    )

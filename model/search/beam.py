@@ -7,10 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from operator import itemgetter
 
-from model.model_folder import Generation
-from model.search.base import DEFAULT_GENERATION, TRACED, ScoreRows, TokenRows, normalize, traced_candidates
-from model.search.ngram_blocking import blocked_tokens
-from model.search.options import RERANK_THRESHOLD, DecodingOptions, Hypothesis, TraceStep
+from model.search.base import ScoreRows, TokenRows
+from model.search.options import RERANK_THRESHOLD, Hypothesis, TraceStep
+from model.search.search import Search, traced_candidates
 
 _Continuation = tuple[float, int, int, float]
 """Summed log-probability, parent row, token, its log-probability."""
@@ -26,7 +25,7 @@ class _Beam:
     total: float
 
 
-class BeamSearch:
+class BeamSearch(Search):
     """Keeps the `beam_size` best prefixes at every step.
 
     A candidate that ends the sentence, or that comes in the last step, is kept if it ranks among the first `beam_size`.
@@ -39,48 +38,26 @@ class BeamSearch:
     live row (relative threshold pruning, Freitag and Al-Onaizan 2017).
     """
 
-    def __init__(
-        self,
-        options: DecodingOptions,
-        *,
-        start: int,
-        end: int,
-        limit: int,
-        generation: Generation = DEFAULT_GENERATION,
-        unseen: int = 0,
-    ) -> None:
-        self._unseen = unseen
-        self._options, self._end, self._limit = options, end, limit
-        self._forbidden, self._forced_end = frozenset(generation.forbidden), generation.forced_end
-        self._threshold = math.inf if generation.beam_threshold is None else generation.beam_threshold
-        if options.rerank:
-            self._threshold = max(self._threshold, RERANK_THRESHOLD)
-        self.width, self.restart = options.beam_size, False
-        self._fewest = max(2 * options.beam_size, TRACED if options.trace else 0)
-        self.candidates = self._fewest + len(self._forbidden)
-        self.tokens = [start]
-        self.forced = [options.prefix[0] if options.prefix else -1]
-        self.done = False
-        self.trace: list[TraceStep] = []
+    def _begin(self) -> None:
+        super()._begin()
+        threshold = math.inf if self._beam_threshold is None else self._beam_threshold
+        self._threshold = max(threshold, RERANK_THRESHOLD) if self._options.rerank else threshold
         self._live = [_Beam((), (), 0.0)]
-        self._blocked: list[frozenset[int]] = [self._forbidden] if self._forbidden and not options.prefix else []
         self._finished: list[Hypothesis] = []
 
-    @property
-    def known(self) -> Sequence[int]:
-        return () if self._options.trace else self._options.prefix[len(self._live[0].tokens) :]
+    def hypotheses(self) -> tuple[Hypothesis, ...]:
+        return tuple(self._finished[: self._options.hypotheses])
 
-    @property
-    def generated(self) -> list[int]:
-        return []
+    def _position(self) -> int:
+        return len(self._live[0].tokens)
 
-    def unfinished(self) -> list[list[int]]:
-        return [] if self._finished else [list(beam.tokens) for beam in self._live]
+    def _unfinished(self) -> Sequence[Sequence[int]]:
+        return [] if self._finished else [beam.tokens for beam in self._live]
 
-    def advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
+    def _advance(self, ids: TokenRows, scores: ScoreRows) -> list[int]:
         step = len(self._live[0].tokens)
         last = step + 1 >= self._limit
-        forced = step < len(self._options.prefix)
+        forced = step < len(self._prefix)
         if last and self._forced_end:
             ids, scores = [[self._end]] * len(self._live), [[0.0]] * len(self._live)
         ranked = self._rank(ids, scores, 1 if forced else self.candidates)
@@ -108,9 +85,6 @@ class BeamSearch:
             self.trace.append(TraceStep(traced_candidates(ids, scores), chosen, tuple(ended)))
         return self._next(live, parents, step + 1)
 
-    def hypotheses(self) -> tuple[Hypothesis, ...]:
-        return tuple(self._finished[: self._options.hypotheses])
-
     def _rank(self, ids: TokenRows, scores: ScoreRows, columns: int) -> list[_Continuation]:
         """Returns the 2 k best continuations, best first, of the first `columns` candidates of each row."""
         ranked: list[_Continuation] = []
@@ -136,14 +110,7 @@ class BeamSearch:
             return []
         self._live = live
         self.tokens = [beam.tokens[-1] for beam in live]
-        prefix = self._options.prefix
-        self.forced = [prefix[step] if step < len(prefix) else -1] * len(live)
-        size = self._options.no_repeat_ngram_size
-        if step < len(prefix):
-            self._blocked = []
-        elif size or self._forbidden:
-            self._blocked = [self._forbidden | blocked_tokens(beam.tokens, size) for beam in live]
-            self.candidates = self._fewest + max(map(len, self._blocked))
+        self._prepare([beam.tokens for beam in live])
         return parents
 
     def _settled(self, live: list[_Beam], step: int) -> bool:
@@ -152,10 +119,10 @@ class BeamSearch:
         if self._options.early_stopping:
             return True
         best = max(beam.total for beam in live)
-        return self._finished[-1].score >= normalize(best, step + self._unseen, self._options)
+        return self._finished[-1].score >= self._normalized(best, step)
 
     def _finish(self, beam: _Beam, reason: str) -> None:
-        score = normalize(beam.total, max(1, len(beam.scores)) + self._unseen, self._options)
+        score = self._normalized(beam.total, len(beam.scores))
         self._finished.append(Hypothesis(beam.tokens, beam.scores, score, reason))  # type: ignore[arg-type]
         self._finished.sort(key=lambda hypothesis: -hypothesis.score)
         del self._finished[self.width :]

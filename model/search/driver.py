@@ -6,23 +6,42 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from model.model_folder import Generation
+import numpy as np
+
+from model.config import ModelConfig
+from model.model_folder import FolderError, Generation
 from model.search.base import (
     DEFAULT_GENERATION,
     Backend,
     MaskedHeads,
-    Search,
     StepOutput,
     supports_async,
     supports_forced_steps,
     supports_multi_step,
 )
+from model.search.beam import BeamSearch
+from model.search.greedy import GreedySearch
 from model.search.options import DecodingOptions, Hypothesis
-from model.search.strategy import new_search
+from model.search.search import Search
 
 _MULTI_STEPS = 4
 """Greedy steps per call of a backend that supports multi-step: a finished sentence keeps its slots until the
 call ends."""
+_TRIAL_TOKENS, _TRIAL_STEPS = 12, 4
+
+
+def new_search(
+    options: DecodingOptions,
+    *,
+    start: int,
+    end: int,
+    source: Sequence[int],
+    max_length: int,
+    generation: Generation = DEFAULT_GENERATION,
+) -> Search:
+    """Returns the search for one source (its ids) under `options`: greedy for a beam of 1 and for a given target."""
+    kind = GreedySearch if options.beam_size == 1 or options.target is not None else BeamSearch
+    return kind(options, start=start, end=end, source=source, max_length=max_length, generation=generation)
 
 
 @dataclass(slots=True, eq=False)
@@ -96,8 +115,8 @@ class SearchDriver:
         if not known:
             return running
         read = [(*item.search.tokens, *tokens[:-1]) for item, tokens in known.items()]
-        found = backend.forced_steps([item.slots[0] for item in known], read, list(known.values()))
-        for (item, tokens), scores in zip(known.items(), found, strict=True):
+        scored = backend.forced_steps([item.slots[0] for item in known], read, list(known.values()))
+        for (item, tokens), scores in zip(known.items(), scored, strict=True):
             search = item.search
             for token, score in zip(tokens, scores.tolist(), strict=True):
                 if search.done or search.restart:
@@ -181,8 +200,8 @@ def translate(
     """
     each = [options] * len(sources) if isinstance(options, DecodingOptions) else options
     searches = [
-        new_search(one, start=start, end=end, source=source, max_length=max_length, generation=generation)
-        for one, source in zip(each, sources, strict=True)
+        new_search(own, start=start, end=end, source=source, max_length=max_length, generation=generation)
+        for own, source in zip(each, sources, strict=True)
     ]
     driver = SearchDriver(backend, end=end, max_length=max_length, forbidden=generation.forbidden)
     waiting = sorted(range(len(sources)), key=lambda i: len(sources[i]))
@@ -206,3 +225,20 @@ def translate(
             free.extend(finished.slots)
             on_done(number)
     return [search.hypotheses() for search in searches]
+
+
+def check_trial_sentence(backend: Backend, config: ModelConfig) -> None:
+    """Translates the first tokens of one made-up sentence in slot 0. Raises FolderError unless all scores are
+    finite: finite weights can still overflow when they are multiplied."""
+    vocabulary = min(config.vocab_size, config.source_vocab_size or config.vocab_size)
+    source = [*range(0, vocabulary, 1 + vocabulary // _TRIAL_TOKENS)][: config.max_length - 1]
+    backend.prefill([[*source, min(config.eos_id, vocabulary - 1)]], [0])
+    token = config.decoder_start_id
+    try:
+        for _ in range(min(_TRIAL_STEPS, config.max_length)):
+            output = backend.step([0], [token], 1, [-1])
+            if not np.isfinite(output.scores).all():
+                raise FolderError("The weights give no finite scores for a trial sentence.")
+            token = int(output.ids[0, 0])
+    finally:
+        backend.free([0])

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from model.search.base import normalize
 from model.search.options import DecodingOptions, Hypothesis
+from model.search.search import normalize
 from server.translation.types import FAULTS, Sentence
 
 WIDEST_BEAM = 16

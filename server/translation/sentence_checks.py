@@ -10,8 +10,8 @@ from typing import Protocol
 from model.analysis.attention_alignment import alignment_map, words
 from model.analysis.confidence import DirectionLimits, length_ratio
 from model.analysis.coverage import largest_gap, received_attention
-from model.search.loop_guard import longest_loop
 from model.search.options import Hypothesis
+from model.search.repetition import longest_loop
 from server.engine.client.engine_client import EngineClient
 from server.errors import AttentiveError
 from server.text.function_words import is_evidently_in

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
-from model.search.loop_guard import LONGEST_PERIOD, longest_loop
+from model.search.repetition import LONGEST_PERIOD, longest_loop
 from server.text.copied_spans import do_not_translate_spans, foreign_script_spans
 from server.text.numbers import same_numbers
 from server.text.placeholders import is_all_caps

@@ -16,7 +16,7 @@ from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
 from model.backends.cpu.tensors import SafetensorFiles
 from model.model_folder import FolderError, ModelFolder, read_folder
-from model.search.trial import check_trial_sentence
+from model.search.driver import check_trial_sentence
 from model.weight_files import weight_files
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig

@@ -5,8 +5,8 @@ from __future__ import annotations
 from model.analysis.types import check_head
 from model.config import ModelConfig
 from model.model_folder import ModelFolder
-from model.search.base import Search
-from model.search.strategy import new_search
+from model.search.driver import new_search
+from model.search.search import Search
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 
 

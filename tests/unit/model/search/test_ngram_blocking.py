@@ -12,9 +12,8 @@ import pytest
 
 from model.search.base import Backend
 from model.search.driver import translate
-from model.search.loop_guard import ends_in_loop, longest_loop
-from model.search.ngram_blocking import blocked_tokens
 from model.search.options import DecodingOptions, Hypothesis
+from model.search.repetition import blocked_tokens, ends_in_loop, longest_loop
 from tests.support.cpu_models import PRECISIONS, cpu_backend, needs_cpu_backend, sentences, tiny, torch_backend
 from tests.support.random_models import decode, random_ids, random_model
 

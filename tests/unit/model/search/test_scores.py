@@ -11,8 +11,8 @@ import pytest
 import torch
 
 from model.backends.torch.backend import TorchBackend
+from model.search.driver import new_search
 from model.search.options import DecodingOptions
-from model.search.strategy import new_search
 from model.transformer import Transformer
 from tests.support.random_models import VARIANTS, decode, random_ids, random_model
 from tests.support.table_search import END, Table, complete, search

@@ -13,10 +13,9 @@ import torch
 
 from model.backends.torch.backend import TorchBackend
 from model.model_folder import Generation
-from model.search.base import normalize
-from model.search.driver import RunningSearch, SearchDriver
+from model.search.driver import RunningSearch, SearchDriver, new_search
 from model.search.options import RERANK_THRESHOLD, DecodingOptions
-from model.search.strategy import new_search
+from model.search.search import normalize
 from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
 from tests.support.table_search import END, START, Table, complete, search
 

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from model.search.base import normalize
 from model.search.options import LENGTH_PENALTY, DecodingOptions
+from model.search.search import normalize
 from tests.support.random_models import best, decode, random_model
 from tests.support.table_search import Table, search
 

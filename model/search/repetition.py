@@ -1,0 +1,43 @@
+"""Repeated tokens in a target: loops, and the tokens that n-gram blocking excludes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+LONGEST_PERIOD = 32
+_COPIES, _TOKENS = 3, 7
+"""A loop has at least this many copies in a row, and this many tokens in all: "1000000" is not a loop."""
+
+
+def longest_loop(tokens: Sequence[int], longest_period: int = LONGEST_PERIOD) -> int:
+    """Returns the length of the longest stretch of tokens that repeats one block, of at most `longest_period` tokens,
+    several times in a row; 0 for no loop."""
+    size, longest = len(tokens), 0
+    if size - len(set(tokens)) < _TOKENS - _TOKENS // _COPIES:  # fewer repeated tokens than any loop has
+        return 0
+    for period in range(1, min(longest_period, size // _COPIES) + 1):
+        run = 0
+        for i in range(period, size):
+            run = run + 1 if tokens[i] == tokens[i - period] else 0
+            if run + period >= max(_TOKENS, _COPIES * period):
+                longest = max(longest, run + period)
+    return longest
+
+
+def ends_in_loop(tokens: Sequence[int]) -> bool:
+    """Returns whether the last tokens are a loop; cheaper than `longest_loop`."""
+    size = len(tokens)
+    for period in range(1, min(LONGEST_PERIOD, size // _COPIES) + 1):
+        reach = max(_TOKENS, _COPIES * period) - period
+        if reach + period <= size and tokens[size - reach :] == tokens[size - reach - period : size - period]:
+            return True
+    return False
+
+
+def blocked_tokens(tokens: Sequence[int], size: int) -> set[int]:
+    """Returns the tokens that would complete an n-gram of `size` tokens that `tokens` already contains: no n tokens occur
+    in a target twice (`no_repeat_ngram_size`, as in Hugging Face and CTranslate2)."""
+    if size == 0 or len(tokens) < size:
+        return set()
+    last = tuple(tokens[len(tokens) - size + 1 :])
+    return {tokens[i + size - 1] for i in range(len(tokens) - size + 1) if tuple(tokens[i : i + size - 1]) == last}
