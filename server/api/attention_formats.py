@@ -9,7 +9,6 @@ import io
 from typing import Any
 
 import numpy as np
-import orjson
 from numpy.typing import NDArray
 from starlette.responses import Response
 
@@ -23,7 +22,6 @@ from server.inspection.attention_view import (
     head_statistics,
     select_maps,
 )
-from server.inspection.json_weights import in_unit_interval, nested_lists
 from server.inspection.pictures.picture import picture
 from server.inspection.types import InspectionResult, Token
 from server.inspection.word_alignment import SentenceWords, align_words, split_words
@@ -114,10 +112,11 @@ def text_pieces(text: str, tokens: tuple[Token, ...]) -> dict[str, Any]:
     }
 
 
-def encoded(weights: NDArray[np.float32], form: Numbers) -> orjson.Fragment | NDArray[np.float32] | str:
-    """Returns weights (L, H, Q, K) in a form that orjson can write. NaN becomes null."""
+def encoded(weights: NDArray[np.float32], form: Numbers) -> NDArray[np.float32] | str:
+    """Returns weights (L, H, Q, K) in a form that orjson can write: lists with five decimals, in which NaN becomes null, or
+    base64."""
     if form == "lists":
-        return orjson.Fragment(nested_lists(weights)) if in_unit_interval(weights) else weights
+        return np.round(weights, 5)
     packed = weights.astype("<f4") if form == "float32" else np.rint(weights * 65535).astype("<u2")
     return base64.b64encode(packed.tobytes()).decode("ascii")
 

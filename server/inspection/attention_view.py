@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 from model.analysis.attention_alignment import to_words
 from model.analysis.head_statistics import HeadFigures, Rollout, head_figures, rollout
 from server.errors import InvalidRequest, NotFound
-from server.inspection.ranges import out_of_range
-from server.inspection.types import InspectionResult
+from server.inspection.types import InspectionResult, out_of_range
 from server.inspection.word_alignment import SentenceWords
 
 Weights = NDArray[np.float32]

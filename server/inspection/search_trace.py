@@ -9,7 +9,7 @@ from model.search.options import Hypothesis
 from server.engine.ipc.messages import TranslationResult
 from server.errors import InvalidRequest
 from server.inspection.inspector import Inspector
-from server.inspection.ranges import out_of_range
+from server.inspection.types import out_of_range
 from server.translation.catalog import AUTO, Leg
 from server.translation.segments import segment_text
 from server.translation.time_limit import TimeLimit

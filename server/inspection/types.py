@@ -1,4 +1,4 @@
-"""The subject, the options and the result of an attention request."""
+"""The subject, the options and the result of an attention request, and the error for a number that names nothing."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from server.engine.client.engine_client import Head
 from server.engine.ipc.messages import AttentionResult
+from server.errors import InvalidRequest
 from server.history.records import SentenceRecord
 from server.translation.catalog import Leg
 from server.translation.word_pairs import SentencePair
@@ -65,3 +66,14 @@ class InspectionResult:
     scores: tuple[float, ...]
     attention: AttentionResult
     sentence_pair: SentencePair | None = None
+
+
+def out_of_range(name: str, count: int, whole: str, noun: str = "") -> InvalidRequest:
+    """Returns the error for parameter `name` where `whole`, such as "this translation", has `count` of them. `noun` says
+    what the parameter counts, if not its own name."""
+    noun = noun or name
+    if count == 0:
+        return InvalidRequest(f"{whole[:1].upper()}{whole[1:]} has no {noun}.")
+    if count == 1:
+        return InvalidRequest(f"{name} must be 0: {whole} has one {noun}.")
+    return InvalidRequest(f"{name} must be between 0 and {count - 1} for {whole}.")

@@ -7,14 +7,14 @@ become plain text; other runs become inline elements and keep their formatting. 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from functools import partial
 
 from lxml import etree
 
-from server.documents.document import Document, has_words
-from server.documents.formats.office import SPACE, most_frequent, new_run, read_properties
-from server.documents.formats.xml_inline import Element, Inline, parse_xml, rebuild, write_xml
+from server.documents.document import Document
+from server.documents.formats.office import SPACE, Names, appearance, most_frequent, new_run, office_document
+from server.documents.formats.xml_inline import Element, Inline, rebuild
 from server.documents.zip_archive import Archive
 
 W = "{http://schemas.openxmlformats.org/wordprocessingml/2006/main}"
@@ -23,81 +23,24 @@ CHOICES = frozenset(("checkbox", "comboBox", "date", "dropDownList", "picture", 
 """Kinds of content controls whose content is not written by hand."""
 INVISIBLE = frozenset(W + name for name in ("lang", "noProof", "proofErr"))
 """Properties that do not change the appearance of a run."""
-
-
-def most_frequent_properties(paragraph: Element) -> Element | None:
-    """Returns the run properties of the visible formatting with the largest number of characters in the paragraph."""
-    return most_frequent(own_runs(paragraph), W + "rPr", W + "t", visible_formatting)
-
-
-def own_runs(parent: Element) -> Iterator[Element]:
-    """Yields the runs of a paragraph without those of text boxes within it."""
-    for child in parent:
-        if child.tag == W + "r":
-            yield child
-        elif child.tag in CONTAINERS:
-            yield from own_runs(child)
-        elif (content := written_content(child)) is not None:
-            yield from own_runs(content)
-
-
-def written_content(element: Element) -> Element | None:
-    """Returns the content of a content control that people write in, or None for another element."""
-    if element.tag != W + "sdt":
-        return None
-    kinds = {etree.QName(kind).localname for kind in element.iterfind(W + "sdtPr/*")}
-    return element.find(W + "sdtContent") if kinds.isdisjoint(CHOICES) else None
-
-
-def visible_formatting(properties: Element | None) -> bytes:
-    """Returns the visible properties of a run in a form that can be compared."""
-    if properties is None:
-        return b""
-    return b"".join(etree.tostring(child, with_tail=False) for child in properties if child.tag not in INVISIBLE)
-
-
-def add_text(parent: Element, text: str, base: Element | None) -> None:
-    """Adds text at the end of a run, or in a new run with the properties `base` if `parent` is not a run."""
-    if not text:
-        return
-    if parent.tag != W + "r":
-        run = new_run(W + "r", base)
-        parent.append(run)
-        parent = run
-    element = etree.SubElement(parent, W + "t")
-    element.text = text
-    element.set(SPACE, "preserve")
-
-
 PARTS = re.compile(r"word/(?:document|header\d*|footer\d*|footnotes|endnotes|comments)\.xml")
 STARTS = frozenset(W + name for name in ("bookmarkStart", "commentRangeStart", "permStart"))
 ENDS = frozenset(W + name for name in ("bookmarkEnd", "commentRangeEnd", "permEnd"))
 GAPS = frozenset(W + name for name in ("tab", "br", "cr", "ptab"))
+RUN = Names(W + "r", W + "rPr", W + "t", invisible=INVISIBLE)
 
 
 def read(data: bytes) -> Document:
     """Reads a .docx file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     archive.require("word/document.xml")
-    roots = {name: parse_xml(archive.part(name)) for name in archive.names if PARTS.fullmatch(name)}
-    found: list[Element] = []
-    texts: list[str] = []
-    for element in (paragraph for root in roots.values() for paragraph in root.iter(W + "p")):
-        inline = Paragraph(element).inline
-        if has_words(inline.words):
-            found.append(element)
-            texts.append(inline.html)
-
-    properties = read_properties(archive, roots)
-
-    def write(translations: Sequence[str]) -> bytes:
-        properties.write(translations[len(texts) :])
-        # Backwards, because a text box within a paragraph contains paragraphs, which must be filled before it is moved.
-        for element, translated in zip(reversed(found), reversed(translations[: len(texts)]), strict=True):
-            Paragraph(element).fill(translated)
-        return archive.replaced({name: write_xml(root) for name, root in {**roots, **properties.roots}.items()})
-
-    return Document((*texts, *properties.texts), "html", write)
+    return office_document(
+        archive,
+        [name for name in archive.names if PARTS.fullmatch(name)],
+        lambda root: root.iter(W + "p"),
+        lambda element: Paragraph(element).inline,
+        lambda element, translated: Paragraph(element).fill(translated),
+    )
 
 
 class Paragraph:
@@ -109,7 +52,7 @@ class Paragraph:
         self._starts: list[Element] = []
         self._ends: list[Element] = []
         self._moves: list[tuple[Element, Element]] = []
-        self._base = most_frequent_properties(element)
+        self._base = most_frequent(own_runs(element), RUN)
         self._field: list[Element] = []
         self._depth = 0
         self._add(element, top=True)
@@ -159,7 +102,7 @@ class Paragraph:
                 self._field, self._depth = [], 0
             return
         properties = run.find(W + "rPr")
-        plain = visible_formatting(properties) == visible_formatting(self._base)
+        plain = appearance(properties, RUN) == appearance(self._base, RUN)
         for child in run:
             if child.tag == W + "t":
                 self._words(child.text or "", None if plain else new_run(W + "r", properties))
@@ -175,3 +118,35 @@ class Paragraph:
         number = self.inline.open(shell)
         self.inline.text(text)
         self.inline.close(number)
+
+
+def own_runs(parent: Element) -> Iterator[Element]:
+    """Yields the runs of a paragraph without those of text boxes within it."""
+    for child in parent:
+        if child.tag == W + "r":
+            yield child
+        elif child.tag in CONTAINERS:
+            yield from own_runs(child)
+        elif (content := written_content(child)) is not None:
+            yield from own_runs(content)
+
+
+def written_content(element: Element) -> Element | None:
+    """Returns the content of a content control that people write in, or None for another element."""
+    if element.tag != W + "sdt":
+        return None
+    kinds = {etree.QName(kind).localname for kind in element.iterfind(W + "sdtPr/*")}
+    return element.find(W + "sdtContent") if kinds.isdisjoint(CHOICES) else None
+
+
+def add_text(parent: Element, text: str, base: Element | None) -> None:
+    """Adds text at the end of a run, or in a new run with the properties `base` if `parent` is not a run."""
+    if not text:
+        return
+    if parent.tag != W + "r":
+        run = new_run(W + "r", base)
+        parent.append(run)
+        parent = run
+    element = etree.SubElement(parent, W + "t")
+    element.text = text
+    element.set(SPACE, "preserve")

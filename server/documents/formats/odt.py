@@ -3,13 +3,11 @@ headers, footers, notes, cells and comments."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from lxml import etree
 
-from server.documents.document import Document, has_words
-from server.documents.formats.office import read_properties
-from server.documents.formats.xml_inline import Element, Inline, append_text, parse_xml, rebuild, write_xml
+from server.documents.document import Document
+from server.documents.formats.office import office_document
+from server.documents.formats.xml_inline import Element, Inline, append_text, rebuild
 from server.documents.zip_archive import Archive
 
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
@@ -23,29 +21,17 @@ def read(data: bytes) -> Document:
     """Reads an OpenDocument file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     archive.require("content.xml")
-    roots = {name: parse_xml(archive.part(name)) for name in PARTS if name in archive.names}
-    found: list[Element] = []
-    texts: list[str] = []
-    for element in (paragraph for root in roots.values() for paragraph in root.iter(*PARAGRAPHS)):
-        inline = to_inline(element)
-        if has_words(inline.words):
-            found.append(element)
-            texts.append(inline.html)
+    parts = [name for name in PARTS if name in archive.names]
+    return office_document(archive, parts, lambda root: root.iter(*PARAGRAPHS), to_inline, fill)
 
-    properties = read_properties(archive, roots)
 
-    def write(translations: Sequence[str]) -> bytes:
-        properties.write(translations[len(texts) :])
-        # Backwards, because a note within a paragraph contains paragraphs, which must be filled before it is moved.
-        for paragraph, translated in zip(reversed(found), reversed(translations[: len(texts)]), strict=True):
-            inline = to_inline(paragraph)
-            for child in list(paragraph):
-                paragraph.remove(child)
-            paragraph.text = None
-            rebuild(paragraph, translated, inline, append_text)
-        return archive.replaced({name: write_xml(root) for name, root in {**roots, **properties.roots}.items()})
-
-    return Document((*texts, *properties.texts), "html", write)
+def fill(paragraph: Element, translated: str) -> None:
+    """Replaces the content of a paragraph by a translation of its HTML."""
+    inline = to_inline(paragraph)
+    for child in list(paragraph):
+        paragraph.remove(child)
+    paragraph.text = None
+    rebuild(paragraph, translated, inline, append_text)
 
 
 def to_inline(paragraph: Element) -> Inline:

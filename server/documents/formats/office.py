@@ -12,29 +12,62 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from typing import TypeVar
 
 from lxml import etree
 
-from server.documents.document import has_words
-from server.documents.formats.xml_inline import Element, Inline, parse_xml, plain, rebuild
+from server.documents.document import Document, has_words
+from server.documents.formats.xml_inline import Element, Inline, parse_xml, plain, rebuild, write_xml
 from server.documents.zip_archive import Archive
 from server.text.html_passages import escape
 
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
+Paragraph = TypeVar("Paragraph")
+
+
+def office_document(
+    archive: Archive,
+    parts: Iterable[str],
+    paragraphs: Callable[[Element], Iterable[Paragraph]],
+    to_inline: Callable[[Paragraph], Inline],
+    fill: Callable[[Paragraph, str], None],
+    kept: frozenset[str] = frozenset(),
+) -> Document:
+    """Reads the paragraphs of these parts and the document's properties. Texts in `kept` are not translated. `fill` replaces
+    the content of a paragraph by a translation of its HTML."""
+    roots = {name: parse_xml(archive.part(name)) for name in parts}
+    translated_paragraphs: list[Paragraph] = []
+    texts: list[str] = []
+    for paragraph in (paragraph for root in roots.values() for paragraph in paragraphs(root)):
+        inline = to_inline(paragraph)
+        if has_words(inline.words) and inline.words not in kept:
+            translated_paragraphs.append(paragraph)
+            texts.append(inline.html)
+    properties = read_properties(archive, roots)
+
+    def write(translations: Sequence[str]) -> bytes:
+        properties.write(translations[len(texts) :])
+        # Backwards, because a text box or a note within a paragraph contains paragraphs, which must be filled before it is
+        # moved.
+        for paragraph, text in zip(reversed(translated_paragraphs), reversed(translations[: len(texts)]), strict=True):
+            fill(paragraph, text)
+        return archive.replaced({name: write_xml(root) for name, root in {**roots, **properties.roots}.items()})
+
+    return Document((*texts, *properties.texts), "html", write)
 
 
 @dataclass(frozen=True, slots=True)
 class Names:
-    """The tags of a format: run, its properties, its text, line break; elements that stay at the beginning and the end
-    of a paragraph; attributes of properties that do not change the appearance; and whether a text must say that the white
-    space at its edges counts."""
+    """The tags of a format: run, its properties, its text, line break; elements that stay at the beginning and the end of a
+    paragraph; attributes and elements of properties that do not change the appearance; and whether a text must say that
+    the white space at its edges counts."""
 
     run: str
     properties: str
     text: str
-    gap: str
-    first: str
-    last: frozenset[str]
+    gap: str = ""
+    first: str = ""
+    last: frozenset[str] = frozenset()
     invisible: frozenset[str] = frozenset()
     spaces: bool = False
 
@@ -42,7 +75,7 @@ class Names:
 def to_inline(paragraph: Element, names: Names) -> Inline:
     """Returns the content of a paragraph as HTML."""
     inline = Inline()
-    base = base_properties(paragraph, names)
+    base = most_frequent(paragraph.iterchildren(names.run), names)
     plain = appearance(base, names)
     for child in paragraph:
         if child.tag == names.run:
@@ -75,7 +108,7 @@ def add_lines(inline: Inline, text: str) -> None:
 def fill(paragraph: Element, translated: str, names: Names) -> None:
     """Replaces the content of a paragraph by a translation of its HTML."""
     inline = to_inline(paragraph, names)
-    base = base_properties(paragraph, names)
+    base = most_frequent(paragraph.iterchildren(names.run), names)
     single = next(paragraph.iterchildren(names.text), None)
     last = [child for child in paragraph if child.tag in names.last]
     for child in list(paragraph):
@@ -90,24 +123,15 @@ def fill(paragraph: Element, translated: str, names: Names) -> None:
     paragraph.extend(last)
 
 
-def base_properties(paragraph: Element, names: Names) -> Element | None:
-    """Returns the run properties of the appearance with the largest number of characters in the paragraph."""
-    runs = paragraph.iterchildren(names.run)
-    return most_frequent(runs, names.properties, names.text, partial(appearance, names=names))
-
-
-def most_frequent(
-    runs: Iterable[Element], properties: str, text: str, appearance: Callable[[Element | None], bytes]
-) -> Element | None:
-    """Returns the properties of the appearance with the largest number of characters. `properties` and `text` are tags
-    of children of the runs."""
+def most_frequent(runs: Iterable[Element], names: Names) -> Element | None:
+    """Returns the properties of the appearance with the largest number of characters in these runs."""
     sizes: Counter[bytes] = Counter()
     examples: dict[bytes, Element | None] = {}
     for run in runs:
-        found = run.find(properties)
-        seen = appearance(found)
-        examples.setdefault(seen, found)
-        sizes[seen] += sum(len(piece.text or "") for piece in run.iterchildren(text))
+        properties = run.find(names.properties)
+        seen = appearance(properties, names)
+        examples.setdefault(seen, properties)
+        sizes[seen] += sum(len(piece.text or "") for piece in run.iterchildren(names.text))
     return examples[sizes.most_common(1)[0][0]] if sizes else None
 
 
@@ -116,7 +140,9 @@ def appearance(properties: Element | None, names: Names) -> bytes:
     if properties is None:
         return b""
     attributes = sorted((name, value) for name, value in properties.items() if name not in names.invisible)
-    children = b"".join(etree.tostring(child, with_tail=False) for child in properties)
+    children = b"".join(
+        etree.tostring(child, with_tail=False) for child in properties if child.tag not in names.invisible
+    )
     return repr(attributes).encode() + children if attributes or children else b""
 
 

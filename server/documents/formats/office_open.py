@@ -6,9 +6,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 
-from server.documents.document import Document, has_words
-from server.documents.formats.office import Names, fill, read_properties, to_inline
-from server.documents.formats.xml_inline import Element, parse_xml, write_xml
+from server.documents.document import Document
+from server.documents.formats.office import Names, fill, office_document, to_inline
+from server.documents.formats.xml_inline import Element, parse_xml
 from server.documents.zip_archive import Archive
 
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
@@ -49,25 +49,15 @@ def read_workbook(data: bytes) -> Document:
 
 
 def read_parts(archive: Archive, names: Sequence[str], kept: frozenset[str] = frozenset()) -> Document:
-    """Reads the paragraphs of these parts and the document's properties. Texts in `kept` are not translated."""
-    roots = {name: parse_xml(archive.part(name)) for name in names}
-    paragraphs: list[tuple[Element, Names]] = []
-    texts: list[str] = []
-    for root in roots.values():
-        for element, tags in find_paragraphs(root):
-            inline = to_inline(element, tags)
-            if has_words(inline.words) and inline.words not in kept:
-                paragraphs.append((element, tags))
-                texts.append(inline.html)
-    properties = read_properties(archive, roots)
-
-    def write(translations: Sequence[str]) -> bytes:
-        for (element, tags), translated in zip(paragraphs, translations[: len(texts)], strict=True):
-            fill(element, translated, tags)
-        properties.write(translations[len(texts) :])
-        return archive.replaced({name: write_xml(root) for name, root in {**roots, **properties.roots}.items()})
-
-    return Document((*texts, *properties.texts), "html", write)
+    """Reads the paragraphs of these parts. Texts in `kept` are not translated."""
+    return office_document(
+        archive,
+        names,
+        find_paragraphs,
+        lambda paragraph: to_inline(*paragraph),
+        lambda paragraph, translated: fill(paragraph[0], translated, paragraph[1]),
+        kept,
+    )
 
 
 def find_paragraphs(root: Element) -> Iterator[tuple[Element, Names]]:

@@ -12,7 +12,7 @@ from server.inspection.pictures.lines import HEADS_LIMIT, draw_lines, head_strip
 from server.inspection.pictures.maps import draw_grid, draw_map
 from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.themes import THEMES, ThemeName
-from server.inspection.ranges import out_of_range
+from server.inspection.types import out_of_range
 
 PictureFormat = Literal["svg", "png", "pdf"]
 View = Literal["map", "grid", "lines", "alignment", "card"]

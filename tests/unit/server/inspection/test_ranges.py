@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.inspection.ranges import out_of_range
+from server.inspection.types import out_of_range
 
 
 @pytest.mark.parametrize(
