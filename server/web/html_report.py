@@ -14,12 +14,12 @@ from server.web.assets import assets, source_hash
 _STYLES = ("common/base.css", "explorer/explorer.css")
 _MODULES = (
     "common/dom.js",
-    "explorer/maps.js",
-    "explorer/colour.js",
-    "explorer/heat.js",
-    "explorer/lines.js",
-    "explorer/heads.js",
-    "explorer/panel.js",
+    "explorer/maps/maps.js",
+    "explorer/maps/colour.js",
+    "explorer/maps/heat.js",
+    "explorer/maps/lines.js",
+    "explorer/maps/heads.js",
+    "explorer/maps/panel.js",
     "explorer/report.js",
 )
 """Modules of the report. A module follows those that it imports."""

@@ -35,7 +35,7 @@ def test_all_maps_have_one_scale_with_a_bar(explorer: Any) -> None:
     assert explorer.inner_text("#panel-attention .scale").split("\n")[-1].endswith("100 %")
     pixels = explorer.evaluate(
         """async () => {
-            const { paint } = await import("/static/explorer/colour.js");
+            const { paint } = await import("/static/explorer/maps/colour.js");
             const first = (data) => [...paint({ rows: 1, columns: 2, data }).getContext("2d").getImageData(0, 0, 1, 1).data];
             return [first([0.3, 0.4]), first([0.3, 0.9])];
         }"""
@@ -48,7 +48,7 @@ def test_all_maps_have_one_scale_with_a_bar(explorer: Any) -> None:
 def test_no_head_is_drawn_over_another(explorer: Any) -> None:
     stripes = explorer.evaluate(
         """async () => {
-            const { ribbons } = await import("/static/explorer/lines.js");
+            const { ribbons } = await import("/static/explorer/maps/lines.js");
             const map = () => ({ rows: 1, columns: 1, data: [0.5] });
             return ribbons([map(), map(), map()], null)[0].stripes.map(({ offset, thickness }) => [offset, thickness]);
         }"""

@@ -9,7 +9,7 @@ import { change, showFilm } from "./film/versions.js";
 import { attentionOf, forget, served } from "./results.js";
 import { emptyPanels, tab } from "./tabs.js";
 import { clear, highlight, outdated, pointAtSource, show, words } from "./text.js";
-import { total, written } from "./whynot.js";
+import { total, written } from "./search/whynot.js";
 
 const PART = 4, LONG = 1500;
 let busy = null, timer = 0, starting = null;

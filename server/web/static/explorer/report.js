@@ -1,7 +1,7 @@
 // A report: the attention panel of one result that is embedded in the file.
 import { chance, el } from "../common/dom.js";
-import { unpack } from "./maps.js";
-import { panel, start } from "./panel.js";
+import { unpack } from "./maps/maps.js";
+import { panel, start } from "./maps/panel.js";
 
 const result = unpack(JSON.parse(document.getElementById("look").textContent));
 const total = result.target.scores.reduce((a, b) => a + b, 0);

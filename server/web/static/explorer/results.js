@@ -1,6 +1,6 @@
 // The attention of sentences, requested once.
 import { ask, query } from "../common/server.js";
-import { unpack } from "./maps.js";
+import { unpack } from "./maps/maps.js";
 import { $, address, direction, pair } from "./state.js";
 
 const WANTED = { figures: true, numbers: "uint16", format: "json" };

@@ -1,6 +1,6 @@
 // The state of the explorer, its errors, and its URL.
 import { aborted, query } from "../common/server.js";
-import { start } from "./panel.js";
+import { start } from "./maps/panel.js";
 
 export const $ = (id) => document.getElementById(id);
 export const TABS = ["attention", "decoding", "whynot", "heads", "works"];

@@ -1,17 +1,17 @@
 // The tabs below the translation. Each draws one panel for the current sentence.
 import { el, select } from "../common/dom.js";
 import { ask, download, query } from "../common/server.js";
-import { decoding } from "./decoding.js";
+import { decoding } from "./search/decoding.js";
 import { commandDialog } from "./dialog.js";
 import { change } from "./film/versions.js";
-import { headsOff } from "./heads_off.js";
-import { unpack } from "./maps.js";
-import { panel } from "./panel.js";
+import { headsOff } from "./search/heads_off.js";
+import { unpack } from "./maps/maps.js";
+import { panel } from "./maps/panel.js";
 import { attentionOf, modelOf, served } from "./results.js";
 import { shareLink } from "./share.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
-import { compare } from "./whynot.js";
+import { compare } from "./search/whynot.js";
 
 /** Shows a tab for the current sentence. */
 export async function tab(wanted, focus) {
@@ -87,7 +87,7 @@ function whynot(host, item, found) {
   if (item.asked) show();
 }
 async function works(host, item, found) {
-  const { howItWorks } = await import("./how_it_works.js"); // only this tab needs these modules
+  const { howItWorks } = await import("./paper/how_it_works.js"); // only this tab needs these modules
   const vectors = (kind, layer, head) => served(item, (which) => ask("/attention?" + query({ ...which, kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })));
   const study = (text) => ask("/encoder?" + query({ q: text, ...direction(item) })), model = await modelOf(item);
   if (item === state.items[state.current]) howItWorks(host, model, found, { vectors, study, chosen: state.works, changed: () => remember() });

@@ -2,7 +2,7 @@
 import { chance, color, el } from "../common/dom.js";
 import { withSpans, wordSpans, wordUnder } from "../common/words.js";
 import { pointInFilm } from "./film/film.js";
-import { aligned } from "./maps.js";
+import { aligned } from "./maps/maps.js";
 import { $, name, state } from "./state.js";
 
 /** Returns the sentences of a translated text as {paragraph, leg, number, read, written, source, target}. `source` and

@@ -1,8 +1,8 @@
 // Three chapters below the film: who looked at whom, what it almost said, and what happens without a head.
 import { el, percent } from "../../common/dom.js";
-import { paint } from "../colour.js";
-import { role, usualRole } from "../heads.js";
-import { pick } from "../maps.js";
+import { paint } from "../maps/colour.js";
+import { role, usualRole } from "../maps/heads.js";
+import { pick } from "../maps/maps.js";
 import { $, remember, state } from "../state.js";
 import { stage } from "./stage.js";
 import { chanceOf, steps, weights } from "./steps.js";

@@ -1,5 +1,5 @@
 // The steps of the film: the words of both sides, the weights between them, and what the model almost wrote.
-import { aligned, pick } from "../maps.js";
+import { aligned, pick } from "../maps/maps.js";
 
 const RUNNERS_UP = 3, FAINT = 0.03;
 

@@ -1,11 +1,11 @@
 // The versions of a sentence in the film: as it was served, another end after a runner-up, another hypothesis of the beam,
 // or without some heads. Each says what it cost.
 import { el, segmented } from "../../common/dom.js";
-import { diff } from "../diff.js";
+import { diff } from "../search/diff.js";
 import { attentionOfVersion } from "../results.js";
 import { $, guard, remember, showError, state } from "../state.js";
 import { highlight } from "../text.js";
-import { ALIKE, instead, times, total, written } from "../whynot.js";
+import { ALIKE, instead, times, total, written } from "../search/whynot.js";
 import { film, stop } from "./film.js";
 
 /** The sentence of the film: its item, its attention as it was served, and `lab(text)`, which compares a text in the

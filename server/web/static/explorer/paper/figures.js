@@ -1,7 +1,7 @@
 // Figures 3 to 5 of "Attention Is All You Need" for the loaded model. Each is the picture of one GET /attention.
-import { el, percent } from "../common/dom.js";
-import { ask, query, withKey } from "../common/server.js";
-import { pick, unpack } from "./maps.js";
+import { el, percent } from "../../common/dom.js";
+import { ask, query, withKey } from "../../common/server.js";
+import { pick, unpack } from "../maps/maps.js";
 
 const LAW = "The Law will never be perfect, but its application should be just - this is what we are missing, in my opinion.";
 const MAKING = "It is in this spirit that a majority of American governments have passed new laws since 2009 making the registration or voting process more difficult.";

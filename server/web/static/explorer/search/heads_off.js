@@ -1,13 +1,13 @@
 // "Switch heads off": translates the sentence again without some heads and shows the difference.
-import { el, segmented } from "../common/dom.js";
-import { ask, query } from "../common/server.js";
-import { commandDialog } from "./dialog.js";
+import { el, segmented } from "../../common/dom.js";
+import { ask, query } from "../../common/server.js";
+import { commandDialog } from "../dialog.js";
 import { diff } from "./diff.js";
-import { thumbnails } from "./heads.js";
-import { heat } from "./heat.js";
-import { best, pick, unpack } from "./maps.js";
-import { served } from "./results.js";
-import { $, direction, guard, pair, remember, showError, state } from "./state.js";
+import { thumbnails } from "../maps/heads.js";
+import { heat } from "../maps/heat.js";
+import { best, pick, unpack } from "../maps/maps.js";
+import { served } from "../results.js";
+import { $, direction, guard, pair, remember, showError, state } from "../state.js";
 import { total } from "./whynot.js";
 
 /** Draws the panel. `found` is the attention of the sentence `item` with all heads. */

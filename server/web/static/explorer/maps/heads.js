@@ -1,5 +1,5 @@
 // All heads of a model: thumbnails of their maps, and their statistics.
-import { el, observe, percent } from "../common/dom.js";
+import { el, observe, percent } from "../../common/dom.js";
 import { paint } from "./colour.js";
 import { heat } from "./heat.js";
 import { pick } from "./maps.js";

@@ -1,5 +1,5 @@
 // Lines from queries to keys. Several heads are drawn as stripes of one line side by side, so that no head hides another.
-import { color, el, observe } from "../common/dom.js";
+import { color, el, observe } from "../../common/dom.js";
 
 const HUES = ["#4e79a7", "#e8710a", "#2f9e44", "#d6336c", "#7950f2", "#1098ad", "#a0640f", "#5c6b7a"];
 const ROW = 26, FAINT = 0.015, THICKEST = 9;

@@ -1,5 +1,5 @@
 // A drawing of the model with the shapes of its tensors.
-import { svg } from "../common/dom.js";
+import { svg } from "../../common/dom.js";
 
 /** Returns the drawing. `c` is the configuration of the model, `S` and `T` the lengths of source and translation. */
 export function architecture(c, S, T) {

@@ -1,5 +1,5 @@
 // The decoding of a sentence: the tree of beams and the candidates of every step.
-import { chance, el, svg } from "../common/dom.js";
+import { chance, el, svg } from "../../common/dom.js";
 
 const STEP = 104, ROW = 38;
 

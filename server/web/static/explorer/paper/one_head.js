@@ -1,7 +1,7 @@
 // One head step by step: query, keys, products, softmax and values of the sentence.
-import { el, percent, segmented, select } from "../common/dom.js";
-import { paint } from "./colour.js";
-import { best } from "./maps.js";
+import { el, percent, segmented, select } from "../../common/dom.js";
+import { paint } from "../maps/colour.js";
+import { best } from "../maps/maps.js";
 import { table } from "./table.js";
 
 /** Draws a head. `c` is the configuration of the model; `vectors(kind, layer, head)` fetches its vectors. `chosen` is [kind, layer,

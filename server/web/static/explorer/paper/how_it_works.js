@@ -1,10 +1,10 @@
 // The panel "How it works": chapters about the model, each with the numbers of this model and this sentence.
-import { el } from "../common/dom.js";
+import { el } from "../../common/dom.js";
 import { architecture } from "./architecture.js";
 import { cost } from "./cost.js";
 import { order, positionFit, residual, units } from "./encoder_study.js";
 import { figures } from "./figures.js";
-import { heat } from "./heat.js";
+import { heat } from "../maps/heat.js";
 import { oneHead } from "./one_head.js";
 import { positions } from "./positions.js";
 import { scale } from "./scale.js";

@@ -1,6 +1,6 @@
 // Chapters about the layers of the encoder, with the numbers of GET /encoder: what the order of the words changes, what
 // the residual carries, which units of the feed-forward networks fire.
-import { el, percent, segmented, select } from "../common/dom.js";
+import { el, percent, segmented, select } from "../../common/dom.js";
 import { table } from "./table.js";
 
 const SHOWN = 40;

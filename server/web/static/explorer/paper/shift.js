@@ -1,6 +1,6 @@
 // The matrix that shifts a positional encoding: PE(p + k) = T_k PE(p), the same for all positions p.
-import { el } from "../common/dom.js";
-import { heat } from "./heat.js";
+import { el } from "../../common/dom.js";
+import { heat } from "../maps/heat.js";
 
 const SHOWN = 8;
 /** Returns the angle per position of each pair of a sine and a cosine. */

@@ -1,5 +1,5 @@
 // The colour scale of the weights. It is the same for all maps: 0 % is the lightest colour and 100 % the strongest.
-import { color, el } from "../common/dom.js";
+import { color, el } from "../../common/dom.js";
 
 /** Exponent between weight and place on the scale, so that small weights stay visible. */
 const GAMMA = 0.6;

@@ -1,5 +1,5 @@
 // A heat map with labels that stay in view while the map scrolls.
-import { el, observe, percent } from "../common/dom.js";
+import { el, observe, percent } from "../../common/dom.js";
 import { paint, scaleBar } from "./colour.js";
 
 const SMALLEST = 12, LARGEST = 40, ZOOM = 1.4;

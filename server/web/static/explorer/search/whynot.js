@@ -1,9 +1,9 @@
 // "Why not ...?": two translations of one sentence side by side.
-import { chance, el } from "../common/dom.js";
+import { chance, el } from "../../common/dom.js";
 import { bars } from "./decoding.js";
 import { common } from "./diff.js";
-import { heat } from "./heat.js";
-import { best, pick } from "./maps.js";
+import { heat } from "../maps/heat.js";
+import { best, pick } from "../maps/maps.js";
 
 /** Log-probabilities that differ by less count as equal. */
 export const ALIKE = 0.05;

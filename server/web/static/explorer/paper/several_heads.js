@@ -1,6 +1,6 @@
 // Why there are several heads: what each of a layer looks at for one word, and what their mean keeps of it.
-import { el, percent, select } from "../common/dom.js";
-import { best, pick } from "./maps.js";
+import { el, percent, select } from "../../common/dom.js";
+import { best, pick } from "../maps/maps.js";
 import { table } from "./table.js";
 
 const SHOWN = 3;

@@ -1,6 +1,6 @@
 // Why queries and keys are divided by the root of their width: the products and the softmax of one head, with and without.
-import { el, svg } from "../common/dom.js";
-import { best } from "./maps.js";
+import { el, svg } from "../../common/dom.js";
+import { best } from "../maps/maps.js";
 
 const BINS = 40;
 const dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0);

@@ -1,6 +1,6 @@
 // Positional encodings as a heat map and as a curve.
-import { el, svg } from "../common/dom.js";
-import { heat } from "./heat.js";
+import { el, svg } from "../../common/dom.js";
+import { heat } from "../maps/heat.js";
 
 function sinusoids(n, d, half) {
   const data = new Float32Array(n * d);

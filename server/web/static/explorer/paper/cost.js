@@ -1,6 +1,6 @@
 // The measured cost of self-attention by the length of a sentence. The numbers are those of the result that is named below
 // the table.
-import { el } from "../common/dom.js";
+import { el } from "../../common/dom.js";
 import { table } from "./table.js";
 
 const WINDOW = 32;

@@ -1,5 +1,5 @@
 // The attention panel: all views of one result. Used by the explorer and by reports.
-import { el, segmented, select } from "../common/dom.js";
+import { el, segmented, select } from "../../common/dom.js";
 import { figures, role, thumbnails } from "./heads.js";
 import { heat } from "./heat.js";
 import { lines } from "./lines.js";

@@ -1,5 +1,5 @@
 // The difference between two texts, word by word.
-import { el } from "../common/dom.js";
+import { el } from "../../common/dom.js";
 
 /** Returns the places [i, j] of a longest common subsequence of two lists. */
 export function common(a, b) {
