@@ -14,30 +14,35 @@ _STEP_SECONDS, _ROW_SECONDS, _PREFILL_SECONDS = 0.001, 0.00025, 0.003
 """Costs of a step, of a row in it, and of encoding a sentence, about those of one core."""
 _MULTI_STEPS = 4
 """Steps of a call without documents; documents have beams, which advance one step at a time."""
+HOG = "hog"
 _SHORTEST, _VARIETY = 10, 11
 """Sentences have from _SHORTEST to _SHORTEST + _VARIETY - 1 source tokens, and take as many steps."""
 
 
 class SimulatedWorker:
     """A model with `slots` slots. `now` is the time in seconds, `latencies` are the seconds of the interactive sentences
-    that were answered, `documents` counts sentences of documents that are not answered, `steps` the steps of documents,
-    and `lost_steps` those of documents that gave up their slots."""
+    that were answered, `documents` and `hog` count sentences that are not answered."""
 
     def __init__(self, slots: int = 64) -> None:
         self._scheduler = Scheduler(max_batch_tokens=4096, max_attention_jobs=1)
         self._scheduler.open("m", slots)
         self._ids = count()
-        self._progress: dict[int, int] = {}
         self._waiting_clients: set[str] = set()
         self.now = 0.0
         self.latencies: list[float] = []
-        self.documents = self.steps = self.lost_steps = 0
+        self.documents = self.hog = 0
 
     def add_documents(self, number: int, beam: int) -> None:
         """Adds so many sentences of a document."""
         for _ in range(number):
             self._add(beam, "document", priority=1)
         self.documents += number
+
+    def add_hog(self, number: int, beam: int) -> None:
+        """Adds so many interactive sentences of one client, which are not among the latencies."""
+        for _ in range(number):
+            self._add(beam, HOG)
+        self.hog += number
 
     def run(self, clients: int = 0, seconds: float = math.inf, beam: int = 1) -> None:
         """Runs for `seconds`, or until the documents that wait are answered. Each of the clients sends a sentence after each
@@ -54,18 +59,15 @@ class SimulatedWorker:
         id = next(self._ids)
         source = (4,) * (_SHORTEST + 5 * id % _VARIETY)
         self._scheduler.add(TranslateJob(id, "m", source, DecodingOptions(beam_size=beam), priority, client), self.now)
-        if not priority:
+        if not priority and client != HOG:
             self._waiting_clients.add(client)
 
     def _step(self, output: SchedulerOutput) -> set[str]:
         """Runs the jobs of an output; returns the clients whose sentence was answered."""
-        for sequence in output.preempted:
-            self.lost_steps += self._progress.pop(sequence.id)
         for _, admitted in output.prefill:
             seconds = _PREFILL_SECONDS * len(admitted)
             self.now += seconds
             self._scheduler.record_prefill(admitted, seconds)
-            self._progress |= {sequence.id: 0 for sequence in admitted}
         answered: set[str] = set()
         for _, decoding in output.decode:
             steps = 1 if any(sequence.document for sequence in decoding) else _MULTI_STEPS
@@ -79,13 +81,13 @@ class SimulatedWorker:
     def _advance(self, sequence: Sequence, steps: int) -> bool:
         """Returns whether the sequence is answered after so many more steps."""
         sequence.steps += steps
-        self._progress[sequence.id] = sequence.steps
-        self.steps += steps if sequence.document else 0
         if sequence.steps < sequence.length:
             return False
         self._scheduler.finish(sequence.id)
         if sequence.document:
             self.documents -= 1
+        elif sequence.job.client == HOG:
+            self.hog -= 1
         else:
             self.latencies.append(self.now - sequence.arrived)
         return True

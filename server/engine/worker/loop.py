@@ -167,9 +167,6 @@ class WorkerLoop:
             self._outbox.append(Started(tuple(started)))
 
     def _run(self, output: SchedulerOutput) -> None:
-        for sequence in output.preempted:
-            self._progress.pop(sequence.id, None)
-            self._runner.release(sequence.queue_id, sequence)
         for queue, admitted in output.prefill:
             self._guard(admitted, partial(self._prefill, queue.id, admitted))
         for queue, decoding in output.decode:

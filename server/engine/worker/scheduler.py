@@ -12,10 +12,8 @@ from dataclasses import dataclass, field
 from itertools import count
 
 from server.engine.ipc.messages import AttentionJob, TranslateJob
-from server.engine.worker.document_share import DocumentTurns
-from server.engine.worker.fair_queue import FairQueue
+from server.engine.worker.device_time import DeviceTime
 from server.engine.worker.model_queue import ModelQueue
-from server.engine.worker.prefill_budget import PrefillBudget
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
 _TRANSLATION_SHARE = 3.0
@@ -27,8 +25,6 @@ class SchedulerOutput:
     """The jobs to run now. The sequences of `prefill` are already among the running ones of their queue, and decode in
     the same step."""
 
-    preempted: list[Sequence] = field(default_factory=list)
-    """Sequences that gave up their slots and wait again. They are released before anything else runs."""
     prefill: list[tuple[ModelQueue, list[Sequence]]] = field(default_factory=list)
     decode: list[tuple[ModelQueue, list[Sequence]]] = field(default_factory=list)
     attention: AttentionRequest | None = None
@@ -49,8 +45,7 @@ class Scheduler:
         self._isolated: Sequence | AttentionRequest | None = None
         """The job that runs alone now."""
         self._next_attention = 0.0
-        self.budget = PrefillBudget(max_batch_tokens)
-        self.turns = DocumentTurns()
+        self.time = DeviceTime(max_batch_tokens)
 
     # -- models --------------------------------------------------------------------------------------------------------
 
@@ -105,7 +100,7 @@ class Scheduler:
     @property
     def _interactive(self) -> bool:
         """Whether interactive sequences run or wait."""
-        return any(queue.interactive_slots or queue.waiting.interactive_slots for queue in self._queues.values())
+        return any(queue.interactive_slots or queue.interactive for queue in self._queues.values())
 
     def add(self, job: TranslateJob, now: float) -> None:
         """Accepts a job for an open model with enough slots for its beams. A target that is only scored is the next of its
@@ -116,7 +111,7 @@ class Scheduler:
         if sequence.alone:
             self._alone.append(sequence)
         else:
-            queue.waiting.push(sequence, first=job.options.target is not None)
+            queue.waiting(sequence).push(sequence, first=job.options.target is not None)
 
     def add_attention(self, job: AttentionJob) -> bool:
         """Accepts an attention job for an open model; returns False where too many wait already."""
@@ -145,20 +140,19 @@ class Scheduler:
 
     def record_prefill(self, sequences: Items[Sequence], seconds: float) -> None:
         """A prefill of these sequences took `seconds`."""
-        self.budget.record_prefill(len(sequences) * max(sequence.length for sequence in sequences), seconds)
-        if not sequences[0].document:
-            self.turns.record_interactive(seconds)
-        elif self._interactive:
-            self.turns.record_delay(seconds)
+        self.time.record_prefill(len(sequences) * max(sequence.length for sequence in sequences), seconds)
+        self._charge(sequences[0], seconds)
 
     def record_step(self, sequences: Items[Sequence], seconds: float, steps: int) -> None:
         """`steps` decode steps of these sequences took `seconds`."""
-        self.budget.record_step(seconds / steps)
-        documents = sum(sequence.document for sequence in sequences)
-        if documents < len(sequences):
-            self.turns.record_steps(seconds, steps, documents=documents > 0)
+        self.time.record_step(seconds / steps)
+        self._charge(sequences[0], seconds)
+
+    def _charge(self, sequence: Sequence, seconds: float) -> None:
+        if not sequence.document:
+            self.time.charge_interactive(seconds)
         elif self._interactive:
-            self.turns.record_delay(seconds)
+            self.time.charge_documents(seconds)
 
     def record_attention(self, now: float, seconds: float) -> None:
         """An attention pass that ended now took `seconds`."""
@@ -173,23 +167,20 @@ class Scheduler:
             if not any(queue.running for queue in self._queues.values()):
                 self._isolate(output)
         elif self._isolated is None:
-            self._admit(output, now)
+            self._admit(output)
             self._schedule_attention(output, now)
-        documents = self.turns.due or not any(queue.interactive_slots for queue in self._queues.values())
+        due = self.time.documents_due or not any(queue.interactive_slots for queue in self._queues.values())
         for queue in self._queues.values():
-            if batch := queue.next_batch(documents):
+            if batch := queue.next_batch(due):
                 output.decode.append((queue, batch))
         return output
 
-    def _admit(self, output: SchedulerOutput, now: float) -> None:
-        documents = self.turns.due or not self._interactive
+    def _admit(self, output: SchedulerOutput) -> None:
+        due = self.time.documents_due or not self._interactive
         for queue in self._queues.values():
-            if queue.waiting:
-                output.preempted += queue.preempt(now)
-            if queue.waiting and queue.free:
+            if queue.free and (queue.interactive or queue.documents):
                 free = len(queue.free)
-                used = queue.slots - free if queue.running else 0
-                groups = queue.admit(self.budget.tokens(free, used), now, documents)
+                groups = queue.admit(self.time.prefill_tokens(free, queue.slots - free), due)
                 output.prefill += [(queue, group) for group in groups]
 
     def _isolate(self, output: SchedulerOutput) -> None:
@@ -203,7 +194,7 @@ class Scheduler:
             output.prefill.append((queue, [job]))
 
     def _schedule_attention(self, output: SchedulerOutput, now: float) -> None:
-        translations = any(queue.running or queue.waiting for queue in self._queues.values())
+        translations = any(queue.running or queue.interactive or queue.documents for queue in self._queues.values())
         if self._attention and (not translations or now >= self._next_attention):
             output.attention = self._attention.popleft()
             output.attention.running = True
@@ -215,11 +206,14 @@ class Scheduler:
         self._queues[job.queue_id].jobs += 1
 
     def _move(self, old: ModelQueue, new: ModelQueue) -> None:
-        new.waiting, old.waiting = old.waiting, FairQueue()
         for job in self._jobs.values():
-            if job.queue_id == old.id and not job.running:
-                job.queue_id = new.id
-                old.jobs, new.jobs = old.jobs - 1, new.jobs + 1
+            if job.queue_id != old.id or job.running:
+                continue
+            if isinstance(job, Sequence) and not job.alone:
+                old.waiting(job).drop(job)
+                new.waiting(job).push(job)
+            job.queue_id = new.id
+            old.jobs, new.jobs = old.jobs - 1, new.jobs + 1
 
     def _remove(self, job: Sequence | AttentionRequest) -> None:
         """Removes `job` from the place where it waits or runs."""
@@ -235,4 +229,4 @@ class Scheduler:
         elif isinstance(job, AttentionRequest):
             self._attention.remove(job)
         else:
-            queue.waiting.drop(job)
+            queue.waiting(job).drop(job)

@@ -16,7 +16,7 @@ WEIGHTS = {"light": 1.0, "heavy": 2.0}
 
 def waiting(priority: int = 0, shortest: int = 1) -> FairQueue:
     """Returns a queue in which each client has 400 sequences with `shortest` to LONGEST tokens."""
-    queue, draw = FairQueue(), random.Random(7)
+    queue, draw = FairQueue(64), random.Random(7)
     for id in range(800):
         client = "light" if id < 400 else "heavy"
         source = (4,) * draw.randint(shortest, LONGEST)
@@ -29,13 +29,13 @@ def test_a_client_of_weight_2_gets_twice_the_tokens_at_any_time() -> None:
     for priority in (0, 1):
         queue, served = waiting(priority), Counter[str]()
         for _ in range(500):
-            [sequence] = queue.take(1, 10_000, documents=priority > 0)
+            [sequence] = queue.take(1, 10_000)
             served[sequence.job.client] += sequence.length
             assert abs(served["heavy"] / 2 - served["light"]) <= LONGEST / 2 + LONGEST
 
 
 def test_weights_hold_within_one_batch_too() -> None:
-    taken = waiting(shortest=LONGEST).take(30, 10_000, documents=False)
+    taken = waiting(shortest=LONGEST).take(30, 10_000)
     assert Counter(sequence.job.client for sequence in taken) == {"heavy": 20, "light": 10}
 
 
@@ -43,5 +43,5 @@ def test_a_client_of_little_weight_is_served() -> None:
     queue = waiting()
     job = TranslateJob(800, "m", (4,) * LONGEST, DecodingOptions(), 0, "least", 0.1)
     queue.push(Sequence(job, 0.0, 0, alone=False))
-    taken = [queue.take(1, 10_000, documents=False)[0].job.client for _ in range(3)]
+    taken = [queue.take(1, 10_000)[0].job.client for _ in range(3)]
     assert "least" in taken
