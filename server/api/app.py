@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api.compat import deepl, deepl_documents, deepl_glossaries, google
-from server.api.errors import ErrorBody, ErrorResponses
+from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
 from server.api.middleware.tracing import Tracing
@@ -45,12 +45,6 @@ ROUTERS = (
     google.router,
 )
 ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
-ERROR_BODIES: tuple[tuple[str, ErrorBody], ...] = (
-    ("/v2/", deepl.error_body),
-    ("/v3/", deepl.error_body),
-    (google.PREFIX, google.error_body),
-)
-"""Path prefixes whose errors do not have LibreTranslate's form."""
 DESCRIPTION = (
     "Self-hosted translation with a view of the model's attention. The interface is LibreTranslate's with further "
     "parameters; clients of DeepL and of Google Translate v2 work under `/v2` and `/language/translate/v2`."
@@ -63,7 +57,6 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     Tests pass `services`. Raises SettingsError if the weights folder holds no usable model.
     """
     services = services or Services(settings)
-    responses = ErrorResponses(ERROR_BODIES)
     telemetry = Telemetry(settings.otlp_endpoint, server_version()) if settings.otlp_endpoint else None
 
     @asynccontextmanager
@@ -79,14 +72,14 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     async def handle(request: Request, error: Exception) -> Response:
         if isinstance(error, Overloaded):
             services.metrics.rejected(error.reason)
-        return responses.response(request.url.path, error)
+        return error_response(request.url.path, error)
 
     app = new_app(lifespan)
     app.state.services = services
     for kind in (AttentiveError, HTTPException, RequestValidationError):
         app.add_exception_handler(kind, handle)
     # From the innermost to the outermost.
-    app.add_middleware(RequestBody, limit=settings.body_bytes, responses=responses)
+    app.add_middleware(RequestBody, limit=settings.body_bytes)
     app.add_middleware(
         CORSMiddleware,
         allow_origins=[origin.strip() for origin in settings.cors_origins.split(",") if origin.strip()],
@@ -95,7 +88,7 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
         expose_headers=["X-Request-Id", "Retry-After", "Server-Timing"],
         max_age=86_400,
     )
-    app.add_middleware(RequestLog, metrics=services.metrics, responses=responses)
+    app.add_middleware(RequestLog, metrics=services.metrics)
     if telemetry is not None:
         app.add_middleware(Tracing, telemetry=telemetry)
     return app

@@ -13,7 +13,8 @@ from starlette.responses import Response
 
 from server.access.authentication import Caller
 from server.api.schemas.glossaries import GlossaryPair
-from server.errors import InvalidRequest
+from server.config import Settings
+from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from server.services import Services
 from server.text.glossary import Entry, TermIndex
 from server.text.language_id import accepted_languages
@@ -99,6 +100,25 @@ async def inline_or_stored(
     if glossary is None or isinstance(glossary, str):
         return await glossary_terms(request, caller, [glossary] if glossary else [], source, target)
     return TermIndex([Entry(pair.source, pair.target, pair.exact) for pair in glossary if pair.target.strip()])
+
+
+def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) -> None:
+    """Checks the number and the length of texts, and the length times the beam width that the request chose, against
+    the settings. Raises InvalidRequest, TextTooLong or PayloadTooLarge."""
+    if not texts or texts == ("",):
+        raise InvalidRequest("Invalid request: missing q parameter.")
+    if len(texts) > settings.list_limit:
+        raise TextTooLong(f"Invalid request: {len(texts):,} texts are over the limit of {settings.list_limit:,}.")
+    if (size := sum(map(len, texts))) > settings.char_limit:
+        raise TextTooLong(f"Invalid request: {size:,} characters are over the limit of {settings.char_limit:,}.")
+    if beam_size == 1:  # the limit below is at least `char_limit`
+        return
+    limit = max(settings.beam_char_limit, settings.char_limit * (settings.beam_size or 1))
+    if size * beam_size > limit:
+        raise PayloadTooLarge(
+            f"{size:,} characters with a beam width of {beam_size} are over the limit of {limit // beam_size:,} for this "
+            "beam width; send less text, a smaller beam_size or no reranking."
+        )
 
 
 def json_response(body: Any, status: int = 200, headers: dict[str, str] | None = None) -> Response:

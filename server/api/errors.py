@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
@@ -33,17 +33,30 @@ STATUS: dict[type[errors.AttentiveError], int] = {
     errors.StateUnreachable: 503,
     errors.DeadlineExceeded: 504,
 }
+GOOGLE = "/language/translate/v2"
+"""Prefix of the paths of Google's interface."""
+GOOGLE_STATUS = {
+    400: "INVALID_ARGUMENT",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    429: "RESOURCE_EXHAUSTED",
+    503: "UNAVAILABLE",
+}
 ROUTING = {404: "There is nothing at this address.", 405: "This address does not take this method."}
 
 MESSAGE_START = re.compile("^((Input|String|List) should|Value error, must)")
 """Beginning of pydantic's messages, in whose place the name of the parameter is put."""
 
-ErrorBody = Callable[[int, str], dict[str, object]]
-"""Function of the status and the message that returns the body of an error."""
 
-
-def default_body(status: int, message: str) -> dict[str, object]:
-    """Returns the body of errors in LibreTranslate's interface, as in ErrorAnswer."""
+def body_of(path: str, status: int, message: str) -> dict[str, object]:
+    """Returns the body of an error: LibreTranslate's, or that of the interface below whose prefix the path is."""
+    if path.startswith(("/v2/", "/v3/")):  # DeepL
+        return {"message": message}
+    if path.startswith(GOOGLE):
+        reason = "backendError" if status >= 500 else "invalid"
+        details = [{"message": message, "domain": "global", "reason": reason}]
+        name = GOOGLE_STATUS.get(status, "INTERNAL")
+        return {"error": {"code": status, "message": message, "status": name, "errors": details}}
     return {"error": message}
 
 
@@ -82,14 +95,7 @@ def validation_message(problems: Sequence[Any]) -> str:
     return f"Invalid request: {name} {' or '.join(dict.fromkeys(texts))}."
 
 
-class ErrorResponses:
-    """Makes error responses. `bodies` are path prefixes with the function for bodies below each."""
-
-    def __init__(self, bodies: Sequence[tuple[str, ErrorBody]] = ()) -> None:
-        self._bodies = tuple(bodies)
-
-    def response(self, path: str, error: Exception) -> Response:
-        """Returns the response to a request for `path` that raised `error`."""
-        status, message, headers = status_and_message(error)
-        body = next((body for prefix, body in self._bodies if path.startswith(prefix)), default_body)
-        return Response(orjson.dumps(body(status, message)), status, headers, "application/json")
+def error_response(path: str, error: Exception) -> Response:
+    """Returns the response to a request for `path` that raised `error`."""
+    status, message, headers = status_and_message(error)
+    return Response(orjson.dumps(body_of(path, status, message)), status, headers, "application/json")

@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from server.api.compat.xml_tags import TagRules, mask
 from server.api.dependencies import (
+    check_texts,
     deadline,
     enter,
     glossary_terms,
@@ -24,7 +25,7 @@ from server.api.dependencies import (
 )
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader
-from server.api.routes.translate import check_texts, chosen_rows
+from server.api.routes.translate import chosen_rows
 from server.api.schemas.deepl import (
     DeeplAnswer,
     DeeplError,
@@ -57,11 +58,6 @@ FORMALITY: dict[str | None, Formality] = {
 }
 RERANK = {"quality_optimized": True, "prefer_quality_optimized": True, "latency_optimized": False}
 SPLITS: dict[str, Split] = {"0": "none", "1": "all", "nonewlines": "punctuation"}
-
-
-def error_body(status: int, message: str) -> dict[str, object]:
-    """Returns the body of errors under /v2."""
-    return {"message": message}
 
 
 @router.get("/translate", include_in_schema=False)

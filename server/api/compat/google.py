@@ -9,10 +9,18 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import deadline, enter, json_response, reader_languages, services_of, storage_of
+from server.api.dependencies import (
+    check_texts,
+    deadline,
+    enter,
+    json_response,
+    reader_languages,
+    services_of,
+    storage_of,
+)
+from server.api.errors import GOOGLE
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader
-from server.api.routes.translate import check_texts
 from server.api.schemas.google import (
     GoogleAnswer,
     GoogleDetectAnswer,
@@ -27,23 +35,7 @@ from server.text.language_names import language_name
 from server.translation.catalog import AUTO
 from server.translation.types import TranslationRequest
 
-PREFIX = "/language/translate/v2"
-router = APIRouter(prefix=PREFIX, tags=["Google v2"])
-STATES = {
-    400: "INVALID_ARGUMENT",
-    403: "PERMISSION_DENIED",
-    404: "NOT_FOUND",
-    429: "RESOURCE_EXHAUSTED",
-    503: "UNAVAILABLE",
-}
-
-
-def error_body(status: int, message: str) -> dict[str, object]:
-    """Returns the body of errors below the prefix."""
-    errors = [{"message": message, "domain": "global", "reason": "backendError" if status >= 500 else "invalid"}]
-    return {"error": {"code": status, "message": message, "status": STATES.get(status, "INTERNAL"), "errors": errors}}
-
-
+router = APIRouter(prefix=GOOGLE, tags=["Google v2"])
 FAILURES = errors(*WORK, model=GoogleError)
 
 

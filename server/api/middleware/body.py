@@ -8,7 +8,7 @@ import contextlib
 from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.errors import ErrorResponses
+from server.api.errors import error_response
 from server.errors import PayloadTooLarge, Unavailable
 
 LINGER_SECONDS = 2.0
@@ -22,10 +22,9 @@ class RequestBody:
     If the client disconnects first, the application's task is cancelled, with everything that only this task awaits.
     """
 
-    def __init__(self, app: ASGIApp, limit: int, responses: ErrorResponses) -> None:
+    def __init__(self, app: ASGIApp, limit: int) -> None:
         self.app = app
         self.limit = limit
-        self.responses = responses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -49,7 +48,7 @@ class RequestBody:
     async def _refuse(self, path: str, more: bool, receive: Receive, send: Send) -> None:
         """Answers with 413, discards the rest of the body if there is `more`, and closes the connection."""
         error = PayloadTooLarge(f"The body is over the limit of {self.limit:,} bytes.")
-        response = self.responses.response(path, error)
+        response = error_response(path, error)
         response.headers["Connection"] = "close"
         await send({"type": "http.response.start", "status": response.status_code, "headers": response.raw_headers})
         await send({"type": "http.response.body", "body": response.body, "more_body": True})

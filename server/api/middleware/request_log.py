@@ -10,7 +10,7 @@ import time
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from server.api.errors import ErrorResponses
+from server.api.errors import error_response
 from server.observability.logging import request_id
 from server.observability.metrics import Metrics
 
@@ -27,10 +27,9 @@ CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"
 class RequestLog:
     """Gives each request an id, which is the header `X-Request-Id` if it matches `ID`, and logs its end."""
 
-    def __init__(self, app: ASGIApp, metrics: Metrics, responses: ErrorResponses) -> None:
+    def __init__(self, app: ASGIApp, metrics: Metrics) -> None:
         self.app = app
         self.metrics = metrics
-        self.responses = responses
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -59,9 +58,9 @@ class RequestLog:
                 await self.app(handled, receive, send_observed)
             except Exception as error:
                 if status != CLIENT_CLOSED:  # the response has begun and can only be aborted
-                    self.responses.response(scope["path"], error)
+                    error_response(scope["path"], error)
                     raise
-                await self.responses.response(scope["path"], error)(scope, receive, send_observed)
+                await error_response(scope["path"], error)(scope, receive, send_observed)
         finally:
             if not closed:
                 self._close(handled, method, status, began)

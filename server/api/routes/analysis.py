@@ -15,10 +15,9 @@ from model.analysis.head_roles import HeadRoles
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from server.api.attention_formats import text_pieces
-from server.api.dependencies import deadline, enter, json_response, services_of, storage_of
+from server.api.dependencies import check_texts, deadline, enter, json_response, services_of, storage_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader
-from server.api.routes.translate import check_texts
 from server.api.schemas.analysis import (
     SCORED_LIMIT,
     ModelAnswer,

@@ -13,10 +13,9 @@ from model.search.options import DecodingOptions
 from server.access.authentication import Caller
 from server.api.attention_formats import formatted
 from server.api.attention_query import MEDIA, AttentionQuery, AttentionReader, attention_query, etag
-from server.api.dependencies import deadline, enter, services_of, storage_of
+from server.api.dependencies import check_texts, deadline, enter, services_of, storage_of
 from server.api.openapi import content, errors
 from server.api.routes.pages import HTML_EXAMPLE, explorer_page
-from server.api.routes.translate import check_texts
 from server.api.schemas.attention import AttentionAnswer, AttentionParameters
 from server.errors import InvalidRequest
 from server.inspection.types import InspectedSentence

@@ -8,10 +8,9 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import deadline, enter, json_response, services_of
+from server.api.dependencies import check_texts, deadline, enter, json_response, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader
-from server.api.routes.translate import check_texts
 from server.api.schemas.encoder import EncoderAnswer, EncoderParameters
 from server.inspection.encoder_study import study_encoder
 

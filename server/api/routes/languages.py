@@ -9,10 +9,9 @@ from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
-from server.api.dependencies import enter, json_response, reader_languages, services_of
+from server.api.dependencies import check_texts, enter, json_response, reader_languages, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterReader
-from server.api.routes.translate import check_texts
 from server.api.schemas.base import ErrorAnswer
 from server.api.schemas.languages import DetectedLanguage, DetectParameters, FrontendSettings, Language
 from server.documents.formats import SUFFIXES

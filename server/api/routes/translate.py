@@ -11,6 +11,7 @@ from starlette.responses import Response
 
 from model.search.options import DecodingOptions
 from server.api.dependencies import (
+    check_texts,
     deadline,
     enter,
     inline_or_stored,
@@ -24,7 +25,7 @@ from server.api.parameters import ParameterReader
 from server.api.schemas.translation import TRANSLATE_EVENTS, TranslateAnswer, TranslateParameters
 from server.api.sse import stream
 from server.config import Settings
-from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
+from server.errors import InvalidRequest
 from server.text.language_id import DetectedLanguage
 from server.translation.retry import wider_beam
 from server.translation.translator import decodings
@@ -108,25 +109,6 @@ def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) 
     server."""
     beam = max(beam_size or 1, hypotheses)
     return decodings(beam if beam_size or not rerank else wider_beam(beam), hypotheses, rerank, on_flag)
-
-
-def check_texts(texts: tuple[str, ...], settings: Settings, beam_size: int = 1) -> None:
-    """Checks the number and the length of texts, and the length times the beam width that the request chose, against
-    the settings. Raises InvalidRequest, TextTooLong or PayloadTooLarge."""
-    if not texts or texts == ("",):
-        raise InvalidRequest("Invalid request: missing q parameter.")
-    if len(texts) > settings.list_limit:
-        raise TextTooLong(f"Invalid request: {len(texts):,} texts are over the limit of {settings.list_limit:,}.")
-    if (size := sum(map(len, texts))) > settings.char_limit:
-        raise TextTooLong(f"Invalid request: {size:,} characters are over the limit of {settings.char_limit:,}.")
-    if beam_size == 1:  # the limit below is at least `char_limit`
-        return
-    limit = max(settings.beam_char_limit, settings.char_limit * (settings.beam_size or 1))
-    if size * beam_size > limit:
-        raise PayloadTooLarge(
-            f"{size:,} characters with a beam width of {beam_size} are over the limit of {limit // beam_size:,} for this "
-            "beam width; send less text, a smaller beam_size or no reranking."
-        )
 
 
 def answer(parameters: TranslateParameters, translations: list[Translation]) -> dict[str, Any]:

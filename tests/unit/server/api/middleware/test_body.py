@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from server.api.errors import ErrorResponses
 from server.api.middleware.body import RequestBody
 
 SCOPE = {"type": "http", "path": "/", "headers": []}
@@ -32,7 +31,7 @@ class Client:
 
 async def started(app) -> tuple[Client, asyncio.Task]:
     client = Client()
-    middleware = RequestBody(app, 1000, ErrorResponses())
+    middleware = RequestBody(app, 1000)
     work = asyncio.ensure_future(middleware(dict(SCOPE), client.receive, client.send))
     await asyncio.sleep(0.01)
     return client, work
