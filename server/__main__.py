@@ -9,8 +9,8 @@ import textwrap
 from collections.abc import Sequence
 from importlib import import_module
 
-from server.blas_threads import single_blas_thread
 from server.errors import AttentiveError, ClientError, SettingsError
+from server.process import single_blas_thread
 from server.version import server_version
 
 COMMANDS = {

@@ -275,8 +275,8 @@ def parse(name: str, text: str, kind: Any) -> Any:
         try:
             return kind(text)
         except ValueError:
-            wanted = "a whole number" if kind is int else "a number"
-            raise SettingsError(f"{flag_and_variable(name)} must be {wanted}, not {text!r}.") from None
+            number = "a whole number" if kind is int else "a number"
+            raise SettingsError(f"{flag_and_variable(name)} must be {number}, not {text!r}.") from None
     return Path(text).expanduser() if kind in (Path, Path | None) else text
 
 

@@ -12,7 +12,7 @@ from typing import Any
 import orjson
 
 from server.errors import Unavailable
-from server.oom_score import end_first
+from server.process import end_first
 
 log = logging.getLogger(__name__)
 IDLE_SECONDS = 60.0

@@ -33,12 +33,13 @@ def run(arguments: argparse.Namespace) -> int:
     settings = Settings.read(arguments)
     options(arguments)  # imports torch, so that its absence is reported before the download
     try:
-        found, name, origin = (_firefox if arguments.model.startswith(FIREFOX) else _hub)(arguments, settings)
+        download = _firefox if arguments.model.startswith(FIREFOX) else _hub
+        downloaded, name, origin = download(arguments, settings)
     except FolderError as error:
         raise AttentiveError(str(error)) from None
-    with found:
-        import_from(found.path, arguments, options(arguments, name=name, origin=origin))
-        found.discard()
+    with downloaded:
+        import_from(downloaded.path, arguments, options(arguments, name=name, origin=origin))
+        downloaded.discard()
     return 0
 
 
@@ -49,8 +50,8 @@ def _hub(arguments: argparse.Namespace, settings: Settings) -> tuple[Downloaded,
 
     name = arguments.name or arguments.model.rpartition("/")[2]
     new_folder(settings.weights, name, arguments.replace)  # raises before the download
-    found = download(arguments.model, settings.weights, arguments.revision)
-    return found, name, f"https://huggingface.co/{arguments.model}/tree/{found.commit}"
+    downloaded = download(arguments.model, settings.weights, arguments.revision)
+    return downloaded, name, f"https://huggingface.co/{arguments.model}/tree/{downloaded.commit}"
 
 
 def _firefox(arguments: argparse.Namespace, settings: Settings) -> tuple[Downloaded, str, str]:

@@ -70,10 +70,10 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def is_same_file(one: str, other: str) -> bool:
+def is_same_file(first: str, second: str) -> bool:
     """Returns whether two names are those of one existing file."""
     try:
-        return Path(one).samefile(other)
+        return Path(first).samefile(second)
     except OSError:
         return False
 

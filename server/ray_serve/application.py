@@ -11,8 +11,8 @@ from ray.serve._private.constants import SERVE_CONTROLLER_NAME, SERVE_NAMESPACE
 from ray.serve.config import AutoscalingConfig, AutoscalingPolicy, RequestRouterConfig
 from ray.serve.request_router import PendingRequest, RequestRouter, RunningReplica
 
-from server.blas_threads import ONE_THREAD
 from server.errors import SettingsError
+from server.process import ONE_THREAD
 from server.ray_serve.hooks import WaitingTokens, proposals
 from server.ray_serve.options import Options
 from server.ray_serve.replica import Server

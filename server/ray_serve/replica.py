@@ -11,12 +11,12 @@ from uvicorn.middleware.proxy_headers import ProxyHeadersMiddleware
 
 from server.access.trusted_proxies import trusted_hosts
 from server.api.app import create_app
-from server.blas_threads import remove_one_thread
 from server.config import Settings
 from server.engine.gc_tuning import tune_garbage_collector
 from server.engine.ipc.options import NO_DEVICE
 from server.errors import Unavailable
 from server.observability.logging import configure_logging
+from server.process import remove_one_thread
 from server.ray_serve.hooks import MODELS, WAITING_TOKENS, without_request_id
 from server.services import Services
 

@@ -15,7 +15,7 @@ from typing import Any
 
 from server.engine.ipc.messages import ToWorker
 from server.engine.ipc.transport import Unpacker, pack
-from server.oom_score import end_first
+from server.process import end_first
 
 _log = logging.getLogger("attentive.worker")
 _LINE = 4096

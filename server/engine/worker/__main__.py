@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from server.blas_threads import single_blas_thread
+from server.process import single_blas_thread
 
 if __name__ == "__main__":
     with single_blas_thread():  # a model is loaded with NumPy, often beside one that decodes on all cores

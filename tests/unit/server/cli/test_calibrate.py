@@ -69,11 +69,3 @@ def test_unusable_files_are_named(tmp_path, model, name, content, message):
         (tmp_path / name).write_text(content, encoding="latin-1")
     with pytest.raises(InvalidRequest, match=message):
         calibrate.read_pairs([tmp_path / name], model)
-
-
-def test_an_unknown_model_is_named(monkeypatch):
-    monkeypatch.setattr(calibrate, "find_models", lambda *_: ([fake_model()], {}))
-    parser = argparse.ArgumentParser()
-    calibrate.add_arguments(parser)
-    with pytest.raises(InvalidRequest, match="There is no model 'other'; there are toy"):
-        calibrate.run(parser.parse_args(["other", "--pairs", "dev.en-de.tsv"]))

@@ -13,7 +13,7 @@ import orjson
 import pytest
 from rich.console import Console
 
-from server.__main__ import main, make_parser
+from server.__main__ import main
 from server.api.errors import STATUS
 from server.cli import look
 from server.cli.local_services import local_services
@@ -77,17 +77,6 @@ def test_errors_are_one_sentence(tmp_path, monkeypatch, capsys, extra, said):
     error = capsys.readouterr().err
     assert said in error and error.count("\n") == 1
     assert list(tmp_path.iterdir()) == []
-
-
-def test_an_unknown_language_is_one_sentence(capsys):
-    assert main(["look", "x", "--from", "en", "--to", "tlh"]) == 2
-    assert "tlh" in capsys.readouterr().err
-
-
-def test_the_help_has_examples(capsys):
-    with pytest.raises(SystemExit):
-        make_parser("look").parse_args(["look", "--help"])
-    assert 'attentive look "The cat sleeps." --from en --to de' in capsys.readouterr().out
 
 
 class Answers(BaseHTTPRequestHandler):

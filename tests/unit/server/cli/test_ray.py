@@ -31,12 +31,6 @@ def test_flags_become_options_and_settings() -> None:
     assert options == Options(max_replicas=4, router="model", settings={"queue_tokens": "900", "weights": "/srv"})
 
 
-def test_the_address_of_the_listener_is_no_flag(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["ray", "deploy", "--port", "80"])
-    assert "--port" in capsys.readouterr().err
-
-
 def test_targets_are_the_replicas_of_the_application() -> None:
     assert targets(GROUPS, "attentive") == [{"targets": ["10.0.0.7:30001"], "labels": {"replica": REPLICA.name}}]
 

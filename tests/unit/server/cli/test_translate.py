@@ -67,14 +67,6 @@ def test_on_flag(value):
     assert (request.on_flag, request.thorough) == (value, value != "mark")
 
 
-def test_on_flag_has_three_values(capsys):
-    parser = argparse.ArgumentParser()
-    add_arguments(parser)
-    with pytest.raises(SystemExit):
-        parser.parse_args(["--from", "en", "--to", "de", "--on-flag", "drop"])
-    assert "invalid choice: 'drop'" in capsys.readouterr().err
-
-
 def test_a_long_file_is_never_too_much_for_the_queue():
     lines = [f"{chr(ord('a') + i % 26)}{chr(ord('a') + i // 26)} ".ljust(60, "x") + "\n" for i in range(600)]
     settings = Settings(queue_seconds=0.1, queue_tokens=1)

@@ -22,10 +22,6 @@ def test_values_of_a_file_become_options() -> None:
     assert options.settings == {"key_required": "true", "queue_tokens": "1000"}
 
 
-def test_flags_are_texts() -> None:
-    assert Options.read({"max_replicas": "3", "gpus": "0.5"}) == Options(max_replicas=3, gpus=0.5)
-
-
 @pytest.mark.parametrize(
     ("values", "message"),
     [
