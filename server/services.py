@@ -17,11 +17,12 @@ from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
 from server.engine.client.supervisor import Supervisor
 from server.engine.ipc.options import WorkerOptions
 from server.glossaries.glossaries import Glossaries
-from server.glossaries.open_glossaries import open_glossaries
-from server.history.open_history import open_history
 from server.inspection.inspector import Inspector
 from server.observability.metrics import Metrics, StateCollector
-from server.state.setting import open_state
+from server.store.history import open_history
+from server.store.keys import Keys
+from server.store.setting import open_keys, open_own, open_shared
+from server.store.usage import Usage
 from server.text.language_id import LanguageDetector
 from server.translation.cache.result_cache import open_cache
 from server.translation.catalog import ModelCatalog
@@ -57,10 +58,12 @@ class Services:
     ) -> None:
         self.settings = settings
         self.metrics = Metrics(server_version())
-        self.state = open_state(settings)
-        self.authenticator = Authenticator(settings, self.state)
-        self.rate_limiter = RateLimiter(settings, self.state)
-        self.glossaries = Glossaries(open_glossaries(settings, self.state))
+        self.state = open_shared(settings)
+        self.store = self.state or open_own(settings)
+        self._key_store = open_keys(settings, self.store)
+        self.authenticator = Authenticator(settings, Keys(self._key_store) if self._key_store else None)
+        self.rate_limiter = RateLimiter(settings, Usage(self.store), self.state)
+        self.glossaries = Glossaries(self.store)
 
         errors: dict[str, str] = {}
         if catalog is None:
@@ -68,7 +71,7 @@ class Services:
             catalog = ModelCatalog(models)
         supervisor = supervisor or Supervisor(worker_options(settings), self.metrics.record_step)
         self.engine = EngineClient(supervisor, self.metrics, settings.model_bytes)
-        self.history = open_history(settings, self.state)
+        self.history = open_history(settings, self.store)
         self.translator = Translator(
             self.engine,
             catalog,
@@ -97,8 +100,7 @@ class Services:
     async def start(self, *, detector: bool = True) -> None:
         """Starts the workers and loads the models in the background. `readiness` reports the progress. Without `detector`
         the statistics of the language detector, which take a second of one core, are loaded only when they are needed."""
-        if self.state is not None:
-            await self.state.start()
+        await self.store.start()
         await self.engine.start()
         self._loading = asyncio.create_task(self.models.load(detector=detector))
 
@@ -118,14 +120,13 @@ class Services:
         await self.documents.reader.close()
         await self.inspector.encoders.close()
         await self.documents.store.close()
-        self.glossaries.store.close()
-        await self.rate_limiter.usage.close()
         if self.history is not None:
             await self.history.close()
         if self.translator.cache is not None:
             await self.translator.cache.close()
-        if self.state is not None:
-            await self.state.stop()
+        await self.store.stop()
+        if self._key_store is not None and self._key_store is not self.store:
+            await self._key_store.stop()
 
     def readiness(self) -> Readiness:
         """Returns the current state of workers and models."""

@@ -3,20 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
-import logging
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
-from server.access.api_keys import Key, KeyFile
 from server.config import Settings
-from server.errors import Forbidden, SettingsError
-
-if TYPE_CHECKING:
-    from server.access.redis_keys import RedisKeys
-    from server.state.redis import RedisState
-
-log = logging.getLogger(__name__)
+from server.errors import Forbidden, SettingsError, StateUnreachable
+from server.store.keys import Key, Keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,61 +35,45 @@ class Caller:
 
 
 class Authenticator:
-    """Checks API keys, which are in Redis with `state`, else in the data folder. Raises SettingsError where keys are
-    required and can be kept in neither."""
+    """Checks API keys. `keys` is None where there is no place for them. Raises SettingsError if they are required then."""
 
-    def __init__(self, settings: Settings, state: RedisState | None = None) -> None:
-        if settings.key_required and settings.data is None and state is None:
+    def __init__(self, settings: Settings, keys: Keys | None) -> None:
+        if settings.key_required and keys is None:
             raise SettingsError(
                 "--key-required needs --data, the folder in which `attentive keys` keeps the keys, or --state redis://."
             )
         self.key_required = settings.key_required
-        self._file = KeyFile(settings.data) if settings.data is not None and state is None else None
-        self._shared = shared_keys(state) if state is not None else None
-        if state is not None and settings.data is not None and KeyFile(settings.data).in_use:
-            log.warning("the API keys of the data folder are not used; `attentive keys import` copies them to Redis")
+        self._keys = keys
 
     @property
     def uses_keys(self) -> bool:
         """Whether keys are checked. While none exists and none is required, keys in requests are ignored."""
-        keys = self._shared or self._file
-        return self.key_required or (keys is not None and keys.in_use)
+        return self.key_required or (self._keys is not None and self._keys.in_use)
 
     async def has_keys(self) -> bool:
         """Returns `uses_keys` when it is certain. Raises StateUnreachable where the keys were never read and cannot be."""
-        if self._shared is not None:
-            await self._shared.load()
+        if self._keys is not None:
+            await self._keys.load()
         return self.uses_keys
 
     async def identify(self, secret: str | None, address: str) -> Caller:
         """Returns the caller of a request. Raises Forbidden for a key that is missing, unknown or revoked, and
         StateUnreachable for one that cannot be checked."""
-        if not self.uses_keys:
+        if not secret and self.key_required:
+            raise Forbidden("This server requires an API key, which its operator issues.")
+        if not secret or self._keys is None:
             return without_key(address)
-        key = await self._key(secret)
-        return Caller(f"key {key.id}", key) if key else without_key(address)
-
-    async def _key(self, secret: str | None) -> Key | None:
-        if not secret:
-            if self.key_required:
-                raise Forbidden("This server requires an API key, which its operator issues.")
-            return None
-        keys = self._shared or self._file
-        key = keys.find(secret) if keys is not None else None
-        if key is None and self._shared is not None:
-            key = await self._shared.look_up(secret)
-            if not self.uses_keys:  # the keys were read just now, and there are none
-                return None
-        if key is None:
+        try:
+            key = await self._keys.find(secret) if await self.has_keys() else None
+        except StateUnreachable:
+            raise StateUnreachable(
+                "This API key cannot be checked now, because the server's shared state cannot be reached; try again later."
+            ) from None
+        if key is not None:
+            return Caller(f"key {key.id}", key)
+        if self.uses_keys:
             raise Forbidden("Invalid API key.")
-        return key
-
-
-def shared_keys(state: RedisState) -> RedisKeys:
-    """Returns the keys in Redis."""
-    from server.access.redis_keys import RedisKeys  # needs the extra `redis`
-
-    return RedisKeys(state)
+        return without_key(address)
 
 
 @lru_cache(maxsize=4096)

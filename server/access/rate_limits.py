@@ -5,38 +5,46 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from limits import RateLimitItemPerMinute
 from limits.storage import MemoryStorage
 from limits.strategies import FixedWindowRateLimiter
 
-from server.access.api_keys import Key
 from server.access.authentication import Caller
-from server.access.charges import Charge, over_limit
-from server.access.sqlite_usage import SQLiteUsage
-from server.access.usage import Usage
 from server.config import Settings
-from server.errors import StateUnreachable, TextTooLong
-from server.state.setting import state_kind
+from server.errors import Overloaded, StateUnreachable, TextTooLong
+from server.store.keys import Key
+from server.store.usage import Usage
 
 if TYPE_CHECKING:
-    from server.access.redis_limits import RedisLimits
-    from server.state.redis import RedisState
+    from server.store.redis import RedisStore
+
+WINDOW_SECONDS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Charge:
+    """An amount of `unit` ("requests" or "characters") to count against a limit per minute."""
+
+    unit: str
+    limit: int
+    amount: int
 
 
 class RateLimiter:
     """Counts requests and characters of each caller in fixed windows of one minute, and the usage of keys.
 
-    All counts of a window are reset when it ends, so Retry-After is exact. Counters are in memory, or with `state` in
-    Redis, where several servers share them. While Redis is unreachable, each server counts for itself.
+    All counts of a window are reset when it ends, so Retry-After is exact. Counters are in memory, or in the `shared`
+    store of several servers. While it is unreachable, each server counts for itself.
     """
 
-    def __init__(self, settings: Settings, state: RedisState | None = None) -> None:
+    def __init__(self, settings: Settings, usage: Usage, shared: RedisStore | None = None) -> None:
         self._default_limits = (settings.requests_per_minute, settings.characters_per_minute)
         self._local = FixedWindowRateLimiter(MemoryStorage())
-        self._shared = shared_limits(state) if state is not None else None
-        self.usage = open_usage(settings, state)
+        self._shared = shared
+        self.usage = usage
 
     async def count(self, caller: Caller, requests: int = 1, characters: int = 0) -> None:
         """Counts requests and characters of a caller. `requests` 0 adds characters to a request counted before.
@@ -65,11 +73,15 @@ class RateLimiter:
 
     async def _charge(self, caller: str, charges: list[Charge]) -> None:
         if self._shared is not None:
+            amounts = [(f"{each.unit}:{caller}", each.limit, each.amount) for each in charges]
             try:
-                await self._shared.charge(caller, charges)
-                return
+                over, seconds = await self._shared.charge(amounts, WINDOW_SECONDS)
             except StateUnreachable:
                 pass  # this server counts for itself
+            else:
+                if over >= 0:
+                    raise over_limit(charges[over], math.ceil(seconds))
+                return
         charge(self._local, caller, charges)
 
 
@@ -87,19 +99,7 @@ def charge(limiter: FixedWindowRateLimiter, caller: str, charges: Sequence[Charg
         limiter.hit(item, each.unit, caller, cost=each.amount)
 
 
-def shared_limits(state: RedisState) -> RedisLimits:
-    """Returns the counts in Redis."""
-    from server.access.redis_limits import RedisLimits  # needs the extra `redis`
-
-    return RedisLimits(state)
-
-
-def open_usage(settings: Settings, state: RedisState | None) -> Usage:
-    """Returns the usage that the settings select: in Redis, in the data folder, or in memory."""
-    if state is not None:
-        from server.access.redis_usage import RedisUsage  # needs the extra `redis`
-
-        return RedisUsage(state)
-    if settings.data is not None and state_kind(settings) == "sqlite":
-        return SQLiteUsage(settings.data)
-    return Usage()
+def over_limit(charge: Charge, seconds: int) -> Overloaded:
+    """Returns the error of a charge beyond its limit, whose window ends after `seconds`."""
+    wait = min(WINDOW_SECONDS, max(1, seconds))
+    return Overloaded(f"Slow down: the limit of {charge.unit} per minute is {charge.limit:,}.", wait, "rate")

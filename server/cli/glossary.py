@@ -6,25 +6,19 @@ from __future__ import annotations
 import argparse
 import asyncio
 import sys
-from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
-from server.access.api_keys import Key, KeyFile
-from server.access.authentication import shared_keys
 from server.cli.terminal import add_direction, add_state_flags, no_state, print_json, print_table, state_settings
 from server.cli.text_streams import open_text, utf8_lines
 from server.config import Settings
 from server.errors import InvalidRequest, NotFound
 from server.glossaries.formats import EntriesFormat, read_entries, write_entries
 from server.glossaries.glossaries import EVERYONE, Glossaries
-from server.glossaries.open_glossaries import open_glossaries
-from server.glossaries.sqlite import FILE_NAME
 from server.glossaries.types import Dictionary, Glossary, base_language
-from server.state.setting import open_state, state_kind
-
-if TYPE_CHECKING:
-    from server.state.redis import RedisState
+from server.store.interface import Store
+from server.store.keys import Keys
+from server.store.setting import open_own, open_shared, state_kind
+from server.store.sqlite import holds_data
 
 NAME = "glossary"
 HELP = "Create, list, show, delete, import and export glossaries."
@@ -74,19 +68,16 @@ def run(arguments: argparse.Namespace) -> int:
 
 async def run_action(settings: Settings, arguments: argparse.Namespace) -> None:
     """Carries out one action on the glossaries of the settings. Only `create` makes a database."""
-    state = open_state(settings)
-    folder = None if state is not None or arguments.action == "create" else settings.data
-    if folder is not None and not (folder / FILE_NAME).exists():
-        raise NotFound(f"There are no glossaries in {str(folder)!r}.")
-    glossaries = Glossaries(open_glossaries(settings, state))
+    shared = open_shared(settings)
+    if shared is None and arguments.action != "create" and settings.data and not holds_data(settings.data):
+        raise NotFound(f"There are no glossaries in {str(settings.data)!r}.")
+    store = shared or open_own(settings)
     try:
         if arguments.action == "create" and arguments.key != EVERYONE:
-            await check_key(arguments.key, settings, state)
-        await act(glossaries, arguments)
+            await check_key(arguments.key, store)
+        await act(Glossaries(store), arguments)
     finally:
-        glossaries.store.close()
-        if state is not None:
-            await state.stop()
+        await store.stop()
 
 
 async def act(glossaries: Glossaries, arguments: argparse.Namespace) -> None:
@@ -96,9 +87,9 @@ async def act(glossaries: Glossaries, arguments: argparse.Namespace) -> None:
         case "create":
             print((await glossaries.create(arguments.key, arguments.name, [dictionary_of(arguments)])).id)
         case "list" if arguments.json:
-            print_json([described(glossary) for glossary in await glossaries.store.of()])
+            print_json([described(glossary) for glossary in await glossaries.of()])
         case "list":
-            print_table(HEADINGS, *map(cells, await glossaries.store.of()))
+            print_table(HEADINGS, *map(cells, await glossaries.of()))
         case "show":
             print_json(described(await glossaries.find(owner, arguments.id)))
         case "delete":
@@ -111,14 +102,9 @@ async def act(glossaries: Glossaries, arguments: argparse.Namespace) -> None:
             print(write_entries(dictionary.entries, "csv" if arguments.csv else "tsv").rstrip("\n"))
 
 
-async def check_key(id: str, settings: Settings, state: RedisState | None) -> None:
+async def check_key(id: str, store: Store) -> None:
     """Raises NotFound if there is no valid key with this id."""
-    keys: Sequence[Key] = ()
-    if state is not None:
-        keys = await shared_keys(state).all()
-    elif settings.data is not None:
-        keys = KeyFile(settings.data).all()
-    if not any(key.id == id and key.revoked is None for key in keys):
+    if not any(key.id == id and key.revoked is None for key in await Keys(store).all()):
         raise NotFound(f"There is no valid key with the id {id}.")
 
 

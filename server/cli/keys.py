@@ -7,20 +7,16 @@ import asyncio
 import dataclasses
 import sys
 import time
-from collections.abc import AsyncIterator, Awaitable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
-from inspect import isawaitable
-from typing import TYPE_CHECKING, TypeVar
 
-from server.access.api_keys import MAX_WEIGHT, MIN_WEIGHT, Key, KeyFile
-from server.access.authentication import shared_keys
 from server.cli.terminal import add_state_flags, no_state, print_json, print_table, state_settings, whole_number
 from server.config import Settings
 from server.errors import NotFound, SettingsError
-from server.state.setting import open_state
-
-if TYPE_CHECKING:
-    from server.access.redis_keys import RedisKeys
+from server.store.interface import Store
+from server.store.keys import MAX_WEIGHT, MIN_WEIGHT, Key, Keys
+from server.store.setting import open_shared, state_kind
+from server.store.sqlite import SQLiteStore, holds_data
 
 NAME = "keys"
 HELP = "Create, list and revoke API keys."
@@ -28,7 +24,6 @@ HEADINGS = ("ID", "CREATED", "STATE", "REQUESTS/MIN", "CHARACTERS/MIN", "STORED"
 KEY_NOT_REQUIRED = (
     "Callers without a key are accepted too, unless the server has --key-required (ATTENTIVE_KEY_REQUIRED=true)."
 )
-T = TypeVar("T")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -72,53 +67,53 @@ def run(arguments: argparse.Namespace) -> int:
 async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
     """Runs the action on the keys of the settings. Raises SettingsError, NotFound for an unknown id, or StateUnreachable
     without Redis."""
-    async with open_keys(settings) as keys:
+    async with open_keys(settings, arguments.action == "create") as keys:
         match arguments.action:
             case "create":
                 await create(keys, arguments, settings)
             case "list" if arguments.json:
-                print_json([described(key) for key in await result(keys.all())])
+                print_json([described(key) for key in await keys.all()])
             case "list":
-                print_table(HEADINGS, *map(cells, await result(keys.all())))
+                print_table(HEADINGS, *map(cells, await keys.all()))
             case "revoke":
-                if await result(keys.revoke(arguments.id)) is None:
+                if await keys.revoke(arguments.id) is None:
                     raise NotFound(f"There is no valid key with the id {arguments.id}.")
-            case _ if isinstance(keys, KeyFile):
-                raise SettingsError("--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys.")
             case _:
-                if settings.data is None:
-                    raise SettingsError("--data (ATTENTIVE_DATA) must name the folder with the keys to copy.")
-                copied = KeyFile(settings.data).all()
-                await keys.add(copied)
-                print(f"The {len(copied):,} keys of the data folder are in Redis.", file=sys.stderr)
+                await import_keys(keys, settings)
 
 
 @asynccontextmanager
-async def open_keys(settings: Settings) -> AsyncIterator[KeyFile | RedisKeys]:
-    """Yields the keys of the data folder, or of the Redis that servers share. Raises SettingsError."""
-    state = open_state(settings)
-    if state is not None:
-        try:
-            yield shared_keys(state)
-        finally:
-            await state.stop()
-    elif settings.data is None:
+async def open_keys(settings: Settings, create: bool) -> AsyncIterator[Keys]:
+    """Yields the keys of the data folder, or of the Redis that servers share. Only with `create` it makes a file.
+    Raises SettingsError."""
+    folder = settings.data
+    store: Store | None = open_shared(settings)
+    if store is None and folder is None:
         raise no_state()
-    else:
-        try:
-            yield KeyFile(settings.data)
-        except OSError as error:
-            raise SettingsError(
-                f"--data (ATTENTIVE_DATA): the keys in {str(settings.data)!r} cannot be opened: {error.strerror}."
-            ) from None
+    if store is None:  # a command with a mistyped folder creates none
+        store = SQLiteStore(folder if folder and (create or holds_data(folder)) else None)
+    try:
+        yield Keys(store)
+    finally:
+        await store.stop()
 
 
-async def result(value: T | Awaitable[T]) -> T:
-    """Returns what a method of KeyFile returned, or what one of RedisKeys will return."""
-    return await value if isawaitable(value) else value
+async def import_keys(keys: Keys, settings: Settings) -> None:
+    """Copies the keys of the data folder to Redis."""
+    if state_kind(settings) != "redis":
+        raise SettingsError("--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys.")
+    if settings.data is None:
+        raise SettingsError("--data (ATTENTIVE_DATA) must name the folder with the keys to copy.")
+    folder = SQLiteStore(settings.data if holds_data(settings.data) else None)
+    try:
+        copied = await Keys(folder).all()
+    finally:
+        await folder.stop()
+    await keys.add(copied)
+    print(f"The {len(copied):,} keys of the data folder are in Redis.", file=sys.stderr)
 
 
-async def create(keys: KeyFile | RedisKeys, arguments: argparse.Namespace, settings: Settings) -> None:
+async def create(keys: Keys, arguments: argparse.Namespace, settings: Settings) -> None:
     """Creates a key and prints its secret."""
     options = {
         "requests_per_minute": arguments.requests_per_minute,
@@ -126,7 +121,7 @@ async def create(keys: KeyFile | RedisKeys, arguments: argparse.Namespace, setti
         "weight": arguments.weight,
         "remembered": not arguments.no_store,
     }
-    secret, key = await result(keys.create(arguments.name, **options))
+    secret, key = await keys.create(arguments.name, **options)
     print(secret)
     print(f"Key {key.id} for {key.name}; the secret above is shown this once.", file=sys.stderr)
     if not settings.key_required:

@@ -12,10 +12,10 @@ from server.documents.store import FileStore, ResultStore
 from server.errors import SettingsError
 
 if TYPE_CHECKING:
-    from server.state.redis import RedisState
+    from server.store.redis import RedisStore
 
 
-def open_store(settings: Settings, state: RedisState | None) -> ResultStore:
+def open_store(settings: Settings, state: RedisStore | None) -> ResultStore:
     """Returns the store of translated files. Raises SettingsError for a shared folder that cannot be used."""
     bounds = (settings.file_keep_seconds, settings.file_keep_bytes)
     folder = settings.file_folder
@@ -33,7 +33,7 @@ def open_store(settings: Settings, state: RedisState | None) -> ResultStore:
 
 
 def open_jobs(
-    settings: Settings, documents: DocumentTranslator, state: RedisState | None, ready: Callable[[], bool]
+    settings: Settings, documents: DocumentTranslator, state: RedisStore | None, ready: Callable[[], bool]
 ) -> Jobs:
     """Returns the jobs of this server, or those of all servers. This one takes up jobs of others while it is `ready`."""
     seconds = settings.file_keep_seconds + settings.file_timeout_seconds

@@ -13,7 +13,7 @@ from typing import Any
 from model.atomic_write import atomic_write
 from server.documents.store import disk_errors
 from server.errors import PayloadTooLarge
-from server.state.redis import RedisState
+from server.store.redis import RedisStore
 
 PREFIX = "attentive:files:1:"
 """Prefix of every key in Redis. The number is the version of the formats."""
@@ -30,7 +30,7 @@ TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
 class SharedFiles:
     """Files by their tokens. `folder` is for files that are too large for Redis."""
 
-    def __init__(self, state: RedisState, folder: Path | None) -> None:
+    def __init__(self, state: RedisStore, folder: Path | None) -> None:
         self._state = state
         self._folder = folder
 

@@ -23,7 +23,8 @@ from server.documents.shared_files import PREFIX, SharedFiles
 from server.documents.shared_scripts import CLAIM, FINISH, JOB, OPEN, RELEASE, RENEW, START, TAKE
 from server.documents.store import StoredFile
 from server.errors import AttentiveError, NotFound, Overloaded, StateUnreachable
-from server.state.redis import BEAT_SECONDS, RedisState
+from server.store.beats import BEAT_SECONDS
+from server.store.redis import RedisStore
 from server.translation.types import TranslationRequest
 
 log = logging.getLogger(__name__)
@@ -43,7 +44,7 @@ class SharedFileJobs:
 
     def __init__(
         self,
-        state: RedisState,
+        state: RedisStore,
         documents: DocumentTranslator,
         files: SharedFiles,
         seconds: float,

@@ -6,7 +6,7 @@ problem. OPEN is a sorted set of the jobs in progress, scored by the time in mil
 
 from __future__ import annotations
 
-from server.state.redis import Script
+from server.store.redis_connection import Script
 
 JOB = "attentive:jobs:1:job:"
 """Prefix of the keys of jobs. The number is the version of the formats."""

@@ -16,7 +16,9 @@ from server.documents.shared_files import PREFIX, TOKEN, SharedFiles, remove_old
 from server.documents.store import FileStore, StoredFile, disk_errors, expired
 from server.documents.workspace import Workspace
 from server.errors import NotFound, StateUnreachable
-from server.state.redis import BEAT_SECONDS, RedisState, Script
+from server.store.beats import BEAT_SECONDS
+from server.store.redis import RedisStore
+from server.store.redis_connection import Script
 
 INDEX = PREFIX + "index"
 """A sorted set of "token bytes caller", one entry per translated file, scored by the time of writing in milliseconds."""
@@ -68,7 +70,7 @@ class SharedFileStore:
     """Keeps each translated file for `seconds`, and at most `limit` bytes of them over all servers. Uploads in progress
     are on the disk of the server that translates them. A file that is sent is first copied to that disk."""
 
-    def __init__(self, state: RedisState, files: SharedFiles, seconds: float, limit: int) -> None:
+    def __init__(self, state: RedisStore, files: SharedFiles, seconds: float, limit: int) -> None:
         self._state = state
         self._files = files
         self._seconds, self._limit = seconds, limit

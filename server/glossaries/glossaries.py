@@ -6,135 +6,152 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Protocol
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import TypeVar
 
-from server.errors import Forbidden, InvalidRequest, NotFound, Overloaded, PayloadTooLarge
+import orjson
+
+from server.errors import (
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    Overloaded,
+    PayloadTooLarge,
+    StateUnreachable,
+    Unavailable,
+)
 from server.glossaries.types import (
     CHARACTERS,
     DICTIONARIES,
     ENTRIES,
     GLOSSARIES,
-    Change,
     Dictionary,
+    DictionaryInfo,
     Glossary,
     base_language,
     check_entries,
     check_name,
     info_of,
 )
+from server.store.interface import Store
 from server.text.glossary import Entry, TermIndex
 
 EVERYONE = ""
 """Owner of the glossaries that every caller may use."""
+_TABLE = "glossaries"
+"""Table of glossaries without their entries, by id."""
+_ENTRIES_TABLE = "glossaries:entries"
+"""Table of the entries of dictionaries, by "id source target"."""
 _INDEXES = 16
 """Indexes of terms that are kept in memory."""
-_ATTEMPTS = 5
-"""Attempts to add entries to a dictionary that others change at the same time."""
+_ATTEMPTS = 10
+"""Attempts to change glossaries while others change them."""
+UNREACHABLE = "The glossaries cannot be reached now; try again later."
 Pair = tuple[str, str]
+Result = TypeVar("Result")
 
 
-class GlossaryStore(Protocol):
-    """Storage of glossaries. The languages are without region. Raises StateUnreachable where it cannot be reached."""
+@dataclass(frozen=True, slots=True)
+class Change:
+    """The new state of a glossary, or None to delete it, and the dictionaries whose entries are new."""
 
-    async def find(self, id: str) -> Glossary | None:
-        """Returns a glossary, or None."""
-        ...
-
-    async def of(self, owners: Sequence[str] | None = None) -> list[Glossary]:
-        """Returns the glossaries of some owners, or of all of them, oldest first."""
-        ...
-
-    async def dictionary(self, id: str, source: str, target: str) -> Dictionary | None:
-        """Returns the entries of a language pair, or None."""
-        ...
-
-    async def write(self, owner: str, make: Callable[[Sequence[Glossary]], Change]) -> None:
-        """Stores the change that `make` returns for the glossaries of an owner, as one step: the glossaries have not
-        changed meanwhile. `make` may be called several times, in another thread. Its exceptions are raised, and nothing
-        is stored then."""
-        ...
-
-    def close(self) -> None:
-        """Closes the store."""
-        ...
+    glossary: Glossary | None
+    dictionaries: tuple[Dictionary, ...] = ()
 
 
 class Glossaries:
     """Creates, changes and finds glossaries. `owner` is the id of the caller's key, or EVERYONE.
 
-    A caller uses its own glossaries and those of everyone, and changes its own. Raises NotFound for any other id.
+    A caller uses its own glossaries and those of everyone, and changes its own. Raises NotFound for any other id, and
+    Unavailable where the store cannot be used.
     """
 
-    def __init__(self, store: GlossaryStore) -> None:
-        self.store = store
+    def __init__(self, store: Store) -> None:
+        self._store = store
         self._indexes: OrderedDict[tuple[object, ...], TermIndex] = OrderedDict()
 
     async def create(self, owner: str, name: str, dictionaries: Sequence[Dictionary]) -> Glossary:
         """Raises InvalidRequest or PayloadTooLarge beyond a bound."""
         glossary = Glossary(secrets.token_hex(16), owner, check_name(name), time.time())
-        pairs = {(one.source, one.target) for one in dictionaries}
+        pairs = {(dictionary.source, dictionary.target) for dictionary in dictionaries}
         if len(pairs) < len(dictionaries):
             raise InvalidRequest("A glossary has at most one dictionary for a language pair.")
 
-        def make(owned: Sequence[Glossary]) -> Change:
+        async def make(before: Glossary | None, owned: Sequence[Glossary]) -> Change:
             if len(owned) >= GLOSSARIES:
                 raise InvalidRequest(f"There are {GLOSSARIES} glossaries, which is the limit; delete one of them.")
             return with_dictionaries(glossary, dictionaries, owned)
 
-        await self.store.write(owner, make)
-        return await self._found(glossary.id)
+        await self._write(owner, glossary.id, make)
+        return await self._get(glossary.id)
 
     async def owner(self, id: str) -> str:
         """Returns the owner of a glossary. Raises NotFound."""
-        return (await self._found(id)).owner
+        return (await self._get(id)).owner
 
     async def all(self, owner: str) -> list[Glossary]:
         """Returns the glossaries that a caller may use, oldest first."""
-        return await self.store.of(sorted({owner, EVERYONE}))
+        return await self.of(owner, EVERYONE)
+
+    async def of(self, *owners: str) -> list[Glossary]:
+        """Returns the glossaries of some owners, or of all of them, oldest first."""
+        glossaries = map(parse, (await reached(self._store.read_all(_TABLE))).values())
+        selected = [glossary for glossary in glossaries if not owners or glossary.owner in owners]
+        return sorted(selected, key=lambda glossary: (glossary.created, glossary.id))
 
     async def find(self, owner: str, id: str) -> Glossary:
         """Returns a glossary that the caller may use. Raises NotFound."""
-        glossary = await self._found(id)
+        glossary = await self._get(id)
         if glossary.owner not in (owner, EVERYONE):
             raise NotFound("There is no glossary with this id.")
         return glossary
 
     async def dictionary(self, owner: str, id: str, source: str, target: str) -> Dictionary:
         """Returns the entries of a language pair. Raises NotFound."""
-        glossary = await self.find(owner, id)
-        found = await self.store.dictionary(glossary.id, base_language(source), base_language(target))
-        if found is None:
+        await self.find(owner, id)
+        dictionary = await self._dictionary(id, (base_language(source), base_language(target)))
+        if dictionary is None:
             raise NotFound("The glossary has no dictionary for this language pair.")
-        return found
+        return dictionary
 
     async def rename(self, owner: str, id: str, name: str) -> None:
         """Changes the name of a glossary."""
         name = check_name(name)
-        await self._change(owner, id, lambda glossary, owned: Change(id, replace(glossary, name=name)))
+
+        async def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
+            return Change(replace(glossary, name=name))
+
+        await self._change(owner, id, change)
 
     async def delete(self, owner: str, id: str) -> None:
         """Deletes a glossary."""
-        await self._change(owner, id, lambda glossary, owned: Change(id, None))
+
+        async def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
+            return Change(None)
+
+        await self._change(owner, id, change)
 
     async def put(self, owner: str, id: str, dictionary: Dictionary, merge: bool = False) -> Glossary:
         """Replaces the dictionary of a language pair; with `merge` its entries are added to those that it has."""
-        if merge:
-            await self._merge(owner, id, dictionary)
-        else:
-            await self._change(owner, id, lambda glossary, owned: with_dictionaries(glossary, [dictionary], owned))
-        return await self._found(id)
+
+        async def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
+            before = await self._dictionary(id, (dictionary.source, dictionary.target)) if merge else None
+            entries = {**before.entries, **dictionary.entries} if before else dictionary.entries
+            return with_dictionaries(glossary, [replace(dictionary, entries=entries)], owned)
+
+        await self._change(owner, id, change)
+        return await self._get(id)
 
     async def remove(self, owner: str, id: str, source: str, target: str) -> None:
         """Deletes the dictionary of a language pair. Raises NotFound."""
         pair = base_language(source), base_language(target)
 
-        def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
-            kept = tuple([one for one in glossary.dictionaries if (one.source, one.target) != pair])
+        async def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
+            kept = tuple([info for info in glossary.dictionaries if (info.source, info.target) != pair])
             if len(kept) == len(glossary.dictionaries):
                 raise NotFound("The glossary has no dictionary for this language pair.")
-            return Change(id, replace(glossary, dictionaries=kept))
+            return Change(replace(glossary, dictionaries=kept))
 
         await self._change(owner, id, change)
 
@@ -142,13 +159,13 @@ class Glossaries:
         """Returns the terms of some glossaries for a language pair. Where several have a term, the first one counts.
         Raises NotFound, or InvalidRequest if one has no such dictionary."""
         pair = (base_language(source), base_language(target))
-        found = [await self.find(owner, id) for id in ids]
-        infos = [each.info(*pair) for each in found]
+        glossaries = [await self.find(owner, id) for id in ids]
+        infos = [glossary.info(*pair) for glossary in glossaries]
         if None in infos:
             raise InvalidRequest("The glossary has no dictionary for this language pair.")
-        key = (pair, tuple([(each.id, info and info.revision) for each, info in zip(found, infos, strict=True)]))
+        key = (pair, tuple([(id, info and info.revision) for id, info in zip(ids, infos, strict=True)]))
         if (index := self._indexes.pop(key, None)) is None:
-            entries = await self._entries([each.id for each in found], pair)
+            entries = await self._entries(ids, pair)
             index = await asyncio.to_thread(TermIndex, entries)  # takes long for many entries
         self._indexes[key] = index
         while len(self._indexes) > _INDEXES:
@@ -158,72 +175,102 @@ class Glossaries:
     async def _entries(self, ids: Sequence[str], pair: Pair) -> list[Entry]:
         entries: dict[str, Entry] = {}
         for id in ids:
-            if dictionary := await self.store.dictionary(id, *pair):
+            if dictionary := await self._dictionary(id, pair):
                 for term, translation in dictionary.entries.items():
                     entries.setdefault(term, Entry(term, translation, dictionary.exact))
         return list(entries.values())
 
-    async def _merge(self, owner: str, id: str, dictionary: Dictionary) -> None:
-        for _ in range(_ATTEMPTS):
-            before = (await self._own(owner, id)).info(dictionary.source, dictionary.target)
-            known = await self.store.dictionary(id, dictionary.source, dictionary.target)
-            merged = {**known.entries, **dictionary.entries} if known else dictionary.entries
-            result = Dictionary(dictionary.source, dictionary.target, merged, dictionary.exact)
+    async def _dictionary(self, id: str, pair: Pair) -> Dictionary | None:
+        text = await reached(self._store.read(_ENTRIES_TABLE, entries_id(id, *pair)))
+        if text is None:
+            return None
+        stored = orjson.loads(text)
+        return Dictionary(*pair, dict(stored["entries"]), stored["exact"])
 
-            def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
-                if glossary.info(result.source, result.target) != before:  # noqa: B023  called in this iteration
-                    raise _ChangedMeanwhile
-                return with_dictionaries(glossary, [result], owned)  # noqa: B023
-
-            try:
-                await self._change(owner, id, change)
-            except _ChangedMeanwhile:
-                continue
-            return
-        raise Overloaded("The glossary is being changed by others; try again later.", 1)
-
-    async def _change(self, owner: str, id: str, change: Callable[[Glossary, Sequence[Glossary]], Change]) -> None:
+    async def _change(
+        self, owner: str, id: str, change: Callable[[Glossary, Sequence[Glossary]], Awaitable[Change]]
+    ) -> None:
         """Stores a change of a glossary of the owner. Raises NotFound or Forbidden for another one."""
-        await self._own(owner, id)
+        if (await self.find(owner, id)).owner != owner:
+            raise Forbidden("This glossary belongs to everyone; the operator of the server changes it.")
 
-        def make(owned: Sequence[Glossary]) -> Change:
-            glossary = next((one for one in owned if one.id == id), None)
+        async def make(glossary: Glossary | None, owned: Sequence[Glossary]) -> Change:
             if glossary is None:  # deleted a moment ago
                 raise NotFound("There is no glossary with this id.")
-            return change(glossary, owned)
+            return await change(glossary, owned)
 
-        await self.store.write(owner, make)
+        await self._write(owner, id, make)
 
-    async def _own(self, owner: str, id: str) -> Glossary:
-        """Returns a glossary that the caller may change. Raises NotFound or Forbidden."""
-        glossary = await self.find(owner, id)
-        if glossary.owner != owner:
-            raise Forbidden("This glossary belongs to everyone; the operator of the server changes it.")
-        return glossary
+    async def _write(
+        self, owner: str, id: str, make: Callable[[Glossary | None, Sequence[Glossary]], Awaitable[Change]]
+    ) -> None:
+        """Stores what `make` returns for a glossary and all of its owner, if none has changed meanwhile; else it is called
+        again."""
+        for _ in range(_ATTEMPTS):
+            version = await reached(self._store.version(_TABLE))
+            owned = await self.of(owner)
+            before = next((glossary for glossary in owned if glossary.id == id), None)
+            changes = records(id, before, await make(before, owned))
+            try:
+                if await self._store.write(changes, {_TABLE: version}):
+                    return
+            except StateUnreachable:
+                if self._store.shared:
+                    raise StateUnreachable(UNREACHABLE) from None
+                raise Unavailable("The glossaries cannot be changed: the disk is full or not writable.", 60) from None
+        raise Overloaded("The glossaries are being changed by others; try again later.", 1)
 
-    async def _found(self, id: str) -> Glossary:
-        if (found := await self.store.find(id)) is None:
+    async def _get(self, id: str) -> Glossary:
+        if (text := await reached(self._store.read(_TABLE, id))) is None:
             raise NotFound("There is no glossary with this id.")
-        return found
-
-
-class _ChangedMeanwhile(Exception):
-    """The dictionary that a request adds to is no longer the one that it read."""
+        return parse(text)
 
 
 def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], owned: Sequence[Glossary]) -> Change:
     """Returns the change that stores dictionaries in a glossary, within the bounds of the glossary and of the owner,
     whose glossaries are `owned`. Raises InvalidRequest or PayloadTooLarge."""
-    infos = {(one.source, one.target): one for one in glossary.dictionaries}
+    infos = {(info.source, info.target): info for info in glossary.dictionaries}
     for dictionary in dictionaries:
         check_entries(dictionary.entries)
         infos[dictionary.source, dictionary.target] = info_of(dictionary)
     if len(infos) > DICTIONARIES:
         raise InvalidRequest(f"A glossary has at most {DICTIONARIES} dictionaries.")
-    if (count := sum([one.count for one in infos.values()])) > ENTRIES:
+    if (count := sum([info.count for info in infos.values()])) > ENTRIES:
         raise PayloadTooLarge(f"{count:,} entries are over the limit of {ENTRIES:,} for a glossary.")
     changed = replace(glossary, dictionaries=tuple([infos[pair] for pair in sorted(infos)]))
-    others = [one for one in owned if one.id != glossary.id]
-    if sum([one.characters for each in (*others, changed) for one in each.dictionaries]) > CHARACTERS:
+    others = [other for other in owned if other.id != glossary.id]
+    if sum([info.characters for each in (*others, changed) for info in each.dictionaries]) > CHARACTERS:
         raise PayloadTooLarge(f"All glossaries together must have at most {CHARACTERS:,} characters.")
-    return Change(glossary.id, changed, tuple(dictionaries))
+    return Change(changed, tuple(dictionaries))
+
+
+async def reached(operation: Awaitable[Result]) -> Result:
+    """Returns the result. Raises StateUnreachable with a sentence about glossaries."""
+    try:
+        return await operation
+    except StateUnreachable:
+        raise StateUnreachable(UNREACHABLE) from None
+
+
+def records(id: str, before: Glossary | None, change: Change) -> dict[str, dict[str, bytes | None]]:
+    """Returns the records of a change. Dictionaries that the new state lacks are deleted."""
+    glossary = change.glossary
+    kept = {(info.source, info.target) for info in glossary.dictionaries} if glossary else set()
+    removed = [(info.source, info.target) for info in before.dictionaries] if before else []
+    entries: dict[str, bytes | None] = {entries_id(id, *pair): None for pair in removed if pair not in kept}
+    for dictionary in change.dictionaries:
+        stored = {"exact": dictionary.exact, "entries": list(dictionary.entries.items())}
+        entries[entries_id(id, dictionary.source, dictionary.target)] = orjson.dumps(stored)
+    return {_TABLE: {id: orjson.dumps(glossary) if glossary else None}, _ENTRIES_TABLE: entries}
+
+
+def entries_id(id: str, source: str, target: str) -> str:
+    """Returns the id of a dictionary in its table."""
+    return f"{id} {source} {target}"
+
+
+def parse(text: bytes) -> Glossary:
+    """Returns a glossary of the table."""
+    stored = orjson.loads(text)
+    infos = tuple([DictionaryInfo(**info) for info in stored.pop("dictionaries")])
+    return replace(Glossary(**stored), dictionaries=infos)

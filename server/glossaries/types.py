@@ -66,16 +66,6 @@ class Glossary:
         return next((one for one in self.dictionaries if (one.source, one.target) == (source, target)), None)
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """A change of one glossary. `glossary` is its new state, None deletes it; `dictionaries` are those whose entries are
-    new. Dictionaries that the new state lacks are deleted."""
-
-    id: str
-    glossary: Glossary | None
-    dictionaries: tuple[Dictionary, ...] = ()
-
-
 def info_of(dictionary: Dictionary) -> DictionaryInfo:
     """Returns the description of new entries."""
     return DictionaryInfo(

@@ -10,8 +10,8 @@ from model.symbols import FORMAL, INFORMAL
 from server.access.admission import Admission
 from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
-from server.history.records import SentenceRecord, TranslationRecord
 from server.inspection.types import InspectedSentence, InspectionOptions, InspectionResult, Token, out_of_range
+from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
 from server.translation.catalog import Leg
 from server.translation.history_record import history_record

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from server.engine.client.engine_client import Head
 from server.engine.ipc.messages import AttentionResult
 from server.errors import InvalidRequest
-from server.history.records import SentenceRecord
+from server.store.history_records import SentenceRecord
 from server.translation.catalog import Leg
 from server.translation.word_pairs import SentencePair
 

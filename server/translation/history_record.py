@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from server.history.records import LegRecord, SentenceRecord, TranslationRecord
+from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord
 from server.translation.types import Translation
 
 

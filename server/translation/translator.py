@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 from server.access.admission import Admission
 from server.engine.client.engine_client import EngineClient
-from server.history.memory import History
-from server.history.records import new_id
+from server.store.history import History
+from server.store.history_records import new_id
 from server.text.html_passages import Passage
 from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.span_projection import Link

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from server.access.api_keys import KeyFile
 from tests.browser.conftest import SENTENCE, PageLog, speaking_model, translate
+from tests.support.keys import KeyFile
 from tests.support.live import LiveServer, live_server
 
 

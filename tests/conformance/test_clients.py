@@ -13,7 +13,7 @@ from deep_translator.exceptions import AuthorizationException
 from deepl.api_data import MultilingualGlossaryDictionaryEntries
 from libretranslatepy import LibreTranslateAPI
 
-from server.access.api_keys import KeyFile
+from tests.support.keys import KeyFile
 from tests.support.live import LiveServer, live_server
 
 # The libraries leave sockets to the garbage collector.

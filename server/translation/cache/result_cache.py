@@ -13,7 +13,7 @@ from server.translation.types import ProgressListener, Translation, TranslationR
 from server.version import server_version
 
 if TYPE_CHECKING:
-    from server.state.redis import RedisState
+    from server.store.redis import RedisStore
     from server.translation.cache.shared import SharedCache
 
 
@@ -81,15 +81,15 @@ def only(
     )
 
 
-def open_cache(settings: Settings, state: RedisState | None) -> ResultCache | None:
-    """Returns the cache of a server, or None where it is switched off. It is shared through `state`."""
+def open_cache(settings: Settings, store: RedisStore | None) -> ResultCache | None:
+    """Returns the cache of a server, or None where it is switched off. It is shared through `store`."""
     if not settings.cache_bytes:
         return None
     keys = CacheKeys(server_version(), *[getattr(settings, name) for name in KEYED_SETTINGS])
     bounds = (settings.cache_bytes, settings.cache_seconds)
     shared = None
-    if state is not None:
+    if store is not None:
         from server.translation.cache.shared import SharedCache  # the client of Redis is an extra
 
-        shared = SharedCache(state, *bounds)
+        shared = SharedCache(store, *bounds)
     return ResultCache(keys, MemoryCache(*bounds), shared)

@@ -7,44 +7,36 @@ import logging
 from collections.abc import Sequence
 
 from server.errors import StateUnreachable
-from server.state.bounded_entries import ANY_NUMBER, WRITE_ENTRIES
-from server.state.redis import RedisState, Script
+from server.store.interface import Bounds
+from server.store.redis import RedisStore
 from server.translation.cache.serialization import deserialize, serialize
 from server.translation.types import Translation
 
 log = logging.getLogger(__name__)
-PREFIX = "attentive:cache:1:"
-"""Prefix of every key in Redis. The number is the version of the JSON."""
-INDEX = PREFIX + "index"
-"""A sorted set of "key bytes", one entry per translation, scored by the time of writing in milliseconds."""
-BYTES = PREFIX + "bytes"
-"""The total bytes of the translations in the index."""
+NAME = "cache"
+ANY_NUMBER = 2**53
 LARGEST = 1_000_000
 """Bytes of JSON beyond which a translation is not shared."""
 UNWRITTEN = 16_000_000
 """Bytes of JSON that may wait to be written; further translations are not shared."""
 
-EXPIRED_AT_ONCE = 100
-"""Most expired translations that one write removes."""
-WRITE = Script(WRITE_ENTRIES)
-
 
 class SharedCache:
     """Translations of at most `limit` bytes of JSON, each for `seconds`. Writes are made in the background."""
 
-    def __init__(self, state: RedisState, limit: int, seconds: float) -> None:
+    def __init__(self, store: RedisStore, limit: int, seconds: float) -> None:
         self.hits = 0
-        self._state = state
-        self._bounds = (ANY_NUMBER, limit, round(1000 * seconds), PREFIX, EXPIRED_AT_ONCE)
+        self._store = store
+        self._bounds = Bounds(ANY_NUMBER, limit, seconds)
         self._unwritten = 0
         self._writing: set[asyncio.Task[None]] = set()
 
     async def find(self, keys: Sequence[bytes]) -> list[Translation | None]:
         """Returns the translation of each key, or None where there is none or Redis cannot be read."""
-        if not self._state.up:
+        if not self._store.up:
             return [None] * len(keys)
         try:
-            values = await self._state.execute("MGET", *[PREFIX + key.hex() for key in keys])
+            values = await self._store.find_all(NAME, [key.hex() for key in keys])
             found = [None if value is None else deserialize(value) for value in values]
         except StateUnreachable:
             return [None] * len(keys)
@@ -56,7 +48,7 @@ class SharedCache:
 
     def add(self, keys: Sequence[bytes], translations: Sequence[Translation]) -> None:
         """Writes translations in the background. They are dropped while Redis cannot be reached."""
-        if self._state.up and self._unwritten < UNWRITTEN:
+        if self._store.up and self._unwritten < UNWRITTEN:
             task = asyncio.create_task(self._write(keys, translations))
             self._writing.add(task)
             task.add_done_callback(self._writing.discard)
@@ -72,7 +64,7 @@ class SharedCache:
                 continue
             self._unwritten += len(value)
             try:
-                await self._state.evaluate(WRITE, [INDEX, BYTES], *self._bounds, key.hex(), value)
+                await self._store.add(NAME, [(key.hex(), value)], self._bounds)
             except StateUnreachable:
                 return
             finally:

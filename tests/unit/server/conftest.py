@@ -67,9 +67,9 @@ def running_redis(folder: Path, port: int, *options: str) -> Iterator[subprocess
 @pytest.fixture
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers wait longer for Redis than usual, and for what another server writes to it, as the machine may be busy."""
-    monkeypatch.setattr("server.state.redis.TIMEOUT_SECONDS", 10.0)
-    monkeypatch.setattr("server.history.redis.RECENT_SECONDS", 60.0)
-    monkeypatch.setattr("server.history.redis.WAITS", (0.02,) * 3_000)
+    monkeypatch.setattr("server.store.redis_connection.TIMEOUT_SECONDS", 10.0)
+    monkeypatch.setattr("server.store.history.RECENT_SECONDS", 60.0)
+    monkeypatch.setattr("server.store.history.WAITS", (0.02,) * 3_000)
 
 
 @pytest.fixture

@@ -6,12 +6,14 @@ import asyncio
 
 import pytest
 
-from server.access.api_keys import KeyFile
 from server.access.authentication import Caller
 from server.access.rate_limits import RateLimiter
 from server.config import Settings
 from server.errors import Overloaded
-from server.state.redis import RedisState, connect
+from server.store.redis import RedisStore
+from server.store.redis_connection import connect
+from server.store.usage import Usage
+from tests.support.keys import KeyFile
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
 
@@ -56,7 +58,7 @@ def test_characters_are_limited_and_rejected_ones_are_not_counted(serve):
 def test_the_limits_of_a_key_replace_those_of_the_server(serve, keys):
     free, _ = keys.create("free", requests_per_minute=0)
     slow, _ = keys.create("slow", requests_per_minute=1)
-    client = serve(data=keys.path.parent, requests_per_minute=2)
+    client = serve(data=keys.folder, requests_per_minute=2)
     statuses = [client.post("/translate", json=HELLO | {"api_key": free}).status_code for _ in range(5)]
     assert statuses == [200] * 5
     statuses = [client.post("/translate", json=HELLO | {"api_key": slow}).status_code for _ in range(2)]
@@ -91,9 +93,9 @@ def test_the_limit_holds_exactly_for_parallel_requests_to_two_servers(redis):
         return characters
 
     async def scenario() -> None:
-        states = [RedisState(connect(redis)) for _ in range(2)]
-        by_requests = [RateLimiter(Settings(requests_per_minute=60), state) for state in states]
-        by_characters = [RateLimiter(Settings(characters_per_minute=500), state) for state in states]
+        states = [RedisStore(connect(redis)) for _ in range(2)]
+        by_requests = [RateLimiter(Settings(requests_per_minute=60), Usage(state), state) for state in states]
+        by_characters = [RateLimiter(Settings(characters_per_minute=500), Usage(state), state) for state in states]
         for limiters, name, characters, most in ((by_requests, "a", 1, 60), (by_characters, "b", 10, 500)):
             tasks = [accepted(limiter, Caller(name), characters) for _ in range(50) for limiter in limiters]
             assert sum(await asyncio.gather(*tasks)) == most

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from server.__main__ import main
-from server.access.api_keys import KeyFile
+from tests.support.keys import KeyFile
 
 
 @pytest.fixture

@@ -20,7 +20,8 @@ from server.documents.shared_jobs import ATTEMPTS
 from server.documents.shared_scripts import JOB, OPEN
 from server.documents.shared_store import INDEX, SharedFileStore
 from server.errors import StateUnreachable
-from server.state.redis import RedisState, connect
+from server.store.redis import RedisStore
+from server.store.redis_connection import connect
 from server.translation.types import TranslationRequest
 from tests.support.in_process import wait_for
 from tests.support.ports import free_port
@@ -228,7 +229,7 @@ def test_a_fetched_file_does_not_count_against_the_bytes(serve, redis, direct):
 
 def test_a_copy_whose_client_disconnected_is_deleted(redis):
     async def scenario() -> None:
-        state = RedisState(connect(redis))
+        state = RedisStore(connect(redis))
         store = SharedFileStore(state, SharedFiles(state, None), 100.0, 1_000)
         workspace = store.new_workspace(b"Hello")
         workspace.result.write_bytes(b"olleH")

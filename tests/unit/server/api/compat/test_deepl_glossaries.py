@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.access.api_keys import KeyFile
+from tests.support.keys import KeyFile
 
 DEVICES = {"name": "Devices", "source_lang": "EN", "target_lang": "DE", "entries": "Battery\tAkku\ndevice\tGerät"}
 BOTH = {

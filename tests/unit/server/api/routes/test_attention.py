@@ -8,10 +8,10 @@ import time
 import numpy as np
 import pytest
 
-from server.access.api_keys import KeyFile
-from server.history.records import new_id
+from server.store.history_records import new_id
 from server.translation.catalog import ModelCatalog
 from tests.support.fake_engine import FIRST_LAYER, fake_model
+from tests.support.keys import KeyFile
 
 TEXT = "Hello. 42.\nGood day."
 

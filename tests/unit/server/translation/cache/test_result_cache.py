@@ -11,7 +11,6 @@ import pytest
 from starlette.testclient import TestClient
 
 from model.search.options import DecodingOptions
-from server.access.api_keys import KeyFile
 from server.config import Settings
 from server.engine.ipc.options import WorkerOptions
 from server.services import Services
@@ -23,6 +22,7 @@ from server.translation.cache.serialization import deserialize, serialize
 from server.translation.catalog import ModelCatalog
 from server.translation.types import Translation, TranslationRequest
 from tests.support.fake_engine import FakeEngine, fake_catalog, fake_model
+from tests.support.keys import KeyFile
 
 REQUEST = TranslationRequest(texts=("Guten Tag",), source="auto", target="en")
 OTHER = {

@@ -8,13 +8,17 @@ import pytest
 import redis as redis_client
 from starlette.testclient import TestClient
 
-from server.state.redis import RedisState, connect
+from server.store.redis import RedisStore, name_of
+from server.store.redis_connection import connect
 from server.translation.cache import shared
 from server.translation.cache.serialization import serialize
-from server.translation.cache.shared import BYTES, INDEX, PREFIX, SharedCache
+from server.translation.cache.shared import SharedCache
 from tests.support.in_process import wait_for
 from tests.support.ports import free_port
 from tests.unit.server.translation.cache.test_result_cache import ask, translation
+
+PREFIX = name_of("cache") + ":"
+INDEX, BYTES = PREFIX + "index", PREFIX + "bytes"
 
 
 def keys_of(url: str) -> set[bytes]:
@@ -78,7 +82,7 @@ def test_the_oldest_translations_are_dropped_beyond_the_bytes(redis):
     names = [bytes([number]) * 32 for number in range(5)]
 
     async def scenario() -> list[bool]:
-        state = RedisState(connect(redis))
+        state = RedisStore(connect(redis))
         cache = SharedCache(state, 3 * size, 100.0)
         for name in names:
             cache.add([name], [one])
@@ -97,7 +101,7 @@ def test_a_large_translation_is_not_shared(redis, monkeypatch):
     monkeypatch.setattr(shared, "LARGEST", 10)
 
     async def scenario() -> object:
-        state = RedisState(connect(redis))
+        state = RedisStore(connect(redis))
         cache = SharedCache(state, 1_000_000, 100.0)
         cache.add([b"x" * 32], [translation_of_test])
         await cache.close()
@@ -115,11 +119,11 @@ def test_nothing_is_sent_while_the_circuit_breaker_is_open(down):
         up = not down
         sent = 0
 
-        async def execute(self, *command):
+        async def find_all(self, *arguments):
             self.sent += 1
             return [None]
 
-        async def evaluate(self, *arguments):
+        async def add(self, *arguments):
             self.sent += 1
 
     state = Recorder()

@@ -1,1 +1,0 @@
-"""Records of recent translations, in memory, in SQLite or in Redis."""

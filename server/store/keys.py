@@ -1,0 +1,164 @@
+"""API keys. `attentive keys` writes them and the server reads them. Only the SHA-256 of a secret is stored.
+
+A secret has 256 random bits, so that a fast hash is sufficient. A server keeps all valid keys in memory and reads them
+again when the version of their table has changed: at every request in a file, twice a second in Redis. So known keys work
+without Redis, and a revocation is seen within a second.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import logging
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypedDict, Unpack
+
+from server.errors import SettingsError, StateUnreachable
+from server.store.interface import Store
+
+log = logging.getLogger(__name__)
+NAME = "keys"
+"""The table: digest of the secret -> key as JSON, revoked ones included."""
+PREFIX = "atk_"
+LIMIT = 10_000
+"""Most keys, because every server keeps them in memory."""
+MIN_WEIGHT, MAX_WEIGHT = 0.1, 100.0
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One key. `id` is public; `digest` is the SHA-256 of the secret in hexadecimal. A limit is per minute; None
+    selects the server's limit and 0 no limit. Times are in seconds since the epoch. `weight` multiplies the caller's
+    share of the server; a caller without a key has weight 1. If not `remembered`, the caller's texts are stored neither
+    in the history nor in the result cache. Raises SettingsError for a weight out of range."""
+
+    id: str
+    name: str
+    digest: str
+    created: float
+    requests_per_minute: int | None = None
+    characters_per_minute: int | None = None
+    revoked: float | None = None
+    weight: float = 1.0
+    remembered: bool = True
+
+    def __post_init__(self) -> None:
+        if not MIN_WEIGHT <= self.weight <= MAX_WEIGHT:
+            raise SettingsError(
+                f"The weight of a key must be from {MIN_WEIGHT:g} to {MAX_WEIGHT:g}, not {self.weight:g}."
+            )
+
+
+class KeyOptions(TypedDict, total=False):
+    """The fields of a Key that its creator may choose."""
+
+    requests_per_minute: int | None
+    characters_per_minute: int | None
+    weight: float
+    remembered: bool
+
+
+class Keys:
+    """The keys of a store. Methods raise StateUnreachable where the store cannot be used and its answer is needed."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._by_digest: dict[str, Key] = {}
+        self._version = ""
+        self._loaded = False
+        if store.shared:
+            store.at_every_beat(self._refresh)
+
+    @property
+    def in_use(self) -> bool:
+        """Whether there is a valid key. Also True while the keys were never read."""
+        return bool(self._by_digest) or not self._loaded
+
+    async def find(self, secret: str) -> Key | None:
+        """Returns the valid key of a secret, or None."""
+        await self.load()
+        if (key := self._by_digest.get(digest(secret))) is not None or not self._store.shared:
+            return key
+        # It may have been created a moment ago.
+        by_digest = self._by_digest
+        text = await self._store.read(NAME, digest(secret))
+        key = parse(text) if text is not None else None
+        if key is None or key.revoked is not None:
+            return None
+        # Not in `self._by_digest`: if it was read again meanwhile, it may know that this key is revoked.
+        by_digest[key.digest] = key
+        return key
+
+    async def load(self) -> None:
+        """Reads the keys if they were never read, or may have changed in a file. Keys that were read stay valid while
+        the file cannot be used."""
+        if not self._loaded:
+            await self._refresh()
+        elif not self._store.shared:
+            try:
+                await self._refresh()
+            except StateUnreachable:
+                log.debug("the keys stay as they were")
+
+    async def all(self) -> list[Key]:
+        """Returns all keys, revoked ones included, oldest first."""
+        entries = await self._store.read_all(NAME)
+        return sorted(filter(None, map(parse, entries.values())), key=lambda key: (key.created, key.id))
+
+    async def create(self, name: str, **options: Unpack[KeyOptions]) -> tuple[str, Key]:
+        """Creates a key and returns its secret, which is not stored, and the key. Raises SettingsError for an empty name,
+        a weight out of range, or beyond LIMIT keys."""
+        if not name.strip():
+            raise SettingsError("The name of a key must not be empty.")
+        secret = PREFIX + secrets.token_urlsafe(32)
+        key = Key(secrets.token_hex(4), name, digest(secret), time.time(), **options)
+        await self.add([key])
+        return secret, key
+
+    async def add(self, keys: Sequence[Key]) -> None:
+        """Stores keys. A key that is revoked on either side is revoked. Raises SettingsError beyond LIMIT keys."""
+        stored = {key.digest for key in await self.all()}
+        changed = {key.digest: key for key in keys if key.digest not in stored or key.revoked is not None}
+        if len(stored | changed.keys()) > LIMIT:
+            raise SettingsError(f"There are {len(stored):,} API keys; {LIMIT:,} is the limit.")
+        await self._write(changed)
+
+    async def revoke(self, id: str) -> Key | None:
+        """Revokes a key and returns it, or returns None where no valid key has this id."""
+        key = next((key for key in await self.all() if key.id == id and key.revoked is None), None)
+        if key is not None:
+            await self._write({key.digest: dataclasses.replace(key, revoked=time.time())})
+        return key
+
+    async def _write(self, keys: Mapping[str, Key]) -> None:
+        if keys:
+            await self._store.write(
+                {NAME: {digest: json.dumps(dataclasses.asdict(key)).encode() for digest, key in keys.items()}}
+            )
+
+    async def _refresh(self) -> None:
+        """Reads all keys if they have changed."""
+        version = await self._store.version(NAME)
+        if self._loaded and version == self._version:
+            return
+        keys = await self.all()
+        self._by_digest = {key.digest: key for key in keys if key.revoked is None}
+        self._version, self._loaded = version, True
+
+
+def digest(secret: str) -> str:
+    """Returns the SHA-256 of a secret in hexadecimal."""
+    return hashlib.sha256(secret.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def parse(text: bytes) -> Key | None:
+    """Returns the key of an entry, or None for an entry that `attentive keys` did not write."""
+    try:
+        return Key(**json.loads(text))
+    except (ValueError, TypeError, SettingsError):
+        log.error("an API key in the store is damaged; it is not valid")
+        return None

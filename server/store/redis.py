@@ -1,0 +1,177 @@
+"""The store in Redis or Valkey, which several servers share.
+
+A table is a hash `attentive:TABLE:1` with its version beside it, a collection a sorted set of its ids and a key for each
+record. The number is the version of the formats; these are the keys of version 0.1.
+"""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from redis.asyncio import Redis
+from redis.exceptions import WatchError
+
+from server.store.interface import Bounds, Changes
+from server.store.redis_connection import RedisConnection, Script
+
+LARGE_SECONDS = 2.0
+"""Time limit of operations with large records, and of those that no request waits for."""
+BATCH_SECONDS = 86_400
+"""Time for which a batch of `increase` is recognized."""
+Result = TypeVar("Result")
+
+ADD = Script("""
+local size, bytes, life, prefix = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
+local clock = redis.call('TIME')
+local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
+local held = tonumber(redis.call('GET', KEYS[2]) or 0)
+for i = 5, #ARGV, 2 do
+  local length = #ARGV[i + 1]
+  redis.call('SET', prefix .. ARGV[i], ARGV[i + 1], 'PX', life)
+  held = held + length * redis.call('ZADD', KEYS[1], now, ARGV[i] .. ' ' .. length)
+end
+local function forget(entry)
+  local id, length = string.match(entry, '(%S+) (%d+)')
+  redis.call('ZREM', KEYS[1], entry)
+  redis.call('DEL', prefix .. id)
+  held = held - length
+end
+for _, entry in ipairs(redis.call('ZRANGEBYSCORE', KEYS[1], '-inf', now - life, 'LIMIT', 0, 1000)) do forget(entry) end
+while redis.call('ZCARD', KEYS[1]) > size or held > bytes do
+  local oldest = redis.call('ZRANGE', KEYS[1], 0, 0)[1]
+  if not oldest then held = 0 break end
+  forget(oldest)
+end
+redis.call('SET', KEYS[2], held, 'PX', life)
+redis.call('PEXPIRE', KEYS[1], life)
+""")
+"""Adds records and removes those beyond the bounds. The clock is that of Redis, so that those of the servers need not
+agree. KEYS: the index, a sorted set of "id bytes" scored by the time of writing in milliseconds, and the total bytes.
+ARGV: most records, most bytes, life in milliseconds, prefix of the keys, then id and value of each record."""
+
+CHARGE = Script("""
+for i, key in ipairs(KEYS) do
+  if tonumber(redis.call('GET', key) or 0) + ARGV[2 * i + 1] > tonumber(ARGV[2 * i]) then
+    return {i, redis.call('PTTL', key)}
+  end
+end
+for i, key in ipairs(KEYS) do
+  local amount = tonumber(ARGV[2 * i + 1])
+  if redis.call('INCRBY', key, amount) == amount then redis.call('PEXPIRE', key, ARGV[1]) end
+end
+return {0, 0}
+""")
+"""Counts all amounts or none. A window begins with its first amount, by the clock of Redis."""
+
+
+class RedisStore(RedisConnection):
+    """A Store. The last two methods are for what only several servers need: limits over all of them, and records that
+    are read together."""
+
+    shared = True
+    permanent = True
+
+    async def version(self, table: str) -> str:
+        """Implements Store."""
+        return (await self.execute("GET", version_of(table)) or b"").decode()
+
+    async def read(self, table: str, id: str) -> bytes | None:
+        """Implements Store."""
+        seconds = LARGE_SECONDS if ":" in table else None  # the parts of records, such as the entries of glossaries
+        value: bytes | None = await self.execute("HGET", name_of(table), id, seconds=seconds)
+        return value
+
+    async def read_all(self, table: str) -> dict[str, bytes]:
+        """Implements Store."""
+        pairs: Any = await self.run(lambda client: client.hgetall(name_of(table)), LARGE_SECONDS)
+        return {id.decode(): value for id, value in pairs.items()}
+
+    async def write(self, changes: Changes, versions: Mapping[str, str] | None = None) -> bool:
+        """Implements Store."""
+
+        def store(pipeline: Any) -> None:
+            for table, records in changes.items():
+                deleted = [id for id, value in records.items() if value is None]
+                written = {id: value for id, value in records.items() if value is not None}
+                if deleted:
+                    pipeline.hdel(name_of(table), *deleted)
+                if written:
+                    pipeline.hset(name_of(table), mapping=written)
+                pipeline.set(version_of(table), secrets.token_hex(8))
+
+        return await self._transaction(
+            {version_of(table): version for table, version in (versions or {}).items()}, store
+        )
+
+    async def increase(self, table: str, amounts: Mapping[str, int], batch: str) -> None:
+        """Implements Store."""
+        writer, _, number = batch.partition(" ")
+        latest = f"{name_of(table)}:{writer}"
+
+        def store(pipeline: Any) -> None:
+            pipeline.set(latest, number, ex=BATCH_SECONDS)
+            for id, amount in amounts.items():
+                pipeline.hincrby(name_of(table), id, amount)
+
+        if (await self.execute("GET", latest) or b"").decode() != number:
+            await self._transaction({}, store)
+
+    async def find(self, collection: str, id: str) -> bytes | None:
+        """Implements Store."""
+        value: bytes | None = await self.execute("GET", f"{name_of(collection)}:{id}")
+        return value
+
+    async def add(self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds) -> None:
+        """Implements Store."""
+        prefix = name_of(collection) + ":"
+        values = [value for record in records for value in record]
+        limits = (bounds.size, bounds.bytes, round(1000 * bounds.seconds), prefix)
+        await self.evaluate(ADD, [prefix + "index", prefix + "bytes"], *limits, *values, seconds=LARGE_SECONDS)
+
+    async def find_all(self, collection: str, ids: Sequence[str]) -> list[bytes | None]:
+        """Returns records of a collection, as `find` does."""
+        values: list[bytes | None] = await self.execute("MGET", *[f"{name_of(collection)}:{id}" for id in ids])
+        return values
+
+    async def charge(self, amounts: Sequence[tuple[str, int, int]], seconds: float) -> tuple[int, float]:
+        """Adds amounts to counters of windows of some seconds, or none of them. An amount has the name of its counter,
+        the limit, and the number to add. Returns the position of the first one over its limit and the seconds until its
+        window ends, or -1 if all were added."""
+        keys = [f"{name_of('limits')}:{name}" for name, _, _ in amounts]
+        numbers = [number for _, limit, amount in amounts for number in (limit, amount)]
+        over, milliseconds = await self.evaluate(CHARGE, keys, round(1000 * seconds), *numbers)
+        return over - 1, milliseconds / 1000
+
+    async def _transaction(self, versions: Mapping[str, str], store: Callable[[Any], None]) -> bool:
+        """Executes the commands of `store` as one step, and returns False if a key has not the text of `versions`."""
+
+        async def operation(client: Redis) -> bool:
+            async with client.pipeline() as pipeline:
+                for key, text in versions.items():
+                    await pipeline.watch(key)
+                    answer: Awaitable[bytes | None] = pipeline.get(key)  # type: ignore[assignment]  # it is watching
+                    if (await answer or b"").decode() != text:
+                        return False
+                pipeline.multi()  # type: ignore[no-untyped-call]
+                store(pipeline)
+                try:
+                    await pipeline.execute()
+                except WatchError:
+                    return False
+            return True
+
+        return await self.run(operation, LARGE_SECONDS)
+
+
+def name_of(table: str) -> str:
+    """Returns the key of a table, or the beginning of the keys of a collection: `glossaries:entries` is
+    `attentive:glossaries:1:entries`."""
+    name, _, part = table.partition(":")
+    return f"attentive:{name}:1" + (f":{part}" if part else "")
+
+
+def version_of(table: str) -> str:
+    """Returns the key of a table's version."""
+    return name_of(table) + ":version"

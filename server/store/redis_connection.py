@@ -1,0 +1,166 @@
+"""The connection to Redis or Valkey: short time-outs, and a circuit breaker, so that an outage does not delay requests."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import hashlib
+import logging
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, TypeVar
+
+from redis.asyncio import BlockingConnectionPool, Redis
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+from redis.exceptions import ConnectionError as RedisConnectionError
+from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import TimeoutError as RedisTimeoutError
+
+from server.errors import StateUnreachable
+from server.store.beats import Beats
+
+log = logging.getLogger(__name__)
+Result = TypeVar("Result")
+TIMEOUT_SECONDS = 0.25
+"""Longest time of one operation, with the connection that it may need."""
+FAILURES = 2
+"""Consecutive failures that open the circuit breaker."""
+CONNECTIONS = 16
+REFUSAL_LOG_SECONDS = 60.0
+"""Time between two log lines about refused commands."""
+CODES = ("MISCONF", "NOREPLICAS", "WRONGTYPE")
+"""Words for which the library has no class; MISCONF is a disk that is full. Redis writes them before its message."""
+
+
+class Script:
+    """A script in Lua, which Redis runs as one step."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
+
+
+class RedisConnection:
+    """Redis as several servers share it.
+
+    `up` is False while the circuit breaker is open: every operation then fails at once. It opens after FAILURES
+    consecutive failures, and closes at the next probe that succeeds. Only `start` begins the probes, in the event loop
+    that serves. `errors` counts failed operations.
+    """
+
+    def __init__(self, client: Redis) -> None:
+        self.up = True
+        self.errors = 0
+        self._client = client
+        self._failures = 0
+        self._next_refusal_logged = 0.0
+        self._beats = Beats()
+
+    async def execute(self, *command: Any, seconds: float | None = None) -> Any:
+        """Returns the answer to a command. Raises StateUnreachable as `run` does."""
+        return await self.run(lambda client: send(client, *command), seconds)
+
+    async def evaluate(self, script: Script, keys: Sequence[str], *arguments: Any, seconds: float | None = None) -> Any:
+        """Returns the answer of a script like `execute`."""
+        rest = (len(keys), *keys, *arguments)
+
+        async def operation(client: Redis) -> Any:
+            try:
+                return await send(client, "EVALSHA", script.digest, *rest)
+            except NoScriptError:  # Redis was restarted
+                return await send(client, "EVAL", script.text, *rest)
+
+        return await self.run(operation, seconds)
+
+    async def run(self, operation: Callable[[Redis], Awaitable[Result]], seconds: float | None = None) -> Result:
+        """Returns the result of `operation(client)`, such as that of a pipeline.
+
+        Raises StateUnreachable where Redis cannot be reached, does not answer within `seconds` (TIMEOUT_SECONDS) or
+        refuses the command, and at once while the circuit breaker is open.
+        """
+        if not self.up:
+            raise StateUnreachable
+        return await self._run(operation, TIMEOUT_SECONDS if seconds is None else seconds)
+
+    def at_every_beat(self, task: Callable[[], Awaitable[None]]) -> None:
+        """Runs a task at the start, then twice a second while Redis can be reached, and once more at the stop. The task
+        may raise StateUnreachable."""
+        self._beats.add(task)
+
+    async def start(self) -> None:
+        """Makes the first probe and starts the others in the background. An outage is no error."""
+        await self._beat()
+        self._beats.start(self._beat)
+
+    async def stop(self) -> None:
+        """Runs the tasks a last time and closes the connections."""
+        await self._beats.stop()
+        with contextlib.suppress(RedisError, OSError, TimeoutError):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                await self._client.aclose()
+
+    async def _run(self, operation: Callable[[Redis], Awaitable[Result]], seconds: float) -> Result:
+        try:
+            async with asyncio.timeout(seconds):
+                result = await operation(self._client)
+        except (RedisConnectionError, RedisTimeoutError, OSError) as error:  # OSError includes TimeoutError
+            self._count_failure(error)
+            raise StateUnreachable from error
+        except RedisError as error:  # Redis answered: it is out of memory, read-only, or the user may not do this
+            self._count_refusal(error)
+            raise StateUnreachable from error
+        self._failures = 0
+        return result
+
+    def _count_failure(self, error: Exception) -> None:
+        self.errors += 1
+        self._failures += 1
+        if self.up and self._failures >= FAILURES:
+            self.up = False
+            log.warning("the shared state (Redis) cannot be reached: %s", reason(error))
+
+    def _count_refusal(self, error: Exception) -> None:
+        self.errors += 1
+        now = asyncio.get_running_loop().time()
+        if now >= self._next_refusal_logged:
+            self._next_refusal_logged = now + REFUSAL_LOG_SECONDS
+            log.warning("Redis refuses commands: %s", reason(error))
+
+    async def _beat(self) -> None:
+        try:
+            await self._run(lambda client: send(client, "PING"), TIMEOUT_SECONDS)
+        except StateUnreachable:
+            return
+        if not self.up:
+            self.up = True
+            log.info("the shared state (Redis) can be reached again")
+        await self._beats.run()
+
+
+def connect(url: str) -> Redis:
+    """Returns a client that connects at its first command. Raises ValueError or TypeError for an invalid address."""
+    # `_run` limits the time of an operation as a whole: time-outs and retries of the client would add up.
+    pool: Any = BlockingConnectionPool.from_url(
+        url,
+        max_connections=CONNECTIONS,
+        timeout=None,
+        protocol=2,
+        socket_timeout=None,
+        socket_connect_timeout=None,
+        retry=Retry(NoBackoff(), 0),
+    )
+    return Redis.from_pool(pool)
+
+
+def send(client: Redis, *command: Any) -> Awaitable[Any]:
+    """Sends one command."""
+    answer: Awaitable[Any] = client.execute_command(*command)  # type: ignore[no-untyped-call]
+    return answer
+
+
+def reason(error: Exception) -> str:
+    """Returns the kind of an error for the log, without its message, which may contain arguments of the command."""
+    cause = error.__cause__ or error.__context__
+    system = cause.strerror if isinstance(cause, OSError) else None
+    code = next((code for code in CODES if code in str(error)), None)
+    return ": ".join(filter(None, (type(error).__name__, system, code)))

@@ -1,0 +1,94 @@
+"""A data folder of version 0.1 is read: keys, usage, glossaries and history."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import shutil
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from server.config import Settings
+from server.errors import SettingsError
+from server.glossaries.glossaries import EVERYONE, Glossaries
+from server.glossaries.types import Dictionary
+from server.store.history import open_history
+from server.store.keys import Keys
+from server.store.setting import open_own
+from server.store.usage import Usage
+from tests.support.live import ROOT
+
+OLD = ROOT / "tests" / "fixtures" / "data_folder_0_1"
+SECRET, REVOKED = "atk_86nFvxWZxGTKXiNGEmh_48ExrVAQJJsZwioQ6zcoscM", "atk_dRBHXLZVRJJ6QkmRcpKPJ5thg-DEGgGG4y9_VJMTEHs"
+KEY, PRODUCTS, SHARED = "731f9244", "5aab847341e6a37dd750d1a987c1fd68", "4595faf7fc5902bbf2ee3d658a4cf03d"
+TRANSLATIONS = ["01M85VMQA2MK4ZRJDVCN7BC65R", "01M85VMQA2GADERK0PRH5B6YEW", "01M85VMQA2N2NA0E3X1T01AJ0Q"]
+
+
+@pytest.fixture
+def folder(tmp_path) -> Path:
+    """A folder that version 0.1 wrote. The databases are kept as SQL."""
+    shutil.copy(OLD / "keys.json", tmp_path)
+    for dump in OLD.glob("*.sql"):
+        with sqlite3.connect(tmp_path / f"{dump.stem}.sqlite3") as database:
+            database.executescript(dump.read_text(encoding="utf-8"))
+        database.close()
+    return tmp_path
+
+
+def test_an_old_folder_is_read(folder):
+    async def scenario() -> None:
+        settings = Settings(data=folder)
+        for _ in range(2):  # at the first start and at later ones
+            store = open_own(settings)
+            keys = Keys(store)
+            key = await keys.find(SECRET)
+            assert key and (key.id, key.name, key.requests_per_minute, key.weight) == (KEY, "team", 60, 2.0)
+            assert await keys.find(REVOKED) is None
+            assert [each.remembered for each in await keys.all()] == [True, False]
+            usage = Usage(store)
+            assert (await usage.read(KEY), await usage.read("")) == (1234, 56)
+            glossaries = Glossaries(store)
+            assert [each.id for each in await glossaries.all(KEY)] == [PRODUCTS, SHARED]
+            expected = Dictionary("en", "de", {"cat": "Mieze", "a, b": 'Ä "x"'})
+            assert await glossaries.dictionary(KEY, PRODUCTS, "en", "de") == expected
+            assert not (await glossaries.dictionary(KEY, PRODUCTS, "de", "en")).exact
+            assert [entry.target for entry in (await glossaries.terms("", [SHARED], "en", "fr")).entries] == ["toutou"]
+            history = open_history(settings, store)
+            texts = [(await history.find(id)).legs[0].sentences[0].source_text for id in TRANSLATIONS]
+            assert texts == ["Text 0", "Text 1", "Text 2"]
+            await store.stop()
+
+    asyncio.run(scenario())
+    assert {"keys.json", "history.sqlite3"} < {file.name for file in folder.iterdir()}
+
+
+def test_changes_are_kept_beside_the_old_files(folder):
+    async def scenario() -> None:
+        for _ in range(2):
+            store = open_own(Settings(data=folder))
+            keys, glossaries = Keys(store), Glossaries(store)
+            if await keys.find(SECRET):
+                await keys.revoke(KEY)
+                await glossaries.delete(EVERYONE, SHARED)
+            assert await keys.find(SECRET) is None
+            assert [each.id for each in await glossaries.of()] == [PRODUCTS]
+            await store.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize("name", ["keys.json", "glossaries.sqlite3", "usage.sqlite3"])
+def test_damaged_keys_glossaries_and_usage_stop_the_start_and_nothing_is_lost(folder, name):
+    (folder / name).write_text("{")
+    with pytest.raises(SettingsError, match=name):
+        open_own(Settings(data=folder))
+    if name == "keys.json":
+        (folder / name).write_text(json.dumps({"keys": []}))
+        asyncio.run(open_own(Settings(data=folder)).stop())
+
+
+def test_a_damaged_history_is_left_out(folder):
+    (folder / "history.sqlite3").write_bytes(b"no database" * 1_000)
+    asyncio.run(open_own(Settings(data=folder)).stop())

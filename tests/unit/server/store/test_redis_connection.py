@@ -1,0 +1,176 @@
+"""The connection to Redis: an outage delays few operations and ends by itself, and nothing secret is logged."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from server.errors import StateUnreachable
+from server.store.beats import BEAT_SECONDS
+from server.store.redis_connection import FAILURES, RedisConnection, connect, send
+from tests.support.ports import free_port
+from tests.unit.server.conftest import running_redis
+
+
+def ping(client):
+    return send(client, "PING")
+
+
+@asynccontextmanager
+async def opened(url: str) -> AsyncIterator[RedisConnection]:
+    state = RedisConnection(connect(url))
+    await state.start()
+    yield state
+    await state.stop()
+
+
+async def until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(60):
+        while not condition():  # noqa: ASYNC110  the state has no event for this
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def silent_server() -> AsyncIterator[tuple[str, list[bytes]]]:
+    """Accepts connections and never answers, like a stopped Redis. Yields its address and what it received."""
+    received: list[bytes] = []
+
+    async def handle(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(10_000):
+            received.append(data)
+        writer.close()
+
+    async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
+        yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", received
+
+
+def test_operations_return_what_redis_answers(redis):
+    async def scenario() -> None:
+        async with opened(redis) as state:
+            await state.run(lambda client: client.set("attentive:x", "1"))
+            assert await state.run(lambda client: client.get("attentive:x")) == b"1"
+            assert (state.up, state.errors) == (True, 0)
+
+    asyncio.run(scenario())
+
+
+def test_after_two_time_outs_operations_fail_without_waiting():
+    async def scenario() -> None:
+        async with silent_server() as (url, received):
+            state = RedisConnection(connect(url))  # without probes
+            for _ in range(50):
+                with pytest.raises(StateUnreachable):
+                    await state.run(ping, seconds=0.02)
+            assert len(received) <= FAILURES
+            assert (state.up, state.errors) == (False, FAILURES)
+            await state.stop()
+
+    asyncio.run(scenario())
+
+
+def test_an_operation_that_its_caller_cancels_is_no_failure():
+    async def scenario() -> None:
+        async with silent_server() as (url, received):
+            state = RedisConnection(connect(url))
+            for count in range(1, FAILURES + 2):
+                operation = asyncio.create_task(state.run(ping, seconds=60))
+                await until(lambda wanted=count: len(received) == wanted)
+                operation.cancel()
+                await asyncio.gather(operation, return_exceptions=True)
+            assert (state.up, state.errors) == (True, 0)
+            await state.stop()
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.slow
+def test_the_connection_recovers_by_itself(tmp_path, patient):
+    """Redis starts after the server, stops, and starts again."""
+
+    async def scenario() -> None:
+        port, done = free_port(), []
+
+        async def task() -> None:
+            done.append(await state.run(lambda client: client.incr("attentive:x")))
+
+        state = RedisConnection(connect(f"redis://127.0.0.1:{port}"))
+        state.at_every_beat(task)
+        await state.start()
+        await until(lambda: not state.up)
+        assert done == []
+        for _ in range(2):
+            with running_redis(tmp_path, port):
+                before = len(done)
+                await until(lambda before=before: len(done) > before)
+                assert state.up
+                assert await state.run(lambda client: client.exists("attentive:x")) == 1
+            await until(lambda: not state.up)
+        await state.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_task_that_fails_does_not_end_the_others(redis, monkeypatch):
+    monkeypatch.setattr("server.store.beats.BEAT_SECONDS", BEAT_SECONDS / 50)
+    beats = []
+
+    async def fails() -> None:
+        raise RuntimeError
+
+    async def refused() -> None:
+        raise StateUnreachable
+
+    async def counts() -> None:
+        beats.append(1)
+
+    async def scenario() -> None:
+        state = RedisConnection(connect(redis))
+        state.at_every_beat(fails)
+        state.at_every_beat(refused)
+        state.at_every_beat(counts)
+        await state.start()
+        await until(lambda: len(beats) >= 3)
+        await state.stop()
+
+    asyncio.run(scenario())
+
+
+def test_a_refused_command_is_an_error_and_no_outage(redis, caplog):
+    def refused(client) -> Awaitable[object]:
+        pipeline = client.pipeline(transaction=False)
+        pipeline.lpush("attentive:x", "hunter2")
+        return pipeline.execute()
+
+    async def scenario() -> None:
+        async with opened(redis) as state:
+            await state.run(lambda client: client.set("attentive:x", "1"))
+            for _ in range(FAILURES + 1):
+                with pytest.raises(StateUnreachable):
+                    await state.run(refused)
+                with pytest.raises(StateUnreachable):
+                    await state.execute("LPUSH", "attentive:x", "hunter2")
+            assert (state.up, state.errors) == (True, 2 * FAILURES + 2)
+
+    asyncio.run(scenario())
+    assert caplog.text.count("Redis refuses commands: ResponseError: WRONGTYPE") == 1
+    assert "hunter2" not in caplog.text
+
+
+def test_the_log_has_no_password(caplog):
+    caplog.set_level(logging.DEBUG)
+
+    async def scenario() -> None:
+        state = RedisConnection(connect(f"redis://:hunter2@127.0.0.1:{free_port()}"))
+        for _ in range(FAILURES):
+            with pytest.raises(StateUnreachable) as error:
+                await state.run(ping)
+            assert "hunter2" not in str(error.value)
+        await state.stop()
+
+    asyncio.run(scenario())
+    assert "cannot be reached: ConnectionError" in caplog.text
+    assert "hunter2" not in caplog.text

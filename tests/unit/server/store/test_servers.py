@@ -1,0 +1,117 @@
+"""Two servers with one Redis: everything works through either server, and translations go on without Redis."""
+
+from __future__ import annotations
+
+import signal
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+from starlette.testclient import TestClient
+
+from server.__main__ import main
+from server.store.history_records import new_id
+from server.store.redis import RedisStore
+from server.store.redis_connection import FAILURES
+from tests.support.in_process import wait_for
+from tests.support.ports import free_port
+from tests.unit.server.conftest import running_redis
+
+HELLO = {"q": "Hello", "source": "en", "target": "de"}
+GLOSSARY = {"name": "x", "source_lang": "EN", "target_lang": "DE", "entries": "Hello\tServus", "entries_format": "tsv"}
+
+
+def state_of(client: TestClient) -> RedisStore:
+    return client.app.state.services.state
+
+
+def translate(client: TestClient, **options: object) -> int:
+    return client.post("/translate", json=HELLO | options).status_code
+
+
+def metric(client: TestClient, name: str) -> float:
+    lines = client.get("/metrics").text.splitlines()
+    return next(float(line.split()[1]) for line in lines if line.startswith(name + " "))
+
+
+@pytest.fixture
+def secret(redis, capsys) -> str:
+    assert main(["keys", "create", "Ann", "--requests-per-minute", "5", "--state", redis]) == 0
+    return capsys.readouterr().out.strip()
+
+
+def test_glossaries_and_limits_are_shared(serve, redis, secret):
+    first, second = (serve(state=redis) for _ in range(2))
+    key = {"auth_key": secret}
+    id = first.post("/v2/glossaries", json=GLOSSARY | key).json()["glossary_id"]  # the first request of this minute
+    assert [one["glossary_id"] for one in second.get("/v2/glossaries", params=key).json()["glossaries"]] == [id]
+    assert translate(second, api_key=secret, glossary=id) == 200
+    assert second.delete(f"/v2/glossaries/{id}", params=key).status_code == 204
+    assert translate(first, api_key=secret, glossary=id) == 404
+    assert translate(second, api_key=secret) == 429
+
+
+@pytest.mark.slow
+def test_requests_do_not_wait_for_a_redis_that_does_not_answer(serve, tmp_path):
+    """Sixty requests in twelve threads: no request waits after the first ones have failed."""
+    port = free_port()
+    with running_redis(tmp_path, port) as redis:
+        client = serve(state=f"redis://127.0.0.1:{port}", requests_per_minute=1_000)
+        state = state_of(client)
+        wait_for(lambda: state.up and translate(client) == 200)
+        waits = []
+        run = state._run
+
+        async def counted(operation, seconds):
+            waits.append(1)
+            return await run(operation, seconds)
+
+        state._run = counted
+        redis.send_signal(signal.SIGSTOP)
+        with ThreadPoolExecutor(12) as threads:
+            assert set(threads.map(lambda _: translate(client), range(60))) == {200}
+        assert len(waits) <= FAILURES + 3 * 12  # usage, limits and results of those that wait at the same time
+        wait_for(lambda: not state.up)
+        redis.send_signal(signal.SIGCONT)
+        wait_for(lambda: state.up)
+        assert translate(client) == 200
+
+
+@pytest.mark.slow
+def test_an_outage_leaves_translations_and_ends_by_itself(serve, tmp_path):
+    port = free_port()
+    servers = [serve(state=f"redis://127.0.0.1:{port}") for _ in range(2)]
+
+    def answers(client: TestClient) -> list[int]:
+        return [
+            client.get("/attention", params={"id": new_id()}).status_code,
+            client.get("/v2/usage").status_code,
+            client.get("/v2/glossaries").status_code,
+            client.post("/v2/glossaries", json=GLOSSARY).status_code,
+            translate(client, glossary="x"),
+            translate(client, api_key="unknown"),
+        ]
+
+    def check_outage(client: TestClient) -> None:
+        wait_for(lambda: not state_of(client).up)
+        assert answers(client) == [503] * 6
+        assert client.get("/v2/usage").headers["Retry-After"] == "1"
+        wait_for(lambda: translate(client) == client.get("/ready").status_code == 200)
+        assert metric(client, "attentive_state_up") == 0
+        assert metric(client, "attentive_state_errors_total") >= FAILURES
+
+    def works(client: TestClient) -> Callable[[], bool]:
+        return lambda: answers(client) == [410, 200, 200, 201, 404, 200] and metric(client, "attentive_state_up") == 1
+
+    for client in servers:
+        check_outage(client)
+    for _ in range(2):
+        with running_redis(tmp_path, port) as redis:
+            for client in servers:
+                wait_for(works(client))
+            redis.kill()
+        for client in servers:
+            wait_for(lambda client=client: not state_of(client).up)
+            assert translate(client) == client.get("/ready").status_code == 200
+            assert answers(client)[:5] == [503] * 5
+            assert answers(client)[5] == 200  # it was known that there are no keys
