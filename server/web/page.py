@@ -46,16 +46,16 @@ def page(name: str, language: str = "en") -> Page:
     html = assets()[name]
     hashes: dict[str, list[str]] = {"style": [], "script": []}
 
-    def inlined(kind: str, found: re.Match[str]) -> str:
-        text = assets()[found[1]].text
+    def inlined(kind: str, match: re.Match[str]) -> str:
+        text = assets()[match[1]].text
         hashes[kind].append(source_hash(text))
         return f"<{kind}>{text}</{kind}>"
 
     text = _translated(html.text, language)
-    text = _MODULE.sub(lambda found: _template(found[1], found[0]), text)
-    text = _IMAGE.sub(lambda found: _picture(found[1], found[2]), text)
-    text = _STYLE.sub(lambda found: inlined("style", found), text)
-    text = _SCRIPT.sub(lambda found: inlined("script", found), text)
+    text = _MODULE.sub(lambda match: _template(match[1], match[0]), text)
+    text = _IMAGE.sub(lambda match: _picture(match[1], match[2]), text)
+    text = _STYLE.sub(lambda match: inlined("style", match), text)
+    text = _SCRIPT.sub(lambda match: inlined("script", match), text)
     policy = PAGE_POLICY
     for kind, allowed in hashes.items():
         policy = policy.replace(f"{kind}-src 'self'", " ".join([f"{kind}-src 'self'", *allowed]))

@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import Field, StrictStr
 
-from server.api.schemas.attention import CANDIDATES, AlignmentHeadAnswer, Candidate, LanguagePair, TextPieces
+from server.api.schemas.attention import AlignmentChoiceAnswer, Candidate, LanguagePair, ScoredPieces, TextPieces
 from server.api.schemas.base import Answer, BeamSize, Code, HeadMask, Key, LengthPenalty, Parameters
 
 SCORED_LIMIT = 16
@@ -27,19 +27,10 @@ class ScoreParameters(Parameters):
     api_key: Key = None
 
 
-class ScoredTranslation(Answer):
-    text: str = Field(examples=["Eine Katze"])
-    pieces: list[str] = Field(examples=[["▁Eine", "▁Katze", "</s>"]])
-    offsets: list[tuple[int, int]] = Field(
-        description="Start and end of each piece in `text`, in characters.", examples=[[(0, 4), (5, 10), (10, 10)]]
-    )
-    scores: list[float] = Field(description="Natural log-probability of each piece.", examples=SCORES)
+class ScoredTranslation(ScoredPieces):
     score: float = Field(description="Sum of `scores`.", examples=[-0.55])
     average: float = Field(description="Mean of `scores`.", examples=[-0.18])
     perplexity: float = Field(examples=[1.2])
-    candidates: list[list[Candidate]] = Field(
-        description=CANDIDATES, examples=[[[("▁Eine", -0.32)], [("▁Katze", -0.18)], [("</s>", -0.05)]]]
-    )
 
 
 class ScoreAnswer(Answer):
@@ -105,10 +96,6 @@ class ModelParameters(Parameters):
     api_key: Key = None
 
 
-class AlignmentChoiceAnswer(Answer):
-    heads: list[AlignmentHeadAnswer] = Field(description="Cross-attention heads that align words best.")
-
-
 class HeadRoleAnswer(Answer):
     role: str = Field(description="Where most queries look, or `mixed`.", examples=["previous"])
     share: float = Field(description="Share of the queries that look there.", examples=[0.83])
@@ -122,7 +109,6 @@ class HeadRolesAnswer(Answer):
     heads: dict[str, list[list[HeadRoleAnswer]]] = Field(
         description="By kind of attention, layer and head. Roles: `previous`, `before_previous`, `next`, `same`, `diagonal`, "
         "`start`, `delimiter` (punctuation and the end of sentence), `rare` (the rarest token of the sentence), `mixed`.",
-        examples=[{"encoder": [[{"role": "previous", "share": 0.83}]]}],
     )
 
 
@@ -131,12 +117,7 @@ class ModelLeg(Answer):
     source: str = Field(examples=["en"])
     target: str = Field(examples=["de"])
     license: str = Field(examples=["CC-BY-4.0"])
-    config: dict[str, Any] = Field(
-        description="Fields of the model's config.json and `head_dim`.",
-        examples=[
-            {"vocab_size": 10_000, "d_model": 256, "heads": 4, "encoder_layers": 6, "decoder_layers": 3, "head_dim": 64}
-        ],
-    )
+    config: dict[str, Any] = Field(description="Fields of the model's config.json and `head_dim`.")
     alignment: AlignmentChoiceAnswer
     roles: HeadRolesAnswer | None = Field(description="Null for a model without measured roles.")
 

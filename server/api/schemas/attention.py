@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, WithJsonSchema
 
@@ -36,10 +36,6 @@ def heads(value: int | str) -> int | str:
     if isinstance(value, str) and not HEADS.fullmatch(value):
         raise ValueError("must be a number, several such as 0,3, or one of all, mean, max")
     return value
-
-
-OFFSETS = "Start and end of each piece in `text`, in characters."
-CANDIDATES = "The most probable pieces at each position with their natural log-probabilities, best first."
 
 
 class AttentionParameters(Parameters):
@@ -141,7 +137,10 @@ class AttentionParameters(Parameters):
 class TextPieces(Answer):
     text: str = Field(examples=["A cat"])
     pieces: list[str] = Field(examples=[[">>de<<", "▁A", "▁cat", "</s>"]])
-    offsets: list[tuple[int, int]] = Field(description=OFFSETS, examples=[[(0, 0), (0, 1), (2, 5), (5, 5)]])
+    offsets: list[tuple[int, int]] = Field(
+        description="Start and end of each piece in `text`, in characters.",
+        examples=[[(0, 0), (0, 1), (2, 5), (5, 5)]],
+    )
 
 
 class WordAnswer(Answer):
@@ -151,34 +150,27 @@ class WordAnswer(Answer):
     pieces: list[int] = Field(description="Indices of the word's pieces.", examples=[[2]])
 
 
-def word_examples(*words: tuple[str, int, int]) -> list[list[dict[str, Any]]]:
-    """Returns examples of a field `words` whose words have one piece each."""
-    return [[WordAnswer(text=t, start=s, end=e, pieces=[i]).model_dump() for i, (t, s, e) in enumerate(words)]]
-
-
 class SourceAnswer(TextPieces):
-    words: list[WordAnswer] = Field(
-        examples=word_examples((">>de<<", 0, 0), ("A", 0, 1), ("cat", 2, 5), ("</s>", 5, 5))
-    )
+    words: list[WordAnswer]
 
 
-class TargetAnswer(Answer):
-    text: str = Field(examples=["Eine Katze"])
-    pieces: list[str] = Field(examples=[["▁Eine", "▁Katze", "</s>"]])
-    offsets: list[tuple[int, int]] = Field(description=OFFSETS, examples=[[(0, 4), (5, 10), (10, 10)]])
-    words: list[WordAnswer] = Field(examples=word_examples(("Eine", 0, 4), ("Katze", 5, 10), ("</s>", 10, 10)))
+class ScoredPieces(TextPieces):
     scores: list[float] = Field(description="Natural log-probability of each piece.", examples=[[-0.32, -0.18, -0.05]])
     candidates: list[list[Candidate]] = Field(
-        description=CANDIDATES,
+        description="The most probable pieces at each position with their natural log-probabilities, best first.",
         examples=[[[("▁Eine", -0.32), ("▁Die", -1.9)], [("▁Katze", -0.18)], [("</s>", -0.05)]]],
     )
+
+
+class TargetAnswer(ScoredPieces):
+    words: list[WordAnswer]
 
 
 class DecoderInputAnswer(Answer):
     """The pieces that the decoder reads: the keys of its self-attention."""
 
     pieces: list[str] = Field(examples=[["<s>", "▁Eine", "▁Katze"]])
-    words: list[WordAnswer] = Field(examples=word_examples(("<s>", 0, 0), ("Eine", 0, 4), ("Katze", 5, 10)))
+    words: list[WordAnswer]
 
 
 class AlignmentHeadAnswer(Answer):
@@ -187,8 +179,11 @@ class AlignmentHeadAnswer(Answer):
     shift: bool = Field(description="Whether the row after the one that produced a piece is used.", examples=[True])
 
 
-class AlignmentAnswer(Answer):
+class AlignmentChoiceAnswer(Answer):
     heads: list[AlignmentHeadAnswer] = Field(description="Cross-attention heads that align words best.")
+
+
+class AlignmentAnswer(AlignmentChoiceAnswer):
     method: Literal["combined", "attention"] = Field(examples=["attention"])
     links: list[tuple[int, int, float]] = Field(
         description="Source word, target word and weight.", examples=[[(1, 0, 0.81), (2, 1, 0.97)]]

@@ -1,9 +1,8 @@
-"""Every request, sentence and step is counted once."""
+"""Every step of a worker is counted once. Requests and sentences: tests/unit/server/api/routes/test_endpoints.py."""
 
 from __future__ import annotations
 
-from model.search.options import Hypothesis
-from server.engine.ipc.messages import StepStats, Timings, TranslationResult
+from server.engine.ipc.messages import StepStats
 from server.observability.metrics import Metrics
 
 
@@ -11,27 +10,6 @@ def read(metrics: Metrics) -> dict[str, float]:
     """Returns all series by name and labels."""
     lines = metrics.render().decode().splitlines()
     return {name: float(value) for name, _, value in (line.rpartition(" ") for line in lines if line[0] != "#")}
-
-
-def test_every_request_and_sentence_is_counted_once():
-    number = 3
-    metrics = Metrics("1.0")
-    answer = TranslationResult(1, (Hypothesis((5, 6), (-0.5, -0.5, -0.5), -1.0, "stop"),), Timings(1, 2, 4, 8), 3)
-    for _ in range(number):
-        metrics.http("/translate", "POST", 200, 0.5)
-        metrics.http("/health", "GET", 503, 0.25)
-        metrics.translated(7, answer, 16.0)
-    for _ in range(2):  # reading does not count anything a second time
-        found = read(metrics)
-        assert found.get('attentive_http_requests_total{method="POST",route="/translate",status="200"}', 0) == number
-        assert found.get('attentive_http_request_duration_seconds_sum{route="/health"}', 0) == number / 4
-        assert found['attentive_request_success_total{finish_reason="stop"}'] == number
-        assert found["attentive_source_tokens_total"] == 7 * number
-        assert found["attentive_generated_tokens_total"] == 3 * number
-        assert found["attentive_request_latency_seconds_count"] == number
-        names = ("request_queue", "request_encode", "request_decode", "time_to_first_token", "request_latency")
-        sums = [found[f"attentive_{name}_seconds_sum"] for name in names]
-        assert sums == [number * seconds for seconds in (1, 2, 4, 8, 16)]
 
 
 def test_every_step_is_counted_with_its_rows():

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -51,13 +49,6 @@ def test_the_model_type_chooses_reranking(client, engine, asked, used, beam):
     [translation] = ask(client, model_type=asked).json()["translations"]
     assert translation["model_type_used"] == used
     assert [options.beam_size for _, _, options, _, _ in engine.submitted if options.target is None] == [beam]
-
-
-def test_a_text_that_is_too_long_for_reranking_is_refused(serve):
-    client = serve(char_limit=1000, beam_char_limit=1000)
-    assert ask(client, text=["a" * 130]).status_code == 200
-    answer = ask(client, text=["a" * 130], model_type="quality_optimized")
-    assert answer.status_code == 413 and "no reranking" in answer.json()["message"]
 
 
 def test_a_form_with_several_texts(client):
@@ -150,14 +141,6 @@ def test_usage_counts_the_characters_of_a_key(serve, tmp_path):
     assert client.get("/v2/usage", headers=key).json()["character_count"] == 11
     assert client.get("/v2/usage", params={"auth_key": secret}).json()["character_count"] == 11
     assert client.get("/v2/usage", headers={"Authorization": "DeepL-Auth-Key x"}).status_code == 403
-
-
-def test_six_identical_requests_need_one_translation(client, engine):
-    engine.delay = 0.5
-    with ThreadPoolExecutor(6) as pool:
-        answers = list(pool.map(lambda _: ask(client).json()["translations"][0]["text"], range(6)))
-    assert answers == ["dlrow olleH"] * 6
-    assert len(engine.submitted) == 1
 
 
 pieces = st.sampled_from(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 
 import pytest
 
@@ -96,6 +95,7 @@ def test_cross_origin_requests(client):
     assert all(name in allowed for name in ("authorization", "content-type", "user-agent"))
     for path in ("/languages", "/nowhere"):
         assert client.get(path, headers={"Origin": "https://example.org"}).headers["access-control-allow-origin"] == "*"
+        assert client.get(path).headers["x-content-type-options"] == "nosniff"
         assert "Origin" in client.get(path).headers["vary"]  # a cache keeps responses with and without an origin apart
 
 
@@ -148,12 +148,6 @@ def test_all_metrics_are_exported(client):
     assert {f"attentive_{name}" for name in wanted.split()} <= families
 
 
-@pytest.mark.parametrize("path", ["/health", "/nowhere", "/languages"])
-def test_fixed_headers(client, path):
-    assert client.get(path).headers["x-content-type-options"] == "nosniff"
-
-
 def test_server_timing(client):
     answer = client.post("/translate", json={"q": "a b", "source": "en", "target": "de"})
     assert answer.headers["server-timing"] == "queue;dur=1.00, encode;dur=2.00, decode;dur=3.00"
-    assert time.monotonic() > 0
