@@ -108,8 +108,11 @@ def perform(action: str, folder: str, name: str, target: str, characters: int) -
         return failure(Unavailable("The file cannot be kept: the disk is full or not writable.", 60))
     except Exception as error:  # noqa: BLE001  one document must not end the process
         trace = "".join(traceback.format_tb(error.__traceback__))
-        return {"error": "TranslationFailed", "message": "The file could not be translated.",
-                "trace": f"{trace}{type(error).__name__}"}  # fmt: skip
+        return {
+            "error": "TranslationFailed",
+            "message": "The file could not be translated.",
+            "trace": f"{trace}{type(error).__name__}",
+        }
 
 
 def read_document(name: str, content: bytes, target: str) -> Document:

@@ -90,7 +90,7 @@ class DocumentTranslator:
             workspace = await asyncio.to_thread(self.store.new_workspace, content)
             order = next(self._numbers)
             task = self._task("read", workspace, format, language)
-            found = await self.reader.run(task, caller, order)
+            answer = await self.reader.run(task, caller, order)
         except BaseException:
             permit.release()
             if workspace is not None:
@@ -98,9 +98,18 @@ class DocumentTranslator:
             raise
         new_name = translated_name(name, language, format.written_as)
         return ReceivedDocument(
-            workspace, permit, caller, order, new_name, language, format, found["format"], found["characters"],
-            found["sample"], name,
-        )  # fmt: skip
+            workspace,
+            permit,
+            caller,
+            order,
+            new_name,
+            language,
+            format,
+            answer["format"],
+            answer["characters"],
+            answer["sample"],
+            name,
+        )
 
     def close(self, document: ReceivedDocument) -> None:
         """Deletes the files of a document in progress and gives its room back."""
@@ -140,9 +149,12 @@ class DocumentTranslator:
     def _task(self, action: str, workspace: Workspace, format: FileFormat, target: str) -> dict[str, str | int]:
         """Returns a task of the process that reads documents."""
         return {
-            "action": action, "folder": str(workspace.folder), "name": "a" + format.suffix, "target": target,
+            "action": action,
+            "folder": str(workspace.folder),
+            "name": "a" + format.suffix,
+            "target": target,
             "characters": self.characters,
-        }  # fmt: skip
+        }
 
     async def _source(self, document: ReceivedDocument, request: TranslationRequest) -> str:
         """Returns the source language, detected once for the whole file."""

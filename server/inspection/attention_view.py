@@ -88,10 +88,10 @@ def _view(
     kind: Kind,
     raw: Weights,
     rolled: Rollout | None,
-    found: SentenceWords,
+    words: SentenceWords,
     options: ViewOptions,
 ) -> MapView:
-    queries, keys = found.sides(kind)
+    queries, keys = words.sides(kind)
     layers = _indices("layer", options.layer, raw.shape[0])
     maps, heads = _select_heads(kind, raw[list(layers)], rolled, layers, options)
     if options.level == "word":

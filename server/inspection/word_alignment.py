@@ -54,31 +54,31 @@ def split_words(result: InspectionResult) -> SentenceWords:
     )
 
 
-def align_words(result: InspectionResult, found: SentenceWords) -> Alignment:
+def align_words(result: InspectionResult, pair: SentenceWords) -> Alignment:
     """Returns the word alignment: "combined" if the request collected the evidence for it, else "attention" by the
     heads that the model folder names."""
     cross = result.attention.maps.cross
     choice = result.subject.leg.model.alignment
     soft = alignment_map(cross, choice)
-    combined = _combined_links(result, soft, found)
-    links = target_to_source(soft, found.source, found.target) if combined is None else combined
+    combined = _combined_links(result, soft, pair)
+    links = target_to_source(soft, pair.source, pair.target) if combined is None else combined
     return Alignment(
         "attention" if combined is None else "combined",
         choice,
         tuple((source, target, weight) for (source, target), weight in sorted(links.items())),
-        tuple(coverage(soft, found.source, found.target)),
+        tuple(coverage(soft, pair.source, pair.target)),
     )
 
 
 def _combined_links(
-    result: InspectionResult, soft: NDArray[np.float32], found: SentenceWords
+    result: InspectionResult, soft: NDArray[np.float32], pair: SentenceWords
 ) -> dict[tuple[int, int], float] | None:
     """Returns the links by all evidence, or None where the request collected none."""
     if result.sentence_pair is None or result.attention.evidence is None:
         return None
-    sources = {(word.start, word.end): index for index, word in enumerate(found.source) if not word.special}
-    targets = {(word.start, word.end): index for index, word in enumerate(found.target) if not word.special}
-    links = result.sentence_pair.links(result.attention.evidence, soft, found.source, found.target)
+    sources = {(word.start, word.end): index for index, word in enumerate(pair.source) if not word.special}
+    targets = {(word.start, word.end): index for index, word in enumerate(pair.target) if not word.special}
+    links = result.sentence_pair.links(result.attention.evidence, soft, pair.source, pair.target)
     return {(sources[a], targets[b]): weight for (a, b), weight in links.items() if a in sources and b in targets}
 
 

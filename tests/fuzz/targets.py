@@ -21,11 +21,11 @@ from server.text.html_passages import parse_passages
 from server.text.html_scanner import scan_markup
 from server.text.segmentation import BREAKS, BULLET, CONTROLS, split_long_sentence, split_sentences
 from tests.support import document_files as make
-from tests.unit.server.documents.test_formats import SRT, VTT
-from tests.unit.server.documents.test_markdown import PAGE as MARKDOWN
-from tests.unit.server.documents.test_message_files import JSON, PO, YAML
-from tests.unit.server.documents.test_office_files import SLIDE, STRINGS
-from tests.unit.server.documents.test_xliff import XLIFF_1, XLIFF_2
+from tests.support.document_files import SRT, VTT
+from tests.unit.server.documents.formats.test_markdown import PAGE as MARKDOWN
+from tests.unit.server.documents.formats.test_message_files import JSON, PO, YAML
+from tests.unit.server.documents.formats.test_office_open import SLIDE, STRINGS
+from tests.unit.server.documents.formats.test_xliff import XLIFF_1, XLIFF_2
 
 TEXT_CHARACTERS = 2_000
 FORMATS: tuple[EntriesFormat, ...] = ("tsv", "csv")

@@ -8,6 +8,9 @@ from collections.abc import Mapping
 
 import docx
 
+from server.documents.reader_process import read_document
+from server.text.html_passages import parse_passages
+
 OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
 TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"
 CONTAINER = (
@@ -29,6 +32,12 @@ CONTENTS = (
     '<ncx xmlns="http://www.daisy.org/z3986/2005/ncx/"><navMap><navPoint><navLabel><text>Chapter one</text></navLabel>'
     "</navPoint></navMap></ncx>"
 )
+
+SRT = (
+    "1\r\n00:00:01,000 --> 00:00:02,000\r\n<i>Hello there</i>\r\nTom & Jerry.\r\n\r\n"
+    "2\r\n00:00:03,000 --> 00:00:04,000\r\n- Yes.\r\n- {\\an8}No <b>way</b>!\r\n\r\n3\r\n00:00:05,000 --> 00:00:06,000\r\n12\r\n"
+)
+VTT = "WEBVTT\n\nSTYLE\n::cue {}\n\nfirst\n00:01.000 --> 00:02.000 align:start\n<v Bob>Hi &amp; <00:01.500>bye\n\nNOTE keep me\n"
 
 
 def archive(parts: Mapping[str, str | bytes], stored: tuple[str, ...] = ("mimetype",)) -> bytes:
@@ -141,3 +150,17 @@ def pdf(*lines: str, leading: int = 14) -> bytes:
     size = len(objects) + 1
     end = f"trailer<</Size {size}/Root 1 0 R>>\nstartxref\n{len(body)}\n%%EOF"
     return f"{body}xref\n0 {size}\n0000000000 65535 f \n{table}{end}".encode()
+
+
+def change(name: str, data: bytes, how=str.upper) -> bytes:
+    """Returns the file with its text changed, as the translator would change it."""
+    document = read_document(name, data, "de")
+    passages = [parse_passages(text, document.format) for text in document.texts]
+    return document.write(
+        ["".join(passage.translated(how(passage.text)).render() for passage in found) for found in passages]
+    )
+
+
+def unchanged(name: str, data: bytes) -> bytes:
+    document = read_document(name, data, "en")
+    return document.write(document.texts)

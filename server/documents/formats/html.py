@@ -47,8 +47,8 @@ def read_page(data: bytes, target: str) -> Document:
 def page(data: bytes) -> Document:
     """Reads HTML or XHTML in the encoding that it declares. Characters outside the encoding are written as
     references."""
-    found = CHARSET.search(data[:HEAD_BYTES])
-    text, encode = decode(data, (found[1] or found[2]).decode() if found else "utf-8")
+    match = CHARSET.search(data[:HEAD_BYTES])
+    text, encode = decode(data, (match[1] or match[2]).decode() if match else "utf-8")
     if has_internal_subset(text):
         raise InvalidRequest("The page defines entities of its own; remove its document type.")
     attributes = find_attributes(text)
@@ -77,7 +77,7 @@ def with_language(data: bytes, target: str) -> bytes:
     root = ROOT.search(data[:HEAD_BYTES])
     if root is None:
         return data
-    changed = LANGUAGE.sub(lambda found: found[1] + target.encode(), root[0])
+    changed = LANGUAGE.sub(lambda match: match[1] + target.encode(), root[0])
     return data[: root.start()] + changed + data[root.end() :]
 
 
@@ -93,7 +93,7 @@ class Attributes:
         """Returns a page with its marks replaced by translations of the texts."""
         values = [html.escape(plain(text)) for text in translations]
         return re.sub(
-            rf"{self.mark}(\d+)x", lambda found: values[int(found[1])] if int(found[1]) < len(values) else "", page
+            rf"{self.mark}(\d+)x", lambda match: values[int(match[1])] if int(match[1]) < len(values) else "", page
         )
 
 
@@ -115,12 +115,12 @@ def marked(tag: Tag, mark: str, texts: list[str]) -> str:
     button = tag.name == "input" and BUTTON.search(tag.raw)
     meta = tag.name == "meta" and META.search(tag.raw)
 
-    def replaced(found: re.Match[str]) -> str:
-        name, value = found[2].lower(), html.unescape(found[4][1:-1])
+    def replaced(match: re.Match[str]) -> str:
+        name, value = match[2].lower(), html.unescape(match[4][1:-1])
         read = name in LABELS or (button and name == "value") or (meta and name == "content")
         if not read or not has_words(value):
-            return found[0]
+            return match[0]
         texts.append(escape(value))
-        return f'{found[1]}{found[2]}{found[3]}"{mark}{len(texts) - 1}x"'
+        return f'{match[1]}{match[2]}{match[3]}"{mark}{len(texts) - 1}x"'
 
     return VALUE.sub(replaced, tag.raw)

@@ -42,17 +42,17 @@ def read(data: bytes, target: str) -> Document:
     escapes = text.isascii() and "\\u" in text
     values = list(find_values(text))
     with_message = {value.path[:-1] for value in values if value.path and value.path[-1] == "message"}
-    found = [value for value in values if is_text(value, with_message)]
+    texts = [value for value in values if is_text(value, with_message)]
     locales = [value for value in values if value.path == ("@@locale",)]
 
     def write(translations: Sequence[str]) -> bytes:
-        made = [*zip(found, translations, strict=True), *[(value, target) for value in locales]]
+        made = [*zip(texts, translations, strict=True), *[(value, target) for value in locales]]
         edits = [
             (value.start, value.end, json.dumps(new, ensure_ascii=escapes)) for value, new in made if new != value.text
         ]
         return encode(edited(text, sorted(edits))[0])
 
-    return Document(tuple(value.text for value in found), "text", write)
+    return Document(tuple(value.text for value in texts), "text", write)
 
 
 def find_values(text: str) -> Iterator[Value]:

@@ -87,13 +87,13 @@ def find_blocks(text: str) -> Iterator[Block]:
             continue
         spans: list[tuple[int, int]] = []
         for line in token.content.split("\n"):
-            wanted = line.strip()
-            start = text.find(wanted, position, limit)
+            content = line.strip()
+            start = text.find(content, position, limit)
             if start < 0:
-                start = text.find(wanted := wanted.replace("|", "\\|"), position, limit)
+                start = text.find(content := content.replace("|", "\\|"), position, limit)
             if start < 0:
                 break
-            position = start + len(wanted)
+            position = start + len(content)
             spans.append((start, position))
         else:
             end = position
@@ -198,8 +198,8 @@ def paired(tokens: Sequence[re.Match[str]], source: str, references: Mapping[str
                 continue
             label = source[tokens[start].end() : token.start()]
             if close in ("]", "[]", "][]"):
-                known = normalizeReference(label) in references
-                close = f"][{label}]" if known else ""
+                is_defined = normalizeReference(label) in references
+                close = f"][{label}]" if is_defined else ""
             del stack[stack.index(start) :]
             if close:
                 pairs[start], pairs[i] = (i, tokens[start][0]), (start, close)
@@ -221,9 +221,9 @@ def to_markdown(translated: str, inline: Inline, escaped: Mapping[str, str]) -> 
     for token in scan_markup(translated):
         if isinstance(token, str):
             parts.append("".join(escaped.get(character, character) for character in html.unescape(token)))
-        elif found := NUMBERED_TAG.fullmatch(token.raw):
-            raw = inline.elements[int(found[2])]
-            parts.append(raw[0][bool(found[1])] if token.name == "span" else raw[0])
+        elif tag := NUMBERED_TAG.fullmatch(token.raw):
+            raw = inline.elements[int(tag[2])]
+            parts.append(raw[0][bool(tag[1])] if token.name == "span" else raw[0])
         else:
             parts.append(token.raw)
     return "".join(parts)

@@ -14,9 +14,14 @@ from server.documents.zip_archive import Archive
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
 DRAWING = Names(
-    A + "r", A + "rPr", A + "t", A + "br", A + "pPr", frozenset((A + "endParaRPr",)),
+    A + "r",
+    A + "rPr",
+    A + "t",
+    A + "br",
+    A + "pPr",
+    frozenset((A + "endParaRPr",)),
     frozenset(("lang", "altLang", "dirty", "err", "noProof", "smtClean", "bmk")),
-)  # fmt: skip
+)
 CELL = Names(S + "r", S + "rPr", S + "t", "", "", frozenset((S + "rPh", S + "phoneticPr")), spaces=True)
 SLIDES = re.compile(
     r"ppt/(?:slides/slide|notesSlides/notesSlide|charts/chart|diagrams/(?:data|drawing))\d+\.xml|ppt/comments/.*\.xml"

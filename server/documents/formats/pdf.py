@@ -39,18 +39,18 @@ def read(data: bytes, target: str) -> Document:
     finally:
         pdf.close()
     texts = [escape(text) for text in paragraphs]
-    found = [i for i, text in enumerate(paragraphs) if has_words(text)]
-    if not found:
+    with_words = [i for i, text in enumerate(paragraphs) if has_words(text)]
+    if not with_words:
         raise InvalidRequest("The file contains no text, only pictures; recognize its text first.")
 
     def write(translations: Sequence[str]) -> bytes:
         made = list(texts)
-        for i, translated in zip(found, translations, strict=True):
+        for i, translated in zip(with_words, translations, strict=True):
             made[i] = translated
         body = "\n".join(f"<p>{text}</p>" for text in made)
         return f'<!DOCTYPE html>\n<html lang="{target}"><meta charset="utf-8"><body>\n{body}\n</body></html>\n'.encode()
 
-    return Document(tuple(texts[i] for i in found), "html", write)
+    return Document(tuple(texts[i] for i in with_words), "html", write)
 
 
 def page_paragraphs(pdf: pypdfium2.PdfDocument, number: int) -> Iterator[str]:
@@ -84,8 +84,6 @@ def lines(text_page: pypdfium2.PdfTextPage) -> Iterator[tuple[str, tuple[float, 
         if words:
             boxes = [text_page.get_charbox(i) for i in range(start, start + len(line)) if not text[i].isspace()]
             boxes = [box for box in boxes if box[2] > box[0]] or boxes
-            yield words, (
-                min(box[0] for box in boxes), min(box[1] for box in boxes),
-                max(box[2] for box in boxes), max(box[3] for box in boxes),
-            )  # fmt: skip
+            lefts, bottoms, rights, tops = zip(*boxes, strict=True)
+            yield words, (min(lefts), min(bottoms), max(rights), max(tops))
         start += len(line) + (2 if text[start + len(line) : start + len(line) + 2] == "\r\n" else 1)

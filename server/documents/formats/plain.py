@@ -87,9 +87,9 @@ def edges(piece: str) -> tuple[int, int]:
 def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], bytes]]:
     """Returns the text of a file and a function that encodes a text in the same way. Raises InvalidRequest."""
     mark = b""
-    for known, name in BYTE_ORDER_MARKS:
-        if data.startswith(known):
-            mark, encoding = known, name
+    for byte_order_mark, name in BYTE_ORDER_MARKS:
+        if data.startswith(byte_order_mark):
+            mark, encoding = byte_order_mark, name
             break
     if not ENCODINGS.match(encoding):
         encoding = "utf-8"

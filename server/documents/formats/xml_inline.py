@@ -104,19 +104,19 @@ class Inline:
         follows whole words. `rebuild` formats the same words in the translation. `holder` is the tag of an element around
         each, for formats whose text is not in runs. The number of a note at the end of a word is moved like a word."""
 
-        def word(found: re.Match[str]) -> str:
-            if not found[4] and not is_formula(found[1]):  # the number of a note
-                add_text(self.elements[int(found[2])][0], found[3])
-                return f"{found[1]}<img k{found[2]}>"
+        def word(match: re.Match[str]) -> str:
+            if not match[4] and not is_formula(match[1]):  # the number of a note
+                add_text(self.elements[int(match[2])][0], match[3])
+                return f"{match[1]}<img k{match[2]}>"
             parent = etree.Element(holder or "formula")
-            shell = copy.deepcopy(self.elements[int(found[2])][0])
-            add_text(parent, found[1])
+            shell = copy.deepcopy(self.elements[int(match[2])][0])
+            add_text(parent, match[1])
             parent.append(shell)
-            add_text(shell, found[3])
-            if found[4]:
-                add_text(parent, found[4])
-            self.formulas[found[1] + found[3] + found[4]] = [parent] if holder else list(parent)
-            return found[1] + found[3] + found[4]
+            add_text(shell, match[3])
+            if match[4]:
+                add_text(parent, match[4])
+            self.formulas[match[1] + match[3] + match[4]] = [parent] if holder else list(parent)
+            return match[1] + match[3] + match[4]
 
         self._parts = [FORMULA.sub(word, self.html)]
 
@@ -146,9 +146,9 @@ def rebuild(parent: Element, translated: str, inline: Inline, add_text: Callable
                     stack[-1].extend([copy.deepcopy(element) for element in formula])
                 else:
                     add_text(stack[-1], part)
-        elif found := NUMBERED_TAG.fullmatch(token.raw):
-            if not found[1]:
-                originals = inline.elements[int(found[2])]
+        elif match := NUMBERED_TAG.fullmatch(token.raw):
+            if not match[1]:
+                originals = inline.elements[int(match[2])]
                 for element in originals:
                     element.tail = None  # the text after the element is part of the translation
                 stack[-1].extend(originals)

@@ -50,18 +50,18 @@ def read(data: bytes, target: str) -> Document:
         raise InvalidRequest("The file is not valid YAML.") from error
     tops = [scalar for scalar in scalars if scalar.depth == 1]
     locale = tops[0] if len(tops) == 1 and is_language(tops[0]) else None
-    found = [
+    texts = [
         scalar for scalar in scalars if not scalar.key and has_words(scalar.text) and not CODE.fullmatch(scalar.text)
     ]
 
     def write(translations: Sequence[str]) -> bytes:
-        made = zip(found, translations, strict=True)
+        made = zip(texts, translations, strict=True)
         edits = [(scalar.start, scalar.end, rendered(scalar, new, text)) for scalar, new in made]
         if locale:
             edits.append((locale.start, locale.end, target))
         return encode(edited(text, sorted(edits))[0])
 
-    return Document(tuple(scalar.text for scalar in found), "text", write)
+    return Document(tuple(scalar.text for scalar in texts), "text", write)
 
 
 def is_language(key: Scalar) -> bool:

@@ -28,7 +28,7 @@ _HEADS_NAMED = 3
 
 
 def picture(
-    found: InspectionResult,
+    result: InspectionResult,
     selection: ViewOptions,
     options: PictureOptions,
     format: PictureFormat,
@@ -36,21 +36,21 @@ def picture(
 ) -> bytes:
     """Returns a picture of the selected maps. Raises InvalidRequest for maps or options that no picture shows. Takes up
     to some hundred milliseconds: call it in a thread."""
-    words = split_words(found)
+    words = split_words(result)
     if options.view in ("alignment", "card"):
-        return write(_linked(found, words, selection, options, masked_heads), format, options)
-    maps = select_maps(found, selection, words)
+        return write(_linked(result, words, selection, options, masked_heads), format, options)
+    maps = select_maps(result, selection, words)
     check(maps)
     if not options.special:
         maps = [without_special(view, words, selection.level) for view in maps]
     caption = {"max": "share of the largest weight of the map"}.get(selection.normalize, "attention weight")
-    return write(draw(maps, options, title_lines(found, options), caption), format, options)
+    return write(draw(maps, options, title_lines(result, options), caption), format, options)
 
 
-def title_lines(found: InspectionResult, options: PictureOptions) -> tuple[str, ...]:
+def title_lines(result: InspectionResult, options: PictureOptions) -> tuple[str, ...]:
     """Returns the lines of the title."""
     if options.title is None:
-        return tuple(line for line in (found.source_text, found.target_text) if line)
+        return tuple(line for line in (result.source_text, result.target_text) if line)
     return (options.title,) if options.title.strip() else ()
 
 
@@ -72,7 +72,7 @@ def without_special(view: MapView, words: SentenceWords, level: str) -> MapView:
 
 
 def _linked(
-    found: InspectionResult,
+    result: InspectionResult,
     words: SentenceWords,
     selection: ViewOptions,
     options: PictureOptions,
@@ -81,14 +81,14 @@ def _linked(
     """Returns the alignment or the card. The links are the word alignment, or the weights of one map of
     cross-attention if layer and head are given."""
     theme = THEMES[options.theme]
-    pair, about = _pair(found, words, selection, options)
+    pair, source_of_links = _pair(result, words, selection, options)
     if options.view == "card":
-        leg = found.subject.leg
+        leg = result.subject.leg
         languages = f"{language_name(leg.source)} \u2192 {language_name(leg.target)}"
-        notes = [about, *([f"without {_named(masked_heads)}"] if masked_heads else []), leg.model.name]
+        notes = [source_of_links, *([f"without {_named(masked_heads)}"] if masked_heads else []), leg.model.name]
         return draw_card(pair, theme, languages, notes, options.title)
-    title = title_lines(found, options) if options.title is not None else ()  # the sentences are in the picture
-    caption = about + (f"; without {_named(masked_heads)}" if masked_heads else "")
+    title = title_lines(result, options) if options.title is not None else ()  # the sentences are in the picture
+    caption = source_of_links + (f"; without {_named(masked_heads)}" if masked_heads else "")
     if fits_on_lines(pair):
         return draw_alignment(pair, theme, title, caption)
     weights = np.zeros((1, len(pair.source.words), len(pair.target.words)), dtype=np.float32)
@@ -100,27 +100,27 @@ def _linked(
 
 
 def _pair(
-    found: InspectionResult, words: SentenceWords, selection: ViewOptions, options: PictureOptions
+    result: InspectionResult, words: SentenceWords, selection: ViewOptions, options: PictureOptions
 ) -> tuple[LinkedSentences, str]:
     """Returns the words without special tokens, their links, and what the links are."""
     if selection.layer == "all" and selection.head == "all":
-        aligned = align_words(found, words)
-        links, about = aligned.links, f"word alignment ({aligned.method})"
+        aligned = align_words(result, words)
+        links, source_of_links = aligned.links, f"word alignment ({aligned.method})"
     else:
         chosen = dataclasses.replace(selection, kinds=("cross",), level="word")
-        [view] = select_maps(found, chosen, words)
+        [view] = select_maps(result, chosen, words)
         if view.weights.shape[:2] != (1, 1):
             raise InvalidRequest(
                 "The views alignment and card show the word alignment, or one map: give layer and head."
             )
         weights = view.weights[0, 0]
         links = tuple((int(k), int(q), float(weights[q, k])) for q, k in np.argwhere(weights >= _LEAST_LINK))
-        about = f"cross, layer {view.layers[0]}, {head_name(view.heads[0])}"
+        source_of_links = f"cross, layer {view.layers[0]}, {head_name(view.heads[0])}"
     sources = {number: place for place, number in enumerate(_plain(words.source))}
     targets = {number: place for place, number in enumerate(_plain(words.target))}
     source, target = _line(words.source, sources), _line(words.target, targets)
     kept = tuple((sources[i], targets[j], weight) for i, j, weight in links if i in sources and j in targets)
-    return LinkedSentences(source, target, kept, query_number(options.query, target.words)), about
+    return LinkedSentences(source, target, kept, query_number(options.query, target.words)), source_of_links
 
 
 def _plain(words: tuple[Word, ...]) -> list[int]:

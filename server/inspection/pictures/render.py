@@ -81,8 +81,8 @@ def query_number(query: int | str | None, labels: Sequence[str]) -> int | None:
         if query < len(labels):
             return query
         raise out_of_range("query", len(labels), "this picture", "row")
-    wanted = query.strip().casefold()
+    word = query.strip().casefold()
     plain = [label.strip("\u2581 ").casefold() for label in labels]
-    if wanted not in plain:
+    if word not in plain:
         raise InvalidRequest("query names no row of this picture; give one of its words, or a number from 0.")
-    return plain.index(wanted)
+    return plain.index(word)

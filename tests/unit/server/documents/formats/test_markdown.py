@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.unit.server.documents.test_formats import change, unchanged
+from tests.support.document_files import change, unchanged
 
 PAGE = """---
 title: Front matter

@@ -8,8 +8,7 @@ import pytest
 
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
-from tests.support.document_files import archive, open_document, part, slides, word_body, word_file, workbook
-from tests.unit.server.documents.test_formats import change
+from tests.support.document_files import archive, change, open_document, part, slides, word_body, word_file, workbook
 
 SLIDE = (
     '<a:p><a:pPr lvl="1"/><a:r><a:rPr lang="en-US" dirty="0"/><a:t>Water is H</a:t></a:r>'
@@ -40,6 +39,7 @@ def test_a_subscript_within_a_word_is_kept():
 def test_properties_of_the_document_are_translated():
     made = part(change("a.pptx", slides(SLIDE)), "docProps/core.xml")
     assert "<dc:title>MY FILE</dc:title><dc:creator>Ann</dc:creator>" in made
+    assert "PYTHON-DOCX" in part(change("a.docx", word_file()), "docProps/core.xml")
 
 
 def test_strings_of_cells():
@@ -96,11 +96,6 @@ def test_a_formula_is_translated_as_a_word():
     body = '<text:p>the CO<text:span text:style-name="B">2</text:span> here</text:p>'
     made = part(change("a.odt", open_document(body)), "content.xml")
     assert '<text:span>CO<text:span text:style-name="B">2</text:span></text:span> HERE' in made
-
-
-def test_comments_and_properties_of_word_files():
-    made = change("a.docx", word_file())
-    assert "PYTHON-DOCX" in part(made, "docProps/core.xml")
 
 
 @pytest.mark.parametrize("name", ["a.pptx", "a.xlsx"])

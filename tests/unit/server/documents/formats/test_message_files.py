@@ -10,7 +10,7 @@ import yaml
 
 from server.documents.reader_process import read_document
 from server.errors import InvalidRequest
-from tests.unit.server.documents.test_formats import change, unchanged
+from tests.support.document_files import change, unchanged
 
 PO = """# A comment
 msgid ""
@@ -122,20 +122,19 @@ def test_escapes_of_json_are_kept():
         read_document("a.json", b"{'a': 1}", "de")
 
 
-@pytest.mark.parametrize("key", ["app", "faq", "web", "title"])
-def test_a_single_yaml_key_that_is_no_language_is_kept(key):
-    assert yaml.safe_load(change("a.yml", f"{key}:\n  greeting: Hello there\n".encode()))[key] == {
-        "greeting": "HELLO THERE"
-    }
-
-
-def test_a_single_yaml_string_keeps_its_key():
-    assert yaml.safe_load(change("a.yml", b"id: Hello there\n")) == {"id": "HELLO THERE"}
-
-
-@pytest.mark.parametrize("key", ["en", "pt-BR", "en_US"])
-def test_a_single_yaml_language_becomes_the_target(key):
-    assert yaml.safe_load(change("a.yml", f"{key}:\n  greeting: Hello there\n".encode()))["de"]
+@pytest.mark.parametrize(
+    ("source", "translated"),
+    [
+        *[
+            (f"{key}:\n  greeting: Hello there\n", {key: {"greeting": "HELLO THERE"}})
+            for key in ("app", "faq", "title")
+        ],
+        *[(f"{key}:\n  greeting: Hello\n", {"de": {"greeting": "HELLO"}}) for key in ("en", "pt-BR", "en_US")],
+        ("id: Hello there\n", {"id": "HELLO THERE"}),
+    ],
+)
+def test_a_single_yaml_key_becomes_the_target_if_it_is_a_language(source, translated):
+    assert yaml.safe_load(change("a.yml", source.encode())) == translated
 
 
 def test_yaml_strings_are_translated_in_place():

@@ -8,8 +8,7 @@ from server.documents.formats import format_of
 from server.documents.reader_process import read_document
 from server.documents.service import translated_name
 from server.errors import InvalidRequest
-from tests.support.document_files import pdf
-from tests.unit.server.documents.test_formats import change
+from tests.support.document_files import change, pdf
 
 
 def test_lines_are_joined_to_paragraphs():

@@ -1,4 +1,4 @@
-"""Hard-wrapped lines of plain text are translated as sentences and wrapped again."""
+"""Plain text: hard-wrapped lines are translated as sentences and wrapped again, and the encoding is kept."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.documents.reader_process import read_document
+from server.errors import InvalidRequest
+from tests.support.document_files import change, unchanged
 
 PROSE = """\
 It was a bright cold day in the town, and the clocks
@@ -80,11 +82,10 @@ def test_other_lines_stay(content):
 
 
 def test_items_of_a_list_are_joined_with_their_own_lines_only():
-    first, second, _ = texts(LIST)[0], texts(LIST)[1], changed(LIST)
-    assert (
-        first == "- The first item of the list is too long for one line and goes on in the next one, which is indented."
-    )
-    assert second == "- The second item is short."
+    assert texts(LIST)[:2] == [
+        "- The first item of the list is too long for one line and goes on in the next one, which is indented.",
+        "- The second item is short.",
+    ]
 
 
 def test_the_translation_is_wrapped_at_the_same_width():
@@ -119,3 +120,34 @@ def test_an_unchanged_text_is_written_as_it_was(content):
 def test_no_word_is_lost(lines):
     content = "\n".join(lines)
     assert changed(content, lambda text: text + " x").replace("x", "").split() == content.split()
+
+
+@given(st.text(st.sampled_from("ab .\n\r\t<&é\u2028"), max_size=300))
+def test_unchanged_text_files_are_identical(text):
+    data = text.encode()
+    assert unchanged("a.txt", data) == data
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
+def test_text_files_keep_their_encoding(encoding):
+    data = "Héllo\r\n\r\nwörld\n".encode(encoding)
+    assert change("a.txt", data) == "HÉLLO\r\n\r\nWÖRLD\n".encode(encoding)
+
+
+def test_long_texts_are_split_at_line_ends():
+    text = "".join(f"Line number {i} of a long file.\n" for i in range(1000))
+    document = read_document("a.txt", text.encode(), "de")
+    assert len(document.texts) > 5
+    assert document.write(document.texts) == text.encode()
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-16-le", "utf-16-be"])
+def test_other_encodings_are_recognized(encoding):
+    text = "Das M\u00e4dchen h\u00f6rt die Musik in der Stra\u00dfe.\n"
+    changed = text.replace("Musik", "\u00dcbung")
+    assert change("a.txt", text.encode(encoding), lambda _: changed.strip()) == changed.encode(encoding)
+
+
+def test_text_that_is_not_western_is_rejected():
+    with pytest.raises(InvalidRequest, match="UTF-8"):
+        read_document("a.txt", "Привет, мир! Как дела?".encode("cp1251"), "de")

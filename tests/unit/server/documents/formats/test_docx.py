@@ -1,0 +1,85 @@
+"""Word files: formatting follows its words, and everything else is kept."""
+
+from __future__ import annotations
+
+import io
+import re
+
+import docx
+import pytest
+from lxml import etree
+
+from server.documents.reader_process import read_document
+from server.errors import InvalidRequest
+from tests.support.document_files import change, part, word_body, word_file
+
+
+def test_word_files_keep_the_formatting_of_words():
+    document = docx.Document(io.BytesIO(change("a.docx", word_file())))
+    title, paragraph, tabbed = document.paragraphs
+    assert (title.text, title.style.name) == ("THE TITLE", "Heading 1")
+    assert [(run.text, run.bold, run.italic) for run in paragraph.runs] == [
+        ("HELLO ", None, None),
+        ("BOLD", True, None),
+        (" AND ", None, None),
+        ("SLANTED", None, True),
+        (" END.", None, None),
+    ]
+    assert tabbed.text == "LEFT\tRIGHT"
+    assert [cell.text for cell in document.tables[0].row_cells(0)] == ["A CELL", "42"]
+    assert document.sections[0].header.paragraphs[0].text == "ON EVERY PAGE"
+
+
+def test_word_runs_are_moved_with_their_words():
+    data = word_body(
+        "<w:p><w:r><w:t>the </w:t></w:r><w:r><w:rPr><w:b/></w:rPr><w:t>red</w:t></w:r>"
+        '<w:r><w:t xml:space="preserve"> cat</w:t></w:r></w:p>'
+    )
+    document = read_document("a.docx", data, "fr")
+    [text] = document.texts
+    tag = re.search(r"<span \w+>", text)[0]
+    made = etree.fromstring(part(document.write([f"chat {tag}rouge</span k0>"]), "word/document.xml").encode())
+    runs = [("".join(run.itertext()), bool(run.findall(".//{*}b"))) for run in made.iter("{*}r")]
+    assert runs == [("chat ", False), ("rouge", True)]
+
+
+def test_word_fields_notes_links_and_text_boxes_are_kept():
+    data = word_body(
+        '<w:p><w:bookmarkStart w:id="1" w:name="m"/><w:r><w:t>See page </w:t></w:r>'
+        '<w:r><w:fldChar w:fldCharType="begin"/></w:r><w:r><w:instrText>PAGEREF m</w:instrText></w:r>'
+        '<w:r><w:fldChar w:fldCharType="separate"/></w:r><w:r><w:t>seven</w:t></w:r><w:r><w:fldChar w:fldCharType="end"/></w:r>'
+        '<w:hyperlink w:anchor="m"><w:r><w:t>this link</w:t></w:r></w:hyperlink><w:bookmarkEnd w:id="1"/>'
+        '<w:r><w:footnoteReference w:id="2"/></w:r><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>boxed</w:t></w:r></w:p>'
+        "</w:txbxContent></w:pict></w:r></w:p>"
+        "<w:p><w:r><w:pict><w:txbxContent><w:p><w:r><w:t>alone</w:t></w:r></w:p></w:txbxContent></w:pict></w:r></w:p>"
+    )
+    before = etree.fromstring(part(data, "word/document.xml").encode())
+    after = etree.fromstring(part(change("a.docx", data), "word/document.xml").encode())
+    assert [element.tag for element in after.iter()].count("{*}p") == [element.tag for element in before.iter()].count(
+        "{*}p"
+    )
+    assert "".join(after.itertext()) == "SEE PAGE PAGEREF msevenTHIS LINKBOXEDALONE"
+    kinds = [element.get(element.keys()[0]) for element in after.iter("{*}fldChar")]
+    assert kinds == ["begin", "separate", "end"]
+    for tag in ("hyperlink", "footnoteReference", "bookmarkStart", "bookmarkEnd"):
+        assert len(list(after.iter("{*}" + tag))) == 1
+
+
+def test_words_in_content_controls_are_translated_and_choices_kept():
+    body = (
+        "<w:p><w:r><w:t>Dear </w:t></w:r>"
+        "<w:sdt><w:sdtPr><w:text/></w:sdtPr><w:sdtContent><w:r><w:t>customer, welcome</w:t></w:r></w:sdtContent></w:sdt>"
+        "<w:r><w:t> to </w:t></w:r>"
+        "<w:sdt><w:sdtPr><w:dropDownList/></w:sdtPr><w:sdtContent><w:r><w:t>one</w:t></w:r></w:sdtContent></w:sdt></w:p>"
+        "<w:sdt><w:sdtContent><w:p><w:r><w:t>A block</w:t></w:r></w:p></w:sdtContent></w:sdt>"
+    )
+    made = part(change("a.docx", word_body(body)), "word/document.xml")
+    assert "".join(re.findall("<w:t[^>]*>([^<]*)</w:t>", made)) == "DEAR CUSTOMER, WELCOME TO oneA BLOCK"
+    assert made.count("<w:sdt>") == 2 and "dropDownList" in made
+
+
+def test_an_undefined_prefix_is_rejected_even_before_a_warning():
+    """lxml does not raise the error if a warning about the next element's attribute follows."""
+    body = '<w:p><q:r/><w:r><w:t xml:space="nonsense">Hello</w:t></w:r></w:p>'
+    with pytest.raises(InvalidRequest, match="well-formed"):
+        read_document("a.docx", word_body(body), "de")

@@ -1,0 +1,45 @@
+"""Web pages: markup, encoding, and the attributes that people read."""
+
+from __future__ import annotations
+
+import pytest
+
+from server.documents.reader_process import read_document
+from tests.support.document_files import change
+
+
+def test_pages_keep_markup_and_encoding_and_get_the_new_language():
+    data = '<html lang="en"><meta charset="latin-1"><p>Café <b class="x">más</b><!-- no --><script>a<b</script>'.encode(
+        "latin-1"
+    )
+    made = change("a.html", data).decode("latin-1")
+    assert made == '<html lang="de"><meta charset="latin-1"><p>CAFÉ <b class="x">MÁS</b><!-- no --><script>a<b</script>'
+    document = read_document("a.html", data, "de")
+    assert b"&#8364;" in document.write(["€" for _ in document.texts])
+
+
+@pytest.mark.parametrize("encoding", ["punycode", "zip", "idna", "unicode_escape", "nonsense"])
+def test_unusual_encodings_of_pages_are_ignored(encoding):
+    data = f'<meta charset="{encoding}"><p>é'.encode()
+    assert change("a.html", data).decode() == f'<meta charset="{encoding}"><p>É'
+
+
+def test_a_tag_without_end_does_not_declare_an_encoding():
+    assert change("a.html", b"<p>caf\xe9</p><meta charset=utf-16").startswith(b"<p>CAF\xc9</p>")
+
+
+def test_attributes_that_people_read_are_translated():
+    page = (
+        '<meta name="description" content="Words &amp; more"><meta name="viewport" content="width">'
+        '<img alt="a cat" src="a cat.png">'
+        '<input type="submit" value="Send"><input type="text" value="data" placeholder=\'your "name"\'>'
+        '<p title="hint" translate="no">Brand</p><a href="x" title="tip">link</a> &lt;b&gt;'
+    )
+    made = change("a.html", page.encode()).decode()
+    expected = (
+        page.replace("Words &amp; more", "WORDS &amp; MORE").replace('"a cat"', '"A CAT"').replace("Send", "SEND")
+    )
+    expected = (
+        expected.replace("'your \"name\"'", '"YOUR &quot;NAME&quot;"').replace("tip", "TIP").replace("link", "LINK")
+    )
+    assert made == expected.replace("&lt;b&gt;", "&lt;B&gt;")

@@ -1,0 +1,60 @@
+"""Subtitles: cues, lines and speakers are kept."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from server.documents.reader_process import read_document
+from tests.support.document_files import SRT, VTT, change, unchanged
+
+
+def test_subtitles_keep_everything_except_the_text():
+    assert change("a.srt", SRT.encode()).decode() == (
+        SRT.replace("Hello there", "HELLO THERE").replace("Tom & Jerry", "TOM & JERRY").replace("Yes", "YES")
+        .replace("No ", "NO ").replace("way", "WAY")
+    )  # fmt: skip
+    assert change("a.vtt", VTT.encode()).decode() == VTT.replace("Hi &amp; <00:01.500>bye", "HI &amp; BYE")
+
+
+def test_a_cue_keeps_its_number_of_lines():
+    document = read_document("a.srt", SRT.encode(), "de")
+    made = document.write(["one two three four five six", "Ja", "Nein"]).decode()
+    assert "one two three\r\nfour five six\r\n\r\n2" in made
+    assert "\r\n- Ja\r\n- {\\an8}Nein\r\n" in made
+
+
+@given(
+    st.lists(
+        st.sampled_from(["1\n", "00:01 --> 00:02\n", "word\n", "- <i>a\n", "\n", "x & y</i>\n", "  \n", "-->\n"]),
+        max_size=15,
+    )
+)
+def test_unchanged_subtitles_keep_their_text(lines):
+    text = "".join(lines)
+    made = unchanged("a.srt", text.encode()).decode()
+    assert made.split() == text.split()
+    assert made.count("\n") <= text.count("\n")
+
+
+@pytest.mark.parametrize("dash", "-–—")
+def test_a_dash_within_a_subtitle_does_not_begin_a_line(dash):
+    """A dash at the beginning of a line marks another speaker."""
+    data = f"1\n00:00:01,000 --> 00:00:02,000\nI do not know what to say\n{dash}ever {dash} again\n".encode()
+    once = unchanged("a.srt", data)
+    assert f"\n{dash} " not in once.decode()
+    assert unchanged("a.srt", once) == once
+
+
+def test_cues_of_one_sentence_are_translated_together():
+    cues = ["I think that the old house", "near the river is", "very beautiful.", "Yes."]
+    data = "".join(f"{i}\n00:00:0{i},000 --> 00:00:0{i},900\n{cue}\n\n" for i, cue in enumerate(cues)).encode()
+    document = read_document("a.srt", data, "de")
+    assert document.texts == (" ".join(cues[:3]), "Yes.")
+    assert document.write(document.texts) == data
+    made = document.write(["Ich denke, dass das alte Haus am Fluss sehr schön ist.", "Ja."]).decode()
+    lines = [line for line in made.split("\n") if line and not line[0].isdigit()]
+    assert (len(lines), lines[3]) == (4, "Ja.")
+    assert " ".join(lines[:3]) == "Ich denke, dass das alte Haus am Fluss sehr schön ist."
+    assert "…" in document.write(["Kurz", "Ja."]).decode()
