@@ -1,4 +1,6 @@
-"""Bias corrections for int8 weights, computed when a model is loaded, without data.
+"""Calibration of int8 weights when a model is loaded, without data: ranges of the rows, and corrections of the biases.
+
+PyTorch and the CPU backend both use these rules, so that they have the same integers and biases.
 
 - The output of a trained encoder is a large constant vector plus a small part that depends on the input; in the default
   model the constant has 98% of the energy. The constant moves, without loss, from the encoder's last LayerNorm into
@@ -12,18 +14,24 @@ Both means are measured on sentences of random tokens.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections import ChainMap
+from collections.abc import Mapping
+from typing import cast
 
 import numpy as np
+from numpy.typing import NDArray
 
 from model.config import ModelConfig
-from model.int8_ranges import Float32, row_ranges
 
+Float32 = NDArray[np.float32]
 Tensors = Mapping[str, Float32]
 
 _SENTENCES, _TOKENS = 32, 12
 _GRID = 256.0
 """Means are rounded to multiples of 1 / _GRID, so that the biases do not depend on the number of threads."""
+_BLOCK = 64
+_CLOSE = 1e-6
+"""Relative to the largest magnitude: products of an integer and a scale are rounded by 2e-7."""
 
 
 def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32 | None) -> Tensors:
@@ -52,23 +60,25 @@ def for_int8(config: ModelConfig, tensors: Tensors, positions: Float32 | None) -
         biases[f"{attention}.key.bias"] = np.zeros_like(tensors[f"{attention}.key.bias"])
         shift = tensors[f"{attention}.value.weight"].astype(np.float64) @ center
         biases[f"{attention}.value.bias"] = (tensors[f"{attention}.value.bias"] + shift).astype(np.float32)
-    return _Replaced(tensors, biases)
+    return ChainMap(biases, cast("dict[str, Float32]", tensors))  # the others are read on access
 
 
-class _Replaced(Mapping[str, Float32]):
-    """Tensors by name, some of them replaced; the others are read on access."""
+def row_ranges(weight: Float32) -> Float32:
+    """Returns the magnitude of each row of a matrix (N, K) that becomes 127, (N,): the largest magnitude of the row.
 
-    def __init__(self, tensors: Tensors, replaced: Tensors) -> None:
-        self._tensors, self._replaced = tensors, replaced
+    The weights of an int8 file with one scale for a matrix (Firefox's) are multiples of a 127th of the matrix's largest
+    magnitude. All rows of such a matrix have this range, so that every weight becomes the integer of the file again.
+    """
+    ranges: Float32 = np.abs(np.maximum(weight.max(axis=1), -weight.min(axis=1)))
+    top = ranges.max()
+    if top > 0 and all(_are_multiples(weight[row : row + _BLOCK], top) for row in range(0, len(weight), _BLOCK)):
+        ranges.fill(top)
+    return ranges
 
-    def __getitem__(self, name: str) -> Float32:
-        return self._replaced[name] if name in self._replaced else self._tensors[name]
 
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._tensors)
-
-    def __len__(self) -> int:
-        return len(self._tensors)
+def _are_multiples(weights: Float32, top: np.float32) -> bool:
+    step = top / np.float32(127)
+    return bool((np.abs(weights - np.rint(weights / step) * step) <= np.float32(_CLOSE) * top).all())
 
 
 def _corrected(weight: Float32, bias: Float32, mean: Float32) -> Float32:

@@ -3,21 +3,39 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save_file
 from torch import Tensor
+from torch.overrides import TorchFunctionMode
 
 from model.atomic_write import atomic_write
 from model.model_folder import FolderError, ModelFolder, let_others_read
 from model.transformer import Transformer
-from model.uninitialized import Uninitialized
 from model.weight_files import INDEX, SINGLE, weight_files
 
 SHARD_BYTES = 44_000_000
+_FILLING = ("normal_", "uniform_", "zero_", "fill_")
+
+
+class Uninitialized(TorchFunctionMode):
+    """Context in which functions that fill tensors do nothing: `with Uninitialized(): module = Module()`.
+
+    It is for weights that are loaded afterwards. The meta device would import torch's compiler for operations such as
+    `arange`: one second and 100 MB of memory.
+    """
+
+    def __torch_function__(
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
+    ) -> Any:
+        named = kwargs or {}
+        if getattr(func, "__module__", None) == torch.nn.init.__name__ or getattr(func, "__name__", "") in _FILLING:
+            return named["tensor"] if "tensor" in named else args[0]
+        return func(*args, **named)
 
 
 def save_model(folder: ModelFolder, transformer: Transformer, *, dtype: torch.dtype | None = None) -> None:

@@ -65,7 +65,7 @@ class ModelConfig:
     zero_start_embedding: bool = False
     """The decoder's first input is a zero vector instead of the embedding of `decoder_start_id` (Marian)."""
     recurrence: Recurrence = "none"
-    """`ssru`: decoder layers have a recurrent unit (model/ssru.py) in place of self-attention (Firefox, Bergamot)."""
+    """`ssru`: decoder layers have a recurrent unit (`SSRU` of model/layers.py) in place of self-attention (Firefox, Bergamot)."""
 
     def __post_init__(self) -> None:
         self._check_types()

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from model.config import ConfigError, ModelConfig
-from model.language_pairs import AllPairs, Pairs
 from model.tokenizer import Tokenizer, load_vocabulary
 
 FORMAT = 1
@@ -31,6 +31,39 @@ def let_others_read(file: Path) -> None:
 
 class FolderError(ValueError):
     """A model folder cannot be used. The message is one sentence that says why."""
+
+
+@dataclass(frozen=True, slots=True)
+class AllPairs(Collection[tuple[str, str]]):
+    """Every pair of a source and another target: 200 languages make 39,800 pairs."""
+
+    sources: tuple[str, ...]
+    targets: tuple[str, ...]
+
+    def __contains__(self, pair: object) -> bool:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            return False
+        source, target = pair
+        return source != target and source in self.sources and target in self.targets
+
+    def __iter__(self) -> Iterator[tuple[str, str]]:
+        return ((source, target) for source in self.sources for target in self.targets if source != target)
+
+    def __len__(self) -> int:
+        return len(self.sources) * len(self.targets) - len(set(self.sources) & set(self.targets))
+
+
+Pairs = tuple[tuple[str, str], ...] | AllPairs
+
+
+def targets_by_source(pairs: Pairs) -> dict[str, frozenset[str]]:
+    """Returns source -> targets. The sets of AllPairs are one object, and contain the source itself."""
+    if isinstance(pairs, AllPairs):
+        return dict.fromkeys(pairs.sources, frozenset(pairs.targets))
+    by_source: dict[str, set[str]] = {}
+    for source, target in pairs:
+        by_source.setdefault(source, set()).add(target)
+    return {source: frozenset(targets) for source, targets in by_source.items()}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -13,11 +13,10 @@ from functools import cache
 import torch
 from torch import Tensor, nn
 
-from model.calibration import for_int8
+from model.calibration import Float32, for_int8, row_ranges
+from model.checkpoint import Uninitialized
 from model.config import ModelConfig
-from model.int8_ranges import Float32, row_ranges
 from model.transformer import Transformer
-from model.uninitialized import Uninitialized
 
 _EXACT_TERMS = 1024
 """This many int8 products sum to less than 2^24, which is exact in float32 in any order."""

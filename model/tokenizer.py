@@ -85,11 +85,6 @@ class Tokenizer:
             if not self._source_ids.has(tag):
                 raise ValueError(f"The vocabulary lacks {tag}, the tag for {language}.")
 
-    @property
-    def target_size(self) -> int:
-        """Number of target ids, V."""
-        return self._target_ids.size
-
     def encode(
         self, text: str, target_language: str | None = None, source_language: str | None = None, symbol: str = ""
     ) -> Encoding:

@@ -1,8 +1,10 @@
-"""The weight files of a model folder: model.safetensors, or shards with an index. Imports no torch."""
+"""The weight files of a model folder, model.safetensors or shards with an index, and quick hashes of them. Imports no torch."""
 
 from __future__ import annotations
 
+import hashlib
 import json
+from collections.abc import Iterable
 from pathlib import Path
 
 from model.model_folder import FolderError
@@ -10,6 +12,7 @@ from model.model_folder import FolderError
 SINGLE = "model.safetensors"
 INDEX = "model.safetensors.index.json"
 """Maps each tensor to its shard, as in Hugging Face's folders."""
+SAMPLE_BYTES = 4096
 
 
 def weight_files(folder: Path) -> list[Path]:
@@ -37,3 +40,26 @@ def weight_files(folder: Path) -> list[Path]:
 def weight_bytes(folder: Path) -> int:
     """Returns the size of the weight files. Raises FolderError as `weight_files` does."""
     return sum(file.stat().st_size for file in weight_files(folder))
+
+
+def hash_of_weights(folder: Path, ends_bytes: int) -> str:
+    """Returns a hash of the weight files of a folder: their names, sizes, and `ends_bytes` bytes at each end. Raises
+    FolderError without weight files."""
+    return hash_of_files(weight_files(folder), ends_bytes)
+
+
+def hash_of_files(files: Iterable[Path], ends_bytes: int, step: int = 0) -> str:
+    """Returns a hash of files in their order: their names, sizes, and `ends_bytes` bytes at each end (hexadecimal). With
+    a `step` also SAMPLE_BYTES at every `step` bytes between the ends."""
+    digest = hashlib.sha256()
+    for file in files:
+        size = file.stat().st_size
+        digest.update(f"{file.name} {size}\n".encode())
+        with file.open("rb") as content:
+            digest.update(content.read(ends_bytes))
+            for position in range(ends_bytes, size - ends_bytes, step) if step else ():
+                content.seek(position)
+                digest.update(content.read(SAMPLE_BYTES))
+            content.seek(max(0, size - ends_bytes))
+            digest.update(content.read(ends_bytes))
+    return digest.hexdigest()

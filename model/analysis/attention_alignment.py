@@ -23,7 +23,8 @@ Link = tuple[int, int]
 FILE = "alignment.json"
 _SPACE = "\u2581"
 _WORD = re.compile(r"[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af]|\w+(?:['’\-]\w+)*['’]?|[^\w\s]")
-_NEIGHBOURS = ((-1, 0), (0, -1), (1, 0), (0, 1), (-1, -1), (-1, 1), (1, -1), (1, 1))
+FULL = 0.5
+"""A source word that receives less attention than this, summed over the target tokens, counts as a gap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,39 +150,35 @@ def target_to_source(soft: Weights, source: Sequence[Word], target: Sequence[Wor
     return links
 
 
-def grow_diag(forward: set[Link], backward: set[Link], *, final: bool = False) -> set[Link]:
-    """Symmetrises two alignments (Koehn et al. 2003): the intersection, extended by neighbours that are in the union.
-
-    `final` also adds links of the union whose words are both unlinked.
-    """
-    union, links = forward | backward, forward & backward
-    rows, columns = {i for i, _ in links}, {j for _, j in links}
-    grown = True
-    while grown:
-        grown = False
-        for i, j in sorted(links):
-            for down, right in _NEIGHBOURS:
-                link = (i + down, j + right)
-                if link in union and link not in links and (link[0] not in rows or link[1] not in columns):
-                    links.add(link)
-                    rows.add(link[0])
-                    columns.add(link[1])
-                    grown = True
-    if final:
-        for link in sorted(union):
-            if link[0] not in rows and link[1] not in columns:
-                links.add(link)
-                rows.add(link[0])
-                columns.add(link[1])
-    return links
-
-
 def coverage(soft: Weights, source: Sequence[Word], target: Sequence[Word]) -> list[float]:
     """Returns the attention each source word received, summed over the target words. Near 0: probably not
     translated."""
     by_word = to_words(soft, target, source)
     real = [place for place, word in enumerate(target) if not word.special]
     return [float(share) for share in by_word[real].sum(axis=0)]
+
+
+def received_attention(soft: Weights, source: Sequence[Word], tokens: int) -> list[float]:
+    """Returns the attention that each source word with letters or digits received, summed over its pieces and over the
+    first `tokens` rows of a soft alignment (T, S). The end of sentence attends to everything and is left out."""
+    totals = soft[:tokens].sum(axis=0)
+    return [
+        float(totals[list(word.pieces)].sum())
+        for word in source
+        if not word.special and any(map(str.isalnum, word.text))
+    ]
+
+
+def largest_gap(received: Sequence[float]) -> float:
+    """Returns the largest sum of FULL minus the received attention over words in a row, at least 0 (Kadane's algorithm).
+
+    A single word gives at most FULL, so that a larger gap has several words.
+    """
+    largest = current = 0.0
+    for attention in received:
+        current = max(0.0, current + FULL - attention)
+        largest = max(largest, current)
+    return largest
 
 
 def _overlapped(spans: Sequence[tuple[int, int]], first: int, start: int, end: int) -> int | None:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from model.analysis.file_hash import hash_of_weights
+from model.weight_files import hash_of_weights
 
 FILE = "confidence.json"
 FORMAT = 1

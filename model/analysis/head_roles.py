@@ -16,8 +16,8 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from model.analysis.file_hash import hash_of_weights
 from model.atomic_write import atomic_write
+from model.weight_files import hash_of_weights
 
 Weights = NDArray[np.float32]
 Kind = Literal["encoder", "decoder", "cross"]

@@ -30,10 +30,11 @@ from model.convert.marian.model_npz import read_npz
 from model.convert.source_files import Imported, ImportRefused
 from model.convert.unknown_formats import lfs_pointer, unknown_format
 from model.convert.vocabulary import sentencepiece_vocabulary
-from model.language_pairs import AllPairs, Pairs
 from model.model_folder import (
+    AllPairs,
     FolderError,
     ModelFolder,
+    Pairs,
     TokenizerFiles,
     check_segment_length,
     read_folder,

@@ -11,8 +11,7 @@ from pathlib import Path
 
 from model.analysis.attention_alignment import AlignmentChoice
 from model.analysis.confidence import Confidence, DirectionLimits
-from model.language_pairs import Pairs, targets_by_source
-from model.model_folder import MAX_BEAM
+from model.model_folder import MAX_BEAM, Pairs, targets_by_source
 from model.search.options import DecodingOptions
 from model.tokenizer import Encoding, Tokenizer
 from server.errors import UnsupportedLanguage

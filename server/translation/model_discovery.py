@@ -7,11 +7,10 @@ from pathlib import Path
 
 from model.analysis.attention_alignment import AlignmentChoice
 from model.analysis.confidence import FILE, Confidence
-from model.analysis.file_hash import hash_of_files
 from model.atomic_write import PART_SUFFIX
 from model.model_folder import MAX_BEAM, FolderError, find_folders, read_folder
 from model.symbols import FORMAL, INFORMAL
-from model.weight_files import weight_bytes
+from model.weight_files import hash_of_files, weight_bytes
 from server.errors import SettingsError
 from server.translation.catalog import ServedModel
 

@@ -7,9 +7,8 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Protocol
 
-from model.analysis.attention_alignment import alignment_map, words
+from model.analysis.attention_alignment import alignment_map, largest_gap, received_attention, words
 from model.analysis.confidence import DirectionLimits, length_ratio
-from model.analysis.coverage import largest_gap, received_attention
 from model.search.options import Hypothesis
 from model.search.repetition import longest_loop
 from server.engine.client.engine_client import EngineClient
@@ -105,7 +104,7 @@ class SentenceChecker:
 
     async def gap(self, sentence: Sentence, leg: Leg) -> float | None:
         """Returns the largest gap in the attention that the source words received from the best target
-        (`model.analysis.coverage`). Returns None if it cannot be measured."""
+        (`model.analysis.attention_alignment`). Returns None if it cannot be measured."""
         if len(sentence.ids) < LEAST_COVERED_TOKENS or scripts_of(leg.source) & UNSPACED:
             return None
         tokens = sentence.hypotheses[0].tokens

@@ -16,9 +16,8 @@ from model.backends.cpu.attention_capture import AttentionCapture
 from model.backends.cpu.bindings import CpuBackendError, Float32, Int32, UInt8, address
 from model.backends.cpu.isa import CpuBackendUnavailable, Isa
 from model.backends.cpu.weights import Tensors, linears, unsupported, vectors
-from model.calibration import for_int8
+from model.calibration import for_int8, row_ranges
 from model.config import ModelConfig
-from model.int8_ranges import row_ranges
 
 Precision = Literal["float32", "int8"]
 MAX_THREADS = 256

@@ -24,13 +24,11 @@ _TOKENIZERS = {"zh": "zh", "ja": "char", "ko": "char", "th": "char"}
 
 @dataclass(frozen=True, slots=True)
 class Scores:
-    """Corpus BLEU and chrF (0 to 100) of `sentences` sentences, with the sacrebleu signatures of both metrics."""
+    """Corpus BLEU and chrF (0 to 100) of `sentences` sentences."""
 
     bleu: float
     chrf: float
     sentences: int
-    bleu_signature: str
-    chrf_signature: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,10 +54,7 @@ def score(hypotheses: Sequence[str], references: Sequence[str], target: str) -> 
         raise ValueError(f"{len(hypotheses)} translations cannot be scored against {len(references)} references.")
     bleu, chrf = BLEU(tokenize=_TOKENIZERS.get(target.split("-")[0], "13a")), CHRF()
     bleu_score, chrf_score = bleu.corpus_score(hypotheses, [references]), chrf.corpus_score(hypotheses, [references])
-    return Scores(
-        bleu=float(bleu_score.score), chrf=float(chrf_score.score), sentences=len(hypotheses),
-        bleu_signature=str(bleu.get_signature()), chrf_signature=str(chrf.get_signature()),
-    )  # fmt: skip
+    return Scores(bleu=float(bleu_score.score), chrf=float(chrf_score.score), sentences=len(hypotheses))
 
 
 def translate_texts(
@@ -78,11 +73,17 @@ def translate_texts(
     sources = [tokenizer.encode(text, target).ids for text in texts]
     limit = config.max_length
     fitting = [ids if len(ids) <= limit else (*ids[: limit - 1], config.eos_id) for ids in sources]
-    found = translate(
-        backend, fitting, options,
-        start=config.decoder_start_id, end=config.eos_id, max_length=limit, generation=generation, on_done=on_done,
-    )  # fmt: skip
-    best = [hypotheses[0] for hypotheses in found]
+    ranked = translate(
+        backend,
+        fitting,
+        options,
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        max_length=limit,
+        generation=generation,
+        on_done=on_done,
+    )
+    best = [hypotheses[0] for hypotheses in ranked]
     return Translations(
         texts=tuple(tokenizer.decode(hypothesis.tokens) for hypothesis in best),
         tokens=sum(len(hypothesis.token_scores) for hypothesis in best),

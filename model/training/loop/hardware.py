@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import torch
-from torch import Tensor, nn
+from torch import nn
 
 from model.training.loop.loss import Projection, projection_loss
 from model.transformer import Transformer
@@ -39,20 +39,6 @@ def autocast(device: torch.device) -> AbstractContextManager[Any]:
     if has_bfloat16_products(device):
         return torch.autocast(device.type, torch.bfloat16)
     return nullcontext()
-
-
-def narrow_activations(model: Transformer) -> None:
-    """Makes the layers of `model` on a CPU keep their activations in the type of `autocast`.
-
-    The sum of embeddings and positions is rounded to this type. Otherwise residual connections and norms stay in float32,
-    and the input of every matrix product is copied.
-    """
-
-    def narrow(_module: nn.Module, _inputs: tuple[Tensor, ...], output: Tensor) -> Tensor:
-        enabled = output.device.type == "cpu" and torch.is_autocast_enabled("cpu")
-        return output.to(torch.get_autocast_dtype("cpu")) if enabled else output
-
-    model.dropout.register_forward_hook(narrow)  # the first module after the embeddings
 
 
 def compile_layers(model: Transformer, backend: str = "inductor") -> Projection:

@@ -28,7 +28,6 @@ from model.training.loop.chunked_loss import chunked_projection_loss
 from model.training.loop.hardware import (
     autocast,
     compile_layers,
-    narrow_activations,
     rank_and_world_size,
     training_device,
 )
@@ -87,7 +86,6 @@ class Trainer:
         model = Transformer(self.config).to(self.device)
         if recipe.start is not None and not checkpoints(self.folder):
             start_from(Path(recipe.start), model, processor, recipe.fresh)
-        narrow_activations(model)
         return model
 
     def _build_batches(self, processor: Any, ids: SpecialIds) -> Batches:

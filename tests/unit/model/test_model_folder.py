@@ -9,7 +9,17 @@ from typing import Any
 import pytest
 
 from model.config import ModelConfig
-from model.model_folder import FolderError, ModelFolder, TokenizerFiles, find_folders, read_folder
+from model.model_folder import (
+    AllPairs,
+    FolderError,
+    ModelFolder,
+    TokenizerFiles,
+    find_folders,
+    pairs_from_json,
+    pairs_to_json,
+    read_folder,
+    targets_by_source,
+)
 from tests.support.marian_models import train_sentencepiece
 
 
@@ -112,3 +122,27 @@ def test_folders_are_found_by_name(tmp_path: Path) -> None:
     assert find_folders(tmp_path / "a") == [tmp_path / "a"]
     with pytest.raises(FolderError, match="does not exist"):
         find_folders(tmp_path / "missing")
+
+
+def test_all_pairs_are_those_of_two_different_languages() -> None:
+    pairs = AllPairs(("de", "en", "fr"), ("de", "en"))
+    assert list(pairs) == [("de", "en"), ("en", "de"), ("fr", "de"), ("fr", "en")]
+    assert len(pairs) == 4
+    assert all(pair in pairs for pair in pairs)
+    for pair in (("de", "de"), ("de", "fr"), "de", ("de",)):
+        assert pair not in pairs
+
+
+def test_pairs_are_stored_without_a_list_of_them() -> None:
+    codes = tuple(f"x{i}" for i in range(200))
+    stored = pairs_to_json(AllPairs(codes, codes))
+    assert pairs_from_json(stored) == AllPairs(codes, codes)
+    assert sum(map(len, stored.values())) == 400
+    listed = (("en", "de"), ("de", "en"))
+    assert pairs_from_json(pairs_to_json(listed)) == listed
+
+
+def test_the_targets_of_all_pairs_are_one_set() -> None:
+    table = targets_by_source(AllPairs(("de", "en"), ("de", "en", "fr")))
+    assert table["de"] is table["en"] == {"de", "en", "fr"}
+    assert targets_by_source((("en", "de"), ("en", "fr"))) == {"en": {"de", "fr"}}

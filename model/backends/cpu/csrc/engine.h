@@ -48,7 +48,7 @@ struct EncoderLayer {
 struct DecoderLayer {
     const Linear* self_qkv;  // these two or `recurrence`
     const Linear* self_output;
-    const Linear* recurrence;  // input, then forget gates of model/ssru.py
+    const Linear* recurrence;  // input, then forget gates of `SSRU` of model/layers.py
     const Linear* cross_query;
     const Linear* cross_key_value;
     const Linear* cross_output;

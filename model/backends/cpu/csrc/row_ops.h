@@ -18,7 +18,7 @@ void add(float* x, const float* y, int n);
 // x = activation(x)
 void activate(Activation activation, float* x, int n);
 
-// One step of a recurrence over n features (model/ssru.py): with f = sigmoid(forget), state = f state + (1 - f) input; out = relu(state).
+// One step of a recurrence over n features (`SSRU` of model/layers.py): with f = sigmoid(forget), state = f state + (1 - f) input; out = relu(state).
 void advance_state(const float* input, const float* forget, int n, float* state, float* out);
 
 // The mean of sigmoid(x).

@@ -16,7 +16,6 @@ from model.analysis.attention_alignment import (
     Word,
     alignment_map,
     coverage,
-    grow_diag,
     target_to_source,
     to_words,
     words,
@@ -93,15 +92,6 @@ def test_shift_selects_the_row_of_the_next_step() -> None:
     np.testing.assert_array_equal(shifted, cross[1, 1][[1, 2, 2]])
     both = alignment_map(cross, AlignmentChoice((AlignmentHead(1, 1), AlignmentHead(1, 1, shift=True))))
     np.testing.assert_allclose(both, (plain + shifted) / 2)
-
-
-links = st.sets(st.tuples(st.integers(0, 6), st.integers(0, 6)))
-
-
-@given(links, links)
-def test_grown_links_lie_between_intersection_and_union(forward: set, backward: set) -> None:
-    grown, final = grow_diag(forward, backward), grow_diag(forward, backward, final=True)
-    assert forward & backward <= grown <= final <= forward | backward
 
 
 def test_choice_is_loaded_from_the_model_folder(tmp_path: Path) -> None:

@@ -8,10 +8,9 @@ import random
 import numpy as np
 import pytest
 
-from model.analysis.attention_alignment import Word
+from model.analysis.attention_alignment import Word, largest_gap, received_attention
 from model.analysis.confidence import FILE, Confidence, DirectionLimits, Quality, length_ratio, weights_hash
 from model.analysis.confidence_fit import LEAST_SENTENCES, ScoredTranslation, fit_direction
-from model.analysis.coverage import largest_gap, received_attention
 
 LIMITS = DirectionLimits((1.0, 2.0, -0.5), 0.1, -0.5, 0.8, Quality(50, 0.7, 0.6, 0.05))
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from model.language_pairs import AllPairs
+from model.model_folder import AllPairs
 from model.search.options import DecodingOptions
 from model.symbols import FORMAL
 from server.errors import UnsupportedLanguage

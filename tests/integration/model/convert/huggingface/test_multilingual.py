@@ -16,8 +16,7 @@ from model.backends.torch.inputs import pad_ids
 from model.checkpoint import load_model
 from model.convert.importer import ImportOptions, import_model
 from model.convert.source_files import ImportRefused
-from model.language_pairs import AllPairs
-from model.model_folder import ModelFolder, read_folder
+from model.model_folder import AllPairs, ModelFolder, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions, Hypothesis
 from tests.support.marian_models import made_up_text
