@@ -6,8 +6,9 @@ import logging
 import os
 import re
 import time
+from collections.abc import Sequence
 
-from starlette.datastructures import Headers, MutableHeaders
+from starlette.datastructures import Headers
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from server.api.errors import error_response
@@ -19,9 +20,13 @@ ID = re.compile(r"[A-Za-z0-9._:\-]{1,64}")
 METHODS = frozenset({"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"})
 CLIENT_CLOSED = 499
 """Status in log and metrics of a request whose client disconnected before the response, as in nginx."""
-FIXED_HEADERS = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
-CONTENT_POLICY = "default-src 'none'; frame-ancestors 'none'"
-"""Content-Security-Policy of responses that are not HTML: it denies everything."""
+FIXED_HEADERS = [
+    (b"x-content-type-options", b"nosniff"),
+    (b"referrer-policy", b"no-referrer"),
+    (b"x-frame-options", b"DENY"),
+]
+CONTENT_POLICY = (b"content-security-policy", b"default-src 'none'; frame-ancestors 'none'")
+"""Header of responses that are not HTML and have no policy of their own: it denies everything."""
 
 
 class RequestLog:
@@ -47,7 +52,7 @@ class RequestLog:
             nonlocal status, closed
             if message["type"] == "http.response.start":
                 status = message["status"]
-                add_headers(MutableHeaders(scope=message), identity, scope["path"])
+                message["headers"] = with_fixed(message["headers"], identity, scope["path"])
             elif not closed and not message.get("more_body", False):
                 closed = True  # before the last message, so that a client with the whole response finds it counted
                 self._close(handled, method, status, began)
@@ -85,12 +90,12 @@ def request_identity(scope: Scope) -> str:
     return given if ID.fullmatch(given) else os.urandom(16).hex()
 
 
-def add_headers(headers: MutableHeaders, identity: str, path: str) -> None:
-    """Adds the request's id and the fixed headers that the route did not set."""
-    headers["X-Request-Id"] = identity
-    for name, value in FIXED_HEADERS.items():
-        headers.setdefault(name, value)
-    if not headers.get("content-type", "").startswith("text/html"):
-        headers.setdefault("Content-Security-Policy", CONTENT_POLICY)
+def with_fixed(headers: Sequence[tuple[bytes, bytes]], identity: str, path: str) -> list[tuple[bytes, bytes]]:
+    """Returns the headers of a response with the request's id and the fixed headers."""
+    present = dict(headers)  # ASGI's names are in small letters
+    result = [*headers, (b"x-request-id", identity.encode()), *FIXED_HEADERS]
+    if CONTENT_POLICY[0] not in present and not present.get(b"content-type", b"").startswith(b"text/html"):
+        result.append(CONTENT_POLICY)
     if path.startswith("/v2/"):  # DeepL's clients read this name
-        headers["X-Trace-Id"] = identity
+        result.append((b"x-trace-id", identity.encode()))
+    return result

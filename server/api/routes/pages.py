@@ -16,7 +16,6 @@ from server.web.assets import DOCS_POLICY, Asset, assets, swagger_assets
 from server.web.page import interface_texts, page
 
 router = APIRouter(tags=["operation"])
-SAFETY = {"X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer", "X-Frame-Options": "DENY"}
 HTML_EXAMPLE = '<!doctype html>\n<html lang="en">...</html>\n'
 
 
@@ -68,7 +67,7 @@ def html_page(request: Request, name: str, language: str = "en") -> Response:
 
 def sent(asset: Asset, request: Request, headers: dict[str, str]) -> Response:
     """Returns a file, compressed if the client accepts gzip, or 304 if the client has it."""
-    headers = SAFETY | {"ETag": asset.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"} | headers
+    headers = {"ETag": asset.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"} | headers
     if asset.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
