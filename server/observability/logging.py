@@ -31,7 +31,7 @@ class JsonFormatter(logging.Formatter):
         line |= further_fields(record)
         if record.exc_info:
             line["exception"] = stack_frames(record.exc_info[1])
-        return json.dumps(line, ensure_ascii=False, default=str)
+        return json.dumps(line, ensure_ascii=False, separators=(",", ":"), default=str)
 
 
 class TextFormatter(logging.Formatter):
