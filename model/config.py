@@ -127,8 +127,8 @@ class ModelConfig:
         """Returns the config of a JSON object. Raises ConfigError, which names unknown, missing and invalid fields."""
         if not isinstance(fields, dict):
             raise ConfigError("config.json must hold an object.")
-        known = {field.name for field in dataclasses.fields(cls)}
-        if unknown := sorted(set(fields) - known):
+        names = {field.name for field in dataclasses.fields(cls)}
+        if unknown := sorted(set(fields) - names):
             raise ConfigError(f"config.json has unknown fields: {', '.join(map(str, unknown))}.")
         if "vocab_size" not in fields:
             raise ConfigError("config.json lacks vocab_size.")

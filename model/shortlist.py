@@ -117,13 +117,10 @@ class Shortlist:
     def write(self, folder: Path) -> None:
         """Writes the file of a model folder."""
         small = self.vocabulary <= 1 << 16
-        arrays: dict[str, NDArray[Any]] = {
-            "offsets": self.offsets, "targets": self.targets.astype(np.uint16) if small else self.targets,
-        }  # fmt: skip
-        stated = {
-            "first": str(self.first), "shared": str(int(self.shared)), "tags": json.dumps(self.tags),
-            "by_default": str(int(self.by_default)),
-        }  # fmt: skip
+        targets: NDArray[Any] = self.targets.astype(np.uint16) if small else self.targets
+        arrays: dict[str, NDArray[Any]] = {"offsets": self.offsets, "targets": targets}
+        flags = {"shared": str(int(self.shared)), "by_default": str(int(self.by_default))}
+        stated = {"first": str(self.first), "tags": json.dumps(self.tags), **flags}
         save_file(arrays, folder / SHORTLIST, metadata=stated)
         let_others_read(folder / SHORTLIST)
 
@@ -140,15 +137,20 @@ def read_shortlist(folder: ModelFolder, use: ShortlistUse = "on") -> Shortlist |
             offsets, targets = (np.asarray(file.get_tensor(name)) for name in ("offsets", "targets"))
         if offsets.dtype != np.int64 or targets.dtype not in (np.int32, np.uint16):
             raise ValueError("it does not have int64 offsets and int32 or uint16 targets")
-        found = Shortlist(
-            offsets, targets.astype(np.int32), int(stated["first"]), stated["shared"] == "1", config.vocab_size,
-            _tags(stated.get("tags", "[]")), stated.get("by_default") == "1",
-        )  # fmt: skip
-        if found.sources != (config.source_vocab_size or config.vocab_size):
+        shortlist = Shortlist(
+            offsets,
+            targets.astype(np.int32),
+            int(stated["first"]),
+            stated["shared"] == "1",
+            config.vocab_size,
+            _tags(stated.get("tags", "[]")),
+            stated.get("by_default") == "1",
+        )
+        if shortlist.sources != (config.source_vocab_size or config.vocab_size):
             raise ValueError("its offsets are not those of the source vocabulary")
     except (SafetensorError, OSError, KeyError, ValueError) as error:
         raise FolderError(f"{path} is not a shortlist: {error}.") from None
-    return found if use == "on" or found.by_default else None
+    return shortlist if use == "on" or shortlist.by_default else None
 
 
 def _tags(text: str) -> tuple[int, ...]:

@@ -159,8 +159,8 @@ class Tokenizer:
 
     def beginnings(self, words: Sequence[str]) -> tuple[int, ...]:
         """Returns the first target id of each word, written alone. A separate space is not counted."""
-        found = self._target.encode(list(words), out_type=str, num_threads=1)
-        first = (next((piece for piece in pieces if piece != _SPACE), _SPACE) for pieces in found)
+        spelled = self._target.encode(list(words), out_type=str, num_threads=1)
+        first = (next((piece for piece in pieces if piece != _SPACE), _SPACE) for pieces in spelled)
         return tuple(self._target_ids.id(piece) for piece in first)
 
     def encode_target(self, text: str) -> tuple[int, ...]:

@@ -65,8 +65,8 @@ class Confidence:
     directions: Mapping[str, DirectionLimits]
 
     def to_json(self) -> str:
-        found = {direction: asdict(limits) for direction, limits in sorted(self.directions.items())}
-        content = {"format": FORMAT, "weights": self.weights, "good_chrf": GOOD_CHRF, "directions": found}
+        directions = {direction: asdict(limits) for direction, limits in sorted(self.directions.items())}
+        content = {"format": FORMAT, "weights": self.weights, "good_chrf": GOOD_CHRF, "directions": directions}
         return json.dumps(content, indent=2) + "\n"
 
     @classmethod
@@ -80,7 +80,7 @@ class Confidence:
             content = json.loads(file.read_text(encoding="utf-8"))
             if content["format"] != FORMAT or content["weights"] != weights_hash(folder):
                 return None
-            return cls(content["weights"], {name: _limits(found) for name, found in content["directions"].items()})
+            return cls(content["weights"], {name: _limits(fields) for name, fields in content["directions"].items()})
         except (KeyError, TypeError, AttributeError, ValueError) as error:
             raise ValueError(f"{file} is not a valid calibration: {error!r}") from None
 
@@ -100,13 +100,13 @@ def weights_hash(folder: Path) -> str:
     return hash_of_weights(folder, _SAMPLE_BYTES)[:16]
 
 
-def _limits(found: Mapping[str, Any]) -> DirectionLimits:
+def _limits(fields: Mapping[str, Any]) -> DirectionLimits:
     limits = DirectionLimits(
-        coefficients=tuple(map(float, found["coefficients"])),
-        flagged=float(found["flagged"]),
-        short=float(found["short"]),
-        gap=float(found["gap"]),
-        quality=Quality(**found["quality"]),
+        coefficients=tuple(map(float, fields["coefficients"])),
+        flagged=float(fields["flagged"]),
+        short=float(fields["short"]),
+        gap=float(fields["gap"]),
+        quality=Quality(**fields["quality"]),
     )
     if len(limits.coefficients) != 3 or not all(map(math.isfinite, limits.coefficients)):
         raise ValueError("it needs three finite coefficients")

@@ -39,21 +39,21 @@ class ScoredTranslation:
     gap: float | None = None
 
 
-def fit_direction(found: Sequence[ScoredTranslation]) -> DirectionLimits:
+def fit_direction(translations: Sequence[ScoredTranslation]) -> DirectionLimits:
     """Returns the numbers of one direction, fitted on every second translation; the quality is that of the others.
 
     Raises ValueError for fewer than LEAST_SENTENCES translations, or if all of them are good or none is.
     """
-    if len(found) < LEAST_SENTENCES:
-        raise ValueError(f"{len(found)} sentences are too few to fit a confidence; it needs {LEAST_SENTENCES}.")
-    fitted, held_out = found[::2], found[1::2]
+    if len(translations) < LEAST_SENTENCES:
+        raise ValueError(f"{len(translations)} sentences are too few to fit a confidence; it needs {LEAST_SENTENCES}.")
+    fitted, held_out = translations[::2], translations[1::2]
     labels = np.array([item.chrf >= GOOD_CHRF for item in fitted], dtype=np.float64)
     if labels.min() == labels.max():
         raise ValueError("A confidence cannot be fitted: the sentences are all good or all bad.")
     coefficients = _logistic(np.array([features(item.token_scores, item.source_tokens) for item in fitted]), labels)
-    flagged = [item.chrf >= GOOD_CHRF for item in found if item.flagged]
-    ratios = [length_ratio(len(item.token_scores), item.source_tokens) for item in found]
-    gaps = [item.gap for item in found if item.gap is not None and item.chrf >= GOOD_CHRF]
+    flagged = [item.chrf >= GOOD_CHRF for item in translations if item.flagged]
+    ratios = [length_ratio(len(item.token_scores), item.source_tokens) for item in translations]
+    gaps = [item.gap for item in translations if item.gap is not None and item.chrf >= GOOD_CHRF]
     limits = DirectionLimits(
         coefficients=tuple(round(float(number), 4) for number in coefficients),
         flagged=round((sum(flagged) + 1) / (len(flagged) + 10), 3),
@@ -64,15 +64,17 @@ def fit_direction(found: Sequence[ScoredTranslation]) -> DirectionLimits:
     return DirectionLimits(limits.coefficients, limits.flagged, limits.short, limits.gap, quality(limits, held_out))
 
 
-def quality(limits: DirectionLimits, found: Sequence[ScoredTranslation]) -> Quality:
+def quality(limits: DirectionLimits, translations: Sequence[ScoredTranslation]) -> Quality:
     """Returns how well the confidence fits these translations."""
-    sure = np.array([limits.confidence(item.token_scores, item.source_tokens, item.flagged) for item in found])
-    chrf = np.array([item.chrf for item in found])
+    sure = np.array([limits.confidence(item.token_scores, item.source_tokens, item.flagged) for item in translations])
+    chrf = np.array([item.chrf for item in translations])
     good = (chrf >= GOOD_CHRF).astype(np.float64)
     bins = np.array_split(np.argsort(sure, kind="stable"), _BINS)
-    error = sum(abs(sure[rows].mean() - good[rows].mean()) * len(rows) for rows in bins if len(rows)) / len(found)
+    error = sum(abs(sure[rows].mean() - good[rows].mean()) * len(rows) for rows in bins if len(rows)) / len(
+        translations
+    )
     return Quality(
-        sentences=len(found),
+        sentences=len(translations),
         pearson=round(_correlation(sure, chrf), 3),
         spearman=round(_correlation(_ranks(sure), _ranks(chrf)), 3),
         calibration_error=round(float(error), 3),

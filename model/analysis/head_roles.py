@@ -88,11 +88,13 @@ class HeadRoles:
         try:
             if file.stat().st_size > _MAX_BYTES:
                 return None
-            found = json.loads(file.read_text(encoding="utf-8"))
+            content = json.loads(file.read_text(encoding="utf-8"))
             heads: dict[Kind, list[list[HeadRole]]] = {
-                kind: [[_role(entry) for entry in layer] for layer in found["heads"].get(kind, [])] for kind in ROLES
+                kind: [[_role(entry) for entry in layer] for layer in content["heads"].get(kind, [])] for kind in ROLES
             }
-            roles = cls(str(found["weights"]), int(found["sentences"]), tuple(map(str, found["directions"])), heads)
+            roles = cls(
+                str(content["weights"]), int(content["sentences"]), tuple(map(str, content["directions"])), heads
+            )
             return roles if roles.weights == weights_hash(folder) else None
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             return None
@@ -128,12 +130,12 @@ class RoleCounter:
 
     def roles(self) -> dict[Kind, list[list[HeadRole]]]:
         """Returns the role of every head, [layer][head]."""
-        found: dict[Kind, list[list[HeadRole]]] = {}
+        roles: dict[Kind, list[list[HeadRole]]] = {}
         for kind, hits in self._hits.items():
             shares = hits / self._queries[kind]
             _, layers, heads = shares.shape
-            found[kind] = [[_largest(kind, shares[:, layer, head]) for head in range(heads)] for layer in range(layers)]
-        return found
+            roles[kind] = [[_largest(kind, shares[:, layer, head]) for head in range(heads)] for layer in range(layers)]
+        return roles
 
 
 def weights_hash(folder: Path) -> str:
@@ -147,7 +149,7 @@ def _places(kind: Kind, queries: int, keys: Tokens) -> NDArray[np.bool_]:
     distance = np.abs(q / max(1, queries - 1) - k / max(1, len(keys.pieces) - 1))
     everywhere = np.ones_like(q, dtype=bool)
     before = 0 if kind == "decoder" else -1  # key q of the decoder is the token before the one that row q produces
-    found: dict[CorpusRole, NDArray[np.bool_]] = {
+    places: dict[CorpusRole, NDArray[np.bool_]] = {
         "previous": k == q + before,
         "before_previous": k == q + before - 1,
         "next": k == q + 1,
@@ -157,7 +159,7 @@ def _places(kind: Kind, queries: int, keys: Tokens) -> NDArray[np.bool_]:
         "delimiter": everywhere & keys.delimiters()[None],
         "rare": everywhere & (k == keys.rarest()),
     }
-    return np.stack([found[role] for role in ROLES[kind]])
+    return np.stack([places[role] for role in ROLES[kind]])
 
 
 def _largest(kind: Kind, shares: Sequence[float] | NDArray[np.float64]) -> HeadRole:
@@ -168,8 +170,8 @@ def _largest(kind: Kind, shares: Sequence[float] | NDArray[np.float64]) -> HeadR
 
 def _role(entry: dict[str, object]) -> HeadRole:
     role, share = entry["role"], entry["share"]
-    known = {name for names in ROLES.values() for name in names} | {"mixed"}
-    if role not in known or not isinstance(share, (int, float)) or not 0 <= share <= 1:
+    roles = {name for names in ROLES.values() for name in names} | {"mixed"}
+    if role not in roles or not isinstance(share, (int, float)) or not 0 <= share <= 1:
         raise ValueError("roles.json has an unknown role or a share outside 0 to 1.")
     return HeadRole(role, float(share))  # type: ignore[arg-type]
 

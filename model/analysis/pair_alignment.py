@@ -73,10 +73,10 @@ class WordEvidence:
     backward: Scores
 
 
-def word_evidence(first: WordedSentence, second: WordedSentence, known: WordReading, back: WordReading) -> WordEvidence:
+def word_evidence(first: WordedSentence, second: WordedSentence, forth: WordReading, back: WordReading) -> WordEvidence:
     """Combines the readings of both sentences, each with the beginnings of the other's words."""
-    similarity = _means(known.states, first) @ _means(back.states, second).T
-    forward, backward = _over_spellings(known, second), _over_spellings(back, first)
+    similarity = _means(forth.states, first) @ _means(back.states, second).T
+    forward, backward = _over_spellings(forth, second), _over_spellings(back, first)
     return WordEvidence(similarity, forward, np.ascontiguousarray(backward.T))
 
 
@@ -86,12 +86,12 @@ def spellings(texts: Sequence[str]) -> list[str]:
     return small + [text[:1].upper() + text[1:] for text in texts]
 
 
-def check_words(config: ModelConfig, sentence: WordedSentence, wanted: Sequence[int]) -> None:
+def check_words(config: ModelConfig, sentence: WordedSentence, tokens: Sequence[int]) -> None:
     """Raises ValueError for a sentence of invalid length, words outside it, and tokens outside the vocabulary."""
     size = config.source_vocab_size or config.vocab_size
     if not 1 <= len(sentence.ids) <= config.max_length:
         raise ValueError(f"A sentence has {len(sentence.ids)} tokens; the model reads 1 to {config.max_length}.")
-    if any(not 0 <= token < size for token in sentence.ids) or any(not 0 <= i < config.vocab_size for i in wanted):
+    if any(not 0 <= token < size for token in sentence.ids) or any(not 0 <= i < config.vocab_size for i in tokens):
         raise ValueError("A token is outside the model's vocabulary.")
     if any(not 0 <= first < end <= len(sentence.ids) for first, end in sentence.words):
         raise ValueError("A word lies outside its sentence.")
@@ -110,16 +110,18 @@ def alignment_probabilities(
 
 def links(probabilities: Scores) -> dict[Link, float]:
     """Returns the linked pairs of words (first, second) with their probabilities."""
-    found = np.argwhere(probabilities > LEAST_PROBABILITY)
-    return {(int(i), int(j)): float(probabilities[i, j]) for i, j in found}
+    pairs = np.argwhere(probabilities > LEAST_PROBABILITY)
+    return {(int(i), int(j)): float(probabilities[i, j]) for i, j in pairs}
 
 
 def fit(evidence: WordEvidence, attention: Scores, first: Sequence[str], second: Sequence[str]) -> Scores:
     """Returns the emission scores (W, V), logarithms."""
     dictionary = _log_share(evidence.forward, axis=0) + _log_share(evidence.backward, axis=1)
     attended = attention / np.maximum(attention.sum(axis=0, keepdims=True), 1e-6)
-    known = SIMILARITY * evidence.similarity + DICTIONARY * dictionary + ATTENTION * np.log(attended + _LEAST_ATTENTION)
-    return np.asarray(known + _written(first, second), dtype=np.float32)
+    scores = (
+        SIMILARITY * evidence.similarity + DICTIONARY * dictionary + ATTENTION * np.log(attended + _LEAST_ATTENTION)
+    )
+    return np.asarray(scores + _written(first, second), dtype=np.float32)
 
 
 def posteriors(scores: Scores) -> Scores:

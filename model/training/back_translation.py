@@ -50,32 +50,38 @@ class BackTranslator:
         """Returns (text of `language`, its translation `into` the other language) for the texts that are kept."""
         sources = [self._tokenizer.encode(text, into).ids for text in texts]
         fitting = [i for i, ids in enumerate(sources) if len(ids) <= self._max_tokens]
-        found = self._decode([sources[i] for i in fitting], [DecodingOptions(loop_guard=True)] * len(fitting))
+        hypotheses = self._decode([sources[i] for i in fitting], [DecodingOptions(loop_guard=True)] * len(fitting))
         chosen = [
-            (i, one) for i, one in zip(fitting, found, strict=True) if one.finish_reason != "length" and one.tokens
+            (i, hypothesis)
+            for i, hypothesis in zip(fitting, hypotheses, strict=True)
+            if hypothesis.finish_reason != "length" and hypothesis.tokens
         ]
-        translations = [self._tokenizer.decode(one.tokens) for _, one in chosen]
+        translations = [self._tokenizer.decode(hypothesis.tokens) for _, hypothesis in chosen]
         inputs = [self._tokenizer.encode(text, language).ids for text in translations]
         # The given text without its tag and end: the target that is scored.
         targets = [DecodingOptions(target=tuple(sources[i][1:-1])) for i, _ in chosen]
         forced = self._decode(inputs, targets)
         scored = []
-        for (i, one), text, back in zip(chosen, translations, forced, strict=True):
-            shorter, longer = sorted((len(one.tokens), len(sources[i]) - 2))
+        for (i, hypothesis), text, back in zip(chosen, translations, forced, strict=True):
+            shorter, longer = sorted((len(hypothesis.tokens), len(sources[i]) - 2))
             if longer <= _LONGEST_RATIO * max(1, shorter):
-                score = float(np.mean(one.token_scores) + np.mean(back.token_scores))
+                score = float(np.mean(hypothesis.token_scores) + np.mean(back.token_scores))
                 scored.append((score, texts[i], text))
         scored.sort(reverse=True)
         return [(text, translation) for _, text, translation in scored[: int(self._keep * len(texts))]]
 
     def _decode(self, sources: Sequence[Sequence[int]], options: Sequence[DecodingOptions]) -> list[Hypothesis]:
         config = self._config
-        longest = [replace(one, max_length=2 * self._max_tokens) for one in options]
-        found = translate(
-            self._backend, sources, longest,
-            start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
-        )  # fmt: skip
-        return [hypotheses[0] for hypotheses in found]
+        longest = [replace(item, max_length=2 * self._max_tokens) for item in options]
+        results = translate(
+            self._backend,
+            sources,
+            longest,
+            start=config.decoder_start_id,
+            end=config.eos_id,
+            max_length=config.max_length,
+        )
+        return [hypotheses[0] for hypotheses in results]
 
 
 def read_sentences(path: Path) -> Iterator[str]:

@@ -101,7 +101,9 @@ def mix(weights: dict[str, Tensor], other: dict[str, Tensor], share: float) -> d
     """
     if not 0.0 < share < 1.0:
         raise RecipeError(f"The share of a mixture must be between 0 and 1, not {share:g}.")
-    if {name: one.shape for name, one in weights.items()} != {name: one.shape for name, one in other.items()}:
+    if {name: tensor.shape for name, tensor in weights.items()} != {
+        name: tensor.shape for name, tensor in other.items()
+    }:
         raise RecipeError("The models of a mixture must have the same shape and vocabulary.")
     return {name: torch.lerp(tensor, other[name].float(), share) for name, tensor in weights.items()}
 

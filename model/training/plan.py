@@ -50,13 +50,13 @@ def _uses_per_pair(
 ) -> list[str]:
     """Returns how often a pair is used in an epoch on average, by direction."""
     pairs = np.bincount(shard.group, minlength=len(shard.groups))
-    found = []
+    uses = []
     for column in columns:
         left, right = column.split("-")
         of = [i for i, name in enumerate(shard.groups) if name.endswith(f":{right if left == 'en' else left}")]
         count = max(1, int(pairs[of].sum()))
-        found.append(f"{float((sampled[of, int(left != 'en')] * pairs[of]).sum()) / count:.2f}")
-    return found
+        uses.append(f"{float((sampled[of, int(left != 'en')] * pairs[of]).sum()) / count:.2f}")
+    return uses
 
 
 def _line(first: str, cells: Sequence[str]) -> str:

@@ -140,9 +140,7 @@ def load_recipe(path: Path, data: Path | None = None) -> Recipe:
         table = tomllib.loads(path.read_text(encoding="utf-8"))
     except tomllib.TOMLDecodeError as error:
         raise RecipeError(f"{path.name} is not TOML: {error}.") from None
-    known = {"name", "languages", "preset", "segment_length", "model", "generation", "data", "vocabulary", "train"}
-    if unknown := sorted(set(table) - known):
-        raise RecipeError(f"{path.name} has unknown keys: {', '.join(unknown)}.")
+    _check_keys(table, {item.name for item in fields(Recipe)}, path.name)
     for key in ("name", "languages"):
         if key not in table:
             raise RecipeError(f"{path.name} lacks {key}.")
@@ -166,9 +164,7 @@ def _check_shape(recipe: Recipe) -> None:
     """Raises RecipeError for a wrong preset, section [model] or `segment_length`."""
     if recipe.preset not in PRESETS:
         raise RecipeError(f"preset must be one of {', '.join(PRESETS)}, not {recipe.preset!r}.")
-    known = {item.name for item in fields(ModelConfig)} - FROM_VOCABULARY
-    if unknown := sorted(set(recipe.model) - known):
-        raise RecipeError(f"[model] has unknown keys: {', '.join(unknown)}.")
+    _check_keys(recipe.model, {item.name for item in fields(ModelConfig)} - FROM_VOCABULARY, "[model]")
     try:
         shape = PRESETS[recipe.preset](recipe.vocabulary.size, **recipe.model)
     except ConfigError as error:
@@ -183,12 +179,14 @@ def _check_shape(recipe: Recipe) -> None:
 
 def _check_directions(recipe: Recipe) -> None:
     """Raises RecipeError for a direction that the languages do not have, and for a source that has two."""
-    known = ["-".join(pair) for pair in recipe.directions]
+    directions = ["-".join(pair) for pair in recipe.directions]
     data = recipe.data
     one_way, back_translated = data.one_way.values(), data.back_translated.values()
-    for key, found in (("directions", data.directions), ("one_way", one_way), ("back_translated", back_translated)):
-        if unknown := sorted(set(map(str, found)) - set(known)):
-            raise RecipeError(f"[data.{key}] has {unknown[0]!r}, which is none of the directions {', '.join(known)}.")
+    for key, named in (("directions", data.directions), ("one_way", one_way), ("back_translated", back_translated)):
+        if unknown := sorted(set(map(str, named)) - set(directions)):
+            raise RecipeError(
+                f"[data.{key}] has {unknown[0]!r}, which is none of the directions {', '.join(directions)}."
+            )
     if both := sorted(data.one_way.keys() & data.back_translated.keys()):
         raise RecipeError(f"{both[0]} is in [data.one_way] and in [data.back_translated]; leave one out.")
 
@@ -207,7 +205,10 @@ def _generation(table: dict[str, Any]) -> Generation:
 
 
 def _section(kind: Any, table: dict[str, Any], name: str) -> Any:
-    known = {item.name for item in fields(kind)}
-    if unknown := sorted(set(table) - known):
-        raise RecipeError(f"[{name}] has unknown keys: {', '.join(unknown)}.")
+    _check_keys(table, {item.name for item in fields(kind)}, f"[{name}]")
     return kind(**{key: tuple(value) if isinstance(value, list) else value for key, value in table.items()})
+
+
+def _check_keys(table: dict[str, Any], names: set[str], where: str) -> None:
+    if unknown := sorted(set(table) - names):
+        raise RecipeError(f"{where} has unknown keys: {', '.join(unknown)}.")

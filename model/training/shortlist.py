@@ -51,7 +51,7 @@ def build_shortlist(recipe: Recipe, folder: Path, sizes: ListSizes) -> Shortlist
     augmenter = build_augmenter(recipe, folder, processor)
     lexicons: dict[int, list[Lexicon]] = {tag: [] for tag in ids.tags.values()}
     shares = {tag: np.zeros(vocabulary) for tag in lexicons}
-    for language in (one for one in recipe.languages if one != "en"):
+    for language in (language for language in recipe.languages if language != "en"):
         ways = {ids.tags["en"], ids.tags[language]}
         batches = Batches(shard, _only(recipe, language), ids, augmenter, _BATCH_TOKENS)
         for tag, pairs in _read(batches, ids, ways, sizes.pairs).items():
@@ -59,8 +59,8 @@ def build_shortlist(recipe: Recipe, folder: Path, sizes: ListSizes) -> Shortlist
             shares[tag] += np.bincount(pairs.targets, minlength=vocabulary) / len(pairs.targets)
     always = _signs(processor)
     tables = [
-        _table(tag, found, _common(shares[tag], always, ids, sizes.frequent), sizes.best, vocabulary)
-        for tag, found in lexicons.items()
+        _table(tag, learned, _common(shares[tag], always, ids, sizes.frequent), sizes.best, vocabulary)
+        for tag, learned in lexicons.items()
     ]
     counts = np.concatenate([np.bincount(table // vocabulary, minlength=vocabulary) for table in tables])
     targets = np.concatenate([table % vocabulary for table in tables]).astype(np.int32)
@@ -74,22 +74,22 @@ def _only(recipe: Recipe, language: str) -> Recipe:
     return replace(recipe, data=replace(recipe.data, directions=recipe.data.directions | others))
 
 
-def _read(batches: Batches, ids: SpecialIds, ways: set[int], wanted: int) -> dict[int, TokenPairs]:
+def _read(batches: Batches, ids: SpecialIds, ways: set[int], limit: int) -> dict[int, TokenPairs]:
     """Returns up to `wanted` pairs by their language tag, one of `ways`. Only the sources have the tag and the end."""
-    found: dict[int, list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = {tag: [] for tag in sorted(ways)}
+    by_tag: dict[int, list[tuple[NDArray[np.int64], NDArray[np.int64]]]] = {tag: [] for tag in sorted(ways)}
     for epoch, _, batch in batches.stream():
         if epoch > 0:  # the shard has no more pairs
             break
         for source, target in zip(batch.source.numpy(), batch.target.numpy()[:, 1:], strict=True):  # without the start
             pair = source[source != ids.pad], target[(target != ids.pad) & (target != ids.end)]
-            pairs = found[int(pair[0][0])]
-            if len(pairs) < wanted and len(pair[1]) > 0 and max(map(len, pair)) <= _LONGEST:
+            pairs = by_tag[int(pair[0][0])]
+            if len(pairs) < limit and len(pair[1]) > 0 and max(map(len, pair)) <= _LONGEST:
                 pairs.append(pair)
-        if all(len(pairs) >= wanted for pairs in found.values()):
+        if all(len(pairs) >= limit for pairs in by_tag.values()):
             break
-    if not all(found.values()):
+    if not all(by_tag.values()):
         raise RecipeError("The training shard lacks pairs of a direction.")
-    return {tag: _joined(pairs) for tag, pairs in found.items()}
+    return {tag: _joined(pairs) for tag, pairs in by_tag.items()}
 
 
 def _joined(pairs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> TokenPairs:
@@ -101,8 +101,8 @@ def _joined(pairs: Sequence[tuple[NDArray[np.int64], NDArray[np.int64]]]) -> Tok
 def _signs(processor: sentencepiece.SentencePieceProcessor) -> NDArray[np.bool_]:
     """Returns True for pieces of one digit, one sign or one byte (V)."""
     pieces = [processor.id_to_piece(i) for i in range(processor.get_piece_size())]
-    one = (piece.lstrip(_SPACE) for piece in pieces)
-    return np.array([(len(text) == 1 and not text.isalpha()) or processor.is_byte(i) for i, text in enumerate(one)])
+    texts = (piece.lstrip(_SPACE) for piece in pieces)
+    return np.array([(len(text) == 1 and not text.isalpha()) or processor.is_byte(i) for i, text in enumerate(texts)])
 
 
 def _common(share: NDArray[np.float64], always: NDArray[np.bool_], ids: SpecialIds, frequent: int) -> NDArray[np.int64]:

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
+
+import sentencepiece
 
 from model.training.recipe import Recipe, load_recipe
 
@@ -77,3 +81,19 @@ def run_folder(prepared: Path, target: Path) -> Path:
     for file in (prepared / "run").iterdir():
         (target / file.name).write_bytes(file.read_bytes())
     return target
+
+
+def small_vocabulary(
+    file: Path, texts: Iterable[str], size: int = 400, **options: Any
+) -> sentencepiece.SentencePieceProcessor:
+    """Trains a SentencePiece vocabulary with byte fallback, writes it to `file` and returns it."""
+    sentencepiece.SentencePieceTrainer.train(
+        sentence_iterator=iter(texts),
+        model_prefix=str(file.with_suffix("")),
+        vocab_size=size,
+        hard_vocab_limit=False,
+        byte_fallback=True,
+        minloglevel=2,
+        **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3, **options},
+    )
+    return sentencepiece.SentencePieceProcessor(model_file=str(file))

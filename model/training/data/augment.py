@@ -123,14 +123,14 @@ class Augmenter:
         pattern = _NAME if kind == "names" else _NUMBER
         left_counts, right_counts = Counter(pattern.findall(left)), Counter(pattern.findall(right))
         new: dict[str, str] = {}
-        for found, count in left_counts.items():
-            if right_counts[found] != count:
+        for span, count in left_counts.items():
+            if right_counts[span] != count:
                 continue
             if kind == "numbers":
                 # 0 and 1 stay, because the noun after 1 is singular.
-                new[found] = found if int(found) < 2 else _other_digits(found, random)
-            elif found in self._name_set:
-                new[found] = self._names[int(random.integers(len(self._names)))]
+                new[span] = span if int(span) < 2 else _other_digits(span, random)
+            elif span in self._name_set:
+                new[span] = self._names[int(random.integers(len(self._names)))]
         if not new:
             return left, right
         left, right = (pattern.sub(lambda match: new.get(match[0], match[0]), text) for text in (left, right))

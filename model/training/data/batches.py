@@ -104,9 +104,9 @@ class Batches:
 
     def _sample(self, random: np.random.Generator) -> NDArray[np.int64]:
         """Draws the examples of one epoch. A rate of 1.5 gives one or two copies with equal chance."""
-        wanted = self._rates[self._shard.group].reshape(-1)  # by example number: 2i from English, 2i + 1 into English
-        counts = np.floor(wanted + random.random(len(wanted))).astype(np.int64)
-        return np.repeat(np.arange(len(wanted)), counts)
+        rates = self._rates[self._shard.group].reshape(-1)  # by example number: 2i from English, 2i + 1 into English
+        counts = np.floor(rates + random.random(len(rates))).astype(np.int64)
+        return np.repeat(np.arange(len(rates)), counts)
 
     def _lengths(self, examples: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Returns source lengths with tag and end, and target lengths with the end."""
@@ -194,5 +194,5 @@ class _Sentences:
         total = int(lengths.sum())
         ends = np.cumsum(lengths)
         within = np.arange(total) - np.repeat(ends - lengths, lengths)
-        found = self.ids[np.repeat(self.starts[rows], lengths) + within]
-        target.reshape(-1)[np.repeat(rows * target.shape[1] + 1, lengths) + within] = found
+        ids = self.ids[np.repeat(self.starts[rows], lengths) + within]
+        target.reshape(-1)[np.repeat(rows * target.shape[1] + 1, lengths) + within] = ids

@@ -27,7 +27,7 @@ def aligned(sources: Lengths, targets: Lengths, batch_tokens: int, align: int) -
     """
     wide_sources, wide_targets = (-(-lengths // align) * align for lengths in (sources, targets))
     order = np.lexsort((wide_sources, wide_targets))  # stable: by target width, then by source width
-    found: list[Bucket] = []
+    buckets: list[Bucket] = []
     at = 0
     while at < len(order):
         rows = max(1, batch_tokens // int(wide_targets[order[at]]))
@@ -35,10 +35,10 @@ def aligned(sources: Lengths, targets: Lengths, batch_tokens: int, align: int) -
         rows = max(1, batch_tokens // int(max(wide_targets[widest].max(), wide_sources[widest].max())))
         members = order[at : at + rows]
         # A single left-over example is dropped: layers compiled for two or more rows would be compiled again for one.
-        if len(members) > 1 or not found:
-            found.append(Bucket(members, int(wide_sources[members].max()), int(wide_targets[members].max())))
+        if len(members) > 1 or not buckets:
+            buckets.append(Bucket(members, int(wide_sources[members].max()), int(wide_targets[members].max())))
         at += rows
-    return found
+    return buckets
 
 
 def balanced(
@@ -48,11 +48,11 @@ def balanced(
 
     Ranks wait for each other after every step. Batches move within `window` steps, and these steps stay in random order.
     """
-    found = []
+    parts = []
     for at in range(0, len(order), ranks * window):
         part = order[at : at + ranks * window]
         part = part[np.argsort(sizes[part], kind="stable")]
         whole = len(part) // ranks * ranks
-        found.append(random.permutation(part[:whole].reshape(-1, ranks)).reshape(-1))
-        found.append(part[whole:])
-    return np.concatenate(found)
+        parts.append(random.permutation(part[:whole].reshape(-1, ranks)).reshape(-1))
+        parts.append(part[whole:])
+    return np.concatenate(parts)

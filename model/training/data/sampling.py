@@ -17,7 +17,7 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
     values repeat small directions more often (Arivazhagan et al. 2019, section 4.2). The largest direction is not changed.
     Raises RecipeError if `one_way` or `back_translated` names a source without pairs.
     """
-    found = np.zeros((len(shard.groups), 2))
+    rates = np.zeros((len(shard.groups), 2))
     languages = [name.rsplit(":", 1)[1] for name in shard.groups]
     sources = {name.rsplit(":", 1)[0] for name in shard.groups}
     for key in ("one_way", "back_translated"):
@@ -29,18 +29,18 @@ def sampling_rates(shard: Shard, recipe: Recipe) -> NDArray[np.float64]:
         weight = weight_of(recipe, source, language)
         for way, direction in enumerate((f"en-{language}", f"{language}-en")):
             if only.get(source, direction) == direction:
-                found[i, way] = weight * float(recipe.data.directions.get(direction, 1.0))
+                rates[i, way] = weight * float(recipe.data.directions.get(direction, 1.0))
     if recipe.data.temperature == 1.0:
-        return found
-    tokens = found * target_tokens(shard)
+        return rates
+    tokens = rates * target_tokens(shard)
     totals = {
-        language: tokens[[i for i, one in enumerate(languages) if one == language]].sum(0) for language in languages
+        language: tokens[[i for i, name in enumerate(languages) if name == language]].sum(0) for language in languages
     }
     largest = max(float(total.max()) for total in totals.values())
     for i, language in enumerate(languages):
         share = np.maximum(totals[language], 1.0) / largest
-        found[i] *= share ** (1.0 / recipe.data.temperature - 1.0)
-    return found
+        rates[i] *= share ** (1.0 / recipe.data.temperature - 1.0)
+    return rates
 
 
 def target_tokens(shard: Shard) -> NDArray[np.float64]:

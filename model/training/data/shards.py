@@ -93,21 +93,20 @@ def tokenise(recipe: Recipe, tokenizer: Path) -> Shard:
             for side, ids in enumerate(both):
                 kept[side].extend(ids)
                 lengths[side].append(len(ids))
-        for ids, found in zip(sides, kept, strict=True):
-            ids.append(np.array(found, dtype=np.uint16))
+        for ids, new_ids in zip(sides, kept, strict=True):
+            ids.append(np.array(new_ids, dtype=np.uint16))
     if not group:
         raise RecipeError("No pair of the recipe's files fits max_tokens and has sides of similar lengths.")
     english_offsets, other_offsets = (np.concatenate([[0], np.cumsum(side)]).astype(np.int64) for side in lengths)
-    return Shard(
-        np.concatenate(sides[0]), np.concatenate(sides[1]), english_offsets, other_offsets, np.array(group, dtype=np.uint16),
-        tuple(names),
-    )  # fmt: skip
+    groups = np.array(group, dtype=np.uint16)
+    english, other = np.concatenate(sides[0]), np.concatenate(sides[1])
+    return Shard(english, other, english_offsets, other_offsets, groups, tuple(names))
 
 
 def _chunks(recipe: Recipe) -> Iterator[list[Pair]]:
     for file in recipe.data.files:
-        wanted = (p for p in read_pairs(Path(file)) if weight_of(recipe, p.source, p.language) > 0)
-        while chunk := list(islice(wanted, _CHUNK)):
+        pairs = (p for p in read_pairs(Path(file)) if weight_of(recipe, p.source, p.language) > 0)
+        while chunk := list(islice(pairs, _CHUNK)):
             yield chunk
 
 

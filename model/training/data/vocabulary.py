@@ -90,12 +90,12 @@ def extend_vocabulary(old: Path, new: Path, symbols: Sequence[str]) -> None:
         raise RecipeError(f"[vocabulary] start: there is no {old}.") from None
     except Exception:  # noqa: BLE001 - protobuf's DecodeError has no stable import path
         raise RecipeError(f"[vocabulary] start: {old} is not a SentencePiece model.") from None
-    known = {piece.piece for piece in model.pieces}
+    existing = {piece.piece for piece in model.pieces}
     for symbol in symbols:
-        if symbol not in known:
+        if symbol not in existing:
             model.pieces.add(piece=symbol, score=0.0, type=_USER_DEFINED)
     model.trainer_spec.vocab_size = len(model.pieces)
-    model.trainer_spec.user_defined_symbols.extend(symbol for symbol in symbols if symbol not in known)
+    model.trainer_spec.user_defined_symbols.extend(symbol for symbol in symbols if symbol not in existing)
     new.write_bytes(model.SerializeToString())
 
 

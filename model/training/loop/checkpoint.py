@@ -42,7 +42,10 @@ def save(
     """Writes the weights of this step, then the state needed to resume. Keeps the last `keep` weight files."""
     weights = {name: tensor.contiguous() for name, tensor in model.state_dict().items()}
     safetensors.torch.save_file(weights, _step_file(folder, progress.step))
-    state = {"optimizers": [one.state_dict() for one in optimizers], "progress": dataclasses.asdict(progress)}
+    state = {
+        "optimizers": [optimizer.state_dict() for optimizer in optimizers],
+        "progress": dataclasses.asdict(progress),
+    }
     with atomic_write(folder / _STATE_FILE) as part:
         torch.save(state, part)
     for old in checkpoints(folder)[:-keep]:

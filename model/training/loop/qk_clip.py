@@ -57,24 +57,24 @@ class QKClip:
         source_mask, target_mask = source != self._model.config.pad_id, target != self._model.config.pad_id
         with without_compilation(), self._record_projections() as heads:
             self._model.decode(self._model.encode(source, source_mask), source_mask, target)
-        found: dict[str, Tensor] = {}
+        largest: dict[str, Tensor] = {}
         for name in self._attentions:
             queries = source_mask if name.startswith("encoder.") else target_mask
             keys = queries if name.endswith(".self_attention") else source_mask
             query = self._attentions[name].split(heads[f"{name}.query"] * queries[..., None])  # (B, H, T, D)
             key = self._attentions[name].split(heads[f"{name}.key"] * keys[..., None])  # (B, H, S, D)
             logits = query @ key.transpose(-2, -1) / math.sqrt(query.shape[-1])  # 0 if either position is padding
-            found[name] = logits.abs().amax((0, 2, 3)).float()
-        return found
+            largest[name] = logits.abs().amax((0, 2, 3)).float()
+        return largest
 
     @contextmanager
     def _record_projections(self) -> Iterator[dict[str, Tensor]]:
         """Yields a dictionary that collects the outputs of the query and key projections within the context, by module name."""
-        found: dict[str, Tensor] = {}
+        outputs: dict[str, Tensor] = {}
 
         def record(name: str, projection: nn.Linear) -> None:
             def hook(module: nn.Module, inputs: object, output: Tensor) -> None:
-                found[name] = output
+                outputs[name] = output
 
             stack.callback(projection.register_forward_hook(hook).remove)
 
@@ -82,4 +82,4 @@ class QKClip:
             for name, attention in self._attentions.items():
                 record(f"{name}.query", attention.query)
                 record(f"{name}.key", attention.key)
-            yield found
+            yield outputs

@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Generator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -52,6 +53,16 @@ OnProgress = Callable[[float, dict[str, Any]], None]
 """Called after every step with the used share of the budget, 0 to 1, and the last line of the log."""
 
 
+@dataclass(slots=True)
+class _Window:
+    """Sums of the steps since the last line of the log. The loss stays on the device until the line is written."""
+
+    loss: Tensor | float = 0.0
+    tokens: int = 0
+    largest_logit: float | None = None
+    began: float = field(default_factory=time.monotonic)
+
+
 class Trainer:
     """Trains the model of `recipe` on the shard in `folder`, and writes log and checkpoints there.
 
@@ -79,7 +90,7 @@ class Trainer:
         self._projection: Projection = compile_layers(self.model) if self._gpu else chunked_projection_loss
         self._rate, self._stopping = 0.0, False
         self._line: dict[str, Any] = {}
-        self._start_log_window()
+        self._window = _Window()
 
     def _build_model(self, processor: Any) -> Transformer:
         recipe = self.recipe.train
@@ -151,8 +162,8 @@ class Trainer:
         with autocast(self.device):
             loss = batch_loss(self.model, batch.to(self.device), smoothing, self._projection, hidden_ends=hidden_ends)
         loss.backward()  # type: ignore[no-untyped-call]
-        self._window_loss = self._window_loss + loss.detach() * batch.tokens
-        self._window_tokens += batch.tokens
+        self._window.loss = self._window.loss + loss.detach() * batch.tokens
+        self._window.tokens += batch.tokens
         progress.tokens += batch.tokens * self.ranks
         self._gradients.average(self.ranks)
         self._gradients.clip()
@@ -166,7 +177,7 @@ class Trainer:
     def _clip_logits(self, clip: QKClip, batch: Batch) -> None:
         """Clips on rank 0 and sends the clipped weights to all ranks."""
         if self.rank == 0:
-            self._largest_logit = clip.clip(batch.to(self.device))
+            self._window.largest_logit = clip.clip(batch.to(self.device))
         if self.ranks > 1:
             for name, parameter in self.model.named_parameters():
                 if ".query." in name or ".key." in name:
@@ -190,24 +201,17 @@ class Trainer:
             share = max(share, self.progress.seconds / (60 * recipe.minutes))
         return share
 
-    def _start_log_window(self) -> None:
-        """Starts the sums of the next line of the log. The loss stays on the device until the line is written."""
-        self._window_loss: Tensor | float = 0.0
-        self._window_tokens = 0
-        self._largest_logit: float | None = None
-        self._window_began = time.monotonic()
-
     def _log_window(self) -> None:
         """Logs this rank's mean loss in nats and the target tokens per second of all ranks since the last line.
 
         The batches of a step have similar sizes, so every rank counts as much as this one.
         """
-        loss = float(self._window_loss) / max(1, self._window_tokens)  # waits for the device: the time has all its work
-        seconds = time.monotonic() - self._window_began
-        values: dict[str, Any] = {"loss": loss, "tokens_per_second": round(self._window_tokens * self.ranks / seconds)}
-        if self._largest_logit is not None:
-            values["largest_logit"] = round(self._largest_logit, 2)
-        self._start_log_window()
+        window, self._window = self._window, _Window()
+        loss = float(window.loss) / max(1, window.tokens)  # waits for the device, so the time has all its work
+        seconds = time.monotonic() - window.began
+        values: dict[str, Any] = {"loss": loss, "tokens_per_second": round(window.tokens * self.ranks / seconds)}
+        if window.largest_logit is not None:
+            values["largest_logit"] = round(window.largest_logit, 2)
         if self.rank == 0:
             self._log(values)
 
@@ -224,7 +228,7 @@ class Trainer:
             log.write(json.dumps(self._line) + "\n")
 
 
-def _ahead(items: Stream, depth: int) -> Stream:
+def _ahead(items: Stream, depth: int) -> Generator[tuple[int, int, Batch], None, None]:
     """Yields the endless `items`, computed up to `depth` ahead in a background thread. Its exceptions are raised here."""
     pool = ThreadPoolExecutor(1, "batches")
     waiting = deque(pool.submit(next, items) for _ in range(depth))

@@ -64,7 +64,9 @@ class Validator:
         return {
             "bleu": sum(score.bleu for score in scores.values()) / len(scores),
             "chrf": sum(score.chrf for score in scores.values()) / len(scores),
-            "directions": {"-".join(way): [round(one.bleu, 2), round(one.chrf, 2)] for way, one in scores.items()},
+            "directions": {
+                "-".join(way): [round(score.bleu, 2), round(score.chrf, 2)] for way, score in scores.items()
+            },
         }
 
 

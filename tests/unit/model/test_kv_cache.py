@@ -118,17 +118,3 @@ def test_a_reused_slot_gives_the_same_scores() -> None:
         backend.step([0, 1], [token, token], 1, [-1, -1])
     backend.free([0, 1])
     assert run() == pytest.approx(fresh, abs=1e-5)
-
-
-def test_bytes_is_the_size_of_the_tensors() -> None:
-    store = cache()
-    assert store.bytes == 0
-    begin(store, [0], [3])
-    write(store, [0], 0.0)
-    tensors = (store.self_keys, store.self_values, store.cross_keys, store.cross_values)
-    assert store.bytes == sum(tensor.numel() * 4 for tensor in tensors) > 0
-
-
-def test_zero_slots_are_refused() -> None:
-    with pytest.raises(ValueError, match="slots"):
-        cache(0)

@@ -37,12 +37,6 @@ def test_shift_is_one_linear_map_for_all_positions(offset: int, width: int) -> N
     assert torch.allclose(here @ shift_matrix(offset, width).T, there, atol=1e-4)
 
 
-def test_shift_matrices_are_orthogonal_and_compose() -> None:
-    matrix = shift_matrix(5, 32)
-    assert torch.allclose(matrix @ matrix.T, torch.eye(32, dtype=torch.float64), atol=1e-12)
-    assert torch.allclose(shift_matrix(2, 32) @ shift_matrix(3, 32), matrix, atol=1e-12)
-
-
 def test_table_equals_the_formula_of_the_paper() -> None:
     table = sinusoidal_table(20, 8)
     for position in (0, 1, 19):

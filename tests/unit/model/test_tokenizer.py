@@ -167,7 +167,6 @@ def test_a_vocabulary_renumbers_the_pieces(file: Path, tokenizer: Tokenizer) -> 
         plain, ids = tokenizer.encode(text), renumbered.encode(text)
         assert ids.offsets == plain.offsets
         assert ids.ids == tuple(vocabulary.get(piece, 0) for piece in plain.pieces)
-    assert renumbered.target_size == max(vocabulary.values()) + 1
     assert renumbered.decode([vocabulary[piece] for piece in vocabulary if piece.isalpha()][:3]) != ""
 
 

@@ -13,7 +13,7 @@ from torch import Tensor
 from model.backends.torch.backend import TorchBackend
 from model.backends.torch.inputs import head_gates, pad_ids
 from model.kv_cache import KVCache
-from model.transformer import HeadGates, Transformer
+from model.transformer import Transformer
 from tests.support.hypotheses import assert_same_up_to_ties
 from tests.support.random_models import VARIANTS, best, decode, random_ids, random_model
 
@@ -140,22 +140,6 @@ def test_gates_apply_to_cached_decoding() -> None:
             output = backend.step([0, 1, 2, 3], target[:, t].tolist(), transformer.config.vocab_size, [-1] * 4)
             scores = torch.log_softmax(expected[:, t], -1).gather(1, torch.from_numpy(output.ids))
             assert torch.allclose(torch.from_numpy(output.scores), scores, atol=TOLERANCE)
-
-
-def test_gates_of_one_change_nothing() -> None:
-    transformer = random_model()
-    source, mask, target = batch(transformer)
-    config = transformer.config
-    open_gates = HeadGates(
-        *(
-            torch.ones(1, layers, config.heads)
-            for layers in (config.encoder_layers, config.decoder_layers, config.decoder_layers)
-        )
-    )
-    with torch.inference_mode():
-        assert torch.allclose(
-            transformer(source, mask, target, open_gates), transformer(source, mask, target), atol=1e-6
-        )
 
 
 @pytest.mark.parametrize("head", [("encoder", 2, 0), ("cross", 0, 4), ("sideways", 0, 0), ("decoder", -1, 0)])

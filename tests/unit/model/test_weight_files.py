@@ -46,6 +46,9 @@ def test_a_single_file_comes_before_an_index(tmp_path: Path) -> None:
         ({"weight_map": {"a": 5, "b": "b"}}, "not an index"),
         ({"weight_map": {"a": 5}}, "names 5,"),
         ({"weight_map": {"a": "../secret"}}, "not a plain file name"),
+        ({"weight_map": {"a": "/etc/passwd"}}, "not a plain file name"),
+        ('{"weight_map": 3}', "not an index"),
+        ({"weight_map": {"a": ["x"]}}, "not an index"),
         ({"weight_map": {"a": "gone.safetensors"}}, "lacks the shard gone"),
     ],
 )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,6 +10,7 @@ import sentencepiece
 
 from model.training.data.augment import Augmenter, shared_names
 from model.training.data.shards import Shard
+from tests.support.tiny_training import small_vocabulary
 
 _PAIRS = [
     ("Today Anna has 3 cats.", "Heute hat Anna 3 Katzen."), ("In 1999 Peter met Anna.", "Peter traf Anna im Jahr 1999."),
@@ -20,12 +20,8 @@ _PAIRS = [
 
 @pytest.fixture(scope="module")
 def processor(tmp_path_factory: pytest.TempPathFactory) -> sentencepiece.SentencePieceProcessor:
-    prefix = tmp_path_factory.mktemp("vocabulary") / "tokenizer"
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter([text for pair in _PAIRS for text in pair]), model_prefix=str(prefix), vocab_size=400,
-        hard_vocab_limit=False, byte_fallback=True, split_digits=True, minloglevel=2,
-    )  # fmt: skip
-    return sentencepiece.SentencePieceProcessor(model_file=str(Path(f"{prefix}.model")))
+    file = tmp_path_factory.mktemp("vocabulary") / "tokenizer.model"
+    return small_vocabulary(file, [text for pair in _PAIRS for text in pair], split_digits=True)
 
 
 def _ids(processor: sentencepiece.SentencePieceProcessor, text: str) -> np.ndarray:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 from itertools import islice
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +15,7 @@ from model.training.data.buckets import balanced
 from model.training.data.shards import Shard
 from model.training.data.vocabulary import SpecialIds
 from model.training.recipe import DataRecipe, Recipe, RecipeError, TrainRecipe, VocabularyRecipe
+from tests.support.tiny_training import small_vocabulary
 
 _SPECIAL_IDS = SpecialIds(0, 2, 3, {"en": 4, "de": 5})
 _TOKENS = 840
@@ -23,12 +23,8 @@ _TOKENS = 840
 
 @pytest.fixture(scope="module")
 def processor(tmp_path_factory: pytest.TempPathFactory) -> sentencepiece.SentencePieceProcessor:
-    prefix = tmp_path_factory.mktemp("vocabulary") / "tokenizer"
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["a b c d e f"] * 9), model_prefix=str(prefix), vocab_size=300, hard_vocab_limit=False,
-        byte_fallback=True, pad_id=0, unk_id=1, bos_id=2, eos_id=3, control_symbols=[">>en<<", ">>de<<"], minloglevel=2,
-    )  # fmt: skip
-    return sentencepiece.SentencePieceProcessor(model_file=str(Path(f"{prefix}.model")))
+    file = tmp_path_factory.mktemp("vocabulary") / "tokenizer.model"
+    return small_vocabulary(file, ["a b c d e f"] * 9, 300, control_symbols=[">>en<<", ">>de<<"])
 
 
 def _recipe(augment: dict[str, float]) -> Recipe:

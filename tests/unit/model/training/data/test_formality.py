@@ -6,11 +6,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import sentencepiece
 
 from model.symbols import FORMAL, INFORMAL, SYMBOLS
 from model.training.data.augment import Augmenter, kind_number
 from model.training.data.formality import form_of_address
+from tests.support.tiny_training import small_vocabulary
 
 
 @pytest.mark.parametrize(
@@ -39,11 +39,8 @@ def test_form_of_address(language: str, text: str, form: str | None) -> None:
 
 
 def test_the_symbol_comes_first_in_the_source(tmp_path: Path) -> None:
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(["can you help me kannst du mir helfen es regnet"] * 5), model_prefix=str(tmp_path / "t"),
-        vocab_size=340, hard_vocab_limit=False, byte_fallback=True, user_defined_symbols=list(SYMBOLS), minloglevel=2,
-    )  # fmt: skip
-    processor = sentencepiece.SentencePieceProcessor(model_file=str(tmp_path / "t.model"))
+    text = ["can you help me kannst du mir helfen es regnet"] * 5
+    processor = small_vocabulary(tmp_path / "t.model", text, 340, user_defined_symbols=list(SYMBOLS))
     augmenter = Augmenter(processor, {"formality": 1.0})
     random, kind = np.random.default_rng(1), kind_number("formality")
     source, german = (np.array(processor.encode(text)) for text in ("can you help me", "kannst du mir helfen"))

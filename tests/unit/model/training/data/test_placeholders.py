@@ -10,11 +10,11 @@ import pytest
 import sentencepiece
 
 from model.symbols import PLACEHOLDERS, SYMBOLS
-from model.tokenizer import Tokenizer
 from model.training.data.augment import Augmenter
 from model.training.data.placeholders import mask_shared_spans
 from model.training.data.vocabulary import extend_vocabulary, has_symbols
 from model.training.recipe import RecipeError
+from tests.support.tiny_training import small_vocabulary
 
 _TEXT = [
     "the cat sees 3 dogs in 1999",
@@ -29,10 +29,7 @@ _TAGS = [">>en<<", ">>de<<"]
 def vocabularies(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     """Returns the paths of a vocabulary without symbols and of the same with symbols."""
     folder = tmp_path_factory.mktemp("vocabulary")
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(_TEXT * 5), model_prefix=str(folder / "old"), vocab_size=340, hard_vocab_limit=False,
-        byte_fallback=True, pad_id=0, unk_id=1, bos_id=2, eos_id=3, control_symbols=_TAGS, minloglevel=2,
-    )  # fmt: skip
+    small_vocabulary(folder / "old.model", _TEXT * 5, 340, control_symbols=_TAGS)
     extend_vocabulary(folder / "old.model", folder / "new.model", SYMBOLS)
     return folder / "old.model", folder / "new.model"
 
@@ -103,16 +100,6 @@ def test_symbols_are_whole_pieces_and_all_others_keep_their_ids(vocabularies: tu
     masked = "the <ph1> sees <ph9>, <g>cat</g>."
     assert new.decode(new.encode(masked)) == masked
     assert old.decode(old.encode(masked)) == masked  # spelled out
-
-
-def test_the_tokenizer_keeps_symbols(vocabularies: tuple[Path, Path]) -> None:
-    tokenizer = Tokenizer(vocabularies[1], tags={"de": ">>de<<"})
-    text = "the <ph2> sees <ph1>."
-    encoded = tokenizer.encode(text, "de")
-    for symbol in ("<ph1>", "<ph2>"):
-        start, end = encoded.offsets[encoded.pieces.index(symbol)]
-        assert text[start:end] == symbol
-    assert tokenizer.decode(tokenizer.encode_target(text)) == text
 
 
 def test_a_second_extension_changes_nothing(vocabularies: tuple[Path, Path], tmp_path: Path) -> None:

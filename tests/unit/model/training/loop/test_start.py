@@ -15,7 +15,9 @@ from model.model_folder import ModelFolder, TokenizerFiles
 from model.training.loop.start import start_from
 from model.training.recipe import RecipeError
 from model.transformer import Transformer
+from tests.support.tiny_training import small_vocabulary
 
+Finished = tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]
 _SHAPE = {"d_model": 16, "heads": 2, "d_ff": 32, "encoder_layers": 1, "decoder_layers": 1}
 _OLD = [f"the {a} {b} sees a {c}" for a in ("big", "small") for b in ("cat", "dog", "bird") for c in ("house", "tree")]
 _NEW = [*_OLD, "el gato grande mira la casa", "un perro pequeno mira el arbol", "la casa grande", "el arbol pequeno"]
@@ -23,15 +25,11 @@ _NEW = [*_OLD, "el gato grande mira la casa", "un perro pequeno mira el arbol", 
 
 def _vocabulary(folder: Path, text: Sequence[str], tags: Sequence[str]) -> sentencepiece.SentencePieceProcessor:
     folder.mkdir()
-    sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(text), model_prefix=str(folder / "tokenizer"), vocab_size=400, hard_vocab_limit=False,
-        byte_fallback=True, pad_id=0, unk_id=1, bos_id=2, eos_id=3, control_symbols=list(tags), minloglevel=2,
-    )  # fmt: skip
-    return sentencepiece.SentencePieceProcessor(model_file=str(folder / "tokenizer.model"))
+    return small_vocabulary(folder / "tokenizer.model", text, control_symbols=list(tags))
 
 
 @pytest.fixture
-def finished(tmp_path: Path) -> tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]:
+def finished(tmp_path: Path) -> Finished:
     """Returns a model folder, its model and its vocabulary."""
     pieces = _vocabulary(tmp_path / "old", _OLD, [">>en<<", ">>de<<"])
     model = Transformer(PRESETS["small"](len(pieces), **_SHAPE))
@@ -44,7 +42,7 @@ def finished(tmp_path: Path) -> tuple[Path, Transformer, sentencepiece.SentenceP
 
 
 def test_all_weights_are_copied_for_the_same_vocabulary(
-    finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor],
+    finished: Finished,
 ) -> None:
     folder, old, pieces = finished
     new = Transformer(PRESETS["small"](len(pieces), **_SHAPE))
@@ -54,7 +52,7 @@ def test_all_weights_are_copied_for_the_same_vocabulary(
 
 
 def test_fresh_parameters_are_not_copied(
-    finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor],
+    finished: Finished,
 ) -> None:
     folder, old, pieces = finished
     new = Transformer(PRESETS["small"](len(pieces), **_SHAPE))
@@ -65,9 +63,7 @@ def test_fresh_parameters_are_not_copied(
         assert torch.equal(tensor, (drawn if fresh else old.state_dict())[name]), name
 
 
-def test_embeddings_are_copied_by_piece_for_another_vocabulary(
-    tmp_path: Path, finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]
-) -> None:
+def test_embeddings_are_copied_by_piece_for_another_vocabulary(tmp_path: Path, finished: Finished) -> None:
     folder, old, before = finished
     pieces = _vocabulary(tmp_path / "new", _NEW, [">>en<<", ">>de<<", ">>es<<"])
     new = Transformer(PRESETS["small"](len(pieces), **_SHAPE))
@@ -86,16 +82,14 @@ def test_embeddings_are_copied_by_piece_for_another_vocabulary(
     assert torch.equal(new.state_dict()[matrix], old.state_dict()[matrix])
 
 
-def test_another_shape_is_rejected(finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]) -> None:
+def test_another_shape_is_rejected(finished: Finished) -> None:
     folder, _, pieces = finished
     wider = Transformer(PRESETS["small"](len(pieces), **_SHAPE | {"d_ff": 64}))
     with pytest.raises(RecipeError, match="another shape"):
         start_from(folder, wider, pieces)
 
 
-def test_the_error_names_start_for_a_missing_folder(
-    tmp_path: Path, finished: tuple[Path, Transformer, sentencepiece.SentencePieceProcessor]
-) -> None:
+def test_the_error_names_start_for_a_missing_folder(tmp_path: Path, finished: Finished) -> None:
     _, old, pieces = finished
     with pytest.raises(RecipeError, match="start"):
         start_from(tmp_path / "nowhere", old, pieces)
