@@ -12,7 +12,7 @@ ONE_THREAD = {_VARIABLE: "1"}
 """Variables of an environment in which NumPy is imported with one thread.
 
 OpenBLAS has a thread for each core, and these wait in a loop for each other. Beside a worker that uses all cores
-`GET /encoder` took 20 times as much processor time, and the loading of a model 10 times.
+a study of an encoder in NumPy took 20 times as much processor time, and the loading of a model 10 times.
 """
 MORE = 300
 """Thousandths of all memory that this process must use more than its child to be ended in its place."""

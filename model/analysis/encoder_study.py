@@ -82,13 +82,14 @@ def remove_positions(model: Transformer) -> None:
 
 
 def _layer(record: dict[str, tuple[Tensor, Tensor]], pre_norm: bool, text_pieces: Sequence[int]) -> dict[str, Any]:
-    carried, (_, attention), (entered, feed_forward) = (
-        record[""][0],
-        record["self_attention.output"],
-        record["feed_forward"],
-    )
-    vectors = carried, attention, carried + attention if pre_norm else entered, feed_forward
-    names = "carried_past_attention", "attention", "carried_past_feed_forward", "feed_forward"
+    carried, entered = record[""][0], record["feed_forward"][0]
+    attention, feed_forward = record["self_attention.output"][1], record["feed_forward"][1]
+    vectors = {
+        "carried_past_attention": carried,
+        "attention": attention,
+        "carried_past_feed_forward": carried + attention if pre_norm else entered,
+        "feed_forward": feed_forward,
+    }
     outputs = record["feed_forward.outer"][0]  # (S, F)
     firing = []
     if text_pieces:
@@ -97,7 +98,7 @@ def _layer(record: dict[str, tuple[Tensor, Tensor]], pre_norm: bool, text_pieces
             strongest = outputs_on_text[:, unit].topk(min(_PIECES, len(text_pieces)))
             pairs = zip(strongest.indices.tolist(), strongest.values.tolist(), strict=True)
             firing.append({"unit": unit, "pieces": [(text_pieces[i], round(v, 4)) for i, v in pairs if v > 0]})
-    lengths = {name: vector.norm(dim=-1).tolist() for name, vector in zip(names, vectors, strict=True)}
+    lengths = {name: vector.norm(dim=-1).tolist() for name, vector in vectors.items()}
     return {**lengths, "active": (outputs > 0).float().mean(1).tolist(), "units": firing}
 
 

@@ -48,7 +48,7 @@ async def study_encoder(
         async with TimeLimit(deadline):
             with inspector.admission.admit(1, deadline):
                 study = await inspector.encoders.run(task)
-    except (FolderError, MemoryError):
+    except (FolderError, MemoryError, TimeoutError):
         raise Unavailable("The model's weights cannot be read.") from None
     fits = {name: study.pop(name) for name in ("with_positions", "without_positions")}
     moved = {name: study.pop(name) for name in ("moved", "moved_without_positions")}

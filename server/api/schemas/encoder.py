@@ -7,8 +7,6 @@ from pydantic import Field, StrictStr
 from server.api.schemas.attention import LanguagePair, TextPieces
 from server.api.schemas.base import Answer, Key, Parameters
 
-NORMS = "Length of each piece's vector: "
-
 
 class EncoderParameters(Parameters):
     q: StrictStr = Field(description="One sentence.", examples=["Cat eats fish."])
@@ -18,40 +16,31 @@ class EncoderParameters(Parameters):
 
 
 class FiringUnitAnswer(Answer):
+    """A unit of a feed-forward network, and the pieces on which its output is largest, with the output."""
+
     unit: int = Field(examples=[512])
-    pieces: list[tuple[int, float]] = Field(
-        description="Pieces on which the unit's output is largest, with the output.", examples=[[(1, 3.2), (4, 0.5)]]
-    )
+    pieces: list[tuple[int, float]] = Field(examples=[[(1, 3.2), (4, 0.5)]])
 
 
 class EncoderLayerAnswer(Answer):
-    carried_past_attention: list[float] = Field(
-        description=NORMS + "what the residual connection carries past the self-attention.", examples=[[21.5, 17.2]]
-    )
-    attention: list[float] = Field(description=NORMS + "what the self-attention adds.", examples=[[3.1, 4.5]])
-    carried_past_feed_forward: list[float] = Field(
-        description=NORMS + "what the residual connection carries past the feed-forward network.",
-        examples=[[12.5, 13.2]],
-    )
-    feed_forward: list[float] = Field(description=NORMS + "what the feed-forward network adds.", examples=[[7.3, 6.9]])
-    active: list[float] = Field(
-        description="Share of the units of the feed-forward network above 0, for each piece.", examples=[[0.12, 0.2]]
-    )
-    units: list[FiringUnitAnswer] = Field(description="The units with the largest outputs on pieces with text.")
+    """Lengths of each piece's vector: what the residual connections carry past the sublayers, and what these add. `active`
+    is the share of feed-forward units above 0 for each piece; `units` have the largest outputs on pieces with text."""
+
+    carried_past_attention: list[float] = Field(examples=[[21.5, 17.2]])
+    attention: list[float] = Field(examples=[[3.1, 4.5]])
+    carried_past_feed_forward: list[float] = Field(examples=[[12.5, 13.2]])
+    feed_forward: list[float] = Field(examples=[[7.3, 6.9]])
+    active: list[float] = Field(examples=[[0.12, 0.2]])
+    units: list[FiringUnitAnswer]
 
 
 class OrderAnswer(Answer):
-    """The same words in reverse order."""
+    """The `pieces` with the words in reverse order, and how much the encoder's output for each piece of `source` then changes,
+    relative to its length. Without positions it is 0 but for rounding."""
 
-    pieces: list[int] = Field(description="The pieces in the new order.", examples=[[0, 3, 2, 1, 4]])
-    moved: list[float] = Field(
-        description="How much the encoder's output for each piece of `source` changes in the new order, relative to its "
-        "length.",
-        examples=[[0.4, 0.6]],
-    )
-    moved_without_positions: list[float] = Field(
-        description="The same with positions switched off: 0 but for rounding.", examples=[[1e-7, 2e-7]]
-    )
+    pieces: list[int] = Field(examples=[[0, 3, 2, 1, 4]])
+    moved: list[float] = Field(examples=[[0.4, 0.6]])
+    moved_without_positions: list[float] = Field(examples=[[1e-7, 2e-7]])
 
 
 class PositionFitAnswer(Answer):
