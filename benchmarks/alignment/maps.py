@@ -73,9 +73,12 @@ class Aligner:
         target_words = words(decoding.text, decoding.pieces, decoding.offsets, spans)
         end = Word("</s>", len(decoding.text), len(decoding.text), (len(ids),))
         return Maps(
-            found.cross, source_words, (*target_words, end), word_indices(source_words, source.spans),
+            found.cross,
+            source_words,
+            (*target_words, end),
+            word_indices(source_words, source.spans),
             (*word_indices(target_words, spans), None),
-        )  # fmt: skip
+        )
 
     def combined(
         self, first: Written, second: Written, languages: tuple[str, str], attention: NDArray[np.float32]

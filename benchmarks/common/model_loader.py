@@ -33,9 +33,16 @@ class OpenModel:
 
 
 def open_model(
-    path: Path, *, engine: Engine = "torch", precision: str = "float32", device: str = "cpu", slots: int, threads: int,
-    isa: Isa = "auto", shortlist: ShortlistUse = "off",
-) -> OpenModel:  # fmt: skip
+    path: Path,
+    *,
+    engine: Engine = "torch",
+    precision: str = "float32",
+    device: str = "cpu",
+    slots: int,
+    threads: int,
+    isa: Isa = "auto",
+    shortlist: ShortlistUse = "off",
+) -> OpenModel:
     """Loads the folder at `path`; `isa` is the instruction set of the CPU backend, which alone uses a `shortlist`. Raises
     ValueError for a precision that the engine does not support."""
     folder = read_folder(path)

@@ -18,7 +18,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -36,11 +35,14 @@ _HEADER = ("search", "batch", "engine", "sentences/s", "tokens/s", "ratio", "sam
 _SETTLE_SECONDS = 0.3
 """Pause between two turns, in which the threads of the last engine stop spinning."""
 _CPU = (
-    "attentive-native:int8", "ctranslate2:int8", "ctranslate2-workers:int8",
-    "attentive-native:float32", "ctranslate2:float32", "ctranslate2-workers:float32",
-)  # fmt: skip
+    "attentive-native:int8",
+    "ctranslate2:int8",
+    "ctranslate2-workers:int8",
+    "attentive-native:float32",
+    "ctranslate2:float32",
+    "ctranslate2-workers:float32",
+)
 _CUDA = ("attentive-torch:bfloat16", "ctranslate2:float16")
-_LIBRARIES = {"ctranslate2": "ctranslate2", "ctranslate2-workers": "ctranslate2"}
 _BATCHES = {"cpu": (1, 8, 32, 64, 128), "cuda": (1, 8, 32, 64, 128, 256)}
 
 
@@ -76,11 +78,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     print(report.table(_HEADER, [[row[name] for name in _HEADER] for row in rows]))
     if options.json:
-        settings = {
-            "model": work.folder.name, "threads": options.threads, "device": options.device, "isa": options.isa,
-            "clock": options.clock, "rounds": options.rounds, "sets": options.sets,
-            "direction": None if work.fixed else options.direction,
-        }  # fmt: skip
+        names = ("threads", "device", "isa", "clock", "rounds", "sets")
+        settings = {"model": work.folder.name} | {name: getattr(options, name) for name in names}
+        settings["direction"] = None if work.fixed else options.direction
         report.write(options.json, {"benchmark": "engine", **settings, "rows": rows})
     return 0
 
@@ -123,24 +123,27 @@ def _rows(
     for engine in engines:
         name = engine.spec.name
         targets = runs[name][0].targets
-        ours = next((e.spec.name for e in engines if _ours(e.spec) and e.spec.precision == engine.spec.precision), None)
+        precision = engine.spec.precision
+        ours = next((own for own in runs if own.startswith("attentive") and own.endswith(f" {precision}")), None)
         same = None if ours is None else sum(a == b for a, b in zip(targets, runs[ours][0].targets, strict=True))
         bleu: float | str = "-"
         if work.references is not None and work.decode is not None:
             bleu = score([work.decode(ids) for ids in targets], work.references[: len(targets)], work.target).bleu
-        rows.append({
-            "search": "greedy" if beam == 1 else f"beam{beam}", "batch": batch, "engine": name,
-            "sentences/s": len(sources) / seconds[name],
-            "tokens/s": sum(len(ids) + (not work.fixed) for ids in targets) / seconds[name],
-            "ratio": "-" if ours is None else f"{seconds[name] / seconds[ours]:.2f}",
-            "same": "-" if same is None else f"{100 * same / len(targets):.0f}%",
-            "BLEU": bleu, "sentences": len(sources), "seconds": [run.seconds for run in runs[name]],
-        })  # fmt: skip
+        rows.append(
+            {
+                "search": "greedy" if beam == 1 else f"beam{beam}",
+                "batch": batch,
+                "engine": name,
+                "sentences/s": len(sources) / seconds[name],
+                "tokens/s": sum(len(ids) + (not work.fixed) for ids in targets) / seconds[name],
+                "ratio": "-" if ours is None else f"{seconds[name] / seconds[ours]:.2f}",
+                "same": "-" if same is None else f"{100 * same / len(targets):.0f}%",
+                "BLEU": bleu,
+                "sentences": len(sources),
+                "seconds": [run.seconds for run in runs[name]],
+            }
+        )
     return rows
-
-
-def _ours(spec: Spec) -> bool:
-    return spec.kind.startswith("attentive")
 
 
 def _real_work(options: argparse.Namespace) -> Work:
@@ -176,22 +179,8 @@ def _specs(options: argparse.Namespace, folder: ModelFolder, scratch: Path) -> l
     rows = max(64, max(options.batches) * max(options.beams))
     for text in options.engines or (_CPU if options.device == "cpu" else _CUDA):
         kind, _, precision = text.partition(":")
-        if not options.engines and kind in _LIBRARIES and find_spec(_LIBRARIES[kind]) is None:
-            print(f"{text} is left out: {_LIBRARIES[kind]} is not installed.", file=sys.stderr)
-            continue
-        specs.append(
-            Spec(
-                cast(Kind, kind),
-                precision,
-                folder.path,
-                scratch,
-                options.threads,
-                rows,
-                options.device,
-                options.isa,
-                options.clock,
-            )
-        )
+        machine = {"device": options.device, "isa": options.isa, "clock": options.clock}
+        specs.append(Spec(cast(Kind, kind), precision, folder.path, scratch, options.threads, rows, **machine))
         if kind.startswith("ctranslate2") and not (scratch / f"ctranslate2-{precision}").exists():
             from model.convert.ctranslate2.export import export_ctranslate2
 
@@ -224,9 +213,11 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--device", choices=["cpu", "cuda"], default="cpu")
     parser.add_argument("--isa", choices=get_args(Isa), default="auto", help="instruction set of all engines, on a CPU")
     parser.add_argument(
-        "--clock", choices=get_args(Clock), default="wall",
+        "--clock",
+        choices=get_args(Clock),
+        default="wall",
         help="processor: processor time, for one thread on a core that other programs also use",
-    )  # fmt: skip
+    )
     parser.add_argument("--json", type=Path, help="write the results here")
     return parser
 

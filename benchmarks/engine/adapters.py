@@ -9,7 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Literal
 
 from model.backends.cpu.isa import Isa
 from model.model_folder import read_folder
@@ -18,7 +18,6 @@ Ids = Sequence[int]
 Kind = Literal["attentive-native", "attentive-torch", "ctranslate2", "ctranslate2-workers"]
 Clock = Literal["wall", "processor"]
 """Elapsed seconds or seconds of processor time. With one thread on an otherwise idle core they are equal."""
-_CTRANSLATE2_TYPES = {"int8": "int8", "float32": "float32", "float16": "float16", "bfloat16": "bfloat16"}
 LENGTH_PENALTY = 1.0
 """Exponent of the length by which all engines divide the log-probability of a hypothesis. All of them stop when as many
 hypotheses are finished as the beam is wide (CTranslate2's rule), so that all do the same work."""
@@ -44,16 +43,12 @@ class Spec:
         return f"{self.kind} {self.precision}"
 
 
-class EngineAdapter(Protocol):
-    """One engine with loaded weights."""
+def build(spec: Spec) -> Attentive | CTranslate2:
+    """Loads the weights. Raises ValueError for an unknown kind.
 
-    def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
-        """Returns the best target of each source (ids with language tag and end), at most `batch` sources at a time. A
-        target ends at the end of sentence or after `limit` tokens."""
-
-
-def build(spec: Spec) -> EngineAdapter:
-    """Loads the weights. Raises ValueError for an unknown kind."""
+    `translate` of an engine returns the best target of each source (ids with language tag and end), at most `batch`
+    sources at a time. A target ends at the end of sentence or after `limit` tokens.
+    """
     if spec.kind in ("attentive-native", "attentive-torch"):
         return Attentive(spec)
     if spec.kind in ("ctranslate2", "ctranslate2-workers"):
@@ -68,9 +63,14 @@ class Attentive:
         from benchmarks.common.model_loader import open_model
 
         self._opened = open_model(
-            spec.folder, engine="native" if spec.kind == "attentive-native" else "torch", precision=spec.precision,
-            device=spec.device, slots=spec.rows, threads=spec.threads, isa=spec.isa,
-        )  # fmt: skip
+            spec.folder,
+            engine="native" if spec.kind == "attentive-native" else "torch",
+            precision=spec.precision,
+            device=spec.device,
+            slots=spec.rows,
+            threads=spec.threads,
+            isa=spec.isa,
+        )
 
     def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
         from model.search.driver import translate
@@ -80,13 +80,20 @@ class Attentive:
         # The backend may have more slots than this batch needs; the search uses only these.
         self._opened.backend.slots = batch * beam
         options = DecodingOptions(
-            beam_size=beam, normalization="average", length_penalty=LENGTH_PENALTY, early_stopping=True,
+            beam_size=beam,
+            normalization="average",
+            length_penalty=LENGTH_PENALTY,
+            early_stopping=True,
             max_length=limit,
-        )  # fmt: skip
+        )
         found = translate(
-            self._opened.backend, sources, options,
-            start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
-        )  # fmt: skip
+            self._opened.backend,
+            sources,
+            options,
+            start=config.decoder_start_id,
+            end=config.eos_id,
+            max_length=config.max_length,
+        )
         return [hypotheses[0].tokens for hypotheses in found]
 
 
@@ -103,9 +110,12 @@ class CTranslate2:
 
         self._workers = spec.threads if spec.kind == "ctranslate2-workers" else 1
         self._translator = ctranslate2.Translator(
-            str(spec.exports / f"ctranslate2-{spec.precision}"), device=spec.device, inter_threads=self._workers,
-            intra_threads=spec.threads // self._workers, compute_type=_CTRANSLATE2_TYPES[spec.precision],
-        )  # fmt: skip
+            str(spec.exports / f"ctranslate2-{spec.precision}"),
+            device=spec.device,
+            inter_threads=self._workers,
+            intra_threads=spec.threads // self._workers,
+            compute_type=spec.precision,
+        )
         folder = read_folder(spec.folder)
         self._longest = folder.model.max_length
         self._source, target = folder_pieces(folder)
@@ -114,7 +124,10 @@ class CTranslate2:
     def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> list[tuple[int, ...]]:
         pieces = [[self._source[i] for i in ids[:-1]] for ids in sources]  # CTranslate2 appends the end of sentence
         results = self._translator.translate_batch(
-            pieces, max_batch_size=max(1, batch // self._workers), beam_size=beam, length_penalty=LENGTH_PENALTY,
+            pieces,
+            max_batch_size=max(1, batch // self._workers),
+            beam_size=beam,
+            length_penalty=LENGTH_PENALTY,
             max_decoding_length=min(self._longest, limit),
-        )  # fmt: skip
+        )
         return [tuple(self._ids[piece] for piece in result.hypotheses[0]) for result in results]

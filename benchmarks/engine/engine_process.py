@@ -63,7 +63,7 @@ class EngineProcess:
         self._process.kill()
 
     def translate(self, sources: Sequence[Ids], batch: int, beam: int, limit: int) -> Run:
-        """Calls EngineAdapter.translate in the process. Raises EngineFailed."""
+        """Calls `translate` in the process. Raises EngineFailed."""
         targets, seconds = self._request((list(sources), batch, beam, limit))
         return Run(targets, seconds)
 

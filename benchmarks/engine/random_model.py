@@ -32,9 +32,15 @@ def write_random_model(path: Path, preset: str, vocabulary: int, seed: int = 1) 
         transformer.output_bias.fill_(0.0)
         transformer.output_bias[[config.eos_id, config.pad_id, config.unk_id]] = _NEVER
     folder = ModelFolder(
-        path=path, name=f"random {preset} {vocabulary}", model=config, pairs=(("en", "de"),), tags={},
-        license="CC0-1.0", origin="random", tokenizer=TokenizerFiles(vocabulary="vocab.json"),
-    )  # fmt: skip
+        path=path,
+        name=f"random {preset} {vocabulary}",
+        model=config,
+        pairs=(("en", "de"),),
+        tags={},
+        license="CC0-1.0",
+        origin="random",
+        tokenizer=TokenizerFiles(vocabulary="vocab.json"),
+    )
     save_model(folder, transformer)
     return read_folder(path)
 
@@ -49,7 +55,14 @@ def _write_tokenizer(path: Path) -> None:
     draw = random.Random(1)
     words = ["".join(draw.choice("abcdefghij") for _ in range(4)) for _ in range(200)]
     sentencepiece.SentencePieceTrainer.train(
-        sentence_iterator=iter(words), model_prefix=str(path / "tokenizer"), vocab_size=64, hard_vocab_limit=False,
-        pad_id=0, unk_id=1, bos_id=2, eos_id=3, minloglevel=2,
-    )  # fmt: skip
+        sentence_iterator=iter(words),
+        model_prefix=str(path / "tokenizer"),
+        vocab_size=64,
+        hard_vocab_limit=False,
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
+        minloglevel=2,
+    )
     (path / "tokenizer.vocab").unlink()

@@ -23,7 +23,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 
 import torch
 
@@ -37,44 +37,22 @@ from model.model_folder import ModelFolder, read_folder
 from model.search.driver import translate
 from model.search.options import DecodingOptions
 
-HEADER = (
-    "family",
-    "engine",
-    "compared in",
-    "greedy equal",
-    "beam 4 equal",
-    "batch",
-    "Attentive",
-    "its engine",
-    "ratio",
-)
+HEADER = tuple("family|engine|compared in|greedy equal|beam 4 equal|batch|Attentive|its engine|ratio".split("|"))
 Part = TypeVar("Part")
 LONGEST = 48
 """Largest number of tokens of a target."""
 AVERAGE = {"normalization": "average", "length_penalty": 1.0}
 
 
-class Peer(Protocol):
-    """The engine that a family's models come from. `precision` is that in which targets are compared."""
-
-    name: str
-    precision: str
-
-    def targets(self, beam: int) -> list[str]:
-        """Returns the best target of each text, in the form of `Family.text`."""
-
-    def speed(self, batch: int, turns: int) -> float:
-        """Returns units per second of processor time."""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Family:
     """An imported model and its own engine on the same `texts`. `search` has the options of the same search; `text` returns
-    what is compared of target tokens, `units` what is counted of it for the speed."""
+    what is compared of target tokens, `units` what is counted of it for the speed. `peer.targets(beam)` returns the best
+    targets in the form of `text`, `peer.speed(batch, turns)` units per second of processor time."""
 
     name: str
     folder: ModelFolder
-    peer: Peer
+    peer: Transformers | Bergamot
     texts: list[str]
     text: Callable[[Sequence[int]], str]
     search: dict[str, Any]
@@ -132,9 +110,14 @@ def _decode(family: Family, opened: OpenModel, texts: Sequence[str], beam: int) 
     settings = family.search if beam > 1 else {**family.search, "shrinking_beam": False}
     options = DecodingOptions(beam_size=beam, max_length=LONGEST, **settings)
     found = translate(
-        opened.backend, sources, options, start=config.decoder_start_id, end=config.eos_id, max_length=config.max_length,
+        opened.backend,
+        sources,
+        options,
+        start=config.decoder_start_id,
+        end=config.eos_id,
+        max_length=config.max_length,
         generation=replace(opened.generation, beam_threshold=None),
-    )  # fmt: skip
+    )
     return [family.text(best[0].tokens) for best in found]
 
 
@@ -150,15 +133,24 @@ def _families(options: argparse.Namespace, scratch: Path) -> Iterator[Family]:
         )
         ids = [folder.load_tokenizer().encode_ids(text, "de", "en") for text in texts]
         yield Family(
-            name="OPUS-MT", folder=folder, peer=Transformers(scratch / "huggingface", ids), texts=texts,
-            text=lambda tokens: " ".join(map(str, tokens)), search=AVERAGE,
-        )  # fmt: skip
+            name="OPUS-MT",
+            folder=folder,
+            peer=Transformers(scratch / "huggingface", ids),
+            texts=texts,
+            text=lambda tokens: " ".join(map(str, tokens)),
+            search=AVERAGE,
+        )
     if options.firefox:
         folder = import_model(options.firefox, scratch / "weights", ImportOptions(name="firefox"))
         yield Family(
-            name="Firefox", folder=folder, peer=Bergamot(options.package, options.firefox, texts), texts=texts,
-            text=folder.load_tokenizer().decode, search={**AVERAGE, "shrinking_beam": True}, units=len,
-        )  # fmt: skip
+            name="Firefox",
+            folder=folder,
+            peer=Bergamot(options.package, options.firefox, texts),
+            texts=texts,
+            text=folder.load_tokenizer().decode,
+            search={**AVERAGE, "shrinking_beam": True},
+            units=len,
+        )
 
 
 class Transformers:
@@ -183,9 +175,14 @@ class Transformers:
         config = self._model.config
         source, mask = pad_ids(sources, config.pad_token_id, torch.device("cpu"))
         found = self._model.generate(
-            source, attention_mask=mask.long(), max_new_tokens=LONGEST, do_sample=False, num_beams=beam,
-            length_penalty=1.0, early_stopping=False,
-        )  # fmt: skip
+            source,
+            attention_mask=mask.long(),
+            max_new_tokens=LONGEST,
+            do_sample=False,
+            num_beams=beam,
+            length_penalty=1.0,
+            early_stopping=False,
+        )
         rows = [row[1:] for row in found.tolist()]
         end = config.eos_token_id
         return [" ".join(map(str, row[: row.index(end)] if end in row else row)) for row in rows]
@@ -199,9 +196,12 @@ class Bergamot:
     def __init__(self, package: Path, folder: Path, texts: list[str]) -> None:
         [model], vocabularies = folder.glob("model*.bin"), sorted(folder.glob("*vocab*.spm"))
         self._request = {
-            "package": str(package.resolve()), "model": str(model), "vocabs": [str(path) for path in vocabularies],
-            "texts": texts, "html": False,
-        }  # fmt: skip
+            "package": str(package.resolve()),
+            "model": str(model),
+            "vocabs": [str(path) for path in vocabularies],
+            "texts": texts,
+            "html": False,
+        }
 
     def targets(self, beam: int) -> list[str]:
         # By default Bergamot leaves out the softmax, with which only greedy search is right.

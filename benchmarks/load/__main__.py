@@ -13,7 +13,7 @@ import json
 import statistics
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -70,8 +70,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     rows = asyncio.run(_measure(systems, options, (references, target)))
     header = _HEADER + (_TIMES if options.processor_time else ())
     print(report.table(header, [[row[name] for name in header] for row in rows]))
-    settings = {"direction": options.direction, "beam_size": options.beam_size}
     if options.json:
+        settings = {"direction": options.direction, "beam_size": options.beam_size}
         report.write(options.json, {"benchmark": "load", **settings, "rows": rows})
     return 0
 
@@ -80,24 +80,22 @@ async def _measure(
     systems: list[System], options: argparse.Namespace, scored: tuple[Sequence[str], str]
 ) -> list[dict[str, Any]]:
     """Measures every number of clients on every system, in turns (A B A B)."""
+
+    def load(system: System, clients: int, seconds: float) -> Awaitable[Round]:
+        return run(system.address, system.pool, clients, seconds, options.timeout, options.cached)
+
     rows: list[dict[str, Any]] = []
     total = len(options.clients) * len(systems) * options.rounds
     with tqdm(total=total, unit="round", disable=None) as bar:
         for system in systems:
-            await run(
-                system.address, system.pool, 4, min(1.0, options.seconds), options.timeout, options.cached
-            )  # warm-up
+            await load(system, 4, min(1.0, options.seconds))  # warm-up
         for clients in options.clients:
             rounds: dict[str, list[Round]] = {system.name: [] for system in systems}
             spent: dict[str, Spent] = {system.name: Spent(0.0, 0.0) for system in systems}
             for _ in range(options.rounds):
                 for system in systems:
                     before = system.spent()
-                    rounds[system.name].append(
-                        await run(
-                            system.address, system.pool, clients, options.seconds, options.timeout, options.cached
-                        )
-                    )
+                    rounds[system.name].append(await load(system, clients, options.seconds))
                     spent[system.name] += system.spent() - before
                     bar.update()
             for system in systems:
@@ -124,12 +122,16 @@ def _row(name: str, clients: int, rounds: list[Round], scored: tuple[Sequence[st
         f"p{share} ms": 1000 * statistics.median(item.latency(share / 100) for item in rounds) for share in (50, 95, 99)
     }
     return {
-        "system": name, "clients": clients,
+        "system": name,
+        "clients": clients,
         "sentences/s": statistics.median(item.sentences_per_second for item in rounds),
-        **latency, "requests": len(answers), "errors": sum(item.errors for item in rounds), "BLEU": bleu,
+        **latency,
+        "requests": len(answers),
+        "errors": sum(item.errors for item in rounds),
+        "BLEU": bleu,
         "kinds of errors": dict(Counter(answer.error for answer in answers if answer.error)),
         "sentences/s of each round": [round(item.sentences_per_second, 1) for item in rounds],
-    }  # fmt: skip
+    }
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -146,13 +148,17 @@ def _parser() -> argparse.ArgumentParser:
         "--beam-size", type=int, help="beam_size of each request (a field of this server and of peer_server)"
     )
     parser.add_argument(
-        "--fields", type=json.loads, default={}, metavar="JSON",
+        "--fields",
+        type=json.loads,
+        default={},
+        metavar="JSON",
         help='more fields of each request; use {"max_length": 32, "loop_guard": false} with random weights',
-    )  # fmt: skip
+    )
     parser.add_argument(
-        "--processor-time", action="store_true",
+        "--processor-time",
+        action="store_true",
         help="also measure the processor time per request (server on the same machine)",
-    )  # fmt: skip
+    )
     parser.add_argument("--cached", action="store_true", help="accept answers from the server's result cache")
     parser.add_argument("--timeout", type=float, default=60.0, help="seconds after which a request counts as failed")
     parser.add_argument("--json", type=Path, help="write the results here")

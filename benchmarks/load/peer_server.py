@@ -54,9 +54,11 @@ class Peer:
         """Translates the texts of requests with one beam width as one batch."""
         rows = [self._tokenizer.encode(str(request.q), request.target).ids[:-1] for request in requests]
         results = self._translator.translate_batch(
-            [[self._source[i] for i in row] for row in rows], beam_size=requests[0].beam_size, max_batch_size=_BATCH,
+            [[self._source[i] for i in row] for row in rows],
+            beam_size=requests[0].beam_size,
+            max_batch_size=_BATCH,
             max_decoding_length=self._longest,
-        )  # fmt: skip
+        )
         return [self._tokenizer.decode([self._ids[piece] for piece in result.hypotheses[0]]) for result in results]
 
 

@@ -52,9 +52,13 @@ def measure_folder(options: argparse.Namespace, sets: Sequence[DevelopmentSet]) 
     for precision in options.precision:
         engine: Engine = "native" if precision == "int8" else options.engine
         opened = open_model(
-            options.model, engine=engine, precision=precision, device=options.device, slots=options.slots,
+            options.model,
+            engine=engine,
+            precision=precision,
+            device=options.device,
+            slots=options.slots,
             threads=options.threads,
-        )  # fmt: skip
+        )
         for name in options.search or ["greedy"]:
             labels = {"system": opened.name, "engine": engine, "precision": precision, "search": name}
             run = partial(_translate_folder, opened, search_options(name))
@@ -120,10 +124,17 @@ def _row(item: DevelopmentSet, run: Callable[[DevelopmentSet], Translated], labe
     scores = score(texts, item.references, item.target)
     fields = asdict(scores)
     return {
-        "set": item.name, "direction": item.direction, **labels, "sentences": scores.sentences,
-        "BLEU": fields.pop("bleu"), "chrF": fields.pop("chrf"), "sentences/s": len(texts) / seconds,
-        **fields, **counts, "seconds": seconds,
-    }  # fmt: skip
+        "set": item.name,
+        "direction": item.direction,
+        **labels,
+        "sentences": scores.sentences,
+        "BLEU": fields.pop("bleu"),
+        "chrF": fields.pop("chrf"),
+        "sentences/s": len(texts) / seconds,
+        **fields,
+        **counts,
+        "seconds": seconds,
+    }
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -21,16 +21,14 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks.common import report
-from benchmarks.robustness.client import references
+from benchmarks.robustness.client import documents, made_texts, references
 from benchmarks.robustness.hog import hog
 from benchmarks.robustness.kills import kills
 from benchmarks.robustness.memory import soak
 from benchmarks.robustness.overload import overload
 from benchmarks.robustness.server import serving
-from benchmarks.robustness.texts import documents, made_texts
 
-_NONE = ("failures", "wrong", "repeated ids", "metrics minus clients",
-         "refusals counted minus 429s", "refused")  # fmt: skip
+_NONE = ("failures", "wrong", "repeated ids", "metrics minus clients", "refusals counted minus 429s", "refused")
 """Figures that must be zero or empty."""
 
 
@@ -38,8 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the command line and returns the exit status."""
     options = _parser().parse_args(arguments)
     try:
-        texts = made_texts(options.number)
-        result = asyncio.run(_run(options, documents(texts, options.sentences)))
+        result = asyncio.run(_run(options, documents(made_texts(options.number), options.sentences)))
     except (ValueError, OSError, RuntimeError) as error:
         print(error, file=sys.stderr)
         return 2
@@ -54,9 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(options: argparse.Namespace, texts: list[str]) -> dict[str, Any]:
-    flags = ["--weights", str(options.weights), *options.server]
     with tempfile.TemporaryDirectory(prefix="robustness-") as folder:
-        async with serving(flags, Path(folder)) as served:
+        async with serving(["--weights", str(options.weights), *options.server], Path(folder)) as served:
             requests = await references(served.address, texts, options.source, options.target)
             figures = await _measure(options, served, requests)
             return {"sentences per request": options.sentences, "texts": len(texts), **figures}

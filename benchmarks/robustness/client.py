@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import time
 from array import array
 from collections import Counter
@@ -13,6 +14,10 @@ from itertools import count
 
 from benchmarks.common.http_connection import Address, Connection
 
+_WHO = ("The teacher", "My brother", "A friend of mine", "The old man", "Our neighbour", "The doctor", "Her sister")
+_DOES = ("is waiting", "was sitting", "wants to stay", "has slept", "will work", "cannot eat", "is reading a book")
+_WHERE = ("at the station", "in the garden", "near the river", "in front of the house", "at school", "in the kitchen")
+_WHEN = ("today", "every morning", "since Monday", "until the evening", "when it rains", "after the concert", "again")
 _IDLE_SECONDS = 30.0
 _ROUTE = 'attentive_http_requests_total{{method="POST",route="/translate",status="{}"}}'
 
@@ -127,6 +132,21 @@ class CheckingClient:
     def _check(self, request: CheckedRequest, answer: dict[str, str]) -> None:
         self.stats.wrong += answer["translatedText"] != request.expected
         self.stats.ids.add(answer["id"])
+
+
+def made_texts(count: int, seed: int = 1) -> list[str]:
+    """Returns `count` (at most 5,000) different English sentences of about ten words."""
+    rng = random.Random(seed)
+    parts = (_WHO, _DOES, _WHERE, _WHEN)
+    sentences: dict[str, None] = {}
+    while len(sentences) < count:
+        sentences[" ".join(rng.choice(part) for part in parts) + rng.choice(".?!")] = None
+    return list(sentences)
+
+
+def documents(texts: list[str], length: int) -> list[str]:
+    """Returns texts of `length` sentences, one per line; each text starts with a different sentence."""
+    return ["\n".join(texts[(at + i) % len(texts)] for i in range(length)) for at in range(len(texts))]
 
 
 async def references(address: Address, texts: Sequence[str], source: str, target: str) -> list[CheckedRequest]:

@@ -13,10 +13,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from benchmarks.common.http_connection import Address
-from benchmarks.robustness.client import AttemptStats, CheckedRequest, CheckingClient, distinct
+from benchmarks.robustness.client import AttemptStats, CheckedRequest, CheckingClient, distinct, made_texts
 from benchmarks.robustness.memory import text_file
 from benchmarks.robustness.server import Served
-from benchmarks.robustness.texts import made_texts
 
 OTHER_ADDRESS = "127.0.0.2"
 """Address of a hog that is another caller than the clients."""
@@ -85,10 +84,13 @@ async def hog(
                 await task
             await _settled(served)
             figures[f"{kind}: {name}"] = row = {
-                "answers": beside.answers, "refused": beside.statuses["429"],
-                "p99 ms": round(1000 * beside.latency(0.99), 1), "p99 ms without": round(1000 * alone.latency(0.99), 1),
-                "ratio": round(beside.latency(0.99) / max(1e-9, alone.latency(0.99)), 2), "hog": dict(statuses),
-            }  # fmt: skip
+                "answers": beside.answers,
+                "refused": beside.statuses["429"],
+                "p99 ms": round(1000 * beside.latency(0.99), 1),
+                "p99 ms without": round(1000 * alone.latency(0.99), 1),
+                "ratio": round(beside.latency(0.99) / max(1e-9, alone.latency(0.99)), 2),
+                "hog": dict(statuses),
+            }
             print(f"{kind}: {name}: {row}", file=sys.stderr, flush=True)
             figures["refused"] += beside.statuses["429"]
             figures["failures"] += beside.failures()

@@ -39,15 +39,24 @@ async def kills(
     await served.until_ready()
     after = await served.metrics()
     return {
-        "clients": clients, "seconds": round(elapsed, 1), "kills": len(killed), "in flight at each kill": killed,
+        "clients": clients,
+        "seconds": round(elapsed, 1),
+        "kills": len(killed),
+        "in flight at each kill": killed,
         "restarts": growth(before, after, "attentive_worker_restarts_total"),
-        "answers": stats.answers, "answers/s": round(stats.answers / elapsed, 1), "statuses": dict(stats.statuses),
-        "failures": stats.failures(), "wrong": stats.wrong, "repeated ids": stats.repeated_ids,
-        "p50 ms": 1000 * stats.latency(0.5), "p99 ms": 1000 * stats.latency(0.99),
-        "slowest ms": 1000 * stats.latency(1.0), "metrics minus clients": stats.differences(before, after),
+        "answers": stats.answers,
+        "answers/s": round(stats.answers / elapsed, 1),
+        "statuses": dict(stats.statuses),
+        "failures": stats.failures(),
+        "wrong": stats.wrong,
+        "repeated ids": stats.repeated_ids,
+        "p50 ms": 1000 * stats.latency(0.5),
+        "p99 ms": 1000 * stats.latency(0.99),
+        "slowest ms": 1000 * stats.latency(1.0),
+        "metrics minus clients": stats.differences(before, after),
         "sentences translated twice or in vain": growth(before, after, "attentive_request_success_total")
         - sentences * stats.answers,
-    }  # fmt: skip
+    }
 
 
 async def _client(client: CheckingClient, supply: Iterator[CheckedRequest], end: float) -> None:

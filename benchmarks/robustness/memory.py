@@ -75,11 +75,18 @@ async def soak(served: Served, requests: list[CheckedRequest], clients: int, sec
     recording.cancel()
     client.close()
     return {
-        "clients": clients, "seconds": seconds, "answers": stats.answers, "answers/s": round(stats.answers / seconds, 1),
-        "documents and attention": dict(others), "failures": stats.failures(), "wrong": stats.wrong,
-        "repeated ids": stats.repeated_ids, "p99 ms": 1000 * stats.latency(0.99), "memory": memory.summary(),
+        "clients": clients,
+        "seconds": seconds,
+        "answers": stats.answers,
+        "answers/s": round(stats.answers / seconds, 1),
+        "documents and attention": dict(others),
+        "failures": stats.failures(),
+        "wrong": stats.wrong,
+        "repeated ids": stats.repeated_ids,
+        "p99 ms": 1000 * stats.latency(0.99),
+        "memory": memory.summary(),
         "restarts": growth(before, await served.metrics(), "attentive_worker_restarts_total"),
-    }  # fmt: skip
+    }
 
 
 async def _repeat(

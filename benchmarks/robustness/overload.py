@@ -111,16 +111,26 @@ async def overload(
     client.close()
     settled = int(SETTLED * stats.answers)
     return {
-        "capacity, answers/s": round(capacity, 1), "clients of the capacity": clients,
-        "attempts/s": round(load.sent / seconds, 1), "seconds": round(elapsed, 1), "patient": retry_share,
-        "attempts": load.sent, "statuses": dict(stats.statuses), "failures": stats.failures(),
-        "answers/s": round(stats.answers / elapsed, 1), "wrong": stats.wrong, "repeated ids": stats.repeated_ids,
+        "capacity, answers/s": round(capacity, 1),
+        "clients of the capacity": clients,
+        "attempts/s": round(load.sent / seconds, 1),
+        "seconds": round(elapsed, 1),
+        "patient": retry_share,
+        "attempts": load.sent,
+        "statuses": dict(stats.statuses),
+        "failures": stats.failures(),
+        "answers/s": round(stats.answers / elapsed, 1),
+        "wrong": stats.wrong,
+        "repeated ids": stats.repeated_ids,
         "generator behind, s": round(load.latest, 2),
-        "accepted p50 ms": 1000 * stats.latency(0.5, settled), "accepted p99 ms": 1000 * stats.latency(0.99, settled),
+        "accepted p50 ms": 1000 * stats.latency(0.5, settled),
+        "accepted p99 ms": 1000 * stats.latency(0.99, settled),
         "accepted p99 ms of the first fifth": 1000 * _first(stats, settled).latency(0.99),
         "accepted slowest ms": 1000 * stats.latency(1.0),
-        "first retries": load.retries.sent[1], "accepted share of first retries": load.retries.first_accepted_share(),
-        "retries": dict(sorted(load.retries.sent.items())), "accepted, by retry": dict(sorted(load.retries.accepted.items())),
+        "first retries": load.retries.sent[1],
+        "accepted share of first retries": load.retries.first_accepted_share(),
+        "retries": dict(sorted(load.retries.sent.items())),
+        "accepted, by retry": dict(sorted(load.retries.accepted.items())),
         "Retry-After of the 429s": dict(sorted(load.retries.retry_after.items())),
         "metrics minus clients": stats.differences(before, after),
         "refusals counted minus 429s": growth(before, after, "attentive_requests_rejected_total")
@@ -129,7 +139,7 @@ async def overload(
         - sentences * stats.answers,
         "shared computations": growth(before, after, "attentive_requests_shared_total"),
         "memory": memory.summary(),
-    }  # fmt: skip
+    }
 
 
 def _first(stats: AttemptStats, answers: int) -> AttemptStats:

@@ -12,28 +12,21 @@ from __future__ import annotations
 
 import argparse
 import json
+import random
 import sys
+from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from pathlib import Path
 
 from benchmarks.common import report
-from benchmarks.quality.behaviour.sheets import (
-    GRADES,
-    LANGUAGES,
-    Row,
-    agreement,
-    count,
-    mixed,
-    read_grades,
-    read_sentences,
-    sheet,
-)
 from benchmarks.quality.http_client import Client, ServerError
 
-_SEED = 2026
-_BATCH = 20
+FILE = Path(__file__).with_name("sentences.tsv")
+LANGUAGES = ("en", "de", "fr", "es")
 DIRECTIONS = [(s, t) for other in LANGUAGES[1:] for s, t in (("en", other), (other, "en"))]
+GRADES = {"r": "right", "u": "understandable", "w": "wrong"}
+SEED = 2026
+BATCH = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -51,41 +44,54 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def write_sheets(folder: Path, systems: dict[str, str]) -> None:
-    """Translates the set with the servers `systems[name]` (URLs) and writes the sheets and the key."""
+    """Translates the set with the servers `systems[name]` (URLs). Writes the sheets, with the systems of each sentence in
+    random order, and the key: the systems by direction and id of a sentence."""
     folder.mkdir(parents=True, exist_ok=True)
-    key = {}
+    lines = [line.split("\t") for line in FILE.read_text(encoding="utf-8").splitlines()]
+    key: dict[str, dict[str, list[str]]] = {}
     for source, target in DIRECTIONS:
-        sources = {name: texts[source] for name, texts in read_sentences().items()}
-        answers = {name: _translate(url, sources, source, target) for name, url in systems.items()}
-        rows = mixed(sources, answers, _SEED)
-        direction = f"{source}-{target}"
-        (folder / f"{direction}.tsv").write_text(sheet(rows), encoding="utf-8")
-        key[direction] = [asdict(row) for row in rows]
+        chance = random.Random(SEED)
+        texts = [line[2 + LANGUAGES.index(source)] for line in lines]
+        answers = {
+            name: [" ".join(text.split()) for text in Client(url).translate_all(texts, source, target, BATCH)]
+            for name, url in systems.items()
+        }
+        orders = [chance.sample(sorted(systems), len(systems)) for _ in texts]
+        rows = [
+            "\t".join([line[0], texts[number], *(answers[name][number] for name in order)]) + "\n"
+            for number, (line, order) in enumerate(zip(lines, orders, strict=True))
+        ]
+        (folder / f"{source}-{target}.tsv").write_text("".join(rows), encoding="utf-8")
+        key[f"{source}-{target}"] = {line[0]: order for line, order in zip(lines, orders, strict=True)}
     (folder / "key.json").write_text(json.dumps(key, ensure_ascii=False, indent=1), encoding="utf-8")
 
 
 def print_grades(folder: Path) -> None:
-    """Prints the counts of each reader and system per direction, and how often two readers agree."""
+    """Prints the counts of each reader and system per direction, and how often two readers agree. Raises ValueError."""
     key = json.loads((folder / "key.json").read_text(encoding="utf-8"))
-    lines: list[list[object]] = []
-    for direction, entries in key.items():
-        rows = [Row(e["id"], e["source"], tuple(e["translations"]), tuple(e["systems"])) for e in entries]
-        readings = {
-            path.name.split(".")[0]: read_grades(path.read_text(encoding="utf-8"), rows)
-            for path in sorted(folder.glob(f"*.{direction}.txt"))
-        }
-        for reader, grades in readings.items():
-            for system, counts in count(rows, grades).items():
-                lines.append([direction, system, reader, *(counts[grade] for grade in GRADES.values())])
+    table: list[list[object]] = []
+    for direction, orders in key.items():
+        readings = [
+            (path.name.split(".")[0], read_grades(path, orders)) for path in sorted(folder.glob(f"*.{direction}.txt"))
+        ]
+        for reader, letters in readings:
+            counts = Counter(zip((name for order in orders.values() for name in order), letters, strict=True))
+            for system in sorted({name for name, _ in counts}):
+                table.append([direction, system, reader, *(counts[system, letter] for letter in GRADES)])
         if len(readings) == 2:
-            first, second = readings.values()
-            print(f"{direction}: the readers agree on {agreement(rows, first, second):.0%}")
-    print(report.table(("direction", "system", "reader", *GRADES.values()), lines))
+            same = sum(map(str.__eq__, readings[0][1], readings[1][1])) / len(readings[0][1])
+            print(f"{direction}: the readers agree on {same:.0%}")
+    print(report.table(("direction", "system", "reader", *GRADES.values()), table))
 
 
-def _translate(url: str, sources: dict[str, str], source: str, target: str) -> dict[str, str]:
-    texts = Client(url).translate_all(list(sources.values()), source, target, _BATCH)
-    return {name: " ".join(text.split()) for name, text in zip(sources, texts, strict=True)}
+def read_grades(path: Path, orders: dict[str, list[str]]) -> str:
+    """Returns the letters of a reader for all sentences of a direction, in the order of the key. Raises ValueError."""
+    parts = [line.partition("\t") for line in path.read_text(encoding="utf-8").splitlines()]
+    letters = {id.strip(): grades.strip().lower() for id, _, grades in parts}
+    for id, order in orders.items():
+        if len(letters.get(id, "")) != len(order) or not set(letters[id]) <= set(GRADES):
+            raise ValueError(f"{id} of {path.name} needs {len(order)} letters of r, u and w.")
+    return "".join(letters[id] for id in orders)
 
 
 def _parser() -> argparse.ArgumentParser:
