@@ -86,7 +86,7 @@ def _translated(
     backend: TorchBackend, tokenizer: Tokenizer, folder: ModelFolder, sources: Sequence[Sequence[int]], target: str
 ) -> list[tuple[int, ...]]:
     config = folder.model
-    found = translate(
+    translations = translate(
         backend,
         sources,
         DecodingOptions(first_token=tokenizer.first_token(target)),
@@ -95,7 +95,7 @@ def _translated(
         max_length=min(config.max_length, 2 * max(map(len, sources))),
         generation=folder.generation,
     )
-    return [tuple(hypotheses[0].tokens) for hypotheses in found]
+    return [tuple(hypotheses[0].tokens) for hypotheses in translations]
 
 
 def _count(

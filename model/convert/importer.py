@@ -26,7 +26,7 @@ from model.convert.head_roles import measure
 from model.convert.huggingface.reader import read_huggingface
 from model.convert.languages import find_pairs, language_tags
 from model.convert.marian.firefox import is_firefox, read_firefox
-from model.convert.marian.model_npz import read_npz
+from model.convert.marian.reader import read_marian
 from model.convert.source_files import Imported, ImportRefused
 from model.convert.unknown_formats import lfs_pointer, unknown_format
 from model.convert.vocabulary import sentencepiece_vocabulary
@@ -108,7 +108,7 @@ def _read(path: Path) -> Imported:
     if (path / "config.json").is_file():
         return read_huggingface(path)
     if (path / "decoder.yml").is_file():
-        return read_npz(path)
+        return read_marian(path)
     raise ImportRefused(path, [unknown_format(path)])
 
 

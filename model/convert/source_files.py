@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import sentencepiece
+import torch
 import yaml
 from torch import Tensor
 
@@ -70,6 +71,18 @@ class Imported:
     shortlist: Shortlist | None = None
 
 
+def few(reasons: list[str]) -> list[str]:
+    """Returns at most five reasons, and how many more there are."""
+    return reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"]
+
+
+def fits(shape: Sequence[int], expected: Sequence[int | None]) -> bool:
+    """Returns whether a tensor has the expected shape; None accepts any size."""
+    return len(shape) == len(expected) and all(
+        size in (None, actual) for actual, size in zip(shape, expected, strict=True)
+    )
+
+
 def read_bytes(path: Path, most: int) -> bytes:
     """Reads a file. Raises ImportRefused if it cannot be read or is larger than `most` bytes."""
     try:
@@ -102,6 +115,11 @@ def read_object(path: Path, parse: Callable[[str], Any] = json.loads, most: int 
     return fields
 
 
+def read_optional(path: Path) -> dict[str, Any]:
+    """Reads an object from a JSON file, an empty one if there is no file. Raises ImportRefused."""
+    return read_object(path) if path.is_file() else {}
+
+
 def read_sentencepiece(path: Path) -> bytes:
     """Reads a SentencePiece model and checks that it loads. Raises ImportRefused."""
     data = read_bytes(path, MAX_SENTENCEPIECE_BYTES)
@@ -123,6 +141,24 @@ def check_vocabulary(path: Path, vocabulary: dict[str, Any], size: int) -> dict[
         if piece not in vocabulary:
             raise ImportRefused(path, [f"the vocabulary lacks {piece}"])
     return dict(sorted(vocabulary.items(), key=lambda entry: int(entry[1])))
+
+
+def parse_options(path: Path, name: str, text: bytes) -> dict[str, Any]:
+    """Parses Marian's options, stored as YAML in the array `name` of a model file. Raises ImportRefused."""
+    try:
+        options = yaml.safe_load(text.decode("utf-8"))
+    except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
+        raise ImportRefused(path, [f"{name} is not YAML"]) from None
+    if not isinstance(options, dict):
+        raise ImportRefused(path, [f"{name} does not hold an object"])
+    return options
+
+
+def finite(path: Path, name: str, tensor: Tensor) -> Tensor:
+    """Returns the tensor. Raises ImportRefused for NaN and infinity."""
+    if not torch.isfinite(tensor).all():
+        raise ImportRefused(path, [f"{name} holds numbers that are not finite"])
+    return tensor
 
 
 def plain_name(path: Path, name: Any) -> str:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from model.config import ModelConfig
-from model.convert.marian.model_npz import marian_sinusoids
+from model.convert.marian.reader import marian_sinusoids
 from model.convert.tensor_names import parts
 from model.transformer import Transformer
 from tests.support.marian_models import made_up_text, train_sentencepiece

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable
 from pathlib import Path
 from types import ModuleType
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from model.attention import MultiHeadAttention
 from model.checkpoint import load_model
 from model.config import ModelConfig
+from model.convert.ctranslate2.tensor_names import parts
 from model.convert.extra_files import extra_files
 from model.convert.source_files import SUPPRESSED
 from model.convert.vocabulary import folder_pieces
-from model.layers import DecoderLayer, EncoderLayer, FeedForward, Sublayer
 from model.model_folder import FolderError, ModelFolder
 from model.transformer import Transformer
 
@@ -80,7 +78,9 @@ def _build(specs: ModuleType, transformer: Transformer, folder: ModelFolder) -> 
         activation=getattr(specs.common_spec.Activation, _ACTIVATIONS[config.activation]),
     )
     source = transformer.embedding if config.tied_embeddings else transformer.source_embedding
-    _sides(spec, transformer, source.weight)
+    spec.encoder.embeddings[0].weight = _array(source.weight)
+    spec.decoder.embeddings.weight = _array(transformer.embedding.weight)
+    _layers(spec, transformer)
     for side in (spec.encoder, spec.decoder):
         side.scale_embeddings = config.scale_embeddings
         side.position_encodings.encodings = _positions(transformer)
@@ -94,22 +94,28 @@ def _build(specs: ModuleType, transformer: Transformer, folder: ModelFolder) -> 
     return spec
 
 
-def _sides(spec: Any, transformer: Transformer, source: torch.Tensor) -> None:
-    """Copies embeddings and layers of encoder and decoder."""
-    spec.encoder.embeddings[0].weight = _array(source)
-    spec.decoder.embeddings.weight = _array(transformer.embedding.weight)
-    encoder = cast("Iterable[EncoderLayer]", transformer.encoder)
-    decoder = cast("Iterable[DecoderLayer]", transformer.decoder)
-    for part, encoder_layer in zip(spec.encoder.layer, encoder, strict=True):
-        _self_attention(part.self_attention, encoder_layer.self_attention, encoder_layer.attention_residual)
-        _feed_forward(part.ffn, encoder_layer.feed_forward, encoder_layer.feed_forward_residual)
-    for part, decoder_layer in zip(spec.decoder.layer, decoder, strict=True):
-        _self_attention(part.self_attention, decoder_layer.self_attention, decoder_layer.self_residual)
-        _cross_attention(part.attention, decoder_layer.cross_attention, decoder_layer.cross_residual)
-        _feed_forward(part.ffn, decoder_layer.feed_forward, decoder_layer.feed_forward_residual)
-    if transformer.config.norm == "pre":
-        _norm(spec.encoder.layer_norm, transformer.encoder_norm)
-        _norm(spec.decoder.layer_norm, transformer.decoder_norm)
+def _layers(spec: Any, transformer: Transformer) -> None:
+    """Copies the layers of encoder and decoder. A part has the matrices of linear layers with the same input."""
+    config, tensors = transformer.config, transformer.state_dict()
+    for theirs, ours in parts(config.encoder_layers, config.decoder_layers, config.norm == "pre"):
+        part = _part(spec, theirs)
+        weight, bias = (
+            np.concatenate([_array(tensors[f"{name}.{field}"]) for name in ours]) for field in ("weight", "bias")
+        )
+        if theirs.endswith("layer_norm"):
+            part.gamma, part.beta = weight, bias
+        else:
+            part.weight, part.bias = weight, bias
+
+
+def _part(spec: Any, name: str) -> Any:
+    """Returns the part of a specification with a name such as encoder/layer_0/self_attention/linear_1."""
+    for step in name.split("/"):
+        stem, _, number = step.rpartition("_")
+        spec = (
+            getattr(spec, stem)[int(number)] if number.isdecimal() and not hasattr(spec, step) else getattr(spec, step)
+        )
+    return spec
 
 
 def _vocabulary(spec: Any, folder: ModelFolder) -> None:
@@ -134,35 +140,6 @@ def _positions(transformer: Transformer) -> NDArray[np.float32]:
     if transformer.config.positions == "learned":
         return _array(transformer.positions.weight)
     return _array(transformer.get_buffer("position_table"))
-
-
-def _self_attention(part: Any, attention: MultiHeadAttention, residual: Sublayer) -> None:
-    _fused(part.linear[0], attention.query, attention.key, attention.value)
-    _fused(part.linear[1], attention.output)
-    _norm(part.layer_norm, residual.norm)
-
-
-def _cross_attention(part: Any, attention: MultiHeadAttention, residual: Sublayer) -> None:
-    _fused(part.linear[0], attention.query)
-    _fused(part.linear[1], attention.key, attention.value)
-    _fused(part.linear[2], attention.output)
-    _norm(part.layer_norm, residual.norm)
-
-
-def _feed_forward(part: Any, feed_forward: FeedForward, residual: Sublayer) -> None:
-    _fused(part.linear_0, feed_forward.inner)
-    _fused(part.linear_1, feed_forward.outer)
-    _norm(part.layer_norm, residual.norm)
-
-
-def _fused(part: Any, *linears: torch.nn.Linear) -> None:
-    """Concatenates the matrices of linears with the same input."""
-    part.weight = np.concatenate([_array(linear.weight) for linear in linears])
-    part.bias = np.concatenate([_array(linear.bias) for linear in linears])
-
-
-def _norm(part: Any, norm: torch.nn.LayerNorm) -> None:
-    part.gamma, part.beta = _array(norm.weight), _array(norm.bias)
 
 
 def _array(tensor: torch.Tensor) -> NDArray[np.float32]:

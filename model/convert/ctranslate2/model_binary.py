@@ -17,7 +17,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.convert.source_files import ImportRefused
+from model.convert.source_files import ImportRefused, fits
 
 BINARY = "model.bin"
 SPECIFICATION = "TransformerSpec"
@@ -40,9 +40,7 @@ class ModelBinary:
         if name not in self.arrays:
             raise ImportRefused(self.file, [f"it lacks {name}"])
         tensor = self.arrays[name]
-        if tensor.dim() != len(shape) or any(
-            want not in (None, size) for size, want in zip(tensor.shape, shape, strict=True)
-        ):
+        if not fits(tensor.shape, shape):
             raise ImportRefused(
                 self.file, [f"{name} has shape {tuple(tensor.shape)}, the rest of the model asks for {shape}"]
             )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from torch import Tensor
 
 from model.config import ConfigError, ModelConfig
 from model.convert.ctranslate2.model_binary import BINARY, ModelBinary, read_model_binary
+from model.convert.ctranslate2.tensor_names import SIDES, parts
 from model.convert.huggingface.multilingual import language_codes, offset_sinusoids
 from model.convert.source_files import (
     MAX_VOCABULARY_BYTES,
@@ -19,8 +21,9 @@ from model.convert.source_files import (
     ImportRefused,
     Languages,
     check_vocabulary,
+    few,
     read_card,
-    read_object,
+    read_optional,
     read_sentencepiece,
     read_text,
 )
@@ -34,10 +37,6 @@ _PIECES = (("source.spm", "target.spm"), *((name, name) for name in (
 )))  # fmt: skip
 _IGNORED = ("alignment_heads", "alignment_layer")
 _DEFAULT_OFF = ("alibi", "alibi_use_positive_positions", "multi_query_attention", "embeddings_merge", "scale_alibi")
-_LAYERS = {
-    "encoder": (("self_attention", "attention_residual"), ("ffn", "feed_forward_residual")),
-    "decoder": (("self_attention", "self_residual"), ("attention", "cross_residual"), ("ffn", "feed_forward_residual")),
-}
 
 
 def read_ctranslate2(path: Path, languages: Languages | None = None, pieces: Path | None = None) -> Imported:
@@ -46,7 +45,7 @@ def read_ctranslate2(path: Path, languages: Languages | None = None, pieces: Pat
     int8 and int16 weights become float32 by their scales. `pieces` is a SentencePiece file outside the folder.
     """
     files = (pieces, pieces) if pieces is not None else _sentencepiece_files(path)
-    settings = read_object(path / "config.json") if (path / "config.json").is_file() else {}
+    settings = read_optional(path / "config.json")
     binary = read_model_binary(path / BINARY)
     source, target = _vocabularies(path)
     config, tensors = _convert(path, binary, settings, len(source), len(target))
@@ -92,12 +91,8 @@ def _convert(
     if positions == "learned":
         tensors["positions.weight"] = table
     pre = bool(binary.number("encoder/pre_norm", "pre_norm"))
-    depths = {side: _depth(binary, side) for side in _LAYERS}
-    for side, depth in depths.items():
-        for i in range(depth):
-            tensors |= _layer(binary, side, i, width)
-        if pre:
-            tensors |= _norm(binary, f"{side}/layer_norm", f"{side}_norm", width)
+    encoder_layers, decoder_layers = (_depth(binary, side) for side in SIDES)
+    tensors |= _layers(binary, parts(encoder_layers, decoder_layers, pre), width)
     try:
         config = ModelConfig(
             vocab_size=target_size,
@@ -105,8 +100,8 @@ def _convert(
             d_model=width,
             heads=int(binary.number("encoder/num_heads", "num_heads") or 8),
             d_ff=tensors["encoder.0.feed_forward.inner.weight"].shape[0],
-            encoder_layers=depths["encoder"],
-            decoder_layers=depths["decoder"],
+            encoder_layers=encoder_layers,
+            decoder_layers=decoder_layers,
             norm="pre" if pre else "post",
             activation=_activation(binary),  # type: ignore[arg-type]
             positions=positions,  # type: ignore[arg-type]
@@ -126,7 +121,7 @@ def _convert(
 def _check_rest(path: Path, binary: ModelBinary, config: ModelConfig) -> None:
     """Raises ImportRefused for options and arrays that change the function and were not read."""
     reasons = []
-    for side in _LAYERS:
+    for side in SIDES:
         for option in _DEFAULT_OFF:
             value = binary.number(f"{side}/{option}")
             if value and option not in ("scale_alibi", "alibi_use_positive_positions"):
@@ -137,10 +132,7 @@ def _check_rest(path: Path, binary: ModelBinary, config: ModelConfig) -> None:
             reasons.append("encoder and decoder have their norms in different places")
         for option in _IGNORED:
             binary.number(f"{side}/{option}")
-    rest = binary.unused()
-    reasons += [f"{name} is not a tensor of this architecture" for name in rest[:5]]
-    if len(rest) > 5:
-        reasons.append(f"and {len(rest) - 5} more like these")
+    reasons += few([f"{name} is not a tensor of this architecture" for name in binary.unused()])
     if reasons:
         raise ImportRefused(path, reasons)
 
@@ -150,20 +142,18 @@ def _depth(binary: ModelBinary, side: str) -> int:
     return len(layers)
 
 
-def _layer(binary: ModelBinary, side: str, number: int, width: int) -> dict[str, Tensor]:
+def _layers(binary: ModelBinary, names: Iterable[tuple[str, list[str]]], width: int) -> dict[str, Tensor]:
     tensors: dict[str, Tensor] = {}
-    for scope, residual in _LAYERS[side]:
-        theirs, ours = f"{side}/layer_{number}/{scope}", f"{side}.{number}"
-        tensors |= _norm(binary, f"{theirs}/layer_norm", f"{ours}.{residual}.norm", width)
-        if scope == "ffn":
-            inner = binary.take(f"{theirs}/linear_0/weight", (None, width)).shape[0]
-            tensors |= _linear(binary, f"{theirs}/linear_0", [f"{ours}.feed_forward.inner"], inner, width)
-            tensors |= _linear(binary, f"{theirs}/linear_1", [f"{ours}.feed_forward.outer"], width, inner)
-            continue
-        name = f"{ours}.{'cross' if scope == 'attention' else 'self'}_attention"
-        fused = [["query"], ["key", "value"]] if scope == "attention" else [["query", "key", "value"]]
-        for i, parts in enumerate([*fused, ["output"]]):
-            tensors |= _linear(binary, f"{theirs}/linear_{i}", [f"{name}.{part}" for part in parts], width, width)
+    inner = 0
+    for theirs, ours in names:
+        if theirs.endswith("layer_norm"):
+            gamma, beta = binary.take(f"{theirs}/gamma", (width,)), binary.take(f"{theirs}/beta", (width,))
+            tensors |= {f"{ours[0]}.weight": gamma.clone(), f"{ours[0]}.bias": beta.clone()}
+        elif ours[0].endswith(".inner"):
+            inner = binary.take(f"{theirs}/weight", (None, width)).shape[0]
+            tensors |= _linear(binary, theirs, ours, inner, width)
+        else:
+            tensors |= _linear(binary, theirs, ours, width, inner if ours[0].endswith(".outer") else width)
     return tensors
 
 
@@ -178,14 +168,9 @@ def _linear(binary: ModelBinary, theirs: str, ours: list[str], outputs: int, inp
     return tensors
 
 
-def _norm(binary: ModelBinary, theirs: str, ours: str, width: int) -> dict[str, Tensor]:
-    gamma, beta = binary.take(f"{theirs}/gamma", (width,)), binary.take(f"{theirs}/beta", (width,))
-    return {f"{ours}.weight": gamma.clone(), f"{ours}.bias": beta.clone()}
-
-
 def _positions(binary: ModelBinary, width: int) -> tuple[str, Tensor]:
     """Returns the kind of positions and their table. A folder without a table has the sinusoids of tensor2tensor."""
-    names = [f"{side}/position_encodings/encodings" for side in _LAYERS]
+    names = [f"{side}/position_encodings/encodings" for side in SIDES]
     if not any(name in binary for name in names):
         return "learned", offset_sinusoids(_LONGEST, width, pad=0)
     tables = [binary.take(name, (None, width)) for name in names]
@@ -199,7 +184,7 @@ def _positions(binary: ModelBinary, width: int) -> tuple[str, Tensor]:
 
 
 def _activation(binary: ModelBinary) -> str:
-    kinds = {int(binary.number(f"{side}/activation") or 0) for side in _LAYERS}
+    kinds = {int(binary.number(f"{side}/activation") or 0) for side in SIDES}
     if len(kinds) != 1 or not kinds <= set(_ACTIVATIONS):
         raise ValueError("its activation is not relu, swish or gelu")
     return _ACTIVATIONS[kinds.pop()]
@@ -207,15 +192,15 @@ def _activation(binary: ModelBinary) -> str:
 
 def _scaled(binary: ModelBinary, width: int) -> bool:
     """Returns whether embeddings are multiplied by sqrt(width): stated as a flag or as the factor, by default true."""
-    found = set()
-    for side in _LAYERS:
+    scaled = set()
+    for side in SIDES:
         value = binary.number(f"{side}/scale_embeddings", f"{side}/embeddings/multiply_by_sqrt_depth")
-        found.add(value is None or value not in (0.0, 1.0) or (_is_flag(binary, side) and value == 1.0))
+        scaled.add(value is None or value not in (0.0, 1.0) or (_is_flag(binary, side) and value == 1.0))
         if value is not None and value not in (0.0, 1.0) and not math.isclose(value, math.sqrt(width), rel_tol=1e-3):
             raise ValueError(f"its embeddings are multiplied by {value:g}")
-    if len(found) != 1:
+    if len(scaled) != 1:
         raise ValueError("only one side scales its embeddings")
-    return found.pop()
+    return scaled.pop()
 
 
 def _is_flag(binary: ModelBinary, side: str) -> bool:

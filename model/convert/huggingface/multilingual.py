@@ -19,6 +19,7 @@ from model.convert.source_files import (
     ImportRefused,
     check_vocabulary,
     read_object,
+    read_optional,
     read_sentencepiece,
 )
 
@@ -43,7 +44,7 @@ def read_vocabulary(path: Path, config: ModelConfig) -> Vocabulary:
     """Reads sentencepiece.bpe.model, vocab.json (M2M100; NLLB has none) and the list of language tokens. Raises
     ImportRefused."""
     pieces = read_sentencepiece(path / SENTENCEPIECE)
-    names = read_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
+    names = read_optional(path / "tokenizer_config.json")
     file = path / "vocab.json"
     ids = read_object(file, most=MAX_VOCABULARY_BYTES) if file.is_file() else _fairseq_ids(pieces)
     tokens = {token: i for token, i in _language_tokens(path, names, len(ids)).items() if token not in ids}
@@ -89,9 +90,9 @@ def _language_tokens(path: Path, names: dict[str, Any], first: int) -> dict[str,
             for i, entry in decoder.items()
             if isinstance(entry, dict) and i.isdecimal() and "content" in entry
         }
-    found = {token: i for token, i in stated.items() if _code(token)}
-    if found:
-        return found
+    languages = {token: i for token, i in stated.items() if _code(token)}
+    if languages:
+        return languages
     special = read_object(path / "special_tokens_map.json") if (path / "special_tokens_map.json").is_file() else names
     listed = special.get("additional_special_tokens") or special.get("extra_special_tokens") or []
     tokens = [token["content"] if isinstance(token, dict) and "content" in token else token for token in listed]

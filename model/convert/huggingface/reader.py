@@ -23,6 +23,7 @@ from model.convert.source_files import (
     read_bytes,
     read_card,
     read_object,
+    read_optional,
     read_sentencepiece,
 )
 from model.model_folder import MAX_BEAM, MAX_FORBIDDEN, Generation, read_generation
@@ -58,7 +59,7 @@ def read_huggingface(path: Path) -> Imported:
         vocabulary = _below(vocabulary, config.source_vocab_size or config.vocab_size)
         target_vocabulary = None if target_vocabulary is None else _below(target_vocabulary, config.vocab_size)
     license_, listed = read_card(path)
-    names = read_object(path / "tokenizer_config.json") if (path / "tokenizer_config.json").is_file() else {}
+    names = read_optional(path / "tokenizer_config.json")
     source, target = (
         names.get(key) if isinstance(names.get(key), str) else None for key in ("source_lang", "target_lang")
     )
@@ -186,8 +187,7 @@ def read_generation_settings(path: Path, fields: dict[str, Any]) -> tuple[Genera
     transformers normalizes the scores of a beam before it forbids the tokens of `bad_words_ids`, and again after it
     only with `renormalize_logits`. A bias leaves them out of the distribution, which is the second case.
     """
-    file = path / "generation_config.json"
-    settings = {**fields, **(read_object(file) if file.is_file() else {})}
+    settings = {**fields, **read_optional(path / "generation_config.json")}
     forbidden = _forbidden(path, settings)
     beams, end = settings.get("num_beams") or 0, settings.get("forced_eos_token_id")
     reasons = []

@@ -12,7 +12,7 @@ from safetensors import SafetensorError, safe_open
 from torch import Tensor
 
 from model.config import ModelConfig
-from model.convert.source_files import SUPPRESSED, ImportRefused, plain_name, read_object
+from model.convert.source_files import SUPPRESSED, ImportRefused, few, plain_name, read_object
 from model.convert.tensor_names import parts
 from model.positions import sinusoidal_table
 
@@ -49,7 +49,7 @@ def read_weights(path: Path, config: ModelConfig) -> dict[str, Tensor]:
         elif not torch.isfinite(tensor).all():
             reasons.append(f"{name} holds numbers that are not finite")
     if reasons:
-        raise ImportRefused(path, _few(reasons))
+        raise ImportRefused(path, few(reasons))
     return raw
 
 
@@ -143,7 +143,7 @@ def convert_weights(
             else:
                 missing.append(f"{name} is missing")
     if missing:
-        raise ImportRefused(path, _few(missing))
+        raise ImportRefused(path, few(missing))
     tensors.update(_embeddings(path, config, fields, raw))
     if (table := _learned_positions(path, config, raw)) is not None:
         config = config.replace(positions="learned")
@@ -172,13 +172,14 @@ def _embeddings(path: Path, config: ModelConfig, fields: dict[str, Any], raw: di
 
 def _one_of(path: Path, raw: dict[str, Tensor], names: list[str]) -> Tensor:
     """Returns the tensor stored with one of these names. Raises ImportRefused if two of them differ."""
-    found = [name for name in names if name in raw]
-    if not found:
+    present = [name for name in names if name in raw]
+    if not present:
         raise ImportRefused(path, [f"{names[0]} is missing"])
-    for name in found[1:]:
-        if not torch.equal(raw[found[0]], raw[name]):
-            raise ImportRefused(path, [f"{name} differs from {found[0]}, to which config.json ties it"])
-    return raw[found[0]]
+    first = present[0]
+    for name in present[1:]:
+        if not torch.equal(raw[first], raw[name]):
+            raise ImportRefused(path, [f"{name} differs from {first}, to which config.json ties it"])
+    return raw[first]
 
 
 def _learned_positions(path: Path, config: ModelConfig, raw: dict[str, Tensor]) -> Tensor | None:
@@ -186,13 +187,9 @@ def _learned_positions(path: Path, config: ModelConfig, raw: dict[str, Tensor]) 
 
     A float16 file has rounded sinusoids. They are kept: transformers adds the stored numbers.
     """
-    found = [name for name in _POSITIONS if name in raw]
-    if not found:
+    present = [name for name in _POSITIONS if name in raw]
+    if not present:
         return None
-    table = _one_of(path, raw, found)
+    table = _one_of(path, raw, present)
     sinusoids = sinusoidal_table(config.max_length, config.d_model, half=True)
     return None if torch.allclose(table.float(), sinusoids, atol=1e-5) else table
-
-
-def _few(reasons: list[str]) -> list[str]:
-    return reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"]

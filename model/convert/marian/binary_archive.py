@@ -15,11 +15,10 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from numpy.typing import NDArray
 from torch import Tensor
 
-from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused
+from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused, finite, fits, parse_options
 
 SCALE_OF_INPUTS = "_QuantMultA"
 _OPTIONS = "special:model.yml"
@@ -58,26 +57,15 @@ class BinaryArchive:
         entry = self.members.get(_OPTIONS)
         if entry is None or entry.size > MAX_TEXT_BYTES:
             raise ImportRefused(self._file, [f"it lacks {_OPTIONS}"])
-        try:
-            options = yaml.safe_load(self._data(entry).tobytes().partition(b"\0")[0].decode("utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
-            raise ImportRefused(self._file, [f"{_OPTIONS} is not YAML"]) from None
-        if not isinstance(options, dict):
-            raise ImportRefused(self._file, [f"{_OPTIONS} does not hold an object"])
-        return options
+        return parse_options(self._file, _OPTIONS, self._data(entry).tobytes().partition(b"\0")[0])
 
     def tensor(self, name: str, shape: tuple[int | None, ...]) -> Tensor:
         """Returns a tensor in float32; None in `shape` accepts any size. Raises ImportRefused, also for NaN and
         infinity."""
         entry = self.members[name]
-        if len(entry.shape) != len(shape) or any(
-            want not in (None, size) for size, want in zip(entry.shape, shape, strict=True)
-        ):
+        if not fits(entry.shape, shape):
             raise ImportRefused(self._file, [f"{name} has shape {entry.shape}, the options ask for {shape}"])
-        tensor = torch.from_numpy(self._values(name, entry))
-        if not torch.isfinite(tensor).all():
-            raise ImportRefused(self._file, [f"{name} holds numbers that are not finite"])
-        return tensor
+        return finite(self._file, name, torch.from_numpy(self._values(name, entry)))
 
     def close(self) -> None:
         """Releases the file."""

@@ -18,13 +18,12 @@ import yaml
 
 from model.convert.languages import language_code
 from model.convert.marian.binary_archive import BinaryArchive
-from model.convert.marian.model_npz import convert, read_options, vocabulary_of
+from model.convert.marian.reader import read_model
 from model.convert.marian.shortlist_binary import read_binary_shortlist
 from model.convert.source_files import (
     Imported,
     ImportRefused,
     Languages,
-    check_vocabulary,
     read_card,
     read_object,
     read_sentencepiece,
@@ -63,27 +62,17 @@ def read_firefox(path: Path) -> Imported:
     folder = path if path.is_dir() else path.parent
     files = _find_files(path, folder)
     pieces = [read_sentencepiece(file) for file in (files.source, files.target)]
-    source, target = (vocabulary_of(file) for file in (files.source, files.target))
-    with contextlib.closing(BinaryArchive(files.model)) as arrays:
-        config = read_options(files.model, arrays.options(), len(source), len(target), source == target)
-        source = check_vocabulary(files.source, source, config.source_vocab_size or config.vocab_size)
-        target = check_vocabulary(files.target, target, config.vocab_size)
-        end, unknown = target["</s>"], target["<unk>"]
-        pad = min(end, (config.source_vocab_size or config.vocab_size) - 1)  # not used, but a valid id on both sides
-        config = config.replace(eos_id=end, unk_id=unknown, pad_id=pad, bos_id=end, decoder_start_id=end)
-        config, tensors = convert(files.model, config, arrays)
+    model = read_model(files.model, (files.source, files.target), BinaryArchive)
+    config, target = model["config"], model["target_vocabulary"] or model["vocabulary"]
     published = _published(folder)
     license_, listed = read_card(folder)
     return Imported(
-        config=config,
-        tensors=tensors,
+        **model,
         source_pieces=pieces[0],
         target_pieces=pieces[1],
-        vocabulary=source,
-        target_vocabulary=None if source == target else target,
         languages=_languages(files.model, published, listed),
         license=license_ or (LICENSE if published else ""),
-        generation=Generation(forbidden=(unknown,)),
+        generation=Generation(forbidden=(target["<unk>"],)),
         shortlist=None if files.shortlist is None else read_binary_shortlist(files.shortlist, config),
     )
 

@@ -8,11 +8,10 @@ from typing import Any
 
 import numpy as np
 import torch
-import yaml
 from numpy.lib import format as npy
 from torch import Tensor
 
-from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused
+from model.convert.source_files import MAX_TEXT_BYTES, ImportRefused, finite, fits, parse_options
 
 Shape = tuple[int | None, ...]
 _OPTIONS = "special:model.yml"
@@ -43,21 +42,12 @@ class Archive:
         if self.members[_OPTIONS].file_size > MAX_TEXT_BYTES:
             raise ImportRefused(self._file, [f"{_OPTIONS} is larger than {MAX_TEXT_BYTES} bytes"])
         array = self._array(_OPTIONS, (None,), (np.dtype("int8"), np.dtype("uint8")))
-        try:
-            options = yaml.safe_load(array.tobytes().rstrip(b"\0").decode("utf-8"))
-        except (yaml.YAMLError, UnicodeDecodeError, RecursionError, ValueError):
-            raise ImportRefused(self._file, [f"{_OPTIONS} is not YAML"]) from None
-        if not isinstance(options, dict):
-            raise ImportRefused(self._file, [f"{_OPTIONS} does not hold an object"])
-        return options
+        return parse_options(self._file, _OPTIONS, array.tobytes().rstrip(b"\0"))
 
     def tensor(self, name: str, shape: Shape) -> Tensor:
         """Returns the array `name`; None in `shape` accepts any size. Raises ImportRefused, also for NaN and
         infinity."""
-        tensor = torch.from_numpy(self._array(name, shape, _FLOATING))
-        if not torch.isfinite(tensor).all():
-            raise ImportRefused(self._file, [f"{name} holds numbers that are not finite"])
-        return tensor
+        return finite(self._file, name, torch.from_numpy(self._array(name, shape, _FLOATING)))
 
     def _array(self, name: str, shape: Shape, dtypes: tuple[np.dtype[Any], ...]) -> np.ndarray[Any, Any]:
         info = self.members[name]
@@ -65,23 +55,21 @@ class Archive:
             with self._zip.open(info) as member:
                 version = npy.read_magic(member)
                 read = npy.read_array_header_1_0 if version == (1, 0) else npy.read_array_header_2_0
-                found, fortran, dtype = read(member)
+                stored, fortran, dtype = read(member)
                 if dtype not in dtypes or fortran:
                     raise ImportRefused(
                         self._file, [f"{name} is {dtype}, not {' or '.join(map(str, dtypes))} in C order"]
                     )
-                if len(found) != len(shape) or any(
-                    want not in (None, size) for size, want in zip(found, shape, strict=True)
-                ):
-                    raise ImportRefused(self._file, [f"{name} has shape {found}, the options ask for {shape}"])
+                if not fits(stored, shape):
+                    raise ImportRefused(self._file, [f"{name} has shape {stored}, the options ask for {shape}"])
                 data = member.read(info.file_size)
         except (zipfile.BadZipFile, OSError, ValueError, EOFError, NotImplementedError, RuntimeError) as error:
             if isinstance(error, ImportRefused):
                 raise
             raise ImportRefused(self._file, [f"{name} is truncated or broken"]) from None
-        if len(data) != int(np.prod(found, dtype=np.int64)) * dtype.itemsize:
+        if len(data) != int(np.prod(stored, dtype=np.int64)) * dtype.itemsize:
             raise ImportRefused(self._file, [f"{name} is truncated"])
-        return np.frombuffer(bytearray(data), dtype=dtype).reshape(found)
+        return np.frombuffer(bytearray(data), dtype=dtype).reshape(stored)
 
     def close(self) -> None:
         self._zip.close()

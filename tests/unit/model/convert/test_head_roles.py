@@ -10,6 +10,7 @@ import pytest
 from model.analysis.head_roles import HeadRoles
 from model.checkpoint import load_model
 from model.convert import head_roles
+from model.convert.head_roles import measure
 from model.convert.sample_sentences import SENTENCES
 from model.model_folder import read_folder
 from tests.support.live import tiny_model
@@ -35,7 +36,7 @@ def test_every_head_has_a_role(few: None, tmp_path: Path, capsys: pytest.Capture
 
 def test_a_model_of_other_languages_has_no_roles(few: None, tmp_path: Path) -> None:
     folder = read_folder(tiny_model(tmp_path / "tiny"))
-    assert head_roles.measure(dataclasses.replace(folder, pairs=(("fi", "it"),)), load_model(folder)) is None
+    assert measure(dataclasses.replace(folder, pairs=(("fi", "it"),)), load_model(folder)) is None
     assert head_roles.main([str(tmp_path / "missing")]) == 2
 
 

@@ -18,7 +18,7 @@ import yaml
 from model.backends.torch.backend import TorchBackend
 from model.checkpoint import load_model
 from model.convert.importer import ImportOptions, import_model
-from model.convert.marian.model_npz import marian_sinusoids
+from model.convert.marian.reader import marian_sinusoids
 from model.convert.source_files import ImportRefused
 from model.convert.vocabulary import folder_pieces, parse_vocab_yml
 from model.search.driver import translate

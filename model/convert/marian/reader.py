@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Container
+from collections.abc import Callable, Container, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +21,7 @@ from model.convert.source_files import (
     ImportRefused,
     Languages,
     check_vocabulary,
+    few,
     plain_name,
     read_card,
     read_object,
@@ -43,7 +44,7 @@ _NORMS = {
 """(transformer-preprocess, transformer-postprocess, transformer-postprocess-top) -> position of the norm."""
 
 
-def read_npz(path: Path) -> Imported:
+def read_marian(path: Path) -> Imported:
     """Reads a model in Marian's layout. Raises ImportRefused with all reasons.
 
     The decoder starts from the zero embedding, so no padding token is needed. The archive is read without pickle.
@@ -56,28 +57,36 @@ def read_npz(path: Path) -> Imported:
         raise ImportRefused(path, ["decoder.yml does not name two vocabularies"])
     file = path / plain_name(path / "decoder.yml", models[0])
     names = [plain_name(path / "decoder.yml", name) for name in vocabularies]
-    source, target = (vocabulary_of(path / name) for name in names)
-    with contextlib.closing(open_archive(file)) as arrays:
-        config = read_options(file, arrays.options(), len(source), len(target), source == target)
-        source = check_vocabulary(path / names[0], source, config.source_vocab_size or config.vocab_size)
-        target = check_vocabulary(path / names[1], target, config.vocab_size)
-        end = target["</s>"]
-        pad = min(
-            end, (config.source_vocab_size or config.vocab_size) - 1
-        )  # not used, but must be a valid id on both sides
-        config = config.replace(eos_id=end, unk_id=target["<unk>"], pad_id=pad, bos_id=end, decoder_start_id=end)
-        config, tensors = convert(file, config, arrays)
+    model = read_model(file, [path / name for name in names], open_archive)
     license_, listed = read_card(path)
     return Imported(
-        config=config,
-        tensors=tensors,
+        **model,
         source_pieces=read_sentencepiece(_sentencepiece(path, names[0], "source.spm")),
         target_pieces=read_sentencepiece(_sentencepiece(path, names[1], "target.spm")),
-        vocabulary=source,
-        target_vocabulary=None if source == target else target,
         languages=Languages(listed=listed),
         license=license_ or _license(path),
     )
+
+
+def read_model(file: Path, vocabularies: Sequence[Path], open_file: Callable[[Path], Arrays]) -> dict[str, Any]:
+    """Returns the fields of Imported that come from a model file and its source and target vocabulary. Raises
+    ImportRefused with all reasons."""
+    source, target = (vocabulary_of(file) for file in vocabularies)
+    with contextlib.closing(open_file(file)) as arrays:
+        config = read_options(file, arrays.options(), len(source), len(target), source == target)
+        source_size = config.source_vocab_size or config.vocab_size
+        source = check_vocabulary(vocabularies[0], source, source_size)
+        target = check_vocabulary(vocabularies[1], target, config.vocab_size)
+        end = target["</s>"]
+        pad = min(end, source_size - 1)  # not used, but must be a valid id on both sides
+        config = config.replace(eos_id=end, unk_id=target["<unk>"], pad_id=pad, bos_id=end, decoder_start_id=end)
+        config, tensors = convert(file, config, arrays)
+    return {
+        "config": config,
+        "tensors": tensors,
+        "vocabulary": source,
+        "target_vocabulary": None if source == target else target,
+    }
 
 
 def open_archive(file: Path) -> Arrays:
@@ -139,10 +148,7 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
         "transformer-decoder-autoreg": ("self-attention", "rnn"),
         "transformer-no-projection": False,
         "transformer-postprocess-emb": ("d", ""),
-        "transformer-aan-depth": None,
         "transformer-tied-layers": [],
-        "transformer-depth-scaling": None,
-        "factors-combine": None,
         "lemma-dim-emb": 0,
         "input-types": [],
         "ulr": False,
@@ -158,11 +164,10 @@ def _unrepresentable(options: dict[str, Any]) -> list[str]:
         "skip": False,
         "layer-normalization": False,
     }
-    ignored = ("transformer-aan-depth", "transformer-depth-scaling", "factors-combine")
     reasons = []
     for name, right in expected.items():
         value = options.get(name)
-        if name in ignored or value is None or value == right or (isinstance(right, tuple) and value in right):
+        if value is None or value == right or (isinstance(right, tuple) and value in right):
             continue
         reasons.append(f"option {name} is {value!r}")
     if options.get("transformer-decoder-autoreg") == "rnn" and options.get("dec-cell") != "ssru":
@@ -187,9 +192,7 @@ def convert(file: Path, config: ModelConfig, arrays: Arrays) -> tuple[ModelConfi
         if not name.startswith("special:") and not name.endswith(SCALE_OF_INPUTS)
     ]
     if reasons:
-        raise ImportRefused(
-            file, reasons if len(reasons) <= 5 else [*reasons[:5], f"and {len(reasons) - 5} more like these"]
-        )
+        raise ImportRefused(file, few(reasons))
     raw = {name: arrays.tensor(name, shape) for name, shape in expected_shapes.items()}
     tensors: dict[str, Tensor] = {}
     for part in parts(config):
