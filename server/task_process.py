@@ -18,6 +18,8 @@ log = logging.getLogger(__name__)
 IDLE_SECONDS = 60.0
 """The process ends after this time without a task."""
 STOP_SECONDS = 5.0
+RESULT_BYTES = 64_000_000
+"""Limit on the result of a task. A study of an encoder has some 100 bytes for each piece and layer."""
 NICENESS = 10
 """Tasks have less priority than translations."""
 
@@ -88,6 +90,7 @@ class TaskProcess:
                 self._module,
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
+                limit=RESULT_BYTES,
             )
             os.setpriority(os.PRIO_PROCESS, self._process.pid, NICENESS)  # from its first import on
             end_first(self._process.pid)
