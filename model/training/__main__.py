@@ -91,7 +91,7 @@ def _train(options: argparse.Namespace, recipe: Recipe) -> None:
                 bar.set_postfix_str(f"step {line['step']}, loss {line['loss']:.3f}, {speed} tokens/s", refresh=False)
             if bar.n == 0.0:  # the first step of this run, which may have resumed another
                 bar.initial = bar.n = share
-            bar.update(share - bar.n)
+            bar.update(min(1.0, share) - bar.n)  # the last step may exceed a budget of minutes
 
         commands.train(recipe, options.folder, cooldown=cooldown, on_progress=show)
 
