@@ -19,7 +19,7 @@ PYTHON ?= $(shell for python in python3.11 python3.12 python3.13 python3.14 pyth
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip --disable-pip-version-check --quiet install -c constraints.txt $(PIP_ARGS)
 
-.PHONY: serve test test-unit numeric conformance check audit coverage fuzz install install-dev clean
+.PHONY: serve test test-unit numeric sanitize conformance check audit coverage fuzz install install-dev clean
 .DEFAULT_GOAL := serve
 
 serve: install
@@ -41,6 +41,15 @@ numeric: install-dev
 		env $$setting $(BIN)/python -m pytest -n $(PYTEST_WORKERS) -m "numeric and not programs" $(PYTEST_ARGS) || failed="$$failed $$setting"; \
 	done; test -z "$$failed" || { echo "Failed with:$$failed" >&2; exit 1; }
 
+# The tests of the C++ code under AddressSanitizer with UndefinedBehaviorSanitizer, and under ThreadSanitizer. Needs g++.
+SANITIZED := tests/unit/model/backends/cpu/test_engine.py tests/unit/model/backends/cpu/test_backend.py \
+	tests/unit/model/backends/cpu/test_attention_capture.py
+sanitize: install-dev
+	LD_PRELOAD="$$(g++ -print-file-name=libasan.so) $$(g++ -print-file-name=libubsan.so)" ASAN_OPTIONS=detect_leaks=0 \
+		UBSAN_OPTIONS=halt_on_error=1 $(BIN)/python -m pytest --sanitize address,undefined $(PYTEST_ARGS) $(SANITIZED)
+	LD_PRELOAD=$$(g++ -print-file-name=libtsan.so) TSAN_OPTIONS=ignore_noninstrumented_modules=1:halt_on_error=1 \
+		$(BIN)/python -m pytest --sanitize thread $(PYTEST_ARGS) $(SANITIZED)
+
 # Client libraries, and programs that CI does not install (LibreOffice, QEMU, a cross compiler for ARM64). The summary names the missing ones.
 conformance: install-dev
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -rs -m "programs or not programs" $(PYTEST_ARGS) tests/conformance
@@ -52,6 +61,7 @@ check: install-dev
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	$(BIN)/clang-format --dry-run --Werror $$(find model/backends/cpu/csrc -name "*.cpp" -o -name "*.h")
 
 # Line coverage of server/, including workers and other processes. Fails below 90 percent.
 coverage: install-dev

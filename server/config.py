@@ -81,7 +81,7 @@ class Settings:
     device: Device = setting("auto", "Device that runs the model. auto is a GPU if there is one.")
     dtype: Dtype = setting("auto", "Number format of the weights. auto is int8 on a CPU and bfloat16 on a GPU.")
     isa: Isa = setting(
-        "auto", "Instruction set of the CPU backend. auto is the best one that the processor has, never amx."
+        "auto", "Instruction set of the CPU backend. auto is the fastest one of the processor, found by a trial."
     )
     shortlist: ShortlistUse = setting(
         "auto",

@@ -38,6 +38,15 @@ PROCESSOR_FLAGS = ("avx2", "avx_vnni", "avx512f", "avx512_vnni", "amx_tile", "am
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--fail-on-skip", action="store_true", help="fail if a test is skipped for an unexpected reason")
     parser.addoption("--allow-skip", action="append", default=[], metavar="REGEX", help="a further expected reason")
+    parser.addoption("--sanitize", help="compile the CPU backend with this sanitizer; see `make sanitize`")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_configure(config: pytest.Config) -> None:
+    if sanitizer := config.getoption("--sanitize"):
+        from model.backends.cpu import build
+
+        build.FLAGS = (*build.FLAGS, f"-fsanitize={sanitizer}", "-fno-omit-frame-pointer", "-g", "-O1")
 
 
 def pytest_report_header() -> str:

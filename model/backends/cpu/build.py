@@ -1,4 +1,4 @@
-"""Compilation of the C++ sources into a shared library, once per version of the sources."""
+"""Compilation of the C++ sources into a shared library, once per version of the sources and instruction set."""
 
 from __future__ import annotations
 
@@ -8,11 +8,12 @@ import platform
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from model.backends.cpu.isa import CpuBackendUnavailable, InstructionSet, Isa, available, of_this_machine
+from model.backends.cpu.trial import fastest_first
 
 SOURCES = Path(__file__).parent / "csrc"
 COMPILERS = ("g++", "c++", "clang++")
@@ -26,6 +27,9 @@ FLAGS = (
     "-static-libstdc++",
     "-static-libgcc",
 )
+TRIAL_FLAGS = tuple(flag for flag in FLAGS if flag not in ("-fPIC", "-shared"))
+TRIAL_SOURCES = ("trial/", "kernels/", "layers/linear.")
+"""The sources of the trial program begin so; the library has all others than `trial/`."""
 TIMEOUT_SECONDS = 300
 """Time for one library while a server waits for it with torch. Compiling ahead of time has no limit."""
 
@@ -38,25 +42,24 @@ def default_folder() -> Path:
 def library_name(instructions: InstructionSet) -> str:
     """Returns the file name of the library, which contains a hash of the sources, the flags and the C library's
     version."""
-    words = (*FLAGS, *instructions.compiler_flags, *platform.libc_ver(), platform.machine())
-    digest = hashlib.sha256("\0".join(words).encode())
-    for source in source_files():
-        digest.update(source.name.encode() + b"\0" + source.read_bytes())
-    return f"attentive-{instructions.name}-{digest.hexdigest()[:20]}.so"
+    return _file_name("attentive", instructions, source_files(), FLAGS) + ".so"
 
 
-def source_files() -> list[Path]:
-    """Returns the C++ sources and headers, sorted."""
-    return sorted([*SOURCES.glob("*.cpp"), *SOURCES.glob("*.h")])
+def source_files(trial: bool = False) -> list[Path]:
+    """Returns the C++ sources and headers of the library, or of the trial program, sorted."""
+    files = sorted([*SOURCES.rglob("*.cpp"), *SOURCES.rglob("*.h")])
+    if trial:
+        return [path for path in files if path.relative_to(SOURCES).as_posix().startswith(TRIAL_SOURCES)]
+    return [path for path in files if path.parent.name != "trial"]
 
 
 def find(folder: Path | None = None, isa: Isa = "auto") -> Path | None:
-    """Returns a compiled library for the best instruction set of this processor, or for `isa`.
+    """Returns a compiled library for the fastest instruction set of this processor, or for `isa`.
 
     Looks beside the sources and in `folder` (by default the cache). Returns None if there is none.
     """
     try:
-        return _find(folder, available(isa)[0])
+        return _find(folder, library_name(_ranked(folder, isa, compile=False)[0]))
     except CpuBackendUnavailable:
         return None
 
@@ -64,10 +67,10 @@ def find(folder: Path | None = None, isa: Isa = "auto") -> Path | None:
 def build(folder: Path | None = None, isa: Isa = "auto") -> Path:
     """Returns a library, compiled into `folder` if necessary, which takes some seconds of one core.
 
-    Uses the next instruction set if the best one cannot be compiled. Raises CpuBackendUnavailable if none can.
+    Uses the next instruction set if the fastest one cannot be compiled. Raises CpuBackendUnavailable if none can.
     """
     refusal: CpuBackendUnavailable | None = None
-    for instructions in available(isa):
+    for instructions in _ranked(folder, isa, compile=True):
         try:
             return build_one(instructions, folder)
         except CpuBackendUnavailable as unavailable:
@@ -80,18 +83,44 @@ def build_one(
 ) -> Path:
     """Returns the library for `instructions`, compiled into `folder` if necessary, within `seconds` (None: no limit).
     Raises CpuBackendUnavailable."""
-    return _find(folder, instructions) or _compile(folder or default_folder(), instructions, seconds)
+    name = library_name(instructions)
+    return _find(folder, name) or _compile(
+        folder, name, (*FLAGS, *instructions.compiler_flags), source_files(), seconds
+    )
+
+
+def build_trial(
+    instructions: InstructionSet, folder: Path | None = None, seconds: float | None = TIMEOUT_SECONDS
+) -> Path:
+    """Returns the trial program of `instructions`, compiled into `folder` if necessary. Raises CpuBackendUnavailable."""
+    sources = source_files(trial=True)
+    name = _file_name("trial", instructions, sources, TRIAL_FLAGS)
+    return _find(folder, name) or _compile(folder, name, (*TRIAL_FLAGS, *instructions.compiler_flags), sources, seconds)
+
+
+def _ranked(folder: Path | None, isa: Isa, compile: bool) -> list[InstructionSet]:
+    """Returns the instruction sets to use, fastest first. Raises CpuBackendUnavailable if there is none."""
+
+    def program(instructions: InstructionSet) -> Path | None:
+        if compile:
+            return build_trial(instructions, folder)
+        return _find(folder, _file_name("trial", instructions, source_files(trial=True), TRIAL_FLAGS))
+
+    candidates = available(isa)
+    sources = hashlib.sha256(b"".join(path.read_bytes() for path in source_files(trial=True))).hexdigest()
+    return fastest_first(candidates, program, folder or default_folder(), sources)
 
 
 def build_ahead(folder: Path, isa: Isa = "auto", report: Callable[[str], object] = lambda text: None) -> list[Path]:
-    """Compiles one instruction set, or all of this machine ("auto") at the same time, also those its processor lacks, for
-    use elsewhere.
+    """Compiles one instruction set, or all of this machine ("auto") with their trials at the same time, also those its
+    processor lacks, for use elsewhere.
 
     `report` receives a line for each that the compiler cannot compile. Raises CpuBackendUnavailable if it can compile none.
     """
     built, refusal = [], CpuBackendUnavailable("There is nothing to compile.")
     wanted = of_this_machine(isa)
     with ThreadPoolExecutor(os.cpu_count()) as pool:
+        trials = [pool.submit(build_trial, each, folder, None) for each in wanted if len(wanted) > 1]
         building = {each.name: pool.submit(build_one, each, folder, None) for each in wanted}
         for name, library in building.items():
             try:
@@ -99,13 +128,22 @@ def build_ahead(folder: Path, isa: Isa = "auto", report: Callable[[str], object]
             except CpuBackendUnavailable as unavailable:
                 refusal = unavailable
                 report(f"{name}: {unavailable}\n")
+        for trial in trials:
+            trial.exception()  # an instruction set that does not compile was reported
     if not built:
         raise refusal
     return built
 
 
-def _find(folder: Path | None, instructions: InstructionSet) -> Path | None:
-    name = library_name(instructions)
+def _file_name(kind: str, instructions: InstructionSet, sources: Sequence[Path], flags: Sequence[str]) -> str:
+    words = (*flags, *instructions.compiler_flags, *platform.libc_ver(), platform.machine())
+    digest = hashlib.sha256("\0".join(words).encode())
+    for source in sources:
+        digest.update(source.relative_to(SOURCES).as_posix().encode() + b"\0" + source.read_bytes())
+    return f"{kind}-{instructions.name}-{digest.hexdigest()[:20]}"
+
+
+def _find(folder: Path | None, name: str) -> Path | None:
     for place in (SOURCES, folder or default_folder()):
         path = place / name
         if path.is_file() and path.stat().st_uid in (0, os.getuid()):
@@ -113,27 +151,29 @@ def _find(folder: Path | None, instructions: InstructionSet) -> Path | None:
     return None
 
 
-def _compile(target: Path, instructions: InstructionSet, seconds: float | None) -> Path:
+def _compile(
+    folder: Path | None, name: str, flags: Sequence[str], sources: Sequence[Path], seconds: float | None
+) -> Path:
+    target = folder or default_folder()
     compiler = next(filter(None, map(shutil.which, COMPILERS)), None)
     if compiler is None:
         raise CpuBackendUnavailable(
             "The CPU backend needs a C++ compiler (g++) or a library that was built ahead of time."
         )
+    units = [str(source) for source in sources if source.suffix == ".cpp"]
     try:
         target.mkdir(mode=0o700, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=target) as scratch:
-            library = Path(scratch) / "library.so"
-            _run(compiler, instructions, library, seconds)
-            path = target / library_name(instructions)
-            library.replace(path)  # atomic: another process sees the whole library or none
+            output = Path(scratch) / "output"
+            _run([compiler, *flags, f"-I{SOURCES}", *units, "-o", str(output)], seconds)
+            path = target / name
+            output.replace(path)  # atomic: another process sees the whole file or none
     except OSError as error:
         raise CpuBackendUnavailable(f"The CPU backend could not be written to {target}: {error.strerror}.") from None
     return path
 
 
-def _run(compiler: str, instructions: InstructionSet, library: Path, seconds: float | None) -> None:
-    sources = [str(source) for source in source_files() if source.suffix == ".cpp"]
-    command = [compiler, *FLAGS, *instructions.compiler_flags, *sources, "-o", str(library)]
+def _run(command: list[str], seconds: float | None) -> None:
     if seconds is not None and (nice := shutil.which("nice")):  # the server translates meanwhile
         command = [nice, "-n", "10", *command]
     try:

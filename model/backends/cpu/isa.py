@@ -1,4 +1,4 @@
-"""Instruction sets of the CPU backend. By default the best one of this processor is used."""
+"""Instruction sets of the CPU backend. By default the fastest one of this processor is used (model/backends/cpu/trial.py)."""
 
 from __future__ import annotations
 
@@ -23,14 +23,13 @@ class CpuBackendUnavailable(RuntimeError):
 class InstructionSet:
     """An instruction set: the required flags of the processor, as in /proc/cpuinfo, and the compiler flags. `machine`
     is that of `platform.machine`. `tiles`: it uses the tile registers of AMX, for which a process needs the kernel's
-    permission. `automatic`: "auto" may select it."""
+    permission; without a trial "auto" does not use it."""
 
     name: Isa
     cpu_flags: tuple[str, ...]
     compiler_flags: tuple[str, ...]
     machine: str = "x86_64"
     tiles: bool = False
-    automatic: bool = True
 
 
 _AVX2 = ("avx2", "fma")
@@ -39,7 +38,6 @@ _AVX512_OPTIONS = ("-mavx512f", "-mavx512bw", "-mavx512dq", "-mavx512vl", "-mavx
 INSTRUCTION_SETS = (
     InstructionSet(
         "amx", (*_AVX2, *_AVX512, "amx_tile", "amx_int8"), (*_AVX512_OPTIONS, "-mamx-tile", "-mamx-int8"), tiles=True,
-        automatic=False,  # until the tests of its bits have passed on a processor, not only in an emulation
     ),
     InstructionSet("avx512", (*_AVX2, *_AVX512), _AVX512_OPTIONS),
     InstructionSet("avxvnni", (*_AVX2, "avx_vnni"), ("-mavx2", "-mfma", "-mavxvnni")),
@@ -47,7 +45,7 @@ INSTRUCTION_SETS = (
     InstructionSet("neon-i8mm", ("asimddp", "i8mm"), ("-march=armv8.2-a+dotprod+i8mm",), machine="aarch64"),
     InstructionSet("neon-dotprod", ("asimddp",), ("-march=armv8.2-a+dotprod",), machine="aarch64"),
 )  # fmt: skip
-"""The fastest of each machine first. Results do not depend on the choice (tests/unit/model/backends/cpu/test_isa.py)."""
+"""Newest of each machine first. Results do not depend on the choice (tests of `test_isa.py`)."""
 
 
 def check_platform() -> None:
@@ -60,7 +58,7 @@ def check_platform() -> None:
 
 
 def of_this_machine(isa: Isa = "auto") -> list[InstructionSet]:
-    """Returns the instruction sets for this machine, fastest first, whether or not its processor has them, or only
+    """Returns the instruction sets for this machine, newest first, whether or not its processor has them, or only
     `isa`. Raises CpuBackendUnavailable if `isa` is for other machines."""
     check_platform()
     machine = platform.machine()
@@ -75,9 +73,9 @@ def of_this_machine(isa: Isa = "auto") -> list[InstructionSet]:
 
 
 def available(isa: Isa = "auto") -> list[InstructionSet]:
-    """Returns the instruction sets of this processor, fastest first, or only `isa`. Raises CpuBackendUnavailable if
+    """Returns the instruction sets of this processor, newest first, or only `isa`. Raises CpuBackendUnavailable if
     none. Asks the kernel for permission to use AMX if the processor has it."""
-    wanted = [each for each in of_this_machine(isa) if isa == each.name or each.automatic]
+    wanted = of_this_machine(isa)
     flags = _hardware_flags() if platform.machine() == "aarch64" else _cpu_info_flags()
     possible = [each for each in wanted if flags.issuperset(each.cpu_flags)]
     found = [each for each in possible if not each.tiles or _tiles_permitted()]
@@ -89,6 +87,16 @@ def available(isa: Isa = "auto") -> list[InstructionSet]:
             f"The CPU backend needs a processor with {', '.join(missing)}; here PyTorch decodes."
         )
     return found
+
+
+def processor_name() -> str:
+    """Returns the model and the features of the processor."""
+    try:
+        lines = _CPU_INFO.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return platform.machine()
+    kept = ("model name", "flags", "CPU part", "Features")
+    return "\n".join(dict.fromkeys(line for line in lines if line.startswith(kept)))
 
 
 def _cpu_info_flags() -> set[str]:

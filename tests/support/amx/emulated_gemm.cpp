@@ -4,9 +4,9 @@
 #include <cstring>
 #include <exception>
 
-#include "gemm.h"
-#include "linear.h"
-#include "tile_unit.h"
+#include "kernels/gemm.h"
+#include "layers/linear.h"
+#include "kernels/tile_unit.h"
 
 namespace attentive {
 

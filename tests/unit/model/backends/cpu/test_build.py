@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import platform
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -13,7 +14,7 @@ import pytest
 from model.backends.cpu import build as module
 from model.backends.cpu import isa as processor
 from model.backends.cpu.__main__ import main
-from model.backends.cpu.build import build, build_ahead, find, library_name
+from model.backends.cpu.build import build, build_ahead, build_trial, find, library_name
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable, available, check_cpu
 from tests.support.cpu_models import LIBRARY, needs_cpu_backend
 
@@ -88,21 +89,116 @@ def test_library_name_depends_on_sources_and_instruction_set(sources: Path) -> N
         ("avx2 fma avx512f avx512bw avx512dq avx512vl", ["avx2"]),
         ("avx2 fma avx_vnni", ["avxvnni", "avx2"]),
         ("avx2 fma avx512f avx512bw avx512dq avx512vl avx512_vnni", ["avx512", "avx2"]),
-        (" ".join(AMX.cpu_flags), ["avx512", "avx2"]),
+        (" ".join(AMX.cpu_flags), ["amx", "avx512", "avx2"]),
         ("avx2 fma amx_tile amx_int8", ["avx2"]),
     ],
 )
-def test_the_best_instruction_set_comes_first(cpu: Path, flags: str, names: list[str]) -> None:
+def test_the_newest_instruction_set_comes_first(cpu: Path, flags: str, names: list[str]) -> None:
     cpu.write_text(FLAGS.format(flags))
     assert [each.name for each in available()] == names
     assert [each.name for each in available("avx2")] == ["avx2"]
 
 
-def test_amx_is_used_only_if_it_is_selected(monkeypatch: pytest.MonkeyPatch, cpu: Path) -> None:
+@pytest.fixture
+def trials(monkeypatch: pytest.MonkeyPatch, cpu: Path, sources: Path, tmp_path: Path) -> dict[str, str]:
+    """Simulates a processor with AMX and returns the trial of each instruction set: a shell command that the fake compiler
+    makes a program of."""
+    (sources / "trial").mkdir()
+    (sources / "trial" / "trial.cpp").write_text("")
     cpu.write_text(FLAGS.format(" ".join(AMX.cpu_flags)))
-    monkeypatch.setattr(processor, "_tiles_permitted", lambda: True)
-    assert [each.name for each in available("amx")] == ["amx"]
-    assert "amx" not in [each.name for each in available()]
+    commands = {"amx": "echo 10", "avx512": "echo 20", "avx2": "echo 30"}
+
+    def run(command: list[str], **options: object) -> subprocess.CompletedProcess[str]:
+        if len(command) == 1:  # a trial
+            return subprocess.CompletedProcess([], *_shell(Path(command[0]).read_text()))
+        isa = next(each.name for each in (AMX, BEST, LEAST) if set(each.compiler_flags) <= set(command))
+        is_trial = any("trial.cpp" in word for word in command)
+        Path(command[-1]).write_text(commands[isa] if is_trial else isa)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    monkeypatch.setattr(subprocess, "run", run)
+    return commands
+
+
+def _shell(command: str) -> tuple[int, str, str]:
+    with subprocess.Popen(command, shell=True, stdout=subprocess.PIPE, text=True) as process:  # noqa: S602
+        output = process.communicate()[0]
+    return process.returncode, output, ""
+
+
+@pytest.mark.parametrize(
+    ("changes", "used"),
+    [
+        ({}, "amx"),
+        ({"avx512": "echo 5"}, "avx512"),
+        ({"amx": "exit 1"}, "avx512"),  # a bit differs
+        ({"amx": "echo 10; kill -ILL $$"}, "avx512"),
+        ({"amx": "exit 1", "avx512": "echo no number"}, "avx2"),
+        ({"amx": "exit 1", "avx512": "exit 1", "avx2": "exit 1"}, "avx512"),  # without a result none with tiles is used
+    ],
+)
+def test_the_fastest_instruction_set_with_right_products_is_used(
+    trials: dict[str, str], tmp_path: Path, changes: dict[str, str], used: str
+) -> None:
+    trials.update(changes)
+    assert find(tmp_path) is None
+    library = build(tmp_path)
+    assert library.read_text() == used
+    assert find(tmp_path) == library
+
+
+@pytest.mark.parametrize("damage", ["", "{", '{"nanoseconds": 3}', '{"nanoseconds": {"neon-i8mm": 1}}'])
+def test_the_choice_is_kept_and_damaged_ones_are_tried_again(
+    trials: dict[str, str], tmp_path: Path, damage: str
+) -> None:
+    library = build(tmp_path)
+    for program in tmp_path.glob("trial-*"):
+        program.write_text("exit 1")
+    assert build(tmp_path) == library  # no trial ran
+    [choice] = tmp_path.glob("attentive-trial-*.json")
+    choice.write_text(damage)
+    assert build(tmp_path).read_text() == "avx512"  # every trial failed
+
+
+def test_another_processor_is_tried_again(trials: dict[str, str], tmp_path: Path, cpu: Path) -> None:
+    build(tmp_path)
+    trials["avx512"] = "echo 1"
+    for program in tmp_path.glob("trial-avx512-*"):
+        program.write_text("echo 1")
+    cpu.write_text("model name: another\n" + cpu.read_text())
+    assert build(tmp_path).read_text() == "avx512"
+
+
+def test_a_library_that_was_built_ahead_is_chosen_without_a_compiler(
+    monkeypatch: pytest.MonkeyPatch, trials: dict[str, str], tmp_path: Path
+) -> None:
+    monkeypatch.setattr(module, "of_this_machine", lambda isa: [AMX, BEST, LEAST])
+    assert len(build_ahead(tmp_path)) == 3
+    monkeypatch.setattr(module, "COMPILERS", ())
+    found = find(tmp_path)
+    assert found is not None
+    assert found.read_text() == "amx"
+
+
+@pytest.mark.slow
+@needs_cpu_backend
+def test_the_trials_of_this_processor_pass(tmp_path: Path) -> None:
+    for each in available():
+        done = subprocess.run([build_trial(each)], capture_output=True, text=True, timeout=60, check=True)
+        assert float(done.stdout) > 0
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(platform.machine() != "x86_64", reason="needs a processor with AVX2")
+def test_the_trial_finds_a_wrong_product(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    shutil.copytree(module.SOURCES, tmp_path / "sources")
+    monkeypatch.setattr(module, "SOURCES", tmp_path / "sources")
+    kernel = tmp_path / "sources" / "kernels" / "gemm_avx2.cpp"
+    code = kernel.read_text()
+    kernel.write_text(code.replace("_mm256_load_ps(block.scales + 8 * j)", "_mm256_load_ps(block.bias + 8 * j)"))
+    assert kernel.read_text() != code
+    program = build_trial(LEAST, tmp_path)
+    assert subprocess.run([program], capture_output=True, timeout=60, check=False).returncode == 1
 
 
 def test_amx_needs_the_permission_of_the_kernel(monkeypatch: pytest.MonkeyPatch, cpu: Path) -> None:
@@ -270,7 +366,7 @@ def test_an_unwritable_folder_is_reported(cpu: Path, sources: Path, compiler: Pa
 def test_an_existing_library_is_found_and_not_rebuilt(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "COMPILERS", ())
     assert build() == LIBRARY
-    assert find(isa=available()[0].name) == find()
+    assert find() in {find(isa=each.name) for each in available()}
 
 
 def test_importing_the_backend_imports_no_torch() -> None:

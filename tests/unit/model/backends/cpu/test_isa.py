@@ -7,7 +7,6 @@ AMX is emulated as well. On x86-64 the instruction sets of ARM64 are cross-compi
 
 from __future__ import annotations
 
-import os
 import platform
 from collections.abc import Iterator
 from pathlib import Path
@@ -42,11 +41,9 @@ LEAST: Isa = "neon-dotprod" if ARM else "avx2"
 OWN = tuple(each for each in INSTRUCTION_SETS if (each.machine == "aarch64") == ARM)
 EMULATED_ARM = () if ARM else tuple(PROCESSORS)
 ARM_CASES = tuple(pytest.param(name, marks=pytest.mark.programs) for name in EMULATED_ARM)
-CHOSEN = os.environ.get("ATTENTIVE_TEST_ISA")
-"""A set that "auto" does not select, to be tested on a processor that has it."""
 OTHERS = (
     EMULATED,
-    *(each.name for each in OWN if each.name == CHOSEN or (each.automatic and each.name != LEAST)),
+    *(each.name for each in OWN if each.name != LEAST),
     *ARM_CASES,
 )
 

@@ -1,0 +1,124 @@
+// Engine, encoder: encodes sentences as one packed batch without padding, and writes
+// cross-attention keys and values.
+#include <algorithm>
+#include <stdexcept>
+
+#include "engine/engine.h"
+
+namespace attentive {
+
+namespace {
+constexpr int kChunk =
+    512;  // source tokens encoded together: bounds memory and keeps a layer's rows in the cache
+}  // namespace
+
+void Engine::prefill(const std::vector<Sentence>& sentences) {
+    for (const Sentence& sentence : sentences) {
+        slot(sentence.slot);
+        check_source(sentence.length, sentence.tokens);
+    }
+    for (size_t first = 0; first < sentences.size();) {
+        size_t last = first + 1;
+        for (int tokens = sentences[first].length;
+             last < sentences.size() && tokens + sentences[last].length <= kChunk; ++last) {
+            tokens += sentences[last].length;
+        }
+        prefill_chunk(&sentences[first], last - first);
+        first = last;
+    }
+}
+
+void Engine::check_source(int length, const int32_t* tokens) const {
+    if (length < 1 || length > config_.max_length)
+        throw std::invalid_argument("a source has a length outside the model's");
+    for (int i = 0; i < length; ++i) {
+        if (tokens[i] < 0 || tokens[i] >= config_.source_vocabulary)
+            throw std::invalid_argument("a source token is outside the vocabulary");
+    }
+}
+
+void Engine::prefill_chunk(const Sentence* sentences, size_t count,
+                           const AttentionCapture* capture) {
+    std::vector<Span> spans;
+    int total = 0, longest = 0;
+    for (size_t i = 0; i < count; ++i) {
+        Slot& slot = slots_[sentences[i].slot];
+        clear(slot);
+        const int index = new_source();
+        sources_[index].length = sentences[i].length;
+        sources_[index].references = 1;
+        slot.source = index;
+        if (const uint8_t* masked = sentences[i].masked) {
+            masked += config_.encoder_layers * config_.heads;
+            slot.masked.assign(masked, masked + 2 * config_.decoder_layers * config_.heads);
+        }
+        for (int position = 0; position < sentences[i].length; position += kPage)
+            sources_[index].pages.push_back(pages_.allocate());
+        spans.push_back(
+            {total, sentences[i].length, index, sentences[i].tokens, sentences[i].masked});
+        total += sentences[i].length;
+        longest = std::max(longest, sentences[i].length);
+    }
+    reserve(total);
+    for (Buffer& scratch : scratch_)
+        scratch.reserve(encoder_scratch(longest, shape_.dim) * sizeof(float));
+    pool_.run([&](PoolThread& thread) {
+        encode(thread, spans, total, capture);
+        write_cross(thread, spans, total);
+    });
+}
+
+// Leaves the output of the last layer (total, padded d_model) in x_.
+void Engine::encode(PoolThread& thread, const std::vector<Span>& spans, int total,
+                    const AttentionCapture* capture) {
+    const int d = config_.d_model, sentences = static_cast<int>(spans.size());
+    const size_t stride = padded_width(3 * d);
+    thread.parallel_for(sentences, [&](int i) {
+        for (int s = 0; s < spans[i].length; ++s)
+            embed(spans[i].first + s, *source_embedding_, spans[i].tokens[s], s, encoder_norms_[0]);
+    });
+    for (int layer = 0; layer < config_.encoder_layers; ++layer) {
+        const Norm* norms = &encoder_norms_[2 * layer + config_.pre_norm];
+        apply(thread, *encoder_[layer].qkv, sublayer_input(), total, wide_.as<float>());
+        thread.parallel_for(sentences * config_.heads, [&](int task) {
+            const Span& span = spans[task / config_.heads];
+            const int head = task % config_.heads, column = head * shape_.dim;
+            const float* query = wide_.as<float>() + span.first * stride + column;
+            float* context = context_.as<float>() + span.first * padded_width(d) + column;
+            attend_sentence(shape_.dim, span.length, query, query + d, query + 2 * d, stride,
+                            context, padded_width(d), scratch_[thread.index].as<float>(),
+                            capture ? capture->encoder_map(layer * config_.heads + head) : nullptr);
+            if (span.masked && span.masked[layer * config_.heads + head]) {
+                for (int s = 0; s < span.length; ++s)
+                    std::fill_n(context + s * padded_width(d), shape_.dim, 0.0f);
+            }
+            if (capture && head == 0 && capture->captures(AttentionCapture::Encoder, layer))
+                copy_encoder_vectors(span, *capture);
+        });
+        thread.parallel_for(total, [&](int row) {
+            quantize_input(row, context_.as<float>() + row * padded_width(d), d);
+        });
+        apply(thread, *encoder_[layer].output, rows(context_.as<float>(), d), total,
+              out_.as<float>());
+        thread.parallel_for(total, [&](int row) { add_norm(row, norms[0]); });
+        feed_forward(thread, encoder_[layer].feed_forward, total, norms[1]);
+    }
+}
+
+void Engine::write_cross(PoolThread& thread, const std::vector<Span>& spans, int total) {
+    const int d = config_.d_model;
+    const size_t stride = padded_width(2 * d);
+    for (int layer = 0; layer < config_.decoder_layers; ++layer) {
+        apply(thread, *decoder_[layer].cross_key_value, sublayer_input(), total, wide_.as<float>());
+        thread.parallel_for(static_cast<int>(spans.size()), [&](int i) {
+            for (int s = 0; s < spans[i].length; ++s) {
+                char* page = pages_.at(sources_[spans[i].source].pages[s / kPage]) +
+                             layer * layout_.layer_bytes;
+                const float* key = wide_.as<float>() + (spans[i].first + s) * stride;
+                write_position(shape_, layout_, page, s % kPage, key, key + d);
+            }
+        });
+    }
+}
+
+}  // namespace attentive

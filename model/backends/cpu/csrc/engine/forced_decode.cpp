@@ -1,0 +1,61 @@
+// Teacher forcing with attention capture: a pair of source and target in one pass, bit for bit the
+// rows of step-by-step decoding.
+#include <algorithm>
+#include <cstring>
+#include <stdexcept>
+
+#include "engine/engine.h"
+
+namespace attentive {
+
+void Engine::forced_decode(const int32_t* source, const int32_t* inputs, const uint8_t* masked,
+                           int candidates, const int32_t* forced, int32_t* ids, float* scores,
+                           float* forced_scores, const AttentionCapture& capture) {
+    check_source(capture.source, source);
+    if (capture.queries < 1 || capture.queries > config_.max_length)
+        throw std::invalid_argument("a target has a length outside the model's");
+    for (int row = 0; row < capture.queries; ++row) check_token(inputs[row]);
+    const int reserved = config_.slots;  // a slot that no caller can address
+    struct ClearOnExit {
+        Engine& engine;
+        Slot& slot;
+        ~ClearOnExit() { engine.clear(slot); }
+    };
+    const ClearOnExit clear_on_exit{*this, slots_[reserved]};
+    const Sentence sentence{reserved, capture.source, source, masked};
+    prefill_chunk(&sentence, 1, &capture);
+    clear_step_rows();
+    add_step_rows(slots_[reserved], capture.queries, inputs);
+    run_step(capture.queries, candidates, forced, ids, scores, forced_scores, &capture);
+    copy_keys(slots_[reserved], capture);
+}
+
+// Copies the keys and values of the captured decoder head from the pages.
+void Engine::copy_keys(const Slot& slot, const AttentionCapture& capture) const {
+    if (capture.kind != AttentionCapture::Decoder && capture.kind != AttentionCapture::Cross)
+        return;
+    const bool cross = capture.kind == AttentionCapture::Cross;
+    const std::vector<int>& pages = cross ? sources_[slot.source].pages : slot.pages;
+    const int length = cross ? capture.source : capture.queries;
+    for (int position = 0; position < length; ++position) {
+        const char* layer =
+            pages_.at(pages[position / kPage]) + capture.layer * layout_.layer_bytes;
+        const size_t row = static_cast<size_t>(position) * shape_.dim;
+        read_position(shape_, layout_, layer, position % kPage, capture.head, capture.key + row,
+                      capture.value + row);
+    }
+}
+
+// Copies one head's queries, keys and values of a sentence from the encoder's fused projection.
+void Engine::copy_encoder_vectors(const Span& span, const AttentionCapture& capture) const {
+    const int d = config_.d_model, dim = shape_.dim;
+    const size_t stride = padded_width(3 * d);
+    for (int s = 0; s < span.length; ++s) {
+        const float* row = wide_.as<float>() + (span.first + s) * stride + capture.head * dim;
+        std::memcpy(capture.query + static_cast<size_t>(s) * dim, row, dim * sizeof(float));
+        std::memcpy(capture.key + static_cast<size_t>(s) * dim, row + d, dim * sizeof(float));
+        std::memcpy(capture.value + static_cast<size_t>(s) * dim, row + 2 * d, dim * sizeof(float));
+    }
+}
+
+}  // namespace attentive

@@ -1,0 +1,102 @@
+// A pool of threads that run one job together, phase by phase. A phase ends when all its tasks are
+// done, not when every thread has arrived, so a thread that is not scheduled delays the others only
+// if it was interrupted during a task.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <functional>
+#include <thread>
+#include <vector>
+
+#include "kernels/gemm.h"
+
+namespace attentive {
+
+constexpr int kMaxThreads = 256;
+
+class ThreadPool;
+
+// A thread of a running job. All threads go through the same phases in the same order.
+class PoolThread {
+  public:
+    PoolThread(ThreadPool& pool, int index) : index(index), pool_(pool) {}
+
+    // One phase: calls body(i) once for every i in [0, count), distributed over the threads.
+    // Returns when all calls are done.
+    template <typename Body>
+    void parallel_for(int count, Body&& body);
+
+    const int index;
+
+  private:
+    friend class ThreadPool;
+    ThreadPool& pool_;
+    [[no_unique_address]] MatrixUnit unit_;
+    int phase_ = 0;
+};
+
+class ThreadPool {
+  public:
+    explicit ThreadPool(int threads);
+    ~ThreadPool();
+    ThreadPool(const ThreadPool&) = delete;
+    ThreadPool& operator=(const ThreadPool&) = delete;
+
+    int size() const { return size_; }
+    // Runs a job on all threads; the caller is thread 0. The job must not throw.
+    void run(const std::function<void(PoolThread&)>& job);
+
+  private:
+    friend class PoolThread;
+    struct alignas(64) Phase {
+        std::atomic<int> next{0};  // the next task to start
+        std::atomic<int> done{0};  // finished tasks
+    };
+    static constexpr int kClosed = -1000000;
+    static constexpr int kBlock = 64;     // phases that are allocated together
+    static constexpr int kBlocks = 1024;  // beyond them the process ends
+
+    // The counters of the phase `index` of the running job, allocated when the first thread reaches
+    // it.
+    Phase& phase(int index);
+    void run_thread(int index);
+    bool enter();
+    template <typename Condition>
+    static void wait(Condition&& fulfilled);
+
+    const int size_;
+    const std::function<void(PoolThread&)>* job_ = nullptr;
+    std::array<std::atomic<Phase*>, kBlocks> blocks_{};  // between jobs all their counters are 0
+    std::atomic<bool> stop_{false};
+    alignas(64) std::atomic<unsigned> start_{0};  // counts jobs
+    alignas(64) std::atomic<int> gate_{
+        kClosed};  // other threads inside the job, plus kClosed while none may enter
+    std::vector<std::thread> threads_;
+};
+
+void pause_or_yield(int spins);
+
+template <typename Condition>
+void ThreadPool::wait(Condition&& fulfilled) {
+    for (int spins = 0; !fulfilled(); ++spins) pause_or_yield(spins);
+}
+
+template <typename Body>
+void PoolThread::parallel_for(int count, Body&& body) {
+    if (pool_.size_ == 1) {
+        for (int i = 0; i < count; ++i) body(i);
+        return;
+    }
+    ThreadPool::Phase& phase = pool_.phase(phase_++);
+    int finished = 0;
+    for (int i = phase.next.fetch_add(1, std::memory_order_relaxed); i < count;
+         i = phase.next.fetch_add(1, std::memory_order_relaxed)) {
+        body(i);
+        ++finished;
+    }
+    if (finished) phase.done.fetch_add(finished, std::memory_order_acq_rel);
+    ThreadPool::wait([&] { return phase.done.load(std::memory_order_acquire) == count; });
+}
+
+}  // namespace attentive
