@@ -27,7 +27,7 @@ from model.backends.cuda.fused_step import FusedStep, SlotKernels
 from model.backends.cuda.static_cache import StaticCache
 from model.backends.cuda.step_graphs import Bucket, StepGraphs, StepTokens
 from model.backends.torch.backend import TorchBackend
-from model.backends.torch.inputs import head_gates, pad_ids
+from model.backends.torch.inputs import pad_ids
 from model.search.base import MaskedHeads, StepOutput
 from model.transformer import HeadGates, Transformer
 
@@ -57,7 +57,7 @@ class PendingSteps:
         on_end: Callable[[], None],
     ) -> None:
         self._slots, self._candidates, self._forced, self._on_end = list(slots), candidates, forced, on_end
-        results = (torch.stack([getattr(one, name) for one in chosen]) for name in ("ids", "scores", "forced"))
+        results = (torch.stack([getattr(tokens, name) for tokens in chosen]) for name in ("ids", "scores", "forced"))
         self._results = [_to_host(result) for result in results]
         self._done: Any = None
         if chosen[0].ids.is_cuda:
@@ -209,7 +209,7 @@ class GraphedBackend(TorchBackend):
         chosen = self._graphs.replay(bucket)
         if last:
             return chosen
-        return [StepTokens(one.ids.clone(), one.scores.clone(), one.forced.clone()) for one in chosen]
+        return [StepTokens(tokens.ids.clone(), tokens.scores.clone(), tokens.forced.clone()) for tokens in chosen]
 
     def _compute(self, bucket: Bucket, gates: HeadGates | None) -> StepTokens:
         """Computes one step. No shape depends on the data, and nothing is copied to the host."""
@@ -273,10 +273,6 @@ class GraphedBackend(TorchBackend):
             return nullcontext()
         self._prefill_stream.wait_event(self._before_steps)
         return torch.cuda.stream(self._prefill_stream)
-
-    def _gates(self, slots: Sequence[int]) -> HeadGates | None:
-        masks = [self._masked.get(slot, ()) for slot in slots]
-        return head_gates(self.transformer, masks) if any(masks) else None
 
 
 def _to_host(tensor: Tensor) -> Tensor:

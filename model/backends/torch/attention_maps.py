@@ -6,13 +6,11 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import cast
 
-import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from model.analysis.types import CANDIDATES, AttentionMaps, Head, HeadVectors, check_head, check_pair
 from model.attention import MultiHeadAttention
-from model.backends.torch.inputs import head_gates, pad_ids
+from model.backends.torch.inputs import head_gates, pad_ids, to_array
 from model.layers import DecoderLayer
 from model.positions import rotate
 from model.transformer import Transformer
@@ -47,14 +45,14 @@ def attention_maps(
     written = torch.tensor([*target, config.eos_id], device=parameter.device)
     best, best_ids = scores.topk(min(CANDIDATES, scores.shape[-1]), dim=-1)  # (T, C)
     return AttentionMaps(
-        cross=_array(weights.cross[:, 0]),
-        encoder=_array(weights.encoder[:, 0]),
-        decoder=_array(weights.decoder[:, 0]),
-        token_scores=_array(scores.gather(1, written[:, None])[:, 0]),
+        cross=to_array(weights.cross[:, 0]),
+        encoder=to_array(weights.encoder[:, 0]),
+        decoder=to_array(weights.decoder[:, 0]),
+        token_scores=to_array(scores.gather(1, written[:, None])[:, 0]),
         candidate_ids=best_ids.cpu().numpy(),
-        candidate_scores=_array(best),
+        candidate_scores=to_array(best),
         vectors=None if vectors_of is None else _vectors(transformer, vectors_of, seen),
-        forget_gates=_array(torch.stack(gates_of_layers)) if gates_of_layers else None,
+        forget_gates=to_array(torch.stack(gates_of_layers)) if gates_of_layers else None,
     )
 
 
@@ -110,8 +108,4 @@ def _vectors(transformer: Transformer, head: Head, seen: dict[str, torch.Tensor]
     if kind != "cross" and transformer.config.positions == "rotary":
         positions = torch.arange(query.shape[2], device=query.device)
         query, key = rotate(query, positions), rotate(key, positions)
-    return HeadVectors(_array(query[0, number]), _array(key[0, number]), _array(value[0, number]))
-
-
-def _array(tensor: torch.Tensor) -> NDArray[np.float32]:
-    return np.ascontiguousarray(tensor.float().cpu().numpy())
+    return HeadVectors(to_array(query[0, number]), to_array(key[0, number]), to_array(value[0, number]))

@@ -1,10 +1,12 @@
-"""Token ids and switched-off heads as tensors."""
+"""Token ids and switched-off heads as tensors, and tensors as arrays."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
 from model.analysis.types import check_head
@@ -23,6 +25,11 @@ def pad_ids(rows: Sequence[Sequence[int]], pad: int, device: torch.device) -> tu
 def to_device(tensor: Tensor, device: torch.device) -> Tensor:
     """Returns a host tensor on `device`. A copy to a GPU is asynchronous, from page-locked memory."""
     return tensor.pin_memory().to(device, non_blocking=True) if device.type == "cuda" else tensor.to(device)
+
+
+def to_array(tensor: Tensor) -> NDArray[np.float32]:
+    """Returns a tensor in float32 on the host."""
+    return np.ascontiguousarray(tensor.float().cpu().numpy())
 
 
 def head_gates(transformer: Transformer, masked: Sequence[MaskedHeads]) -> HeadGates:

@@ -9,8 +9,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from model.analysis.pair_alignment import Scores, WordedSentence, WordReading, check_words
-from model.backends.torch.inputs import pad_ids
+from model.analysis.pair_alignment import WordedSentence, WordReading, check_words
+from model.backends.torch.inputs import pad_ids, to_array
 from model.transformer import Transformer
 
 
@@ -27,13 +27,13 @@ def read_words(transformer: Transformer, sentence: WordedSentence, wanted: Seque
     last: list[Tensor] = []  # the states (S, d_model) before the final norm of a pre-norm model
     with transformer.encoder[-1].register_forward_hook(lambda _, __, output: last.append(output[0][0])):
         memory = transformer.encode(ids, mask)[0]  # (S, d_model)
-    states = _array(last[0])
+    states = to_array(last[0])
     if not sentence.words:
         return WordReading(states, np.empty((0, len(wanted)), dtype=np.float32))
     pieces, seen = _pieces(memory, sentence.words)
     start = torch.full((len(pieces), 1), config.decoder_start_id, device=memory.device)
     said = transformer.logits(transformer.decode(pieces, seen, start))[:, 0]  # (W, vocabulary)
-    return WordReading(states, _array(said.float().log_softmax(dim=-1)[:, list(wanted)]))
+    return WordReading(states, to_array(said.float().log_softmax(dim=-1)[:, list(wanted)]))
 
 
 def _pieces(memory: Tensor, words: Sequence[tuple[int, int]]) -> tuple[Tensor, Tensor]:
@@ -45,7 +45,3 @@ def _pieces(memory: Tensor, words: Sequence[tuple[int, int]]) -> tuple[Tensor, T
     )
     lengths = torch.tensor([end - first for first, end in words], device=memory.device)
     return memory[places], torch.arange(most, device=memory.device) < lengths[:, None]
-
-
-def _array(tensor: Tensor) -> Scores:
-    return np.ascontiguousarray(tensor.float().cpu().numpy())
