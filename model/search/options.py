@@ -34,7 +34,7 @@ class DecodingOptions:
     log-probability counts as 0, and only the length normalization counts it, as in Hugging Face.
     `target` holds a whole target (without end of sentence) that is only scored: forced decoding.
     `no_repeat_ngram_size` n > 0 blocks every n-gram that the target already contains (Hugging Face, CTranslate2).
-    `loop_guard` decodes a sentence again with n-gram blocking when its target loops (model/search/loop_guard.py).
+    `loop_guard` decodes a sentence again with n-gram blocking when its target loops (model/search/search.py).
     `masked_heads` are switched off: (kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0.
     `rerank` asks for an n-best list that is reranked afterwards (server/translation/reranking.py): a `beam_threshold` of
     the model counts as at least RERANK_THRESHOLD.
