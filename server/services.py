@@ -90,7 +90,7 @@ class Services:
         self.documents = DocumentTranslator(
             self.translator, store, documents, DocumentReader(), settings.file_characters, settings.file_jobs
         )
-        self.file_jobs = open_jobs(settings, self.documents, self.state, lambda: self.readiness().ready)
+        self.file_jobs = open_jobs(settings, self.documents, self.state)
         self.inspector = Inspector(self.translator, Admission(settings.attention_jobs), settings.attention_tokens)
 
         self.draining = False
@@ -115,7 +115,7 @@ class Services:
         if self._loading is not None:
             self._loading.cancel()
             await asyncio.gather(self._loading, return_exceptions=True)
-        await self.file_jobs.close()  # their clients cannot fetch a result here any more; another server may continue
+        await self.file_jobs.close()  # their clients cannot fetch a result here any more
         await self.engine.stop(self.settings.grace_seconds)
         await self.documents.reader.close()
         await self.inspector.encoders.close()

@@ -37,8 +37,7 @@ SLOWEST_RETRY = 10
 @dataclass(frozen=True, slots=True)
 class ReceivedDocument:
     """A document whose texts have been read. `name` is the name of the translated file, `markup` the format of its
-    texts, and `sample` text from its beginning. `order` is the number of the document, `uploaded_name` the name of the
-    upload."""
+    texts, and `sample` text from its beginning. `order` is the number of the document."""
 
     workspace: Workspace
     permit: Permit
@@ -50,7 +49,6 @@ class ReceivedDocument:
     markup: Format
     characters: int
     sample: str
-    uploaded_name: str
 
 
 class DocumentTranslator:
@@ -108,7 +106,6 @@ class DocumentTranslator:
             answer["format"],
             answer["characters"],
             answer["sample"],
-            name,
         )
 
     def close(self, document: ReceivedDocument) -> None:

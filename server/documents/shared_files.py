@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import re
 import shutil
 import time
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 from model.atomic_write import atomic_write
 from server.documents.store import disk_errors
 from server.errors import PayloadTooLarge
-from server.store.redis import RedisStore
 
-PREFIX = "attentive:files:1:"
-"""Prefix of every key in Redis. The number is the version of the formats."""
+if TYPE_CHECKING:
+    from server.store.redis import RedisStore
+
+NAME = "files"
 IN_REDIS = 5_000_000
 """Bytes of the largest upload that is kept in Redis."""
 RESULT_FACTOR = 4
@@ -30,8 +30,8 @@ TOKEN = re.compile(r"[A-Za-z0-9_-]{32}")
 class SharedFiles:
     """Files by their tokens. `folder` is for files that are too large for Redis."""
 
-    def __init__(self, state: RedisStore, folder: Path | None) -> None:
-        self._state = state
+    def __init__(self, store: RedisStore, folder: Path | None) -> None:
+        self._store = store
         self._folder = folder
 
     def check(self, size: int) -> None:
@@ -50,12 +50,12 @@ class SharedFiles:
             if size > RESULT_FACTOR * IN_REDIS:
                 raise PayloadTooLarge("The translated file is too large to be shared by the servers; split the file.")
             content = await asyncio.to_thread(path.read_bytes)
-        life = round(1000 * seconds)
-        await self._state.run(lambda client: _awaited(client.set(PREFIX + token, content, px=life)), TRANSFER_SECONDS)
+        await self._store.put(NAME, token, content, seconds, TRANSFER_SECONDS)
 
     async def get(self, token: str, path: Path) -> bool:
-        """Writes a file to `path`, and returns False if it is no longer kept. Raises the errors of `read`."""
-        content = await self._in_redis(token)
+        """Writes a file to `path`, and returns False if it is no longer kept. Raises StateUnreachable, or
+        Unavailable if the folder cannot be read."""
+        content = await self._store.find(NAME, token, TRANSFER_SECONDS)
         with disk_errors():
             if content is not None:
                 await asyncio.to_thread(path.write_bytes, content)
@@ -68,24 +68,9 @@ class SharedFiles:
                 return False
             return True
 
-    async def read(self, token: str) -> bytes | None:
-        """Returns the content of an upload, or None if it is no longer kept. Raises StateUnreachable, or Unavailable if
-        the folder cannot be read."""
-        content = await self._in_redis(token)
-        if content is None and self._folder is not None:
-            with disk_errors(), contextlib.suppress(FileNotFoundError):
-                return await asyncio.to_thread((self._folder / token).read_bytes)
-        return content
-
-    async def _in_redis(self, token: str) -> bytes | None:
-        content: bytes | None = await self._state.run(
-            lambda client: _awaited(client.get(PREFIX + token)), TRANSFER_SECONDS
-        )
-        return content
-
     async def exists(self, token: str) -> bool:
         """Returns whether a file is kept. Raises StateUnreachable."""
-        if await self._state.execute("EXISTS", PREFIX + token):
+        if await self._store.exists(NAME, token):
             return True
         return self._folder is not None and await asyncio.to_thread((self._folder / token).exists)
 
@@ -94,7 +79,7 @@ class SharedFiles:
         for token in tokens:
             if self._folder is not None:
                 await asyncio.to_thread((self._folder / token).unlink, missing_ok=True)
-            await self._state.execute("UNLINK", PREFIX + token)
+            await self._store.remove(NAME, token)
 
     async def prune(self, seconds: float) -> None:
         """Deletes the files of the folder that are older than `seconds`: Redis deletes its own."""
@@ -118,7 +103,3 @@ def remove_old(folder: Path, before: float) -> None:
                     path.unlink()
             except FileNotFoundError:  # another server was faster
                 continue
-
-
-async def _awaited(answer: Any) -> Any:
-    return await answer

@@ -7,8 +7,8 @@ import logging
 import secrets
 import shutil
 import tempfile
-from collections import Counter, OrderedDict
-from collections.abc import Iterator
+from collections import Counter, OrderedDict, defaultdict, deque
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -135,20 +135,30 @@ class FileStore:
         now = monotonic()
         for token in [token for token, file in self._files.items() if file.until <= now]:
             self._drop(token)
-        held: Counter[str] = Counter()
-        for file in self._files.values():
-            held[file.caller] += file.size
-        while held.total() > self._limit and len(self._files) > 1:
-            [(largest, _)] = held.most_common(1)
-            oldest = next(token for token, file in self._files.items() if file.caller == largest)
-            held[largest] -= self._files[oldest].size
-            self._drop(oldest)
+        for token in beyond({token: (file.size, file.caller) for token, file in self._files.items()}, self._limit):
+            self._drop(token)
 
     def _drop(self, token: str) -> None:
         self._files.pop(token).path.unlink(missing_ok=True)
         self._dropped[token] = None
         if len(self._dropped) > REMEMBERED:
             self._dropped.popitem(last=False)
+
+
+def beyond(files: Mapping[str, tuple[int, str]], limit: int) -> list[str]:
+    """Returns the tokens of the files to delete, so that the others have at most `limit` bytes: the oldest ones of the
+    caller with the most bytes. `files` has the size and the caller of each token, oldest first. One file always stays."""
+    held: Counter[str] = Counter()
+    tokens: dict[str, deque[str]] = defaultdict(deque)
+    for token, (size, caller) in files.items():
+        held[caller] += size
+        tokens[caller].append(token)
+    dropped: list[str] = []
+    while held.total() > limit and len(dropped) < len(files) - 1:
+        [(largest, _)] = held.most_common(1)
+        dropped.append(tokens[largest].popleft())
+        held[largest] -= files[dropped[-1]][0]
+    return dropped
 
 
 def expired(seconds: float) -> ExpiredTranslation:

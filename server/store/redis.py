@@ -67,8 +67,8 @@ return {0, 0}
 
 
 class RedisStore(RedisConnection):
-    """A Store. The last two methods are for what only several servers need: limits over all of them, and records that
-    are read together."""
+    """A Store. The last methods are for what only several servers need: limits over all of them, records that are read
+    together, and single records that expire."""
 
     shared = True
     permanent = True
@@ -118,9 +118,9 @@ class RedisStore(RedisConnection):
         if (await self.execute("GET", latest) or b"").decode() != number:
             await self._transaction({}, store)
 
-    async def find(self, collection: str, id: str) -> bytes | None:
-        """Implements Store."""
-        value: bytes | None = await self.execute("GET", f"{name_of(collection)}:{id}")
+    async def find(self, collection: str, id: str, seconds: float | None = None) -> bytes | None:
+        """Implements Store. `seconds` is a time limit for large records."""
+        value: bytes | None = await self.execute("GET", f"{name_of(collection)}:{id}", seconds=seconds)
         return value
 
     async def add(self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds) -> None:
@@ -134,6 +134,18 @@ class RedisStore(RedisConnection):
         """Returns records of a collection, as `find` does."""
         values: list[bytes | None] = await self.execute("MGET", *[f"{name_of(collection)}:{id}" for id in ids])
         return values
+
+    async def put(self, name: str, id: str, value: bytes, life: float, seconds: float | None = None) -> None:
+        """Stores a record for `life` seconds, which `find` returns. `seconds` is a time limit for large records."""
+        await self.execute("SET", f"{name_of(name)}:{id}", value, "PX", round(1000 * life), seconds=seconds)
+
+    async def exists(self, name: str, id: str) -> bool:
+        """Returns whether `find` would return a record."""
+        return bool(await self.execute("EXISTS", f"{name_of(name)}:{id}"))
+
+    async def remove(self, name: str, id: str) -> bool:
+        """Removes a record of `put`, and returns whether it was there."""
+        return bool(await self.execute("UNLINK", f"{name_of(name)}:{id}"))
 
     async def charge(self, amounts: Sequence[tuple[str, int, int]], seconds: float) -> tuple[int, float]:
         """Adds amounts to counters of windows of some seconds, or none of them. An amount has the name of its counter,

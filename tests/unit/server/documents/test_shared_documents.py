@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import os
 import threading
 from collections.abc import Callable, Iterator
@@ -14,20 +13,15 @@ import redis as redis_client
 from starlette.testclient import TestClient
 
 from server.documents import shared_files
-from server.documents.job_record import LEFT_OUT, deserialize, serialize
-from server.documents.shared_files import SharedFiles
-from server.documents.shared_jobs import ATTEMPTS
-from server.documents.shared_scripts import JOB, OPEN
-from server.documents.shared_store import INDEX, SharedFileStore
+from server.documents.shared_store import TABLE, SharedFileStore
 from server.errors import StateUnreachable
-from server.store.redis import RedisStore
+from server.store.redis import RedisStore, name_of
 from server.store.redis_connection import connect
-from server.translation.types import TranslationRequest
 from tests.support.in_process import wait_for
 from tests.support.ports import free_port
 from tests.unit.server.api.compat.test_deepl_documents import finished, send
-from tests.unit.server.translation.cache.test_result_cache import OTHER, OTHER_OPTIONS
 
+JOB, FILES = name_of("jobs") + ":", name_of("files") + ":"
 Two = tuple[TestClient, TestClient]
 
 
@@ -46,20 +40,6 @@ def result(client: TestClient, sent: dict):
     return client.post(f"/v2/document/{sent['document_id']}/result", data={"document_key": sent["document_key"]})
 
 
-def crash(client: TestClient, direct: redis_client.Redis) -> None:
-    """Stops the work of a server as a crash does: its leases stay, and expire."""
-    jobs = client.app.state.services.file_jobs
-    jobs._closed = True
-
-    async def cancel() -> None:
-        for task in list(jobs._working.values()):
-            task.cancel()
-
-    client.portal.call(cancel)
-    for id in direct.zrange(OPEN, 0, -1):
-        direct.execute_command("ZADD", OPEN, 0, id)
-
-
 def test_a_job_of_one_server_is_polled_and_fetched_through_the_other(two, direct):
     first, second = two
     sent = send(first).json()
@@ -68,9 +48,9 @@ def test_a_job_of_one_server_is_polled_and_fetched_through_the_other(two, direct
     assert (found.status_code, found.content) == (200, b"dlrow olleH")
     assert "a.de.txt" in found.headers["content-disposition"]
     assert [result(client, sent).status_code for client in two] == [404, 404]
-    assert not direct.keys(JOB + "*") and not direct.zcard(OPEN)
+    assert not direct.keys(JOB + "*")
     # The upload is deleted after the job is reported as done.
-    wait_for(lambda: not [key for key in direct.keys(shared_files.PREFIX + "*") if b"index" not in key])
+    wait_for(lambda: not [key for key in direct.keys(FILES + "*") if b"list" not in key])
     for client in two:
         folder = client.app.state.services.documents.store._local.folder()
         assert not list(folder.iterdir())
@@ -117,15 +97,6 @@ def test_a_result_that_cannot_be_read_is_not_lost(two, monkeypatch):
     assert result(second, sent).content == b"dlrow olleH"
 
 
-def test_an_outcome_that_is_stored_twice_stays(two, direct):
-    first, _ = two
-    sent = send(first).json()
-    finished(first, sent)
-    jobs, token = first.app.state.services.file_jobs, direct.hget(JOB + sent["document_id"], "token").decode()
-    first.portal.call(jobs._finish, sent["document_id"], "x" * 32, "done", "token", token)
-    assert result(first, sent).content == b"dlrow olleH"
-
-
 def test_a_failure_is_reported_by_every_server(two, engine):
     from server.engine.client.status import WorkerFailure
 
@@ -135,61 +106,27 @@ def test_a_failure_is_reported_by_every_server(two, engine):
     assert result(two[1], sent).status_code == 400
 
 
-def test_a_job_whose_server_crashed_is_taken_up_by_the_other(two, engine, direct):
-    first, second = two
-    engine.gate = threading.Event()
-    sent = send(first, glossary_id="").json()
-    wait_for(lambda: engine.submitted)
-    crash(first, direct)
-    engine.gate.set()
-    assert finished(second, sent)["status"] == "done"
-    assert result(second, sent).content == b"dlrow olleH"
-    assert first.app.state.services.documents._admission.requests == 0
-
-
-def test_a_server_that_stops_gives_its_jobs_to_the_other(serve, redis, engine):
-    second = serve(state=redis)
-    first = serve(state=redis)
-    engine.gate = threading.Event()
-    second.app.state.services.file_jobs._closed = True  # it must not have finished before the first one stops
-    sent = send(first).json()
-    wait_for(lambda: engine.submitted)
-    first.portal.call(first.app.state.services.file_jobs.close)
-    engine.gate.set()
-    second.app.state.services.file_jobs._closed = False
-    assert finished(second, sent)["status"] == "done"
-
-
-def test_a_file_that_stops_every_server_is_reported_as_failed(two, engine, direct):
+def test_a_job_whose_server_was_killed_says_so(two, engine, direct):
     first, second = two
     engine.gate = threading.Event()
     sent = send(first).json()
-    direct.hset(JOB + sent["document_id"], "attempts", ATTEMPTS)
-    crash(first, direct)
+    first.portal.call(first.app.state.services.store._beats._tasks.clear)  # no heartbeat any more
+    direct.delete(*direct.keys("attentive:servers:*"))
+    wait_for(lambda: len(direct.keys("attentive:servers:*")) == 1)  # that of the second
     answer = finished(second, sent)
     assert answer["status"] == "error" and "send it again" in answer["error_message"]
     engine.gate.set()
 
 
-def test_an_upload_that_is_gone_is_reported(two, engine, direct):
+def test_a_job_whose_server_stops_says_so(two, engine):
     first, second = two
     engine.gate = threading.Event()
     sent = send(first).json()
-    direct.delete(shared_files.PREFIX + direct.hget(JOB + sent["document_id"], "upload").decode())
-    crash(first, direct)
-    assert "no longer kept" in finished(second, sent)["error_message"]
+    wait_for(lambda: engine.submitted)
+    first.portal.call(first.app.state.services.file_jobs.close)
     engine.gate.set()
-
-
-def test_a_server_that_lost_its_lease_does_not_change_the_outcome(two, engine, direct):
-    first, _ = two
-    engine.gate = threading.Event()
-    sent = send(first).json()
-    job = first.app.state.services.file_jobs
-    direct.hset(JOB + sent["document_id"], "server", "another")
-    wait_for(lambda: not job._working)
-    engine.gate.set()
-    assert direct.hget(JOB + sent["document_id"], "state") == b"translating"
+    answer = finished(second, sent)
+    assert answer["status"] == "error" and "send it again" in answer["error_message"]
 
 
 def test_a_translated_file_is_downloaded_from_either_server(two):
@@ -205,7 +142,7 @@ def test_a_translated_file_is_downloaded_from_either_server(two):
 def test_a_file_that_is_no_longer_kept_is_gone_everywhere(two, direct):
     answer = two[0].post("/translate_file", files={"file": ("a.txt", b"Hello")}, data={"source": "en", "target": "de"})
     path = answer.json()["translatedFileUrl"].removeprefix("http://testserver")
-    direct.delete(shared_files.PREFIX + path.split("/")[2])
+    direct.delete(FILES + path.split("/")[2])
     assert [client.get(path).status_code for client in two] == [410, 410]
 
 
@@ -214,23 +151,23 @@ def test_the_oldest_file_of_the_largest_holder_goes_first(serve, redis, direct):
     sent = []
     for letter in (b"A", b"B"):
         sent.append(send(client, content=letter * 600).json())
-        wait_for(lambda: direct.hget(JOB + sent[-1]["document_id"], "state") == b"done")
+        wait_for(lambda: b'"done"' in direct.get(JOB + sent[-1]["document_id"]))
     assert [result(client, one).status_code for one in sent] == [410, 200]
 
 
 def test_a_fetched_file_does_not_count_against_the_bytes(serve, redis, direct):
     client = serve(state=redis)
     sent = send(client).json()
-    wait_for(lambda: direct.hget(JOB + sent["document_id"], "state") == b"done")
-    assert direct.zcard(INDEX) == 1
+    wait_for(lambda: b'"done"' in direct.get(JOB + sent["document_id"]))
+    assert direct.hlen(name_of(TABLE)) == 1
     assert result(client, sent).status_code == 200
-    assert direct.zcard(INDEX) == 0
+    assert direct.hlen(name_of(TABLE)) == 0
 
 
 def test_a_copy_whose_client_disconnected_is_deleted(redis):
     async def scenario() -> None:
         state = RedisStore(connect(redis))
-        store = SharedFileStore(state, SharedFiles(state, None), 100.0, 1_000)
+        store = SharedFileStore(state, None, 100.0, 1_000)
         workspace = store.new_workspace(b"Hello")
         workspace.result.write_bytes(b"olleH")
         token = await store.keep(workspace, "a.txt", "text/plain", "a")
@@ -281,27 +218,3 @@ def test_a_shared_folder_needs_redis_and_must_exist(tmp_path: Path):
         open_store(Settings(file_folder=tmp_path), None)
     with pytest.raises(SettingsError, match="must be a folder"):
         open_store(Settings(file_folder=tmp_path / "none"), object())
-
-
-def test_a_request_in_redis_has_all_fields(client):
-    options = {name: value for name, value in OTHER_OPTIONS.items() if name not in ("trace",)}
-    fields = {name: value for name, value in OTHER.items() if name != "glossary"}
-    base = TranslationRequest(texts=(), source="", target="")
-    decoding = dataclasses.replace(base.options, **options)
-    request = TranslationRequest(
-        texts=(), glossary=OTHER["glossary"], options=decoding, client="x", weight=2.0, remember=False, storage="none",
-        **fields,
-    )  # fmt: skip
-
-    async def receive():
-        return await client.app.state.services.documents.receive(b"Hello", "a.txt", "de", "x")
-
-    document = asyncio.run(receive())
-    found = deserialize(serialize(document, request))
-    client.app.state.services.documents.close(document)
-    assert found.name == "a.txt"
-    for field in dataclasses.fields(TranslationRequest):
-        if field.name not in LEFT_OUT | {"glossary"}:
-            assert getattr(found.request, field.name) == getattr(request, field.name), field.name
-            assert getattr(request, field.name) != getattr(base, field.name), field.name
-    assert found.request.glossary.fingerprint == request.glossary.fingerprint

@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from server.documents.jobs import FileJobs
+from server.documents.jobs import FileJobs, OwnRecords
 from server.errors import NotFound
 
 FIELDS = {"source_lang": "EN", "target_lang": "DE"}
@@ -102,15 +102,16 @@ def test_jobs_expire_and_release_what_they_hold(monkeypatch):
         now = [0.0]
         monkeypatch.setattr("server.documents.jobs.monotonic", lambda: now[0])
         documents = Documents()
-        jobs = FileJobs(documents, 10.0)
+        jobs = FileJobs(documents, OwnRecords(10.0))
         id, key = await jobs.start(SimpleNamespace(name="first", characters=1), None)
-        work = jobs._jobs[id].work
+        work = jobs._working[id][1]
         now[0] = 11.0
         with pytest.raises(NotFound):
             await jobs.find(id, key)
+        work.cancel()
         await asyncio.wait([work])
         await jobs.start(SimpleNamespace(name="second", characters=1), None)  # cancelled before its first step
-        works = [job.work for job in jobs._jobs.values()]
+        works = [task for _, task in jobs._working.values()]
         await jobs.close()
         await asyncio.wait(works)
         assert documents.closed == ["first", "second"]
