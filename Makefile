@@ -55,12 +55,13 @@ conformance: install-dev
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -rs -m "programs or not programs" $(PYTEST_ARGS) tests/conformance
 	$(BIN)/python -m pytest -n $(PYTEST_WORKERS) -rs --dist loadfile -m programs $(PYTEST_ARGS) tests/unit
 
-# Lint, format, types and import layers: the checks of CI that run no tests.
+# Lint, format, types and import layers of Python, format of C++, lint and format of JavaScript: the checks of CI that run no tests.
 check: install-dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+	@if command -v npx >/dev/null; then cd server/web && npx --yes @biomejs/biome@2.6.8 ci .; else echo "npx is not installed: the JavaScript is not checked."; fi
 	$(BIN)/clang-format --dry-run --Werror $$(find model/backends/cpu/csrc -name "*.cpp" -o -name "*.h")
 
 # Line coverage of server/, including workers and other processes. Fails below 90 percent.

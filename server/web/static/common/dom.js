@@ -34,17 +34,20 @@ export const color = (name) => getComputedStyle(document.documentElement).getPro
 /** Returns a radio group of options [[value, label], ...]. Arrow keys change the choice. */
 export function segmented(label, options, value, choose) {
   const group = el("div", { class: "seg", role: "radiogroup", "aria-label": label });
-  const show = () => [...group.children].forEach((button, i) => {
-    button.setAttribute("aria-checked", options[i][0] === value);
-    button.tabIndex = options[i][0] === value ? 0 : -1;
-  });
+  const show = () =>
+    [...group.children].forEach((button, i) => {
+      button.setAttribute("aria-checked", options[i][0] === value);
+      button.tabIndex = options[i][0] === value ? 0 : -1;
+    });
   const pick = (i, focus) => {
     value = options[i][0];
     show();
     if (focus) group.children[i].focus();
     choose(value);
   };
-  options.forEach(([, text], i) => group.append(el("button", { type: "button", role: "radio", onclick: () => pick(i) }, text)));
+  options.forEach(([, text], i) =>
+    group.append(el("button", { type: "button", role: "radio", onclick: () => pick(i) }, text)),
+  );
   group.addEventListener("keydown", (event) => {
     const move = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
     if (!move) return;

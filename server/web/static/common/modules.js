@@ -4,5 +4,8 @@
 (() => {
   const load = () => document.head.append(document.getElementById("modules").content);
   if (document.hidden || !PerformanceObserver.supportedEntryTypes?.includes("paint")) return load();
-  new PerformanceObserver((entries) => entries.getEntriesByName("first-contentful-paint").length && load()).observe({ type: "paint", buffered: true });
+  new PerformanceObserver((entries) => entries.getEntriesByName("first-contentful-paint").length && load()).observe({
+    type: "paint",
+    buffered: true,
+  });
 })();

@@ -3,11 +3,18 @@
 import { el } from "./dom.js";
 
 /** Sentences of this module, which a page may replace by those of its language. */
-export const phrases = { unreachable: "The server cannot be reached.", key: "This server needs a valid API key. Your key:" };
+export const phrases = {
+  unreachable: "The server cannot be reached.",
+  key: "This server needs a valid API key. Your key:",
+};
 /** Returns an error whose message the function `sentence` returns, in the language that the page has when it is called. */
 export const worded = (sentence) => Object.assign(new Error(sentence()), { sentence });
 /** Returns the error of a request without an answer. */
-export const unreachable = () => Object.assign(worded(() => phrases.unreachable), { passing: true });
+export const unreachable = () =>
+  Object.assign(
+    worded(() => phrases.unreachable),
+    { passing: true },
+  );
 export const key = () => {
   try {
     return localStorage.getItem("key");
@@ -19,7 +26,9 @@ export const withKey = (headers) => (key() ? { ...headers, Authorization: `Beare
 /** Returns a query string without empty values. A list is a repeated parameter. */
 export const query = (values) => {
   const given = Object.entries(values).flatMap(([name, value]) => [].concat(value).map((each) => [name, each]));
-  return new URLSearchParams(given.filter(([, value]) => value !== null && value !== undefined && value !== "")).toString();
+  return new URLSearchParams(
+    given.filter(([, value]) => value !== null && value !== undefined && value !== ""),
+  ).toString();
 };
 export const aborted = (error) => error?.name === "AbortError";
 
@@ -27,7 +36,11 @@ const PASSING = [429, 502, 503, 504];
 /** Returns the error of an answer: the server's sentence, `status`, `seconds` to wait or null, and whether it is `passing`: the same
  * request may succeed later. */
 export const failure = (status, answer, wait) =>
-  Object.assign(new Error(answer?.error || answer?.message || `The server answered ${status}.`), { status, seconds: Number(wait) || null, passing: PASSING.includes(status) });
+  Object.assign(new Error(answer?.error || answer?.message || `The server answered ${status}.`), {
+    status,
+    seconds: Number(wait) || null,
+    passing: PASSING.includes(status),
+  });
 /** Asks for a key after a 403 to a request with the key `used`. Returns whether there is another one now. */
 export function otherKey(used) {
   const given = key() === used ? prompt(phrases.key) : null;
@@ -47,7 +60,10 @@ export async function ask(path, { body, signal } = {}) {
   try {
     const type = body ? { "Content-Type": "application/json" } : {};
     response = await fetch(path, {
-      method: body ? "POST" : "GET", signal, headers: withKey({ Accept: "application/json", ...type }), body: body && JSON.stringify(body),
+      method: body ? "POST" : "GET",
+      signal,
+      headers: withKey({ Accept: "application/json", ...type }),
+      body: body && JSON.stringify(body),
     });
     const text = await response.text();
     signal?.throwIfAborted(); // an aborted request must not look like an empty answer

@@ -21,7 +21,9 @@
       show(document.documentElement.dataset.theme === "dark" ? "light" : "dark");
       try {
         localStorage.setItem("theme", document.documentElement.dataset.theme);
-      } catch { /* see above */ }
+      } catch {
+        /* see above */
+      }
     });
   });
 })();

@@ -6,11 +6,17 @@ import { spanMapper } from "./spans.js";
  * `words` of an answer of GET /attention). `prepare(node, word, index)` is called with each. Returns a map from the
  * index of a word to its span. Text between the words that has letters, digits or emoji was copied: class "kept". */
 export function wordSpans(host, text, side, prepare, copied = "copied") {
-  const span = spanMapper(side.text, text), nodes = new Map(), parts = [];
+  const span = spanMapper(side.text, text),
+    nodes = new Map(),
+    parts = [];
   let at = 0;
   const between = (part) => {
     const [, before, inner, after] = /^(\s*)(.*?)(\s*)$/su.exec(part);
-    parts.push(before, /[\p{L}\p{N}\p{So}]/u.test(inner) ? el("span", { class: "kept", title: copied }, inner) : inner, after);
+    parts.push(
+      before,
+      /[\p{L}\p{N}\p{So}]/u.test(inner) ? el("span", { class: "kept", title: copied }, inner) : inner,
+      after,
+    );
   };
   side.words.forEach((word, i) => {
     const [start, end] = (word.start < word.end && span(word.start, word.end)) || [-1, -1];
@@ -29,8 +35,9 @@ export function wordSpans(host, text, side, prepare, copied = "copied") {
 
 /** Returns the index of the word under the pointer, or null. The spans may lie behind another element. */
 export function wordUnder(nodes, { clientX, clientY }) {
-  for (const [i, node] of nodes) for (const box of node.getClientRects())
-    if (clientX >= box.left && clientX <= box.right && clientY >= box.top && clientY <= box.bottom) return i;
+  for (const [i, node] of nodes)
+    for (const box of node.getClientRects())
+      if (clientX >= box.left && clientX <= box.right && clientY >= box.top && clientY <= box.bottom) return i;
   return null;
 }
 

@@ -6,7 +6,10 @@ const quoted = (text) => "'" + text.replaceAll("'", "'\\''") + "'";
 /** Shows the curl command of a request. */
 export function commandDialog(method, path, body) {
   const url = new URL(path, location.href).href;
-  const command = method === "GET" ? `curl -H 'Accept: application/json' ${quoted(url)}` : `curl ${quoted(url)} -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`;
+  const command =
+    method === "GET"
+      ? `curl -H 'Accept: application/json' ${quoted(url)}`
+      : `curl ${quoted(url)} -H 'Content-Type: application/json' \\\n  -d ${quoted(JSON.stringify(body))}`;
   $("dialog-title").textContent = "The same from the command line";
   $("dialog-body").textContent = command;
   $("dialog-open").hidden = method !== "GET";

@@ -2,17 +2,20 @@
 import { chance, el, segmented } from "../common/dom.js";
 import { ask, download, query } from "../common/server.js";
 import { commandDialog, copyFrom, dialogButtons } from "./dialog.js";
-import { $, direction, guard, name, permalink, recalled, remember, showError, state, TABS, unchosen } from "./state.js";
 import { chapters } from "./film/chapters.js";
 import { stop } from "./film/film.js";
 import { change, showFilm } from "./film/versions.js";
 import { attentionOf, forget, served } from "./results.js";
+import { total, written } from "./search/whynot.js";
+import { $, direction, guard, name, permalink, recalled, remember, showError, state, TABS, unchosen } from "./state.js";
 import { emptyPanels, tab } from "./tabs.js";
 import { clear, highlight, outdated, pointAtSource, show, words } from "./text.js";
-import { total, written } from "./search/whynot.js";
 
-const PART = 4, LONG = 1500;
-let busy = null, timer = 0, starting = null;
+const PART = 4,
+  LONG = 1500;
+let busy = null,
+  timer = 0,
+  starting = null;
 
 // -- translating ------------------------------------------------------------------------------------------------------
 /** Translates the text of the field and opens a sentence. `typed`: the entry in the browser's history is replaced. */
@@ -37,7 +40,13 @@ async function translate({ typed = false, sentence = 0, asked } = {}) {
     if (busy === controller) $("progress").hidden = true;
   }
   const first = state.done === null;
-  state.done = { text, from: $("from").value, to: $("to").value, beam: $("beam").value, seconds: (performance.now() - began) / 1000 };
+  state.done = {
+    text,
+    from: $("from").value,
+    to: $("to").value,
+    beam: $("beam").value,
+    seconds: (performance.now() - began) / 1000,
+  };
   if (!state.restoring) Object.assign(state, { leg: null, version: null, film: null, works: unchosen() });
   state.fresh = true;
   present(paragraphs);
@@ -49,7 +58,8 @@ async function translate({ typed = false, sentence = 0, asked } = {}) {
 /** Returns the lines of the text with their translations: {source, target, id, detected, route, legs}. `legs` has the
  * sentences of each leg. */
 async function translated(text, signal) {
-  const lines = text.split("\n"), wanted = lines.map((line, i) => [line, i]).filter(([line]) => line.trim());
+  const lines = text.split("\n"),
+    wanted = lines.map((line, i) => [line, i]).filter(([line]) => line.trim());
   const paragraphs = lines.map((line) => ({ source: line, target: line, route: [], legs: [] }));
   const size = text.length > LONG ? PART : wanted.length;
   $("progress").hidden = size === wanted.length;
@@ -57,10 +67,26 @@ async function translated(text, signal) {
   $("progress").value = 0;
   for (let at = 0; at < wanted.length; at += size) {
     const part = wanted.slice(at, at + size);
-    const answer = await ask("/translate", { signal, body: { q: part.map(([line]) => line), beam_size: Number($("beam").value) || undefined, source: $("from").value, target: $("to").value, details: true } });
+    const answer = await ask("/translate", {
+      signal,
+      body: {
+        q: part.map(([line]) => line),
+        beam_size: Number($("beam").value) || undefined,
+        source: $("from").value,
+        target: $("to").value,
+        details: true,
+      },
+    });
     part.forEach(([line, i], j) => {
       const details = answer.details[j];
-      paragraphs[i] = { source: line, target: answer.translatedText[j], id: answer.id[j], detected: answer.detectedLanguage?.[j], route: details.route, legs: details.sentences };
+      paragraphs[i] = {
+        source: line,
+        target: answer.translatedText[j],
+        id: answer.id[j],
+        detected: answer.detectedLanguage?.[j],
+        route: details.route,
+        legs: details.sentences,
+      };
     });
     $("progress").value = at + part.length;
   }
@@ -73,7 +99,10 @@ function present(paragraphs) {
   outdated($("text").value !== state.done.text);
   state.steps = Math.max(1, ...paragraphs.map((paragraph) => paragraph.legs.length));
   state.leg = Math.min(state.leg ?? state.steps - 1, state.steps - 1);
-  show(paragraphs, guard((index) => (index === state.current ? null : choose(index))));
+  show(
+    paragraphs,
+    guard((index) => (index === state.current ? null : choose(index))),
+  );
   const route = paragraphs.map((paragraph) => paragraph.route).find((route) => route.length > 1);
   $("legs").hidden = !route;
   if (!route) return;
@@ -85,8 +114,19 @@ function present(paragraphs) {
     document.querySelector("#legs [aria-checked=true]")?.focus();
     return open(0);
   });
-  $("route").replaceChildren(el("span", {}, `No model here translates ${names[0]} to ${names[names.length - 1]} directly. This was translated in two steps: ${names.join(" → ")}. Look inside the step`),
-    segmented("Step", route.map((leg, i) => [i, `${name(leg.source)} → ${name(leg.target)}`]), Math.min(state.leg, route.length - 1), choose));
+  $("route").replaceChildren(
+    el(
+      "span",
+      {},
+      `No model here translates ${names[0]} to ${names[names.length - 1]} directly. This was translated in two steps: ${names.join(" → ")}. Look inside the step`,
+    ),
+    segmented(
+      "Step",
+      route.map((leg, i) => [i, `${name(leg.source)} → ${name(leg.target)}`]),
+      Math.min(state.leg, route.length - 1),
+      choose,
+    ),
+  );
   $("between-label").textContent = names[1];
 }
 
@@ -116,8 +156,16 @@ async function open(index) {
   usable(!$("output").inert);
   words(item, found);
   facts(found);
-  const lab = guard((wanted) => tab(wanted, true)), compare = (text) => { item.asked = text; return lab("whynot"); };
-  chapters(item, found, { choose: guard((fork) => change({ fork })), without: guard((off) => change(off ? { off } : null)), open: lab });
+  const lab = guard((wanted) => tab(wanted, true)),
+    compare = (text) => {
+      item.asked = text;
+      return lab("whynot");
+    };
+  chapters(item, found, {
+    choose: guard((fork) => change({ fork })),
+    without: guard((off) => change(off ? { off } : null)),
+    open: lab,
+  });
   await Promise.all([showFilm(item, found, compare), tab(state.tab)]);
 }
 /** Shows film and laboratory, dimmed and without effect until they are those of the current sentence. */
@@ -138,22 +186,38 @@ function unseen() {
 }
 function markCurrent(item) {
   document.querySelectorAll(".s.current").forEach((node) => node.classList.remove("current"));
-  if (state.items.length > 1) for (const node of [item.source, item.target]) {
-    node.classList.add("current");
-    const sheet = node.closest(".sheet"), box = node.getBoundingClientRect(), frame = sheet?.getBoundingClientRect();
-    if (frame && (box.top < frame.top || box.bottom > frame.bottom)) sheet.scrollTop += box.top - frame.top - 40;
-  }
+  if (state.items.length > 1)
+    for (const node of [item.source, item.target]) {
+      node.classList.add("current");
+      const sheet = node.closest(".sheet"),
+        box = node.getBoundingClientRect(),
+        frame = sheet?.getBoundingClientRect();
+      if (frame && (box.top < frame.top || box.bottom > frame.bottom)) sheet.scrollTop += box.top - frame.top - 40;
+    }
 }
 function sentences() {
   $("sentences").hidden = state.items.length < 2;
   const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / (numbers.length || 1);
-  $("sentences").replaceChildren(...state.items.slice(0, 400).map(({ sentence }, i) => el("button", {
-    type: "button", "aria-pressed": String(i === state.current), title: `${sentence.source}\n${chance(mean(sentence.hypotheses[0]?.token_scores || []))} per piece`, onclick: guard(() => choose(i)),
-  }, `${i + 1} ${sentence.source}`)));
+  $("sentences").replaceChildren(
+    ...state.items.slice(0, 400).map(({ sentence }, i) =>
+      el(
+        "button",
+        {
+          type: "button",
+          "aria-pressed": String(i === state.current),
+          title: `${sentence.source}\n${chance(mean(sentence.hypotheses[0]?.token_scores || []))} per piece`,
+          onclick: guard(() => choose(i)),
+        },
+        `${i + 1} ${sentence.source}`,
+      ),
+    ),
+  );
 }
 function facts(found) {
-  const mean = total(found) / found.target.scores.length, { seconds } = state.done;
-  $("facts").textContent = `${seconds < 0.95 ? Math.round(1000 * seconds) + " ms" : seconds.toFixed(1) + " s"} · ${found.model} · log-probability ${written(found)} (${chance(mean)} per piece)`;
+  const mean = total(found) / found.target.scores.length,
+    { seconds } = state.done;
+  $("facts").textContent =
+    `${seconds < 0.95 ? Math.round(1000 * seconds) + " ms" : seconds.toFixed(1) + " s"} · ${found.model} · log-probability ${written(found)} (${chance(mean)} per piece)`;
   $("served").textContent = `Model: ${found.model}.`;
 }
 async function alternatives() {
@@ -161,15 +225,30 @@ async function alternatives() {
   showError(null);
   const answer = await ask("/translate", { body: { q: item.sentence.source, ...direction(item), alternatives: 4 } });
   if (state.items[state.current] !== item) return;
-  const compare = (text) => guard(() => { item.asked = text; return tab("whynot"); });
+  const compare = (text) =>
+    guard(() => {
+      item.asked = text;
+      return tab("whynot");
+    });
   $("alternatives").hidden = false;
-  $("alternatives").replaceChildren(...answer.alternatives.map((text) => el("li", {}, el("button", { type: "button", title: "Compare with the translation above", onclick: compare(text) }, text))));
+  $("alternatives").replaceChildren(
+    ...answer.alternatives.map((text) =>
+      el(
+        "li",
+        {},
+        el("button", { type: "button", title: "Compare with the translation above", onclick: compare(text) }, text),
+      ),
+    ),
+  );
 }
 
 // -- the page itself --------------------------------------------------------------------------------------------------
 function targets() {
-  const before = $("to").value, from = state.languages.find((language) => language.code === $("from").value);
-  const codes = (from ? from.targets : state.languages.map((language) => language.code)).filter((code) => code !== $("from").value);
+  const before = $("to").value,
+    from = state.languages.find((language) => language.code === $("from").value);
+  const codes = (from ? from.targets : state.languages.map((language) => language.code)).filter(
+    (code) => code !== $("from").value,
+  );
   $("to").replaceChildren(...codes.map((code) => el("option", { value: code }, name(code))));
   if (codes.includes(before)) $("to").value = before;
   $("text").lang = $("from").value === "auto" ? "" : $("from").value;
@@ -188,14 +267,22 @@ function resize() {
 async function restore(typed = "") {
   state.restoring = true;
   try {
-    const wanted = { ...recalled(), ...(typed && { text: typed, sentence: 0, asked: "" }) }, set = (id, value) => value && [...$(id).options].some((option) => option.value === value) && ($(id).value = value);
+    const wanted = { ...recalled(), ...(typed && { text: typed, sentence: 0, asked: "" }) },
+      set = (id, value) =>
+        value && [...$(id).options].some((option) => option.value === value) && ($(id).value = value);
     set("from", wanted.from);
     targets();
     set("to", wanted.to);
     targets();
     set("beam", wanted.beam); // without one, what was chosen before the page was ready stays
     setText(wanted.text);
-    const { done } = state, same = done && done.text === wanted.text && done.from === $("from").value && done.to === $("to").value && done.beam === $("beam").value;
+    const { done } = state,
+      same =
+        done &&
+        done.text === wanted.text &&
+        done.from === $("from").value &&
+        done.to === $("to").value &&
+        done.beam === $("beam").value;
     if (!same) return await translate(wanted);
     showError(null);
     present(state.paragraphs);
@@ -213,7 +300,9 @@ function example(text) {
   return translate();
 }
 function swap() {
-  const from = $("from").value === "auto" ? state.paragraphs.find((p) => p.detected)?.detected.language : $("from").value, text = $("output").textContent;
+  const from =
+      $("from").value === "auto" ? state.paragraphs.find((p) => p.detected)?.detected.language : $("from").value,
+    text = $("output").textContent;
   if (!from || ![...$("from").options].some((option) => option.value === $("to").value)) return null;
   $("from").value = $("to").value;
   targets();
@@ -231,20 +320,45 @@ function textEvents() {
     if ($("text").value.length < LONG) timer = setTimeout(() => soon({ typed: true }), 450);
   });
   for (const event of ["pointermove", "pointerdown"]) $("text").addEventListener(event, pointAtSource);
-  $("text").addEventListener("pointerleave", () => state.items[state.current]?.soft && highlight(state.items[state.current]));
-  $("text").addEventListener("keydown", (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)());
+  $("text").addEventListener(
+    "pointerleave",
+    () => state.items[state.current]?.soft && highlight(state.items[state.current]),
+  );
+  $("text").addEventListener(
+    "keydown",
+    (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)(),
+  );
   $("go").addEventListener("click", () => guard(translate)());
 }
 function buttons() {
-  document.querySelector(".skip").onclick = (event) => { event.preventDefault(); $("text").focus(); }; // the fragment stays
-  $("from").addEventListener("change", () => { targets(); guard(translate)(); });
-  $("to").addEventListener("change", () => { targets(); guard(translate)(); });
+  document.querySelector(".skip").onclick = (event) => {
+    event.preventDefault();
+    $("text").focus();
+  }; // the fragment stays
+  $("from").addEventListener("change", () => {
+    targets();
+    guard(translate)();
+  });
+  $("to").addEventListener("change", () => {
+    targets();
+    guard(translate)();
+  });
   $("beam").addEventListener("change", () => guard(translate)());
   $("swap").onclick = guard(swap);
   $("copy").onclick = () => copyFrom($("output").textContent, $("copy"));
   $("link").onclick = () => copyFrom(new URL(permalink(), location.href).href, $("link"));
-  $("curl").onclick = () => commandDialog("POST", "/translate", { q: state.done.text, source: state.done.from, target: state.done.to, beam_size: Number(state.done.beam) || undefined });
-  $("report").onclick = guard(() => served(state.items[state.current], (which) => download("/attention?" + query({ ...which, format: "html" }), "attention.html")));
+  $("curl").onclick = () =>
+    commandDialog("POST", "/translate", {
+      q: state.done.text,
+      source: state.done.from,
+      target: state.done.to,
+      beam_size: Number(state.done.beam) || undefined,
+    });
+  $("report").onclick = guard(() =>
+    served(state.items[state.current], (which) =>
+      download("/attention?" + query({ ...which, format: "html" }), "attention.html"),
+    ),
+  );
   $("others").onclick = guard(alternatives);
   dialogButtons();
   document.querySelector(".tabs").addEventListener("keydown", (event) => {
@@ -252,7 +366,8 @@ function buttons() {
     if (move) guard(tab)(TABS[(TABS.indexOf(state.tab) + move + TABS.length) % TABS.length], true);
   });
   TABS.forEach((each) => ($("tab-" + each).onclick = guard(() => tab(each))));
-  for (const button of $("examples").querySelectorAll("button")) button.onclick = guard(() => example(button.textContent));
+  for (const button of $("examples").querySelectorAll("button"))
+    button.onclick = guard(() => example(button.textContent));
 }
 /** Loads the languages, then shows the view of the URL. A text that was typed before this is translated. A failed load is
  * repeated with the next translation. */
@@ -262,7 +377,10 @@ function load() {
 async function languages() {
   state.languages = await ask("/languages");
   const sources = state.languages.filter((language) => language.targets.some((target) => target !== language.code));
-  $("from").append(el("option", { value: "auto" }, "Detect language"), ...sources.map((language) => el("option", { value: language.code }, language.name)));
+  $("from").append(
+    el("option", { value: "auto" }, "Detect language"),
+    ...sources.map((language) => el("option", { value: language.code }, language.name)),
+  );
   if (state.languages.some((language) => language.code === "en")) $("from").value = "en";
   targets();
   await named();
@@ -272,10 +390,19 @@ async function languages() {
 async function named() {
   const { id, sentence, leg } = Object.fromEntries(new URLSearchParams(location.search));
   if (!id || location.hash) return;
-  const found = await ask("/attention?" + query({ id, sentence, leg, kind: "cross", layer: 0, head: "mean", format: "json" }));
-  history.replaceState(null, "", "/attention#" + query({ q: found.source.text, source: found.language.source, target: found.language.target }));
+  const found = await ask(
+    "/attention?" + query({ id, sentence, leg, kind: "cross", layer: 0, head: "mean", format: "json" }),
+  );
+  history.replaceState(
+    null,
+    "",
+    "/attention#" + query({ q: found.source.text, source: found.language.source, target: found.language.target }),
+  );
 }
 textEvents();
 buttons();
-addEventListener("popstate", guard(() => (state.languages.length ? restore() : load())));
+addEventListener(
+  "popstate",
+  guard(() => (state.languages.length ? restore() : load())),
+);
 guard(load)();

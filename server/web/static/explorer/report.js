@@ -5,11 +5,33 @@ import { panel, start } from "./maps/panel.js";
 
 const result = unpack(JSON.parse(document.getElementById("look").textContent));
 const total = result.target.scores.reduce((a, b) => a + b, 0);
-const chips = (side, scores) => el("div", { class: "chips" }, ...side.pieces.map((piece, i) => el("span", { class: "chip" }, piece, scores ? el("small", {}, chance(scores[i])) : "")));
+const chips = (side, scores) =>
+  el(
+    "div",
+    { class: "chips" },
+    ...side.pieces.map((piece, i) =>
+      el("span", { class: "chip" }, piece, scores ? el("small", {}, chance(scores[i])) : ""),
+    ),
+  );
 const views = el("div");
-document.getElementById("report").append(
-  el("p", { class: "note" }, `Attentive · ${result.model} · ${result.language.source} → ${result.language.target}` + (result.sentences > 1 ? ` · sentence ${result.sentence + 1} of ${result.sentences}` : "")),
-  el("h1", { class: "big", dir: "auto" }, result.source.text), el("p", { class: "big", dir: "auto" }, result.target.text),
-  el("p", { class: "note" }, `Log-probability ${total.toFixed(2)}, ${(total / result.target.scores.length).toFixed(2)} per piece.`),
-  chips(result.source), chips(result.target, result.target.scores), views);
+document
+  .getElementById("report")
+  .append(
+    el(
+      "p",
+      { class: "note" },
+      `Attentive · ${result.model} · ${result.language.source} → ${result.language.target}` +
+        (result.sentences > 1 ? ` · sentence ${result.sentence + 1} of ${result.sentences}` : ""),
+    ),
+    el("h1", { class: "big", dir: "auto" }, result.source.text),
+    el("p", { class: "big", dir: "auto" }, result.target.text),
+    el(
+      "p",
+      { class: "note" },
+      `Log-probability ${total.toFixed(2)}, ${(total / result.target.scores.length).toFixed(2)} per piece.`,
+    ),
+    chips(result.source),
+    chips(result.target, result.target.scores),
+    views,
+  );
 panel(views, result, start());

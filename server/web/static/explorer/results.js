@@ -1,7 +1,7 @@
 // The attention of sentences, requested once.
 import { ask, query } from "../common/server.js";
 import { unpack } from "./maps/maps.js";
-import { $, address, direction, pair } from "./state.js";
+import { address, direction, pair } from "./state.js";
 
 const WANTED = { figures: true, numbers: "uint16", format: "json" };
 const results = new Map();
@@ -17,7 +17,9 @@ export async function served(item, request) {
 /** Returns the attention of a sentence as it was served. */
 export async function attentionOf(item) {
   if (!results.has(item)) {
-    const found = served(item, (which) => ask("/attention?" + query({ ...which, ...WANTED, alignment: "combined" }))).then(unpack).then(async (answer) => Object.assign(answer, { roles: (await modelOf(item)).roles }));
+    const found = served(item, (which) => ask("/attention?" + query({ ...which, ...WANTED, alignment: "combined" })))
+      .then(unpack)
+      .then(async (answer) => Object.assign(answer, { roles: (await modelOf(item)).roles }));
     results.set(item, found);
     found.catch(() => results.delete(item));
   }
@@ -28,7 +30,10 @@ const models = new Map();
 export function modelOf(item) {
   const asked = query(direction(item));
   if (!models.has(asked)) {
-    models.set(asked, ask("/model?" + asked).then(({ legs }) => legs[0]));
+    models.set(
+      asked,
+      ask("/model?" + asked).then(({ legs }) => legs[0]),
+    );
     models.get(asked).catch(() => models.delete(asked));
   }
   return models.get(asked);
@@ -36,13 +41,20 @@ export function modelOf(item) {
 /** Returns the attention of a sentence that is decoded again: `version` is {fork: [pieces]}, {hypothesis, beam} or
  * {off: "cross.0.1,..."}. */
 export async function attentionOfVersion(item, { fork = [], hypothesis, beam, off }) {
-  const text = { q: item.read, ...direction(item) }, width = beam || item.route.beam_size;
-  const choice = off ? { masked_heads: off, beam_size: width } : fork.length ? { prefix: fork } : { hypothesis, beam_size: width };
+  const text = { q: item.read, ...direction(item) },
+    width = beam || item.route.beam_size;
+  const choice = off
+    ? { masked_heads: off, beam_size: width }
+    : fork.length
+      ? { prefix: fork }
+      : { hypothesis, beam_size: width };
   const request = (which) => ask("/attention?" + query({ ...which, ...choice, ...WANTED }));
-  const found = off ? request(text) : request(address(item)).catch((error) => {
-    if (isForgotten(error)) return request(text);
-    throw error;
-  });
+  const found = off
+    ? request(text)
+    : request(address(item)).catch((error) => {
+        if (isForgotten(error)) return request(text);
+        throw error;
+      });
   return unpack(await found);
 }
 const isForgotten = (error) => /no longer kept|no history|No translation has/.test(error.message);

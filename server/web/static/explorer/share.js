@@ -12,10 +12,30 @@ export function shareLink(item, found, view) {
     const word = found.target.words[item.word]?.start < found.target.words[item.word]?.end ? item.word : null;
     const off = [...state.masked].sort().join(",");
     const theme = document.documentElement.dataset.theme === "dark" ? "dark" : null;
-    return "/attention?" + query({ ...which, format: "png", view: "card", query: word, masked_heads: off || null, theme, ...(one ? { layer: view.layer, head: view.head } : {}) });
+    return (
+      "/attention?" +
+      query({
+        ...which,
+        format: "png",
+        view: "card",
+        query: word,
+        masked_heads: off || null,
+        theme,
+        ...(one ? { layer: view.layer, head: view.head } : {}),
+      })
+    );
   };
-  return el("a", { href: path(), class: "note", title: "A picture of 1200 x 630 pixels", onclick: (event) => {
-    event.preventDefault();
-    guard(served)(item, (which) => download(path(which), "attentive.png"));
-  } }, "Share card");
+  return el(
+    "a",
+    {
+      href: path(),
+      class: "note",
+      title: "A picture of 1200 x 630 pixels",
+      onclick: (event) => {
+        event.preventDefault();
+        guard(served)(item, (which) => download(path(which), "attentive.png"));
+      },
+    },
+    "Share card",
+  );
 }

@@ -11,8 +11,24 @@ export const TABS = ["attention", "decoding", "whynot", "heads", "works"];
  * `example` of the order of the words, `figures` whether the figures of the paper are drawn, the `word`, `piece` and `distance` of their chapters, and
  * `one`, the head that is shown step by step: its kind, layer, number and query. */
 export const state = {
-  languages: [], paragraphs: [], items: [], current: 0, leg: null, steps: 1, panel: start(), link: {}, word: null, tab: "attention", masked: new Set(), done: null, restoring: false,
-  version: null, film: null, fresh: false, who: null, works: unchosen(),
+  languages: [],
+  paragraphs: [],
+  items: [],
+  current: 0,
+  leg: null,
+  steps: 1,
+  panel: start(),
+  link: {},
+  word: null,
+  tab: "attention",
+  masked: new Set(),
+  done: null,
+  restoring: false,
+  version: null,
+  film: null,
+  fresh: false,
+  who: null,
+  works: unchosen(),
 };
 /** Returns the state of "How it works" before anything is chosen. */
 export function unchosen() {
@@ -34,12 +50,22 @@ export function showError(error) {
   $("error").hidden = !error;
 }
 /** Returns a function that shows the errors of `work`. */
-export const guard = (work) => (...args) => Promise.resolve().then(() => work(...args)).catch(showError);
+export const guard =
+  (work) =>
+  (...args) =>
+    Promise.resolve()
+      .then(() => work(...args))
+      .catch(showError);
 
 // -- parameters of requests about a sentence --------------------------------------------------------------------------
 export const direction = (item) => ({ source: item.route.source, target: item.route.target });
 /** Returns the parameters that name a sentence of the served translation. */
-export const address = (item, extra = {}) => ({ id: item.paragraph.id, sentence: item.number, leg: item.leg || null, ...extra });
+export const address = (item, extra = {}) => ({
+  id: item.paragraph.id,
+  sentence: item.number,
+  leg: item.leg || null,
+  ...extra,
+});
 /** Returns the parameters for the sentence with a given translation. */
 export const pair = (item, translation, extra = {}) => ({ q: item.read, translation, ...direction(item), ...extra });
 
@@ -47,11 +73,42 @@ export const pair = (item, translation, extra = {}) => ({ q: item.read, translat
 /** Returns the view as a URL fragment. Browsers do not send fragments, so the text does not reach server logs. */
 export function permalink() {
   const { kind, layer, head, level, view, special } = state.panel;
-  const { text, from, to, beam } = state.done, { works } = state;
-  return "#" + query({ q: text, source: from, target: to, beam, leg: state.steps > 1 ? state.leg : null, s: state.current || null, tab: state.tab, kind, layer, head, level, view, special: special ? 1 : null, word: state.items[state.current]?.word ?? state.word,
-    off: [...state.masked].sort().join(","), trace: state.beam, asked: state.items[state.current]?.asked,
-    film: state.film, who: state.who?.join("."), fork: state.version?.fork?.join(" "), hyp: state.version?.beam ? `${state.version.hypothesis}.${state.version.beam}` : null, broken: state.version?.off && 1,
-    positions: works.positions ? null : 0, example: works.example ? 1 : null, figures: works.figures ? 1 : null, several: works.word, piece: works.piece, distance: works.distance, one: works.one?.join(".") });
+  const { text, from, to, beam } = state.done,
+    { works } = state;
+  return (
+    "#" +
+    query({
+      q: text,
+      source: from,
+      target: to,
+      beam,
+      leg: state.steps > 1 ? state.leg : null,
+      s: state.current || null,
+      tab: state.tab,
+      kind,
+      layer,
+      head,
+      level,
+      view,
+      special: special ? 1 : null,
+      word: state.items[state.current]?.word ?? state.word,
+      off: [...state.masked].sort().join(","),
+      trace: state.beam,
+      asked: state.items[state.current]?.asked,
+      film: state.film,
+      who: state.who?.join("."),
+      fork: state.version?.fork?.join(" "),
+      hyp: state.version?.beam ? `${state.version.hypothesis}.${state.version.beam}` : null,
+      broken: state.version?.off && 1,
+      positions: works.positions ? null : 0,
+      example: works.example ? 1 : null,
+      figures: works.figures ? 1 : null,
+      several: works.word,
+      piece: works.piece,
+      distance: works.distance,
+      one: works.one?.join("."),
+    })
+  );
 }
 /** Writes the view into the URL: as a new entry of the browser's history, or in place of the current one. */
 export function remember(replace = false) {
@@ -70,25 +127,43 @@ export function recalled() {
   state.leg = number(wanted.get("leg"), null);
   state.word = number(wanted.get("word"), null);
   state.panel = {
-    kind: among(wanted.get("kind"), ["cross", "encoder", "decoder", "alignment"], "cross"), level: among(wanted.get("level"), ["word", "piece"], "word"),
-    view: among(wanted.get("view"), ["map", "model", "figures"], "map"), layer: number(wanted.get("layer"), null),
-    head: number(head, among(head, ["mean", "max", "rollout"], "mean")), special: wanted.get("special") === "1",
+    kind: among(wanted.get("kind"), ["cross", "encoder", "decoder", "alignment"], "cross"),
+    level: among(wanted.get("level"), ["word", "piece"], "word"),
+    view: among(wanted.get("view"), ["map", "model", "figures"], "map"),
+    layer: number(wanted.get("layer"), null),
+    head: number(head, among(head, ["mean", "max", "rollout"], "mean")),
+    special: wanted.get("special") === "1",
   };
-  state.masked = new Set((wanted.get("off") || "").split(",").filter((head) => /^(cross|encoder|decoder)\.\d{1,3}\.\d{1,3}$/.test(head)));
+  state.masked = new Set(
+    (wanted.get("off") || "").split(",").filter((head) => /^(cross|encoder|decoder)\.\d{1,3}\.\d{1,3}$/.test(head)),
+  );
   state.beam = [1, 2, 3, 4, 6, 8].find((beam) => String(beam) === wanted.get("trace"));
   state.film = number(wanted.get("film"), null);
   state.who = /^\d{1,3}\.\d{1,3}$/.test(wanted.get("who")) ? wanted.get("who").split(".").map(Number) : null;
   state.version = version(wanted);
   const one = /^(cross|encoder|decoder)\.(\d{1,3})\.(\d{1,3})\.(\d{1,4})$/.exec(wanted.get("one"));
   state.works = {
-    positions: wanted.get("positions") !== "0", example: wanted.get("example") === "1", figures: wanted.get("figures") === "1", word: number(wanted.get("several"), null),
-    piece: number(wanted.get("piece"), null), distance: number(wanted.get("distance"), null), one: one && [one[1], ...one.slice(2).map(Number)],
+    positions: wanted.get("positions") !== "0",
+    example: wanted.get("example") === "1",
+    figures: wanted.get("figures") === "1",
+    word: number(wanted.get("several"), null),
+    piece: number(wanted.get("piece"), null),
+    distance: number(wanted.get("distance"), null),
+    one: one && [one[1], ...one.slice(2).map(Number)],
   };
-  return { asked: (wanted.get("asked") || "").slice(0, 2000), text: (wanted.get("q") || "").slice(0, 20000), from: wanted.get("source"), to: wanted.get("target"), beam: wanted.get("beam"), sentence: number(wanted.get("s"), 0) };
+  return {
+    asked: (wanted.get("asked") || "").slice(0, 2000),
+    text: (wanted.get("q") || "").slice(0, 20000),
+    from: wanted.get("source"),
+    to: wanted.get("target"),
+    beam: wanted.get("beam"),
+    sentence: number(wanted.get("s"), 0),
+  };
 }
 /** Returns the version of the sentence that a URL names. */
 function version(wanted) {
-  const fork = (wanted.get("fork") || "").slice(0, 8000).split(" ").filter(Boolean), beam = /^(\d{1,2})\.(\d{1,2})$/.exec(wanted.get("hyp"));
+  const fork = (wanted.get("fork") || "").slice(0, 8000).split(" ").filter(Boolean),
+    beam = /^(\d{1,2})\.(\d{1,2})$/.exec(wanted.get("hyp"));
   if (fork.length) return { fork };
   if (beam) return { hypothesis: Number(beam[1]), beam: Number(beam[2]) };
   return wanted.get("broken") && state.masked.size ? { off: [...state.masked].sort().join(",") } : null;

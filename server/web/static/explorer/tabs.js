@@ -1,17 +1,17 @@
 // The tabs below the translation. Each draws one panel for the current sentence.
 import { el, select } from "../common/dom.js";
 import { ask, download, query } from "../common/server.js";
-import { decoding } from "./search/decoding.js";
 import { commandDialog } from "./dialog.js";
 import { change } from "./film/versions.js";
-import { headsOff } from "./search/heads_off.js";
 import { unpack } from "./maps/maps.js";
 import { panel } from "./maps/panel.js";
 import { attentionOf, modelOf, served } from "./results.js";
+import { decoding } from "./search/decoding.js";
+import { headsOff } from "./search/heads_off.js";
+import { compare } from "./search/whynot.js";
 import { shareLink } from "./share.js";
 import { $, address, direction, guard, pair, remember, showError, state, TABS } from "./state.js";
 import { highlight } from "./text.js";
-import { compare } from "./search/whynot.js";
 
 /** Shows a tab for the current sentence. */
 export async function tab(wanted, focus) {
@@ -26,7 +26,8 @@ export async function tab(wanted, focus) {
   strip.scrollLeft = $("tab-" + wanted).offsetLeft - strip.offsetLeft - 24; // a phone has room for three of the five tabs
   if (focus) $("tab-" + wanted).focus();
   remember();
-  const item = state.items[state.current], host = $("panel-" + wanted);
+  const item = state.items[state.current],
+    host = $("panel-" + wanted);
   if (!item) return;
   const found = await attentionOf(item);
   if (item !== state.items[state.current] || wanted !== state.tab) return;
@@ -42,16 +43,43 @@ function attention(host, item, found) {
     else if (keyAt !== null) highlight(item, "source", keyAt, false);
     else highlight(item, undefined, undefined, false);
   };
-  const json = (asked) => el("button", { type: "button", class: "quiet", onclick: () => commandDialog("GET", "/attention?" + query(address(item, asked))) }, "JSON & curl");
+  const json = (asked) =>
+    el(
+      "button",
+      {
+        type: "button",
+        class: "quiet",
+        onclick: () => commandDialog("GET", "/attention?" + query(address(item, asked))),
+      },
+      "JSON & curl",
+    );
   const tools = (view) => {
-    if (view.kind === "alignment") return [shareLink(item, found, view), json({ alignment: found.alignment.method, kind: "cross", level: "word", head: "mean" })];
-    const asked = { kind: view.kind, level: view.level, ...(view.view === "map" ? { layer: view.layer } : {}), ...(view.head === "rollout" ? { rollout: true } : view.view === "map" ? { head: view.head } : {}) };
+    if (view.kind === "alignment")
+      return [
+        shareLink(item, found, view),
+        json({ alignment: found.alignment.method, kind: "cross", level: "word", head: "mean" }),
+      ];
+    const asked = {
+      kind: view.kind,
+      level: view.level,
+      ...(view.view === "map" ? { layer: view.layer } : {}),
+      ...(view.head === "rollout" ? { rollout: true } : view.view === "map" ? { head: view.head } : {}),
+    };
     const picture = (format) => {
       const path = (which) => "/attention?" + query({ ...which, ...asked, special: view.special ? null : 0, format });
-      const fetched = (event) => { event.preventDefault(); guard(served)(item, (which) => download(path(which), `attention.${format}`)); };
+      const fetched = (event) => {
+        event.preventDefault();
+        guard(served)(item, (which) => download(path(which), `attention.${format}`));
+      };
       return el("a", { href: path(address(item)), class: "note", onclick: fetched }, format.toUpperCase());
     };
-    return [picture("svg"), picture("png"), picture("pdf"), ...(view.view === "map" ? [shareLink(item, found, view)] : []), json(asked)];
+    return [
+      picture("svg"),
+      picture("png"),
+      picture("pdf"),
+      ...(view.view === "map" ? [shareLink(item, found, view)] : []),
+      json(asked),
+    ];
   };
   item.word ??= state.word;
   state.word = null;
@@ -60,35 +88,115 @@ function attention(host, item, found) {
 }
 async function search(host, item) {
   const beam = state.beam || Math.max(2, item.route.beam_size);
-  const body = { q: item.sentence.source, ...direction(item), beam_size: beam }, view = el("div");
-  host.replaceChildren(el("div", { class: "controls" }, el("label", { class: "note" }, "Beam width ", select("Beam width of the trace", [1, 2, 3, 4, 6, 8].map((n) => [n, String(n)]), beam, guard((n) => { state.beam = n; return tab("decoding"); }))), el("span", { class: "grow" }),
-    el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/trace", body) }, "JSON & curl")), view);
+  const body = { q: item.sentence.source, ...direction(item), beam_size: beam },
+    view = el("div");
+  host.replaceChildren(
+    el(
+      "div",
+      { class: "controls" },
+      el(
+        "label",
+        { class: "note" },
+        "Beam width ",
+        select(
+          "Beam width of the trace",
+          [1, 2, 3, 4, 6, 8].map((n) => [n, String(n)]),
+          beam,
+          guard((n) => {
+            state.beam = n;
+            return tab("decoding");
+          }),
+        ),
+      ),
+      el("span", { class: "grow" }),
+      el(
+        "button",
+        { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/trace", body) },
+        "JSON & curl",
+      ),
+    ),
+    view,
+  );
   if (item.trace?.beam !== beam) item.trace = { beam, found: await ask("/trace", { body }) };
-  decoding(view, item.trace.found, guard((hypothesis) => change({ hypothesis, beam })));
-  if (beam !== item.route.beam_size) view.prepend(el("p", { class: "note" }, `The translation above was made with beam width ${item.route.beam_size}; this search has ${beam} and may find another.`));
+  decoding(
+    view,
+    item.trace.found,
+    guard((hypothesis) => change({ hypothesis, beam })),
+  );
+  if (beam !== item.route.beam_size)
+    view.prepend(
+      el(
+        "p",
+        { class: "note" },
+        `The translation above was made with beam width ${item.route.beam_size}; this search has ${beam} and may find another.`,
+      ),
+    );
 }
 function whynot(host, item, found) {
-  const field = el("textarea", { id: "asked", rows: "2", "aria-label": "Your translation", maxlength: "2000", dir: "auto", onkeydown: (event) => {
-    if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
-    event.preventDefault();
-    show();
-  } }, item.asked || found.target.text);
+  const field = el(
+    "textarea",
+    {
+      id: "asked",
+      rows: "2",
+      "aria-label": "Your translation",
+      maxlength: "2000",
+      dir: "auto",
+      onkeydown: (event) => {
+        if (event.key !== "Enter" || event.shiftKey || event.isComposing) return;
+        event.preventDefault();
+        show();
+      },
+    },
+    item.asked || found.target.text,
+  );
   const view = el("div");
   const show = guard(async () => {
     item.asked = field.value.trim();
     if (!item.asked) return;
     showError(null);
     remember();
-    compare(view, found, unpack(await ask("/attention?" + query(pair(item, item.asked, { figures: true, numbers: "uint16", format: "json" })))));
+    compare(
+      view,
+      found,
+      unpack(
+        await ask("/attention?" + query(pair(item, item.asked, { figures: true, numbers: "uint16", format: "json" }))),
+      ),
+    );
   });
-  const form = el("form", { class: "row", onsubmit: (event) => { event.preventDefault(); show(); } }, el("button", { class: "primary" }, "Compare"),
-    el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/score", pair(item, field.value)) }, "JSON & curl"));
-  host.replaceChildren(el("p", {}, "Write the translation that you expected. The model computes the probability of each of its pieces."), el("p", {}, el("span", { class: "note" }, found.source.text)), field, el("p"), form, view);
+  const form = el(
+    "form",
+    {
+      class: "row",
+      onsubmit: (event) => {
+        event.preventDefault();
+        show();
+      },
+    },
+    el("button", { class: "primary" }, "Compare"),
+    el(
+      "button",
+      { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/score", pair(item, field.value)) },
+      "JSON & curl",
+    ),
+  );
+  host.replaceChildren(
+    el("p", {}, "Write the translation that you expected. The model computes the probability of each of its pieces."),
+    el("p", {}, el("span", { class: "note" }, found.source.text)),
+    field,
+    el("p"),
+    form,
+    view,
+  );
   if (item.asked) show();
 }
 async function works(host, item, found) {
   const { howItWorks } = await import("./paper/how_it_works.js"); // only this tab needs these modules
-  const vectors = (kind, layer, head) => served(item, (which) => ask("/attention?" + query({ ...which, kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })));
-  const study = (text) => ask("/encoder?" + query({ q: text, ...direction(item) })), model = await modelOf(item);
-  if (item === state.items[state.current]) howItWorks(host, model, found, { vectors, study, chosen: state.works, changed: () => remember() });
+  const vectors = (kind, layer, head) =>
+    served(item, (which) =>
+      ask("/attention?" + query({ ...which, kind, layer, head, vectors: `${kind}.${layer}.${head}`, format: "json" })),
+    );
+  const study = (text) => ask("/encoder?" + query({ q: text, ...direction(item) })),
+    model = await modelOf(item);
+  if (item === state.items[state.current])
+    howItWorks(host, model, found, { vectors, study, chosen: state.works, changed: () => remember() });
 }

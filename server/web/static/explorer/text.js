@@ -9,8 +9,14 @@ import { $, name, state } from "./state.js";
  * `target` are the spans that show them. */
 function itemsOf(paragraph, leg, choose) {
   return (paragraph.legs[leg] || []).map((sentence, number) => ({
-    paragraph, leg, number, sentence, route: paragraph.route[leg], read: sentence.read || sentence.source,
-    source: el("span", { class: "s" }, sentence.source), target: el("span", { class: "s", onclick: choose }, sentence.target),
+    paragraph,
+    leg,
+    number,
+    sentence,
+    route: paragraph.route[leg],
+    read: sentence.read || sentence.source,
+    source: el("span", { class: "s" }, sentence.source),
+    target: el("span", { class: "s", onclick: choose }, sentence.target),
   }));
 }
 /** Returns the text between two legs. */
@@ -20,14 +26,27 @@ const between = (paragraph) => (paragraph.legs[1] || []).map((sentence) => sente
 export function show(paragraphs, open) {
   state.paragraphs = paragraphs;
   state.items = [];
-  const output = [], mirror = [], middle = [];
+  const output = [],
+    mirror = [],
+    middle = [];
   paragraphs.forEach((paragraph, p) => {
-    const last = paragraph.legs.length - 1, leg = Math.min(state.leg, last), newline = p < paragraphs.length - 1 ? "\n" : "";
-    const items = itemsOf(paragraph, leg, (event) => open(state.items.findIndex((item) => item.target === event.currentTarget)));
-    const sources = items.map((item) => [item.sentence.source, item.source]), targets = items.map((item) => [item.sentence.target, item.target]);
+    const last = paragraph.legs.length - 1,
+      leg = Math.min(state.leg, last),
+      newline = p < paragraphs.length - 1 ? "\n" : "";
+    const items = itemsOf(paragraph, leg, (event) =>
+      open(state.items.findIndex((item) => item.target === event.currentTarget)),
+    );
+    const sources = items.map((item) => [item.sentence.source, item.source]),
+      targets = items.map((item) => [item.sentence.target, item.target]);
     mirror.push(...withSpans(paragraph.source, leg <= 0 ? sources : []), "\n");
     output.push(...withSpans(paragraph.target, leg === last ? targets : []), newline);
-    if (last > 0) middle.push(...(leg ? withSpans(between(paragraph), sources) : withSpans(items.map((item) => item.sentence.target).join(" "), targets)), newline);
+    if (last > 0)
+      middle.push(
+        ...(leg
+          ? withSpans(between(paragraph), sources)
+          : withSpans(items.map((item) => item.sentence.target).join(" "), targets)),
+        newline,
+      );
     state.items.push(...items.filter((item) => !item.sentence.copied));
   });
   $("output").replaceChildren(...output);
@@ -47,7 +66,8 @@ export function clear() {
   state.paragraphs = state.items = [];
   state.done = null;
   for (const id of ["output", "mirror", "between"]) $(id).replaceChildren();
-  for (const id of ["inside", "show", "copy", "link", "curl", "report", "others", "alternatives", "legs"]) $(id).hidden = true;
+  for (const id of ["inside", "show", "copy", "link", "curl", "report", "others", "alternatives", "legs"])
+    $(id).hidden = true;
   for (const id of ["facts", "detected", "legend"]) $(id).textContent = "";
   outdated(false);
   $("examples").hidden = false;
@@ -67,7 +87,9 @@ export function outdated(is = true) {
 export function words(item, found) {
   item.soft = aligned(found);
   item.find = found;
-  item.targets = wordSpans(item.target, item.sentence.target, found.target, (node, word, i) => targetWord(item, node, word, i));
+  item.targets = wordSpans(item.target, item.sentence.target, found.target, (node, word, i) =>
+    targetWord(item, node, word, i),
+  );
   item.sources = wordSpans(item.source, item.sentence.source, found.source, (node, word, i) => {
     if (found.alignment.coverage[i] < 0.15 && /\w/.test(word.text)) node.classList.add("missed");
     if (item.leg) node.addEventListener("pointerenter", () => highlight(item, "source", i));
@@ -75,7 +97,12 @@ export function words(item, found) {
   });
   const shown = (kind) => document.querySelector(`#translate .${kind}`);
   const key = (kind, text) => (shown(kind) ? [el("span", { class: "w " + kind }, "abc"), ` ${text}  `] : []);
-  $("legend").replaceChildren(...key("unsure", "the model was unsure (< 25 %)"), ...key("missed", "hardly looked at: perhaps left out"), ...key("kept", "copied: the model did not read it"), "Point at a word: shaded words were looked at, framed ones belong to it.");
+  $("legend").replaceChildren(
+    ...key("unsure", "the model was unsure (< 25 %)"),
+    ...key("missed", "hardly looked at: perhaps left out"),
+    ...key("kept", "copied: the model did not read it"),
+    "Point at a word: shaded words were looked at, framed ones belong to it.",
+  );
 }
 function targetWord(item, node, word, i) {
   const { scores, pieces } = item.find.target;
@@ -83,27 +110,43 @@ function targetWord(item, node, word, i) {
   node.title = `${chance(word.pieces.reduce((sum, p) => sum + scores[p], 0))} · ${word.pieces.map((p) => pieces[p]).join(" ")}`;
   node.tabIndex = 0;
   node.setAttribute("role", "button");
-  for (const event of ["pointerenter", "focus", "click"]) node.addEventListener(event, () => highlight(item, "target", i));
+  for (const event of ["pointerenter", "focus", "click"])
+    node.addEventListener(event, () => highlight(item, "target", i));
   for (const event of ["pointerleave", "blur"]) node.addEventListener(event, () => highlight(item));
 }
 
 /** Marks the words that belong to word `i` of a side, in the texts, and with `linked` also in the panel. */
 export function highlight(item, side, i, linked = true) {
   if (side === "target") item.word = i;
-  const { rows, columns, data } = item.soft, links = item.find.alignment.links;
-  const mark = (nodes, weight, chosen, belongs) => nodes.forEach((node, j) => {
-    const share = side ? weight(j) : 0;
-    node.style.background = share > 0.01 ? `rgb(${color("--glow")} / ${Math.min(0.55, share * 0.65).toFixed(3)})` : "";
-    node.classList.toggle("on", Boolean(side && chosen(j)));
-    node.classList.toggle("linked", Boolean(side && belongs(j)));
-  });
-  const column = side === "source" ? Math.max(...Array.from({ length: rows }, (_, t) => data[t * columns + i]), 1e-6) : 1;
-  mark(item.sources, (j) => (side === "target" ? data[i * columns + j] : 0), (j) => side === "source" && j === i, (j) => side === "target" && links.some(([s, t]) => s === j && t === i));
-  mark(item.targets, (j) => (side === "source" ? data[j * columns + i] / Math.max(column, 0.5) : 0), (j) => side === "target" && j === i, (j) => side === "source" && links.some(([s, t]) => s === i && t === j));
+  const { rows, columns, data } = item.soft,
+    links = item.find.alignment.links;
+  const mark = (nodes, weight, chosen, belongs) =>
+    nodes.forEach((node, j) => {
+      const share = side ? weight(j) : 0;
+      node.style.background =
+        share > 0.01 ? `rgb(${color("--glow")} / ${Math.min(0.55, share * 0.65).toFixed(3)})` : "";
+      node.classList.toggle("on", Boolean(side && chosen(j)));
+      node.classList.toggle("linked", Boolean(side && belongs(j)));
+    });
+  const column =
+    side === "source" ? Math.max(...Array.from({ length: rows }, (_, t) => data[t * columns + i]), 1e-6) : 1;
+  mark(
+    item.sources,
+    (j) => (side === "target" ? data[i * columns + j] : 0),
+    (j) => side === "source" && j === i,
+    (j) => side === "target" && links.some(([s, t]) => s === j && t === i),
+  );
+  mark(
+    item.targets,
+    (j) => (side === "source" ? data[j * columns + i] / Math.max(column, 0.5) : 0),
+    (j) => side === "target" && j === i,
+    (j) => side === "source" && links.some(([s, t]) => s === i && t === j),
+  );
   if (linked && !state.version) pointInFilm(side, i);
   const { kind, level, view } = state.panel;
   const byWord = kind === "alignment" || (kind === "cross" && level === "word" && view === "map");
-  if (linked && byWord && item === state.items[state.current]) state.link.point?.(side === "target" ? i : null, side === "source" ? i : null);
+  if (linked && byWord && item === state.items[state.current])
+    state.link.point?.(side === "target" ? i : null, side === "source" ? i : null);
 }
 /** Finds the source word under the pointer by the mirror behind the text area, which has a span per word. */
 export function pointAtSource(event) {

@@ -20,11 +20,12 @@ export function acceptFiles(formats, languages) {
     $("file").value = "";
   };
   const holdsFiles = (event) => event.dataTransfer?.types.includes("Files");
-  for (const name of ["dragenter", "dragover"]) addEventListener(name, (event) => {
-    if (!holdsFiles(event)) return;
-    event.preventDefault();
-    $("translate").classList.add("drop");
-  });
+  for (const name of ["dragenter", "dragover"])
+    addEventListener(name, (event) => {
+      if (!holdsFiles(event)) return;
+      event.preventDefault();
+      $("translate").classList.add("drop");
+    });
   addEventListener("dragleave", (event) => event.relatedTarget || $("translate").classList.remove("drop"));
   addEventListener("drop", (event) => {
     $("translate").classList.remove("drop");
@@ -39,10 +40,13 @@ export const drawFiles = () => rows.forEach((draw) => draw());
 
 /** Adds a file to the list and translates it after those before it. */
 function add(file, formats, languages) {
-  const bar = el("progress", { max: "1", value: "0", "aria-label": file.name }), state = el("span", { class: "note" });
-  const cancel = el("button", { type: "button", class: "quiet" }), row = el("li", {}, el("b", {}, file.name), bar, state, cancel);
+  const bar = el("progress", { max: "1", value: "0", "aria-label": file.name }),
+    state = el("span", { class: "note" });
+  const cancel = el("button", { type: "button", class: "quiet" }),
+    row = el("li", {}, el("b", {}, file.name), bar, state, cancel);
   const close = el("button", { type: "button", class: "quiet", onclick: () => remove(row) }, "✕");
-  let share = null, result = null; // what was sent of the file; a function that returns the content of the ended row
+  let share = null,
+    result = null; // what was sent of the file; a function that returns the content of the ended row
   const draw = () => {
     cancel.textContent = say("cancel");
     state.textContent = share === null ? "" : share < 1 ? say("uploading") : say("working");
@@ -73,14 +77,19 @@ function add(file, formats, languages) {
   draw();
   $("files").hidden = false;
   $("files").prepend(row);
-  if (!formats.some((suffix) => file.name.toLowerCase().endsWith(suffix))) return fail(said("format", formats.join(" ")));
+  if (!formats.some((suffix) => file.name.toLowerCase().endsWith(suffix)))
+    return fail(said("format", formats.join(" ")));
   const controller = new AbortController();
   cancel.onclick = () => {
     controller.abort();
     remove(row);
   };
-  queue = queue.then(() => controller.signal.aborted || send(file, languages, controller.signal, progress))
-    .then((url) => url && url !== true && end(() => link(url)), (error) => controller.signal.aborted || fail(error));
+  queue = queue
+    .then(() => controller.signal.aborted || send(file, languages, controller.signal, progress))
+    .then(
+      (url) => url && url !== true && end(() => link(url)),
+      (error) => controller.signal.aborted || fail(error),
+    );
   return queue;
 }
 function drop(row) {
@@ -99,14 +108,17 @@ const link = (url) => el("a", { href: url.pathname, download: nameOf(url) }, say
 
 /** Sends a file and returns the URL of its translation. `report` gets the share that was sent. */
 function send(file, { source, target, glossary }, signal, report) {
-  const used = key(), form = new FormData(), request = new XMLHttpRequest(); // fetch does not report the progress of an upload
+  const used = key(),
+    form = new FormData(),
+    request = new XMLHttpRequest(); // fetch does not report the progress of an upload
   form.append("file", file, file.name);
   form.append("source", source);
   form.append("target", target);
   if (glossary) form.append("glossary", typeof glossary === "string" ? glossary : JSON.stringify(glossary));
   return new Promise((resolve, reject) => {
     request.open("POST", "/translate_file");
-    for (const [name, value] of Object.entries(withKey({ Accept: "application/json" }))) request.setRequestHeader(name, value);
+    for (const [name, value] of Object.entries(withKey({ Accept: "application/json" })))
+      request.setRequestHeader(name, value);
     request.responseType = "json";
     report(0);
     request.upload.onprogress = (event) => event.lengthComputable && report(event.loaded / event.total);

@@ -6,8 +6,12 @@ import { keep, kept } from "./memory.js";
 import { say } from "./messages.js";
 
 const $ = (id) => document.getElementById(id);
-const OWN = "own", PAUSE = 300;
-let served = [], source = "", target = "", timer = 0;
+const OWN = "own",
+  PAUSE = 300;
+let served = [],
+  source = "",
+  target = "",
+  timer = 0;
 
 const pair = () => `${source}-${target}`;
 const chosen = () => kept("glossary", {})[pair()] || "";
@@ -17,7 +21,11 @@ const base = (code) => code.toLowerCase().split("-")[0];
 
 /** Returns the pairs of a text with one in each line: term = translation. Other lines are left out. */
 const pairsOf = (text) =>
-  text.split("\n").map((line) => /^\s*(.+?)\s*[=\t→]\s*(.+?)\s*$/.exec(line)).filter(Boolean).map(([, term, translation]) => [term, translation]);
+  text
+    .split("\n")
+    .map((line) => /^\s*(.+?)\s*[=\t→]\s*(.+?)\s*$/.exec(line))
+    .filter(Boolean)
+    .map(([, term, translation]) => [term, translation]);
 
 /** Returns the parameter `glossary` of a request: an id, or pairs; null for none. */
 export function glossary() {
@@ -33,9 +41,11 @@ export function drawGlossary(from = source, to = target) {
   const found = served.filter(({ dictionaries }) => dictionaries.some(fits));
   const missing = chosen() && chosen() !== OWN && !found.some(({ glossary_id }) => glossary_id === chosen());
   $("terms").replaceChildren(
-    el("option", { value: "" }, say("noGlossary")), el("option", { value: OWN }, say("ownTerms")),
+    el("option", { value: "" }, say("noGlossary")),
+    el("option", { value: OWN }, say("ownTerms")),
     ...found.map(({ glossary_id, name }) => el("option", { value: glossary_id }, name)),
-    ...(missing ? [el("option", { value: chosen() }, say("storedGlossary"))] : []));
+    ...(missing ? [el("option", { value: chosen() }, say("storedGlossary"))] : []),
+  );
   $("terms").value = chosen();
   $("pairs").value = typed();
   $("own").hidden = chosen() !== OWN;
@@ -46,7 +56,10 @@ export function drawGlossary(from = source, to = target) {
 export function beginGlossary(changed) {
   $("glossary").addEventListener("toggle", async () => {
     if (!$("glossary").open) return;
-    served = await ask("/v3/glossaries").then(({ glossaries }) => glossaries, () => []);
+    served = await ask("/v3/glossaries").then(
+      ({ glossaries }) => glossaries,
+      () => [],
+    );
     drawGlossary();
   });
   $("terms").onchange = () => {

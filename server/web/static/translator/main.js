@@ -9,8 +9,17 @@ import { choose, clear, nameDetected, outdated, quality, show, showAlternatives,
 import { attendFirst, mark, pointAt, step } from "./word_pairs.js";
 
 const $ = (id) => document.getElementById(id);
-const PAUSE = 300, SETTLED = 1500, LINK = 2000, KEPT = 1_000_000; // browsers refuse states of some MB
-let languages = [], limit = Infinity, busy = new AbortController(), timer = 0, settled = 0, problem = null, turned = null;
+const PAUSE = 300,
+  SETTLED = 1500,
+  LINK = 2000,
+  KEPT = 1_000_000; // browsers refuse states of some MB
+let languages = [],
+  limit = Infinity,
+  busy = new AbortController(),
+  timer = 0,
+  settled = 0,
+  problem = null,
+  turned = null;
 
 function showError(error) {
   if (aborted(error)) return;
@@ -19,7 +28,12 @@ function showError(error) {
   $("again").hidden = !error?.passing || shown.done !== null;
   $("error").hidden = !error;
 }
-const guard = (work) => (...args) => Promise.resolve().then(() => work(...args)).catch(showError);
+const guard =
+  (work) =>
+  (...args) =>
+    Promise.resolve()
+      .then(() => work(...args))
+      .catch(showError);
 
 // -- translating ------------------------------------------------------------------------------------------------------
 async function translate() {
@@ -35,7 +49,10 @@ async function translate() {
   try {
     if ([...text].length > limit) throw said("long", number(limit));
     const done = { text, from: $("from").value, to: $("to").value };
-    const answer = await ask("/translate", { body: { q: text, source: done.from, target: done.to, details: true, glossary: glossary(), ...quality(text) }, signal: controller.signal });
+    const answer = await ask("/translate", {
+      body: { q: text, source: done.from, target: done.to, details: true, glossary: glossary(), ...quality(text) },
+      signal: controller.signal,
+    });
     const other = turned !== text && otherTarget(writtenIn(text, answer));
     if (other) {
       turned = text;
@@ -53,13 +70,16 @@ async function translate() {
 }
 /** Returns the language that the text is in. A copied text that is perhaps in the target language counts as written in it. */
 function writtenIn(text, { detectedLanguage: found, translatedText }) {
-  const target = $("to").value, perhaps = found?.alternatives?.some(({ language }) => language === target);
+  const target = $("to").value,
+    perhaps = found?.alternatives?.some(({ language }) => language === target);
   return perhaps && translatedText.trim() === text.trim() ? target : found?.language;
 }
 /** Returns another target than the language that the text is in already. */
 function otherTarget(language) {
   const choices = [...$("to").options].map((option) => option.value).filter((code) => code !== language);
-  return $("to").value === language ? [kept("target", ""), interfaceLanguage(), "en"].find((code) => choices.includes(code)) || choices[0] : null;
+  return $("to").value === language
+    ? [kept("target", ""), interfaceLanguage(), "en"].find((code) => choices.includes(code)) || choices[0]
+    : null;
 }
 const result = () => $("output").textContent;
 function store() {
@@ -77,11 +97,16 @@ function typed() {
   timer = setTimeout(guard(translate), PAUSE);
 }
 function resize() {
-  const { value } = $("text"), length = [...value].length;
+  const { value } = $("text"),
+    length = [...value].length;
   $("text").style.height = "auto";
   if (value) $("text").style.height = `${$("text").scrollHeight + 2}px`; // an empty field keeps its height of the first paint
   $("clear").hidden = !value;
-  $("count").textContent = !length ? "" : limit < Infinity ? `${number(length)} / ${number(limit)}` : say("count", number(length));
+  $("count").textContent = !length
+    ? ""
+    : limit < Infinity
+      ? `${number(length)} / ${number(limit)}`
+      : say("count", number(length));
 }
 function setText(text) {
   $("text").value = text;
@@ -92,9 +117,14 @@ function setText(text) {
 /** Fills the lists of languages and chooses `from` and `to` where the server has them. */
 function languageLists(from = $("from").value, to = $("to").value) {
   const codes = new Set(languages.flatMap(({ code, targets }) => [code, ...targets]));
-  const names = [...codes].map((code) => [code, languageName(code)]).sort(([, a], [, b]) => a.localeCompare(b, interfaceLanguage()));
-  const options = (chosen) => names.filter(([code]) => chosen.has(code)).map(([code, name]) => el("option", { value: code }, name));
-  const sources = new Set(languages.filter(({ code, targets }) => targets.some((target) => target !== code)).map(({ code }) => code));
+  const names = [...codes]
+    .map((code) => [code, languageName(code)])
+    .sort(([, a], [, b]) => a.localeCompare(b, interfaceLanguage()));
+  const options = (chosen) =>
+    names.filter(([code]) => chosen.has(code)).map(([code, name]) => el("option", { value: code }, name));
+  const sources = new Set(
+    languages.filter(({ code, targets }) => targets.some((target) => target !== code)).map(({ code }) => code),
+  );
   $("from").replaceChildren(el("option", { value: "auto" }), ...options(sources));
   nameDetected();
   pick($("from"), from);
@@ -110,7 +140,8 @@ function pick(list, code) {
   if ([...list.options].some((option) => option.value === code)) list.value = code;
 }
 function swap() {
-  const from = $("from").value === "auto" ? shown.detected?.language : $("from").value, text = result();
+  const from = $("from").value === "auto" ? shown.detected?.language : $("from").value,
+    text = result();
   if (!from || ![...$("from").options].some((option) => option.value === $("to").value)) return null; // not a source
   languageLists($("to").value, from);
   if (text && !$("output").inert) setText(text);
@@ -127,7 +158,13 @@ function changed() {
  * for a link is kept with the entry of the browser's history. */
 function remember() {
   const { value } = $("text");
-  history.replaceState(value.length > LINK && value.length <= KEPT ? value : null, "", value ? "#" + query({ source: $("from").value, target: $("to").value, q: value.length <= LINK ? value : null }) : location.pathname);
+  history.replaceState(
+    value.length > LINK && value.length <= KEPT ? value : null,
+    "",
+    value
+      ? "#" + query({ source: $("from").value, target: $("to").value, q: value.length <= LINK ? value : null })
+      : location.pathname,
+  );
 }
 function recall({ text, from, to }) {
   languageLists(from, to);
@@ -137,7 +174,10 @@ function recall({ text, from, to }) {
 }
 function restore() {
   const wanted = new URLSearchParams(location.hash.slice(1) || location.search);
-  languageLists(wanted.get("source") || kept("source", "auto"), wanted.get("target") || kept("target", interfaceLanguage() === "en" ? "de" : "en"));
+  languageLists(
+    wanted.get("source") || kept("source", "auto"),
+    wanted.get("target") || kept("target", interfaceLanguage() === "en" ? "de" : "en"),
+  );
   const text = wanted.get("q") || history.state || $("text").value; // what was typed before the page was ready
   if (!text) return null;
   setText(text);
@@ -147,26 +187,50 @@ function restore() {
 // -- the page itself --------------------------------------------------------------------------------------------------
 function buttons() {
   $("text").addEventListener("input", typed);
-  $("text").addEventListener("keydown", (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)());
+  $("text").addEventListener(
+    "keydown",
+    (event) => (event.ctrlKey || event.metaKey) && event.key === "Enter" && guard(translate)(),
+  );
   $("translate").addEventListener("submit", (event) => event.preventDefault());
-  const relist = () => { languageLists(); changed(); guard(translate)(); };
+  const relist = () => {
+    languageLists();
+    changed();
+    guard(translate)();
+  };
   for (const id of ["from", "to"]) $(id).addEventListener("change", relist);
   $("swap").onclick = guard(swap);
   $("again").onclick = guard(translate); // phones have no Ctrl + Enter
-  $("clear").onclick = () => { setText(""); guard(translate)(); $("text").focus(); };
+  $("clear").onclick = () => {
+    setText("");
+    guard(translate)();
+    $("text").focus();
+  };
   $("copy").onclick = guard(async () => {
     store(); // at once: the page may be left before the text is copied
     await copyText(result());
     $("copy").textContent = $("status").textContent = say("copied");
     setTimeout(() => ($("copy").textContent = say("copy")), 1200);
   });
-  $("others").onclick = guard(() => { showError(null); return showAlternatives(store); });
-  document.querySelector(".skip").onclick = (event) => { event.preventDefault(); $("text").focus(); }; // the fragment stays
-  $("interface").onchange = () => { keep("interface", $("interface").value); useInterface($("interface").value); };
+  $("others").onclick = guard(() => {
+    showError(null);
+    return showAlternatives(store);
+  });
+  document.querySelector(".skip").onclick = (event) => {
+    event.preventDefault();
+    $("text").focus();
+  }; // the fragment stays
+  $("interface").onchange = () => {
+    keep("interface", $("interface").value);
+    useInterface($("interface").value);
+  };
 }
 function pointing() {
-  for (const [id, side] of [["text", "source"], ["output", "target"]]) {
-    for (const event of ["pointermove", "pointerdown"]) $(id).addEventListener(event, (at) => $("output").inert || pointAt(shown.items, side, at, busy.signal));
+  for (const [id, side] of [
+    ["text", "source"],
+    ["output", "target"],
+  ]) {
+    for (const event of ["pointermove", "pointerdown"])
+      $(id).addEventListener(event, (at) => $("output").inert || pointAt(shown.items, side, at, busy.signal));
     $(id).addEventListener("pointerleave", () => mark());
   }
   $("output").addEventListener("keydown", (event) => {
@@ -193,7 +257,10 @@ async function begin() {
   if (/[#&](tab|kind|view)=/.test(location.hash)) return location.replace("/attention" + location.hash);
   buttons();
   pointing();
-  addEventListener("hashchange", guard(() => (languages.length ? restore() : load())));
+  addEventListener(
+    "hashchange",
+    guard(() => (languages.length ? restore() : load())),
+  );
   addEventListener("storage", ({ key }) => key === "translations" && drawHistory(recall)); // another tab changed it
   beginGlossary(guard(translate));
   useInterface(kept("interface", document.documentElement.lang));
@@ -211,7 +278,12 @@ async function settle() {
   const [served, settings] = await Promise.all([ask("/languages"), ask("/frontend/settings")]);
   languages = served;
   limit = settings.charLimit > 0 ? settings.charLimit : Infinity;
-  if (settings.filesTranslation) acceptFiles(settings.supportedFilesFormat, () => ({ source: $("from").value, target: $("to").value, glossary: glossary() }));
+  if (settings.filesTranslation)
+    acceptFiles(settings.supportedFilesFormat, () => ({
+      source: $("from").value,
+      target: $("to").value,
+      glossary: glossary(),
+    }));
   else $("choose").hidden = true;
   return restore();
 }

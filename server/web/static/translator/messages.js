@@ -30,8 +30,12 @@ export const number = (value) => value.toLocaleString(language);
  * cause is not in the first. */
 export function explained({ message, status, seconds, sentence }) {
   if (!status) return [sentence ? sentence() : message];
-  const kind = KINDS[status] || (status < 500 ? "refused" : "fault"), named = kind === "key" || kind === "busy";
-  return [say(kind) + (seconds ? ` ${say("wait", seconds)}` : ""), ...(named ? [] : [" ", el("small", { lang: "en" }, message)])];
+  const kind = KINDS[status] || (status < 500 ? "refused" : "fault"),
+    named = kind === "key" || kind === "busy";
+  return [
+    say(kind) + (seconds ? ` ${say("wait", seconds)}` : ""),
+    ...(named ? [] : [" ", el("small", { lang: "en" }, message)]),
+  ];
 }
 
 /** Writes all texts of the page in a language. */
@@ -40,7 +44,8 @@ export function speak(wanted) {
   document.documentElement.lang = language;
   Object.assign(phrases, { unreachable: say("unreachable"), key: `${say("key")} ${say("yourKey")}` });
   for (const node of document.querySelectorAll("[data-text]")) node.textContent = say(node.dataset.text);
-  for (const node of document.querySelectorAll("[data-label]")) node.setAttribute("aria-label", say(node.dataset.label));
+  for (const node of document.querySelectorAll("[data-label]"))
+    node.setAttribute("aria-label", say(node.dataset.label));
   for (const node of document.querySelectorAll("[data-label][title]")) node.title = say(node.dataset.label);
   for (const node of document.querySelectorAll("[data-placeholder]")) node.placeholder = say(node.dataset.placeholder);
 }

@@ -6,7 +6,9 @@ import { languageName, nameInSentence, say } from "./messages.js";
 import { attend, mark } from "./word_pairs.js";
 
 const $ = (id) => document.getElementById(id);
-const NUMBER = 3, NAMED = 10, RERANKED = 2000;
+const NUMBER = 3,
+  NAMED = 10,
+  RERANKED = 2000;
 /** Returns the parameters of good translations of a text that is short enough to wait for them. */
 export const quality = (text) => (text.length > RERANKED ? {} : { rerank: true });
 /** `done` is {text, from, to} of the translation that is shown or null; `detected` is {language, confidence} that the
@@ -15,27 +17,48 @@ export const shown = { done: null, detected: null, items: [], chosen: null };
 
 /** Shows an answer of POST /translate with details. */
 export function show(done, answer) {
-  const { route, sentences } = answer.details, last = sentences[sentences.length - 1] || [], direct = sentences.length === 1;
+  const { route, sentences } = answer.details,
+    last = sentences[sentences.length - 1] || [],
+    direct = sentences.length === 1;
   shown.done = done;
   shown.detected = answer.detectedLanguage || null;
   shown.items = last.map((sentence, number) => ({
-    id: answer.id, number, legs: sentences.length, from: route[0]?.source, to: done.to, copied: sentence.copied, sentence, source: sentence.source, target: sentence.target,
-    sourceSpan: el("span", { class: "s" }, sentence.source), targetSpan: el("span", { class: "s" }, sentence.target),
+    id: answer.id,
+    number,
+    legs: sentences.length,
+    from: route[0]?.source,
+    to: done.to,
+    copied: sentence.copied,
+    sentence,
+    source: sentence.source,
+    target: sentence.target,
+    sourceSpan: el("span", { class: "s" }, sentence.source),
+    targetSpan: el("span", { class: "s" }, sentence.target),
   }));
   const { items } = shown;
   items.forEach((item) => {
     item.targetSpan.addEventListener("click", () => choose(item));
     flag(item, reasons(item.sentence));
   });
-  $("output").replaceChildren(...withSpans(answer.translatedText, items.map((item) => [item.target, item.targetSpan])));
-  $("mirror").replaceChildren(...withSpans(done.text, direct ? items.map((item) => [item.source, item.sourceSpan]) : []), "\n");
+  $("output").replaceChildren(
+    ...withSpans(
+      answer.translatedText,
+      items.map((item) => [item.target, item.targetSpan]),
+    ),
+  );
+  $("mirror").replaceChildren(
+    ...withSpans(done.text, direct ? items.map((item) => [item.source, item.sourceSpan]) : []),
+    "\n",
+  );
   $("output").lang = done.to;
   nameDetected();
   $("route").textContent = answer.details.pivot ? say("via", nameInSentence(answer.details.pivot)) : "";
   $("warning").textContent = warning(done.text, sentences);
   $("warning").hidden = !$("warning").textContent;
   $("status").textContent = answer.translatedText.slice(0, 400);
-  $("inside").href = "/attention#" + query({ q: done.text.slice(0, 5000), source: answer.detectedLanguage?.language || done.from, target: done.to });
+  $("inside").href =
+    "/attention#" +
+    query({ q: done.text.slice(0, 5000), source: answer.detectedLanguage?.language || done.from, target: done.to });
   choose(items.find((item) => !item.copied) || null, false);
   outdated(false);
 }
@@ -43,13 +66,21 @@ export function show(done, answer) {
  * words, not only numbers and addresses, is named too. */
 function reasons({ source, copied, flags = [] }) {
   const words = source.replace(/\S*[@./:]\S+/g, "");
-  return [...new Set([...(copied && /\p{L}/u.test(words) ? ["copied"] : []), ...flags])].map((name) => say(name === "copied" ? "copied_source" : name));
+  return [...new Set([...(copied && /\p{L}/u.test(words) ? ["copied"] : []), ...flags])].map((name) =>
+    say(name === "copied" ? "copied_source" : name),
+  );
 }
 /** Returns each reason with the numbers of its sentences. Without sentences the text was copied as a whole. */
 function warning(text, legs) {
-  if (!legs.length) return reasons({ source: text, copied: true }).map((reason) => reason.charAt(0).toUpperCase() + reason.slice(1)).join("");
+  if (!legs.length)
+    return reasons({ source: text, copied: true })
+      .map((reason) => reason.charAt(0).toUpperCase() + reason.slice(1))
+      .join("");
   const numbers = new Map();
-  for (const leg of legs) leg.forEach((sentence, i) => reasons(sentence).forEach((reason) => numbers.set(reason, (numbers.get(reason) || new Set()).add(i + 1))));
+  for (const leg of legs)
+    leg.forEach((sentence, i) =>
+      reasons(sentence).forEach((reason) => numbers.set(reason, (numbers.get(reason) || new Set()).add(i + 1))),
+    );
   return [...numbers].map(([reason, found]) => say("flagged", listed([...found]), reason)).join(" ");
 }
 const listed = (numbers) => numbers.slice(0, NAMED).join(", ") + (numbers.length > NAMED ? ", …" : "");
@@ -95,15 +126,35 @@ export function choose(item, marked = true) {
 
 /** Shows other translations of the chosen sentence. */
 export async function showAlternatives(took) {
-  const item = shown.chosen, { done } = shown;
+  const item = shown.chosen,
+    { done } = shown;
   if (!item || !done) return;
-  const answer = await ask("/translate", { body: { q: item.legs > 1 ? done.text : item.source, source: item.legs > 1 ? done.from : item.from, target: item.to, alternatives: NUMBER, ...quality(done.text) } });
+  const answer = await ask("/translate", {
+    body: {
+      q: item.legs > 1 ? done.text : item.source,
+      source: item.legs > 1 ? done.from : item.from,
+      target: item.to,
+      alternatives: NUMBER,
+      ...quality(done.text),
+    },
+  });
   if (shown.done !== done || shown.chosen !== item) return;
-  const others = [...new Set([item.sentence.target, answer.translatedText, ...answer.alternatives])].filter((text) => text !== item.target);
+  const others = [...new Set([item.sentence.target, answer.translatedText, ...answer.alternatives])].filter(
+    (text) => text !== item.target,
+  );
   if (shown.items.length > 1) item.targetSpan.classList.add("chosen");
   $("alternatives").hidden = false;
-  $("alternatives").replaceChildren(...(others.length ? others : [null]).map((text) => el("li", {}, text === null ? say("none")
-    : el("button", { type: "button", lang: item.to, dir: "auto", onclick: () => take(item, text, took) }, text))));
+  $("alternatives").replaceChildren(
+    ...(others.length ? others : [null]).map((text) =>
+      el(
+        "li",
+        {},
+        text === null
+          ? say("none")
+          : el("button", { type: "button", lang: item.to, dir: "auto", onclick: () => take(item, text, took) }, text),
+      ),
+    ),
+  );
   $("alternatives").querySelector("button")?.focus();
 }
 /** Takes over another translation of a sentence. */

@@ -3,7 +3,8 @@ import { ask, query } from "../common/server.js";
 import { wordSpans, wordUnder } from "../common/words.js";
 import { say } from "./messages.js";
 
-const DOUBTFUL = Math.log(0.25), AT_ONCE = 8;
+const DOUBTFUL = Math.log(0.25),
+  AT_ONCE = 8;
 const $ = (id) => document.getElementById(id);
 /** `item` is the sentence and `word` its word that is marked, `side` the side of this word. */
 let marked = { item: null, side: null, word: null };
@@ -19,11 +20,26 @@ export async function attendFirst(items, signal) {
 export async function attend(item, signal) {
   if (item.attended || item.copied) return;
   item.attended = true;
-  const shown = item.target, direct = item.legs === 1;
-  const subject = item.taken ? { q: item.source, translation: shown, source: item.from, target: item.to } : { id: item.id, sentence: item.number, leg: item.legs - 1 };
+  const shown = item.target,
+    direct = item.legs === 1;
+  const subject = item.taken
+    ? { q: item.source, translation: shown, source: item.from, target: item.to }
+    : { id: item.id, sentence: item.number, leg: item.legs - 1 };
   let found;
   try {
-    found = await ask("/attention?" + query({ ...subject, kind: "cross", layer: 0, head: "mean", numbers: "uint16", alignment: "combined", format: "json" }), { signal });
+    found = await ask(
+      "/attention?" +
+        query({
+          ...subject,
+          kind: "cross",
+          layer: 0,
+          head: "mean",
+          numbers: "uint16",
+          alignment: "combined",
+          format: "json",
+        }),
+      { signal },
+    );
   } catch {
     item.attended = false;
     return;
@@ -48,17 +64,23 @@ export function mark(item = null, side = null, word = null) {
   $("pair").textContent = "";
   if (word === null) return;
   const [own, other, at] = side === "source" ? [item.sources, item.targets, 0] : [item.targets, item.sources, 1];
-  const linked = item.links.filter((link) => link[at] === word).map((link) => other.get(link[1 - at])).filter(Boolean);
+  const linked = item.links
+    .filter((link) => link[at] === word)
+    .map((link) => other.get(link[1 - at]))
+    .filter(Boolean);
   own.get(word)?.classList.add("on");
   linked.forEach((node) => node.classList.add("linked"));
   const texts = linked.map((node) => node.textContent).join(" … ");
-  if (texts) $("pair").textContent = side === "source" ? `${own.get(word).textContent} → ${texts}` : `${texts} → ${own.get(word).textContent}`;
+  if (texts)
+    $("pair").textContent =
+      side === "source" ? `${own.get(word).textContent} → ${texts}` : `${texts} → ${own.get(word).textContent}`;
 }
 
 /** Marks the word under the pointer. `side` is the side that the pointer is over. */
 export function pointAt(items, side, event, signal) {
   for (const item of items) {
-    const span = side === "source" ? item.sourceSpan : item.targetSpan, nodes = side === "source" ? item.sources : item.targets;
+    const span = side === "source" ? item.sourceSpan : item.targetSpan,
+      nodes = side === "source" ? item.sources : item.targets;
     if (wordUnder(new Map([[0, span]]), event) === null) continue;
     if (!item.attended) attend(item, signal);
     const word = nodes ? wordUnder(nodes, event) : null;
@@ -70,7 +92,9 @@ export function pointAt(items, side, event, signal) {
 export function step(items, by) {
   const words = items.flatMap((item) => [...(item.targets?.keys() || [])].map((word) => [item, word]));
   if (!words.length) return null;
-  const at = words.findIndex(([item, word]) => marked.side === "target" && item === marked.item && word === marked.word);
+  const at = words.findIndex(
+    ([item, word]) => marked.side === "target" && item === marked.item && word === marked.word,
+  );
   const [item, word] = words[Math.min(words.length - 1, Math.max(0, at < 0 ? 0 : at + by))];
   mark(item, "target", word);
   item.targets.get(word).scrollIntoView({ block: "nearest" });

@@ -14,17 +14,31 @@ addEventListener("maskedchange", () => showBroken());
 /** Draws the chapters of a sentence. `choose(prefix)` decodes again from a runner-up, `without(heads)` without some heads,
  * `open(tab)` shows a tab of the laboratory. */
 export function chapters(item, found, { choose, without, open }) {
-  $("chapters").replaceChildren(who(item, found, open), almost(item, found, choose, open), broken(found, without, open));
+  $("chapters").replaceChildren(
+    who(item, found, open),
+    almost(item, found, choose, open),
+    broken(found, without, open),
+  );
 }
 function chapter(title, caption, body, more, open) {
   const [label, tab] = more;
-  return el("section", { class: "card chapter" }, el("h2", {}, title), caption, body, el("button", { type: "button", class: "quiet more", onclick: () => open(tab) }, label));
+  return el(
+    "section",
+    { class: "card chapter" },
+    el("h2", {}, title),
+    caption,
+    body,
+    el("button", { type: "button", class: "quiet more", onclick: () => open(tab) }, label),
+  );
 }
-const heads = (found, kind = "cross") => found.figures[kind].flatMap((row, layer) => row.map((figures, head) => ({ layer, head, figures })));
+const heads = (found, kind = "cross") =>
+  found.figures[kind].flatMap((row, layer) => row.map((figures, head) => ({ layer, head, figures })));
 const called = ({ layer, head }) => `layer ${layer}, head ${head}`;
 
 function who(item, found, open) {
-  const picture = el("div", { class: "stage small" }), caption = el("p", { class: "caption", "aria-live": "polite" }), choices = el("div", { class: "heads", role: "group", "aria-label": "Heads" });
+  const picture = el("div", { class: "stage small" }),
+    caption = el("p", { class: "caption", "aria-live": "polite" }),
+    choices = el("div", { class: "heads", role: "group", "aria-label": "Heads" });
   const options = [null, ...heads(found)];
   const buttons = options.map((option) => head(found, option, () => show(option)));
   function show(option) {
@@ -34,20 +48,37 @@ function who(item, found, open) {
     const view = stage(picture, script, { ...item.route, onFocus: (at) => view.draw(Infinity, at) });
     view.draw(Infinity, null);
     const usual = option && usualRole(found, "cross", option.layer, option.head);
-    caption.textContent = looked(found, script, option) + (usual ? ` Over ${found.roles.sentences} sentences: ${usual}.` : "");
+    caption.textContent =
+      looked(found, script, option) + (usual ? ` Over ${found.roles.sentences} sentences: ${usual}.` : "");
   }
   choices.append(...buttons);
-  const wanted = options.find((option) => option && state.who && option.layer === state.who[0] && option.head === state.who[1]) || null;
+  const wanted =
+    options.find((option) => option && state.who && option.layer === state.who[0] && option.head === state.who[1]) ||
+    null;
   requestAnimationFrame(() => picture.isConnected && show(wanted));
   for (const button of buttons) button.addEventListener("click", () => remember());
-  return chapter("Who looked at whom", caption, el("div", {}, choices, el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Ribbons" }, picture)), ["Every layer and head", "attention"], open);
+  return chapter(
+    "Who looked at whom",
+    caption,
+    el(
+      "div",
+      {},
+      choices,
+      el("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": "Ribbons" }, picture),
+    ),
+    ["Every layer and head", "attention"],
+    open,
+  );
 }
-function looked(found, { sources, targets }, option) {
-  const [target, [source, weight]] = targets.flatMap((word) => word.looks.map((look) => [word, look])).sort((a, b) => b[1][1] - a[1][1])[0] || [null, []];
+function looked(_found, { sources, targets }, option) {
+  const [target, [source, weight]] = targets
+    .flatMap((word) => word.looks.map((look) => [word, look]))
+    .sort((a, b) => b[1][1] - a[1][1])[0] || [null, []];
   const strongest = target ? `“${target.text}” looked hardest, at “${sources[source].text}” (${percent(weight)}).` : "";
   if (!option) return `The thicker a ribbon, the more a word looked there. ${strongest}`;
   const aim = role(option.figures);
-  if (!target || ["end of sentence", "first token"].includes(aim)) return `The head ${called(option)} looks mostly at the ${aim}: it rests.${strongest ? ` Otherwise ${strongest}` : ""}`;
+  if (!target || ["end of sentence", "first token"].includes(aim))
+    return `The head ${called(option)} looks mostly at the ${aim}: it rests.${strongest ? ` Otherwise ${strongest}` : ""}`;
   return `One head alone, ${called(option)}. ${strongest}`;
 }
 /** Returns a button with the small map of a head (null: of the heads that align best). */
@@ -55,22 +86,52 @@ function head(found, option, choose) {
   const button = el("button", { type: "button", class: "head", "aria-pressed": "false", onclick: choose });
   if (!option) button.append("All");
   else button.append(paint(pick(found, "cross", option.layer, option.head, "word", false)));
-  button.setAttribute("aria-label", option ? `${called(option)}, looks mostly at: ${role(option.figures)}` : "The heads that align best");
+  button.setAttribute(
+    "aria-label",
+    option ? `${called(option)}, looks mostly at: ${role(option.figures)}` : "The heads that align best",
+  );
   button.title = button.getAttribute("aria-label");
   return button;
 }
 function almost(item, found, choose, open) {
   const words = steps(found).targets.map((word) => ({ ...word, chance: chanceOf(found, word) }));
-  const doubts = words.filter(({ runnersUp }) => runnersUp[0]?.prefix).sort((a, b) => b.runnersUp[0].chance - a.runnersUp[0].chance).slice(0, DOUBTS);
+  const doubts = words
+    .filter(({ runnersUp }) => runnersUp[0]?.prefix)
+    .sort((a, b) => b.runnersUp[0].chance - a.runnersUp[0].chance)
+    .slice(0, DOUBTS);
   const [first] = doubts;
-  const caption = first ? `At “${first.text}” it hesitated most: “${first.runnersUp[0].text}” had ${percent(first.runnersUp[0].chance)}. Choose one, and it goes on from there.` : "It never hesitated.";
+  const caption = first
+    ? `At “${first.text}” it hesitated most: “${first.runnersUp[0].text}” had ${percent(first.runnersUp[0].chance)}. Choose one, and it goes on from there.`
+    : "It never hesitated.";
   const bar = (text, chance, prefix) => {
     const share = el("i");
     share.style.width = `${Math.max(1, 100 * chance)}%`;
-    return el("li", {}, prefix ? el("button", { type: "button", onclick: () => choose(prefix) }, text) : el("b", {}, text), el("span", { class: "track" }, share), el("span", { class: "n" }, percent(chance)));
+    return el(
+      "li",
+      {},
+      prefix ? el("button", { type: "button", onclick: () => choose(prefix) }, text) : el("b", {}, text),
+      el("span", { class: "track" }, share),
+      el("span", { class: "n" }, percent(chance)),
+    );
   };
-  return chapter("What it almost said", el("p", { class: "caption" }, caption), el("div", {}, ...doubts.map((word) => el("ul", { class: "doubts", lang: item.route.target },
-    bar(word.text, word.chance), ...word.runnersUp.filter(({ prefix }) => prefix).map(({ text, chance, prefix }) => bar(text, chance, prefix))))), ["The whole search", "decoding"], open);
+  return chapter(
+    "What it almost said",
+    el("p", { class: "caption" }, caption),
+    el(
+      "div",
+      {},
+      ...doubts.map((word) =>
+        el(
+          "ul",
+          { class: "doubts", lang: item.route.target },
+          bar(word.text, word.chance),
+          ...word.runnersUp.filter(({ prefix }) => prefix).map(({ text, chance, prefix }) => bar(text, chance, prefix)),
+        ),
+      ),
+    ),
+    ["The whole search", "decoding"],
+    open,
+  );
 }
 function broken(found, without, open) {
   const choices = el("div", { class: "heads", role: "group", "aria-label": "Heads to switch off" });
@@ -85,14 +146,33 @@ function broken(found, without, open) {
     choices.append(button);
   }
   const caption = el("p", { class: "caption" });
-  const all = el("button", { type: "button", onclick: () => { state.masked.clear(); show(); without(""); } }, "Mend all");
+  const all = el(
+    "button",
+    {
+      type: "button",
+      onclick: () => {
+        state.masked.clear();
+        show();
+        without("");
+      },
+    },
+    "Mend all",
+  );
   function show() {
     for (const button of choices.children) button.setAttribute("aria-pressed", state.masked.has(button.dataset.head));
     const off = state.masked.size;
     all.hidden = !off;
-    caption.textContent = off ? `${off} ${off === 1 ? "head is" : "heads are"} off. The film shows what the model writes without ${off === 1 ? "it" : "them"}.` : "Each square is a head that looks from the translation to the source. Break some, and watch what the model still writes.";
+    caption.textContent = off
+      ? `${off} ${off === 1 ? "head is" : "heads are"} off. The film shows what the model writes without ${off === 1 ? "it" : "them"}.`
+      : "Each square is a head that looks from the translation to the source. Break some, and watch what the model still writes.";
   }
   show();
   showBroken = show;
-  return chapter("Break a head and watch", caption, el("div", {}, choices, all, el("p", { id: "without", class: "diff", dir: "auto" })), ["Heads of the encoder and decoder too", "heads"], open);
+  return chapter(
+    "Break a head and watch",
+    caption,
+    el("div", {}, choices, all, el("p", { id: "without", class: "diff", dir: "auto" })),
+    ["Heads of the encoder and decoder too", "heads"],
+    open,
+  );
 }

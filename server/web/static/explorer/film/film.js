@@ -12,10 +12,23 @@ let current = null;
  * with the word under the pointer: (side, index) as in `found`, or nothing. */
 export function film(host, item, found, { from = 0, choose, point = () => {} }) {
   stop();
-  const script = steps(found), picture = el("div", { class: "stage" }), runners = el("div", { class: "runners", role: "group", "aria-label": "What it almost wrote" });
-  const play = el("button", { type: "button", class: "primary play" }), readout = el("p", { class: "readout", "aria-live": "polite" });
-  const slider = el("input", { type: "range", id: "scrubber", min: "0", step: "any", "aria-label": "Position in the film" });
-  host.replaceChildren(el("div", { class: "screen" }, picture, runners), el("div", { class: "row scrub" }, play, slider), readout);
+  const script = steps(found),
+    picture = el("div", { class: "stage" }),
+    runners = el("div", { class: "runners", role: "group", "aria-label": "What it almost wrote" });
+  const play = el("button", { type: "button", class: "primary play" }),
+    readout = el("p", { class: "readout", "aria-live": "polite" });
+  const slider = el("input", {
+    type: "range",
+    id: "scrubber",
+    min: "0",
+    step: "any",
+    "aria-label": "Position in the film",
+  });
+  host.replaceChildren(
+    el("div", { class: "screen" }, picture, runners),
+    el("div", { class: "row scrub" }, play, slider),
+    readout,
+  );
   const focus = (at) => {
     view.draw(shown(), at);
     point(...(at ? [at[0], script[at[0] + "s"][at[1]].index] : []));
@@ -29,7 +42,8 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
   function show(position) {
     view.draw(position, null);
     slider.value = position;
-    const word = Math.min(script.targets.length, Math.ceil(position)) - 1, inside = position - word;
+    const word = Math.min(script.targets.length, Math.ceil(position)) - 1,
+      inside = position - word;
     const ended = position >= view.end - 1e-6;
     if (word !== at || ended !== (runners.hidden && word >= 0)) offer(word, ended);
     runners.style.opacity = reel.playing ? Math.max(0, Math.min(1, (inside - 0.3) / 0.2, (1 - inside) / 0.12)) : 1;
@@ -38,15 +52,31 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
   function offer(word, ended) {
     at = word;
     runners.hidden = word < 0 || ended;
-    slider.setAttribute("aria-valuetext", word < 0 ? "start" : ended ? "end" : `word ${word + 1} of ${script.targets.length}: ${script.targets[word].text}`);
+    slider.setAttribute(
+      "aria-valuetext",
+      word < 0 ? "start" : ended ? "end" : `word ${word + 1} of ${script.targets.length}: ${script.targets[word].text}`,
+    );
     if (runners.hidden) return;
     const { runnersUp } = script.targets[word];
-    runners.replaceChildren(...runnersUp.map(({ text, chance, prefix }) => {
-      const node = el("button", { type: "button", disabled: !prefix, title: prefix ? "Decode again from here" : "", onclick: () => choose(prefix) }, text, el("small", {}, percent(chance)));
-      node.classList.toggle("unlikely", chance < SHOWN);
-      return node;
-    }));
-    const box = view.nodes.target[word].getBoundingClientRect(), frame = picture.getBoundingClientRect();
+    runners.replaceChildren(
+      ...runnersUp.map(({ text, chance, prefix }) => {
+        const node = el(
+          "button",
+          {
+            type: "button",
+            disabled: !prefix,
+            title: prefix ? "Decode again from here" : "",
+            onclick: () => choose(prefix),
+          },
+          text,
+          el("small", {}, percent(chance)),
+        );
+        node.classList.toggle("unlikely", chance < SHOWN);
+        return node;
+      }),
+    );
+    const box = view.nodes.target[word].getBoundingClientRect(),
+      frame = picture.getBoundingClientRect();
     runners.style.top = `${box.bottom - frame.top + 4}px`;
     runners.style.left = `${Math.max(0, Math.min(box.left - frame.left - 8, frame.width - runners.offsetWidth))}px`;
   }
@@ -60,9 +90,13 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
   function described() {
     if (at < 0) return "";
     if (reel.position >= view.end) return "Choose a word to see what it looked at and what else was likely.";
-    const word = script.targets[at], looks = [...word.looks].sort((a, b) => b[1] - a[1]).slice(0, 3);
+    const word = script.targets[at],
+      looks = [...word.looks].sort((a, b) => b[1] - a[1]).slice(0, 3);
     const seen = looks.map(([place, weight]) => `“${script.sources[place].text}” (${percent(weight)})`).join(", ");
-    const others = word.runnersUp.filter(({ chance }) => chance >= SHOWN).map(({ text, chance }) => `“${text}” (${percent(chance)})`).join(", ");
+    const others = word.runnersUp
+      .filter(({ chance }) => chance >= SHOWN)
+      .map(({ text, chance }) => `“${text}” (${percent(chance)})`)
+      .join(", ");
     return `“${word.text}” had a probability of ${percent(chanceOf(found, word))} and looked at ${seen || "no word in particular"}. ${others ? `It was almost ${others}.` : "Nothing else was likely."}`;
   }
   function hold(word) {
@@ -76,7 +110,10 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
     remember(true);
   };
   play.onclick = () => (reel.playing ? (reel.pause(), hold(Math.max(0, at))) : (keep(null), reel.play()));
-  slider.addEventListener("input", () => { reel.seek(Number(slider.value)); readout.textContent = ""; });
+  slider.addEventListener("input", () => {
+    reel.seek(Number(slider.value));
+    readout.textContent = "";
+  });
   slider.addEventListener("change", () => (Number(slider.value) >= view.end ? finish() : hold(Math.max(0, at))));
   slider.addEventListener("keydown", (event) => {
     const by = { ArrowRight: 1, ArrowUp: 1, ArrowLeft: -1, ArrowDown: -1 }[event.key];
@@ -92,9 +129,15 @@ export function film(host, item, found, { from = 0, choose, point = () => {} }) 
   current = {
     stop: () => reel.pause(),
     /** Marks a word of `found` in the picture. */
-    point: (side, index) => reel.playing || view.draw(reel.position, side ? [side, script[side + "s"].findIndex((word) => word.index === index)] : null),
-    play: () => { reel.seek(from); reel.play(); },
-    hold, finish,
+    point: (side, index) =>
+      reel.playing ||
+      view.draw(reel.position, side ? [side, script[side + "s"].findIndex((word) => word.index === index)] : null),
+    play: () => {
+      reel.seek(from);
+      reel.play();
+    },
+    hold,
+    finish,
   };
   changed(false);
   if (state.film !== null && state.film < script.targets.length) hold(state.film);

@@ -1,7 +1,9 @@
 // Plays the film: moves a position over the words, once per frame.
 import { HOLD } from "./stage.js";
 
-const SLOWEST = 0.75, FASTEST = 0.2, WHOLE = 8;
+const SLOWEST = 0.75,
+  FASTEST = 0.2,
+  WHOLE = 8;
 export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matches;
 
 /** Returns {play, pause, seek, position, playing}. `words` are the target words, `end` the last position. `show(position)`
@@ -9,7 +11,9 @@ export const still = () => matchMedia("(prefers-reduced-motion: reduce)").matche
 export function player(words, end, { show, changed }) {
   const usual = Math.min(SLOWEST, Math.max(FASTEST, WHOLE / words.length));
   const seconds = words.map(({ text }) => usual * (/[\p{L}\p{N}]/u.test(text) ? 1 : 0.5));
-  let position = 0, frame = 0, before = 0;
+  let position = 0,
+    frame = 0,
+    before = 0;
   /** Returns the position at which the present word is complete. */
   const whole = (at) => (at >= words.length ? end : Math.max(0, Math.ceil(at) - 1) + HOLD);
   function tick(now) {
@@ -40,7 +44,11 @@ export function player(words, end, { show, changed }) {
       position = Math.min(end, Math.max(0, to));
       show(position);
     },
-    get position() { return position; },
-    get playing() { return frame !== 0; },
+    get position() {
+      return position;
+    },
+    get playing() {
+      return frame !== 0;
+    },
   };
 }

@@ -1,21 +1,31 @@
 // The steps of the film: the words of both sides, the weights between them, and what the model almost wrote.
 import { aligned, pick } from "../maps/maps.js";
 
-const RUNNERS_UP = 3, FAINT = 0.03;
+const RUNNERS_UP = 3,
+  FAINT = 0.03;
 
 /** Returns the weights between the words of a sentence: of one head of the cross-attention, or of the heads that align
  * best. */
-export const weights = (found, head) => (head ? pick(found, "cross", head.layer, head.head, "word", true) : aligned(found));
+export const weights = (found, head) =>
+  head ? pick(found, "cross", head.layer, head.head, "word", true) : aligned(found);
 
 /** Returns {sources, targets}: the words without special tokens, each {index, text, before}. `before` is the text between
  * the word before it and it. A target also has `looks`, pairs of a place in `sources` and a weight, and `runnersUp`. */
 export function steps(found, map = weights(found)) {
-  const sources = written(found.source), targets = written(found.target);
-  const looks = ({ index }) => sources.map((source, place) => [place, map.data[index * map.columns + source.index]]).filter(([, weight]) => weight >= FAINT);
-  return { sources, targets: targets.map((word) => ({ ...word, looks: looks(word), runnersUp: runnersUp(found, word) })) };
+  const sources = written(found.source),
+    targets = written(found.target);
+  const looks = ({ index }) =>
+    sources
+      .map((source, place) => [place, map.data[index * map.columns + source.index]])
+      .filter(([, weight]) => weight >= FAINT);
+  return {
+    sources,
+    targets: targets.map((word) => ({ ...word, looks: looks(word), runnersUp: runnersUp(found, word) })),
+  };
 }
 function written({ text, words }) {
-  const characters = [...text], found = [];
+  const characters = [...text],
+    found = [];
   let at = 0;
   words.forEach((word, index) => {
     if (word.start >= word.end) return;
@@ -35,13 +45,19 @@ function runnersUp({ target: { pieces, candidates, scores, words } }, word) {
     const of = goesOn ? words.find((other) => other.pieces.includes(p - 1)) || word : word;
     return of.pieces.filter((other) => other < p).map((other) => pieces[other]);
   };
-  const found = word.pieces.flatMap((p) => candidates[p]
-    .filter(([piece]) => piece !== pieces[p] && !/^<(0x..|unk|s|pad)>$/.test(piece))
-    .map(([piece, score]) => ({
-      text: piece === "</s>" ? "■ end" : readable([...begun(p, piece), piece]),
-      chance: Math.exp(before(p) + score), prefix: piece === "</s>" ? null : [...pieces.slice(0, p), piece],
-    })));
-  return found.filter(({ text }) => text).sort((a, b) => b.chance - a.chance).slice(0, RUNNERS_UP);
+  const found = word.pieces.flatMap((p) =>
+    candidates[p]
+      .filter(([piece]) => piece !== pieces[p] && !/^<(0x..|unk|s|pad)>$/.test(piece))
+      .map(([piece, score]) => ({
+        text: piece === "</s>" ? "■ end" : readable([...begun(p, piece), piece]),
+        chance: Math.exp(before(p) + score),
+        prefix: piece === "</s>" ? null : [...pieces.slice(0, p), piece],
+      })),
+  );
+  return found
+    .filter(({ text }) => text)
+    .sort((a, b) => b.chance - a.chance)
+    .slice(0, RUNNERS_UP);
 }
 const readable = (pieces) => pieces.join("").replaceAll("▁", " ").trim();
 /** Returns the probability of a word: the product over its pieces. */

@@ -1,11 +1,11 @@
 // The versions of a sentence in the film: as it was served, another end after a runner-up, another hypothesis of the beam,
 // or without some heads. Each says what it cost.
 import { el, segmented } from "../../common/dom.js";
-import { diff } from "../search/diff.js";
 import { attentionOfVersion } from "../results.js";
+import { diff } from "../search/diff.js";
+import { ALIKE, instead, times, total, written } from "../search/whynot.js";
 import { $, guard, remember, showError, state } from "../state.js";
 import { highlight } from "../text.js";
-import { ALIKE, instead, times, total, written } from "../search/whynot.js";
 import { film, stop } from "./film.js";
 
 /** The sentence of the film: its item, its attention as it was served, and `lab(text)`, which compares a text in the
@@ -15,9 +15,11 @@ let shown = null;
 /** Shows the film of a sentence in the version that `state.version` names (null: as it was served). */
 export async function showFilm(item, served, lab) {
   shown = { item, served, lab };
-  const { version } = state, found = version ? await decoded(item, version) : served;
+  const { version } = state,
+    found = version ? await decoded(item, version) : served;
   if (item !== state.items[state.current] || version !== state.version) return;
-  const screen = el("div"), note = el("div", { class: "cost", role: "status" });
+  const screen = el("div"),
+    note = el("div", { class: "cost", role: "status" });
   $("film").replaceChildren(beams(item), screen, note);
   film(screen, item, found, {
     from: version ? firstDifference(served, found) : 0,
@@ -52,30 +54,73 @@ export async function change(version) {
 }
 /** Returns the choice of the hypotheses of the beam, if there is one. */
 function beams(item) {
-  const width = item.route.beam_size, beam = state.version?.beam || width;
+  const width = item.route.beam_size,
+    beam = state.version?.beam || width;
   if (beam < 2) return "";
   const choices = Array.from({ length: beam }, (_, i) => [i, i ? `${i + 1}.` : "Best"]);
-  const value = state.version ? state.version.hypothesis ?? -1 : 0;
-  return el("div", { class: "row note beams" }, `Found by a beam of ${beam}:`, segmented("Hypothesis of the beam", choices, value,
-    guard((hypothesis) => change(hypothesis || beam !== width ? { hypothesis, beam } : null))));
+  const value = state.version ? (state.version.hypothesis ?? -1) : 0;
+  return el(
+    "div",
+    { class: "row note beams" },
+    `Found by a beam of ${beam}:`,
+    segmented(
+      "Hypothesis of the beam",
+      choices,
+      value,
+      guard((hypothesis) => change(hypothesis || beam !== width ? { hypothesis, beam } : null)),
+    ),
+  );
 }
 /** Returns the number of words at the beginning that both versions share, or 0 for equal ones. */
 function firstDifference(served, found) {
-  const [a, b] = [served, found].map(({ target }) => target.words.filter((word) => word.start < word.end).map((word) => word.text));
-  return Math.max(0, b.findIndex((word, i) => word !== a[i]));
+  const [a, b] = [served, found].map(({ target }) =>
+    target.words.filter((word) => word.start < word.end).map((word) => word.text),
+  );
+  return Math.max(
+    0,
+    b.findIndex((word, i) => word !== a[i]),
+  );
 }
 function cost(version, served, found) {
-  const same = found.target.text === served.target.text, what = version.off ? `Without ${version.off.includes(",") ? "these heads" : "this head"} it writes`
-    : version.fork ? "From there it writes" : `Hypothesis ${version.hypothesis + 1} of the beam`;
-  const text = el("span", { class: "diff", dir: "auto", lang: found.language.target }, ...diff(served.target.text, found.target.text));
-  return [el("p", {}, el("span", { class: "note" }, what, same ? " the same: " : ": "), text), el("p", {}, price(version, served, found, same)),
-    el("div", { class: "row" }, el("button", { type: "button", onclick: guard(() => change(null)) }, "Back to the translation"),
-      same || version.off ? "" : el("button", { type: "button", class: "quiet", onclick: () => shown.lab(found.target.text) }, "Compare piece by piece"))];
+  const same = found.target.text === served.target.text,
+    what = version.off
+      ? `Without ${version.off.includes(",") ? "these heads" : "this head"} it writes`
+      : version.fork
+        ? "From there it writes"
+        : `Hypothesis ${version.hypothesis + 1} of the beam`;
+  const text = el(
+    "span",
+    { class: "diff", dir: "auto", lang: found.language.target },
+    ...diff(served.target.text, found.target.text),
+  );
+  return [
+    el("p", {}, el("span", { class: "note" }, what, same ? " the same: " : ": "), text),
+    el("p", {}, price(version, served, found, same)),
+    el(
+      "div",
+      { class: "row" },
+      el("button", { type: "button", onclick: guard(() => change(null)) }, "Back to the translation"),
+      same || version.off
+        ? ""
+        : el(
+            "button",
+            { type: "button", class: "quiet", onclick: () => shown.lab(found.target.text) },
+            "Compare piece by piece",
+          ),
+    ),
+  ];
 }
 function price({ off }, served, found, same) {
-  const difference = total(found) - total(served), numbers = instead(found, served);
-  if (off && same) return Math.abs(difference) < ALIKE ? `It is as sure of it as with all heads ${numbers}.` : `It is ${difference < 0 ? `${times(difference)} less` : `${times(-difference)} more`} sure of it ${numbers}.`;
+  const difference = total(found) - total(served),
+    numbers = instead(found, served);
+  if (off && same)
+    return Math.abs(difference) < ALIKE
+      ? `It is as sure of it as with all heads ${numbers}.`
+      : `It is ${difference < 0 ? `${times(difference)} less` : `${times(-difference)} more`} sure of it ${numbers}.`;
   if (off) return `Its log-probability is ${written(found)}; the translation with all heads had ${written(served)}.`;
-  if (difference < 0) return `This costs ${(-difference).toFixed(2)}: the model finds it ${times(difference)} less likely than its translation ${numbers}.`;
-  return same ? "It is the translation that was served." : `The model finds it ${times(-difference)} likelier than its translation ${numbers}: a wider beam might have found it.`;
+  if (difference < 0)
+    return `This costs ${(-difference).toFixed(2)}: the model finds it ${times(difference)} less likely than its translation ${numbers}.`;
+  return same
+    ? "It is the translation that was served."
+    : `The model finds it ${times(-difference)} likelier than its translation ${numbers}: a wider beam might have found it.`;
 }

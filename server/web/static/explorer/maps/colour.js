@@ -16,7 +16,10 @@ function ramp() {
   const stops = ["--heat0", "--heat1", "--heat2"].map((name) => rgb(color(name)));
   const bytes = new Uint8ClampedArray(1024);
   for (let i = 0; i < 256; i++) {
-    const x = (i / 255) * 2, low = Math.min(1, Math.floor(x)), a = stops[low], b = stops[low + 1];
+    const x = (i / 255) * 2,
+      low = Math.min(1, Math.floor(x)),
+      a = stops[low],
+      b = stops[low + 1];
     for (let c = 0; c < 3; c++) bytes[4 * i + c] = a[c] + (b[c] - a[c]) * (x - low);
     bytes[4 * i + 3] = 255;
   }
@@ -28,7 +31,9 @@ const place = (share) => Math.round(255 * Math.min(1, Math.max(0, share)) ** GAM
 export function paint(map, top = 1, canvas = document.createElement("canvas")) {
   canvas.width = map.columns;
   canvas.height = map.rows;
-  const context = canvas.getContext("2d"), image = context.createImageData(map.columns, map.rows), table = ramp();
+  const context = canvas.getContext("2d"),
+    image = context.createImageData(map.columns, map.rows),
+    table = ramp();
   const pixels = new Uint32Array(image.data.buffer);
   for (let i = 0; i < map.data.length; i++) pixels[i] = table[place(map.data[i] / top)];
   context.putImageData(image, 0, 0);
@@ -44,5 +49,10 @@ export function scaleBar(top = 1, format = (x) => `${Math.round(100 * x)} %`) {
   const bar = el("i");
   bar.style.background = `linear-gradient(to right, ${stops.join(", ")})`;
   const numbers = [0, 0.25, 0.5, 0.75, 1].map((share) => el("span", {}, format(share * top)));
-  return el("div", { class: "scale", role: "img", "aria-label": `Colour scale from ${format(0)} to ${format(top)}` }, bar, el("div", {}, ...numbers));
+  return el(
+    "div",
+    { class: "scale", role: "img", "aria-label": `Colour scale from ${format(0)} to ${format(top)}` },
+    bar,
+    el("div", {}, ...numbers),
+  );
 }

@@ -5,10 +5,31 @@ import { heat } from "./heat.js";
 import { pick } from "./maps.js";
 
 const ROLES = {
-  end: "end of sentence", start: "first token", previous: "previous token", before_previous: "the token before the previous",
-  next: "next token", same: "same token", rare: "the rarest piece", delimiter: "punctuation", diagonal: "the same place in the sentence", mixed: "nothing in particular", broad: "many words at once",
+  end: "end of sentence",
+  start: "first token",
+  previous: "previous token",
+  before_previous: "the token before the previous",
+  next: "next token",
+  same: "same token",
+  rare: "the rarest piece",
+  delimiter: "punctuation",
+  diagonal: "the same place in the sentence",
+  mixed: "nothing in particular",
+  broad: "many words at once",
 };
-const SHORT = { ...ROLES, end: "end", start: "first", previous: "previous", next: "next", same: "same", rare: "rarest", diagonal: "same place", mixed: "mixed", broad: "broad", before_previous: "before previous" };
+const SHORT = {
+  ...ROLES,
+  end: "end",
+  start: "first",
+  previous: "previous",
+  next: "next",
+  same: "same",
+  rare: "rarest",
+  diagonal: "same place",
+  mixed: "mixed",
+  broad: "broad",
+  before_previous: "before previous",
+};
 /** Returns the role of a head in words. */
 export const role = (figures) => ROLES[figures.role] || figures.role;
 /** Returns the role of a head over the sentences of the import, with its share; nothing if the model has none. */
@@ -21,16 +42,32 @@ export function usualRole(result, kind, layer, head) {
  * {current, pressed}. */
 export function thumbnails(host, result, kind, { choose, state = () => ({}), level = "piece", special = true }) {
   const [layers, heads] = result.maps[kind].shape;
-  const grid = el("div", { class: "model" }), jobs = [];
+  const grid = el("div", { class: "model" }),
+    jobs = [];
   grid.style.setProperty("--heads", heads);
   for (let layer = 0; layer < layers; layer++) {
-    const row = el("div", { class: "layer", role: "group", "aria-label": `Layer ${layer}` }, el("span", {}, `layer ${layer}`));
+    const row = el(
+      "div",
+      { class: "layer", role: "group", "aria-label": `Layer ${layer}` },
+      el("span", {}, `layer ${layer}`),
+    );
     for (let head = 0; head < heads; head++) {
-      const figures = result.figures?.[kind]?.[layer]?.[head], { current, pressed } = state(layer, head);
+      const figures = result.figures?.[kind]?.[layer]?.[head],
+        { current, pressed } = state(layer, head);
       const picture = el("canvas", { "aria-hidden": "true" });
-      const button = el("button", { type: "button", class: "thumb", onclick: () => choose(layer, head, button),
-        title: figures ? `entropy ${figures.entropy.toFixed(2)} bits, diagonality ${figures.diagonality.toFixed(2)}` : "" },
-        picture, el("small", {}, `head ${head}${figures ? " · " + (SHORT[figures.role] || figures.role) : ""}`));
+      const button = el(
+        "button",
+        {
+          type: "button",
+          class: "thumb",
+          onclick: () => choose(layer, head, button),
+          title: figures
+            ? `entropy ${figures.entropy.toFixed(2)} bits, diagonality ${figures.diagonality.toFixed(2)}`
+            : "",
+        },
+        picture,
+        el("small", {}, `head ${head}${figures ? " · " + (SHORT[figures.role] || figures.role) : ""}`),
+      );
       button.setAttribute("aria-label", `${kind} layer ${layer} head ${head}${figures ? ", " + role(figures) : ""}`);
       if (current) button.setAttribute("aria-current", "true");
       if (pressed !== undefined) button.setAttribute("aria-pressed", pressed);
@@ -47,27 +84,94 @@ export function thumbnails(host, result, kind, { choose, state = () => ({}), lev
 
 /** Shows entropy and diagonality of every head as maps, and with the roles as a table. */
 export function figures(body, result, kind, choose) {
-  const bits = el("div"), diagonal = el("div"), rows = el("div");
-  body.append(el("p", { class: "note" }, "Entropy says how widely a head looks (0 bits: one token). Diagonality is 1 for a head that follows the order of the sentence, 0 for one that looks everywhere alike."),
-    el("div", { class: "split even" }, el("div", { class: "card" }, el("h3", {}, "Entropy in bits"), bits), el("div", { class: "card" }, el("h3", {}, "Diagonality"), diagonal)), rows);
+  const bits = el("div"),
+    diagonal = el("div"),
+    rows = el("div");
+  body.append(
+    el(
+      "p",
+      { class: "note" },
+      "Entropy says how widely a head looks (0 bits: one token). Diagonality is 1 for a head that follows the order of the sentence, 0 for one that looks everywhere alike.",
+    ),
+    el(
+      "div",
+      { class: "split even" },
+      el("div", { class: "card" }, el("h3", {}, "Entropy in bits"), bits),
+      el("div", { class: "card" }, el("h3", {}, "Diagonality"), diagonal),
+    ),
+    rows,
+  );
   byHead(bits, result, kind, "entropy");
   byHead(diagonal, result, kind, "diagonality");
   table(rows, result, kind, choose);
 }
 function table(host, result, kind, choose) {
   const body = el("tbody");
-  result.figures[kind].forEach((row, layer) => row.forEach((f, head) => body.append(el("tr", {},
-    el("td", {}, el("button", { type: "button", class: "quiet", onclick: () => choose(layer, head) }, `layer ${layer}, head ${head}`)),
-    el("td", {}, role(f) + (f.role_share ? ` (${percent(f.role_share)} of queries)` : "")),
-    ...(result.roles ? [el("td", {}, usualRole(result, kind, layer, head) || "")] : []),
-    ...[f.entropy.toFixed(2), percent(f.spread), f.diagonality.toFixed(2)].map((n) => el("td", { class: "n" }, n))))));
-  host.replaceChildren(el("div", { class: "wide" }, el("table", {}, el("thead", {}, el("tr", {},
-    ...["head", "looks mostly at", ...(result.roles ? [`over ${result.roles.sentences} sentences`] : []), "entropy (bits)", "of the largest", "diagonality"].map((t) => el("th", { scope: "col" }, t)))), body)));
+  result.figures[kind].forEach((row, layer) =>
+    row.forEach((f, head) =>
+      body.append(
+        el(
+          "tr",
+          {},
+          el(
+            "td",
+            {},
+            el(
+              "button",
+              { type: "button", class: "quiet", onclick: () => choose(layer, head) },
+              `layer ${layer}, head ${head}`,
+            ),
+          ),
+          el("td", {}, role(f) + (f.role_share ? ` (${percent(f.role_share)} of queries)` : "")),
+          ...(result.roles ? [el("td", {}, usualRole(result, kind, layer, head) || "")] : []),
+          ...[f.entropy.toFixed(2), percent(f.spread), f.diagonality.toFixed(2)].map((n) =>
+            el("td", { class: "n" }, n),
+          ),
+        ),
+      ),
+    ),
+  );
+  host.replaceChildren(
+    el(
+      "div",
+      { class: "wide" },
+      el(
+        "table",
+        {},
+        el(
+          "thead",
+          {},
+          el(
+            "tr",
+            {},
+            ...[
+              "head",
+              "looks mostly at",
+              ...(result.roles ? [`over ${result.roles.sentences} sentences`] : []),
+              "entropy (bits)",
+              "of the largest",
+              "diagonality",
+            ].map((t) => el("th", { scope: "col" }, t)),
+          ),
+        ),
+        body,
+      ),
+    ),
+  );
 }
 /** Draws one number per head as a heat map of layers x heads. */
 function byHead(host, result, kind, name) {
-  const values = result.figures[kind].map((row) => row.map((f) => f[name])), number = (x) => x.toFixed(2);
-  heat(host, { rows: values.length, columns: values[0].length, data: Float32Array.from(values.flat()),
-    queries: values.map((_, i) => `layer ${i}`), keys: values[0].map((_, i) => `head ${i}`) },
-    { label: name, format: number, scale: number, verb: "·", top: Math.max(...values.flat()) || 1 });
+  const values = result.figures[kind].map((row) => row.map((f) => f[name])),
+    number = (x) => x.toFixed(2);
+  heat(
+    host,
+    {
+      rows: values.length,
+      columns: values[0].length,
+      data: Float32Array.from(values.flat()),
+      queries: values.map((_, i) => `layer ${i}`),
+      keys: values[0].map((_, i) => `head ${i}`),
+    },
+    { label: name, format: number, scale: number, verb: "·", top: Math.max(...values.flat()) || 1 },
+  );
 }

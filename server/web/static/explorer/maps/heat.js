@@ -2,26 +2,52 @@
 import { el, observe, percent } from "../../common/dom.js";
 import { paint, scaleBar } from "./colour.js";
 
-const SMALLEST = 12, LARGEST = 40, ZOOM = 1.4;
+const SMALLEST = 12,
+  LARGEST = 40,
+  ZOOM = 1.4;
 
 /** Draws a labelled heat map into `host`. `onPoint(query, key)` is called with the cell under the pointer or chosen with
  * the arrow keys (null: none). `top` is the value of the strongest colour. Returns {point(query, key)}. */
-export function heat(host, map, { label = "Attention", onPoint = () => {}, format = percent, verb = "looks at", top = 1, scale } = {}) {
-  const canvas = el("canvas", { tabindex: "0", role: "img", "aria-label": `${label}: ${map.rows} queries by ${map.columns} keys. Arrow keys read single weights, plus and minus zoom.` });
-  const mark = el("i", { class: "mark", hidden: true }), body = el("div", { class: "cells" }, canvas, mark);
-  const queries = labels("queries", map.queries), keys = labels("keys", map.keys);
-  const view = el("div", { class: "heat" }, el("div", { class: "grid" }, body, queries, keys, el("div", { class: "corner" })));
+export function heat(
+  host,
+  map,
+  { label = "Attention", onPoint = () => {}, format = percent, verb = "looks at", top = 1, scale } = {},
+) {
+  const canvas = el("canvas", {
+    tabindex: "0",
+    role: "img",
+    "aria-label": `${label}: ${map.rows} queries by ${map.columns} keys. Arrow keys read single weights, plus and minus zoom.`,
+  });
+  const mark = el("i", { class: "mark", hidden: true }),
+    body = el("div", { class: "cells" }, canvas, mark);
+  const queries = labels("queries", map.queries),
+    keys = labels("keys", map.keys);
+  const view = el(
+    "div",
+    { class: "heat" },
+    el("div", { class: "grid" }, body, queries, keys, el("div", { class: "corner" })),
+  );
   const readout = el("div", { class: "readout", "aria-live": "polite" });
   const zoom = (factor) => () => {
     room = factor && Math.min(LARGEST * 2, Math.max(4, cell * factor));
     resize();
   };
-  const tools = el("div", { class: "row zoom" }, scaleBar(top, scale), el("span", { class: "row" },
-    el("button", { type: "button", class: "quiet", "aria-label": "Smaller", onclick: zoom(1 / ZOOM) }, "−"),
-    el("button", { type: "button", class: "quiet", onclick: zoom(0) }, "Fit"),
-    el("button", { type: "button", class: "quiet", "aria-label": "Larger", onclick: zoom(ZOOM) }, "+")));
+  const tools = el(
+    "div",
+    { class: "row zoom" },
+    scaleBar(top, scale),
+    el(
+      "span",
+      { class: "row" },
+      el("button", { type: "button", class: "quiet", "aria-label": "Smaller", onclick: zoom(1 / ZOOM) }, "−"),
+      el("button", { type: "button", class: "quiet", onclick: zoom(0) }, "Fit"),
+      el("button", { type: "button", class: "quiet", "aria-label": "Larger", onclick: zoom(ZOOM) }, "+"),
+    ),
+  );
   host.replaceChildren(view, readout, tools);
-  let at = null, cell = LARGEST, room = 0;
+  let at = null,
+    cell = LARGEST,
+    room = 0;
 
   function resize() {
     const width = Math.max(160, (host.clientWidth || 600) - Math.min(150, queries.offsetWidth) - 14);
@@ -42,11 +68,16 @@ export function heat(host, map, { label = "Attention", onPoint = () => {}, forma
     if (at?.[0] === next?.[0] && at?.[1] === next?.[1]) return;
     at = next;
     place();
-    readout.textContent = at && at[0] !== null && at[1] !== null ? `${map.queries[at[0]]} ${verb} ${map.keys[at[1]]}: ${format(map.data[at[0] * map.columns + at[1]])}` : "";
+    readout.textContent =
+      at && at[0] !== null && at[1] !== null
+        ? `${map.queries[at[0]]} ${verb} ${map.keys[at[1]]}: ${format(map.data[at[0] * map.columns + at[1]])}`
+        : "";
     if (!quiet) onPoint(at ? at[0] : null, at ? at[1] : null);
   }
   const find = (event) => {
-    const box = canvas.getBoundingClientRect(), i = Math.floor((event.clientY - box.top) / cell), j = Math.floor((event.clientX - box.left) / cell);
+    const box = canvas.getBoundingClientRect(),
+      i = Math.floor((event.clientY - box.top) / cell),
+      j = Math.floor((event.clientX - box.left) / cell);
     return i >= 0 && j >= 0 && i < map.rows && j < map.columns ? [i, j] : null;
   };
   canvas.addEventListener("pointermove", (event) => point(find(event)));
@@ -80,5 +111,11 @@ export function heat(host, map, { label = "Attention", onPoint = () => {}, forma
   return { point: cross };
 }
 
-const labels = (side, texts) => el("div", { class: side, "aria-hidden": "true" }, ...texts.map((text) =>
-  el("span", { title: text, dir: "auto", class: /^<.*>$|^>>/.test(text) ? "special" : "" }, text)));
+const labels = (side, texts) =>
+  el(
+    "div",
+    { class: side, "aria-hidden": "true" },
+    ...texts.map((text) =>
+      el("span", { title: text, dir: "auto", class: /^<.*>$|^>>/.test(text) ? "special" : "" }, text),
+    ),
+  );

@@ -23,7 +23,8 @@ export const slice = (map, layer, head) => {
   return { rows, columns, data: map.data.subarray(at, at + rows * columns) };
 };
 function combine(map, layer, how) {
-  const heads = map.shape[1], first = slice(map, layer, 0);
+  const heads = map.shape[1],
+    first = slice(map, layer, 0);
   const data = new Float32Array(first.data);
   for (let head = 1; head < heads; head++) {
     const next = slice(map, layer, head).data;
@@ -46,16 +47,21 @@ const average = (a, b) => a.map((w, i) => 0.5 * w + 0.5 * b[i]);
 /** Returns attention rollout after `layer`. Residual connections count as half (Abnar & Zuidema 2020). */
 export function rollout(result, kind, layer) {
   const { encoder, decoder, cross } = result.maps;
-  const S = encoder.shape[2], T = decoder.shape[2];
+  const S = encoder.shape[2],
+    T = decoder.shape[2];
   let source = identity(S);
   const depth = kind === "encoder" ? layer + 1 : encoder.shape[0];
   for (let l = 0; l < depth; l++) source = average(source, product(combine(encoder, l, "mean").data, source, S, S, S));
   if (kind === "encoder") return { rows: S, columns: S, data: source };
-  let written = identity(T), read = new Float32Array(T * S);
+  let written = identity(T),
+    read = new Float32Array(T * S);
   for (let l = 0; l <= layer; l++) {
     const own = combine(decoder, l, "mean").data;
     written = average(written, product(own, written, T, T, T)).map((w) => 0.5 * w);
-    read = average(average(read, product(own, read, T, T, S)), product(combine(cross, l, "mean").data, source, T, S, S));
+    read = average(
+      average(read, product(own, read, T, T, S)),
+      product(combine(cross, l, "mean").data, source, T, S, S),
+    );
   }
   return kind === "decoder" ? { rows: T, columns: T, data: written } : { rows: T, columns: S, data: read };
 }
@@ -64,9 +70,12 @@ function byWord(map, queries, keys) {
   const data = new Float32Array(queries.length * keys.length);
   const word = new Int32Array(map.columns);
   keys.forEach((key, j) => key.pieces.forEach((k) => (word[k] = j)));
-  queries.forEach((query, i) => query.pieces.forEach((q) => {
-    for (let k = 0; k < map.columns; k++) data[i * keys.length + word[k]] += map.data[q * map.columns + k] / query.pieces.length;
-  }));
+  queries.forEach((query, i) =>
+    query.pieces.forEach((q) => {
+      for (let k = 0; k < map.columns; k++)
+        data[i * keys.length + word[k]] += map.data[q * map.columns + k] / query.pieces.length;
+    }),
+  );
   return { rows: queries.length, columns: keys.length, data };
 }
 /** Returns one map with its labels. `head` is a number, "mean", "max" or "rollout"; `level` "word" or "piece". Without
@@ -75,12 +84,21 @@ function byWord(map, queries, keys) {
 export function pick(result, kind, layer, head, level, special = true) {
   const raw = result.maps[kind];
   layer = Math.min(layer, raw.shape[0] - 1);
-  const map = head === "rollout" ? rollout(result, kind, layer)
-    : typeof head === "number" ? slice(raw, layer, Math.min(head, raw.shape[1] - 1)) : combine(raw, layer, head);
+  const map =
+    head === "rollout"
+      ? rollout(result, kind, layer)
+      : typeof head === "number"
+        ? slice(raw, layer, Math.min(head, raw.shape[1] - 1))
+        : combine(raw, layer, head);
   const [queries, keys] = sides(result, kind);
-  const whole = level === "word"
-    ? { ...byWord(map, queries.words, keys.words), queries: queries.words.map((w) => w.text), keys: keys.words.map((w) => w.text) }
-    : { ...map, queries: queries.pieces, keys: keys.pieces };
+  const whole =
+    level === "word"
+      ? {
+          ...byWord(map, queries.words, keys.words),
+          queries: queries.words.map((w) => w.text),
+          keys: keys.words.map((w) => w.text),
+        }
+      : { ...map, queries: queries.pieces, keys: keys.pieces };
   return chosen(whole, places(queries, level, special), places(keys, level, special));
 }
 /** Returns the numbers of the words or pieces that are shown. */
@@ -95,18 +113,30 @@ function places(side, level, special) {
 export function chosen(map, queryAt, keyAt) {
   const data = new Float32Array(queryAt.length * keyAt.length);
   queryAt.forEach((q, i) => keyAt.forEach((k, j) => (data[i * keyAt.length + j] = map.data[q * map.columns + k])));
-  return { rows: queryAt.length, columns: keyAt.length, data, queries: queryAt.map((q) => map.queries[q]), keys: keyAt.map((k) => map.keys[k]), queryAt, keyAt };
+  return {
+    rows: queryAt.length,
+    columns: keyAt.length,
+    data,
+    queries: queryAt.map((q) => map.queries[q]),
+    keys: keyAt.map((k) => map.keys[k]),
+    queryAt,
+    keyAt,
+  };
 }
 /** Returns the best alignment head without shift, so that a row of its map belongs to the word of that row. */
-export const best = (result) => result.alignment.heads.find((head) => !head.shift) || { layer: result.maps.cross.shape[0] - 1, head: 0 };
+export const best = (result) =>
+  result.alignment.heads.find((head) => !head.shift) || { layer: result.maps.cross.shape[0] - 1, head: 0 };
 /** Returns the soft word alignment (target words x source words) by the heads that the model folder names. */
 export function aligned(result) {
-  const raw = result.maps.cross, { rows, columns } = slice(raw, 0, 0), data = new Float32Array(rows * columns);
+  const raw = result.maps.cross,
+    { rows, columns } = slice(raw, 0, 0),
+    data = new Float32Array(rows * columns);
   for (const { layer, head, shift } of result.alignment.heads) {
     const map = head === null ? combine(raw, layer, "mean").data : slice(raw, layer, head).data;
     for (let q = 0; q < rows; q++) {
       const from = shift ? Math.min(q + 1, rows - 1) : q;
-      for (let k = 0; k < columns; k++) data[q * columns + k] += map[from * columns + k] / result.alignment.heads.length;
+      for (let k = 0; k < columns; k++)
+        data[q * columns + k] += map[from * columns + k] / result.alignment.heads.length;
     }
   }
   return byWord({ rows, columns, data }, result.target.words, result.source.words);

@@ -1,31 +1,45 @@
 // The attention panel: all views of one result. Used by the explorer and by reports.
 import { el, segmented, select } from "../../common/dom.js";
+import { scaleBar } from "./colour.js";
 import { figures, role, thumbnails } from "./heads.js";
 import { heat } from "./heat.js";
 import { lines } from "./lines.js";
 import { best, chosen, pick } from "./maps.js";
-import { scaleBar } from "./colour.js";
 
-const KINDS = [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"], ["alignment", "Alignment"]];
+const KINDS = [
+  ["cross", "Cross"],
+  ["encoder", "Encoder"],
+  ["decoder", "Decoder"],
+  ["alignment", "Alignment"],
+];
 const DESCRIPTIONS = {
   cross: "Each word of the translation (row) and the source words (columns) it looked at.",
   encoder: "Each source word (row) and the source words (columns) it looked at.",
-  decoder: "Each word of the translation (row) and what was already written (columns). The empty triangle is the mask: no look ahead.",
+  decoder:
+    "Each word of the translation (row) and what was already written (columns). The empty triangle is the mask: no look ahead.",
 };
 const METHODS = {
-  combined: "Which words belong together, by attention and further evidence: the similarity of the encoder states of both sentences, and the probability that the model translates one word into the other.",
+  combined:
+    "Which words belong together, by attention and further evidence: the similarity of the encoder states of both sentences, and the probability that the model translates one word into the other.",
   attention: "The source word that each word of the translation looked at most, by the heads that align best.",
 };
 export const start = () => ({ kind: "cross", layer: null, head: "mean", level: "word", view: "map", special: false });
 
 /** Draws the panel into `host` and updates `state` (see `start`). `onPoint(state, query, key)` is called with the words
  * or pieces under the pointer. Returns {point(query, key)}, which marks words in the map and the lines. */
-export function panel(host, result, state, { onPoint = () => {}, changed = () => {}, tools = () => [], link = {} } = {}) {
+export function panel(
+  host,
+  result,
+  state,
+  { onPoint = () => {}, changed = () => {}, tools = () => [], link = {} } = {},
+) {
   if (result.absent?.[state.kind]) return absent(host, result, state, { onPoint, changed, tools, link });
   const aligning = state.kind === "alignment";
   const [layers, heads] = result.maps[aligning ? "cross" : state.kind].shape;
-  if (state.layer === null || state.layer >= layers) state.layer = state.kind === "cross" ? Math.min(best(result).layer, layers - 1) : layers - 1;
-  if ((typeof state.head === "number" && state.head >= heads) || (state.head === "rollout" && result.absent)) state.head = "mean";
+  if (state.layer === null || state.layer >= layers)
+    state.layer = state.kind === "cross" ? Math.min(best(result).layer, layers - 1) : layers - 1;
+  if ((typeof state.head === "number" && state.head >= heads) || (state.head === "rollout" && result.absent))
+    state.head = "mean";
   const set = (change) => {
     Object.assign(state, change);
     changed(state);
@@ -33,29 +47,85 @@ export function panel(host, result, state, { onPoint = () => {}, changed = () =>
   };
   const keep = (name) => (value) => {
     set({ [name]: value, ...(name === "kind" ? { layer: null } : {}) });
-    host.querySelector(`[aria-label="${{ kind: "Attention", view: "View", level: "Level", layer: "Layer", head: "Head" }[name]}"]`)?.querySelector('[aria-checked="true"]')?.focus();
+    host
+      .querySelector(
+        `[aria-label="${{ kind: "Attention", view: "View", level: "Level", layer: "Layer", head: "Head" }[name]}"]`,
+      )
+      ?.querySelector('[aria-checked="true"]')
+      ?.focus();
   };
   const range = (n) => [...Array(n).keys()];
-  const headOptions = [["mean", "mean of heads"], ["max", "max of heads"], ...range(heads).map((h) => [h, `head ${h}`]), ...(result.absent ? [] : [["rollout", "rollout"]])];
+  const headOptions = [
+    ["mean", "mean of heads"],
+    ["max", "max of heads"],
+    ...range(heads).map((h) => [h, `head ${h}`]),
+    ...(result.absent ? [] : [["rollout", "rollout"]]),
+  ];
   const controls = el("div", { class: "controls" }, segmented("Attention", KINDS, state.kind, keep("kind")));
   const body = el("div");
   link.point = () => {};
   host.replaceChildren(controls, body);
-  if (!aligning) controls.append(
-    segmented("View", [["map", "Map & lines"], ["model", "All heads"], ["figures", "Numbers"]], state.view, keep("view")),
-    segmented("Level", [["word", "words"], ["piece", "pieces"]], state.level, keep("level")));
-  if (!aligning && state.view === "map") controls.append(
-    select("Layer", range(layers).map((l) => [l, `layer ${l}`]), state.layer, keep("layer")),
-    select("Head", headOptions, state.head, keep("head")));
-  if (!aligning && state.view !== "figures") controls.append(el("label", { class: "note" },
-    el("input", { type: "checkbox", checked: state.special, onchange: (event) => set({ special: event.target.checked }) }), " special tokens"));
+  if (!aligning)
+    controls.append(
+      segmented(
+        "View",
+        [
+          ["map", "Map & lines"],
+          ["model", "All heads"],
+          ["figures", "Numbers"],
+        ],
+        state.view,
+        keep("view"),
+      ),
+      segmented(
+        "Level",
+        [
+          ["word", "words"],
+          ["piece", "pieces"],
+        ],
+        state.level,
+        keep("level"),
+      ),
+    );
+  if (!aligning && state.view === "map")
+    controls.append(
+      select(
+        "Layer",
+        range(layers).map((l) => [l, `layer ${l}`]),
+        state.layer,
+        keep("layer"),
+      ),
+      select("Head", headOptions, state.head, keep("head")),
+    );
+  if (!aligning && state.view !== "figures")
+    controls.append(
+      el(
+        "label",
+        { class: "note" },
+        el("input", {
+          type: "checkbox",
+          checked: state.special,
+          onchange: (event) => set({ special: event.target.checked }),
+        }),
+        " special tokens",
+      ),
+    );
   if (aligning) wordLinks(body, result, state, onPoint, tools(state), link);
   else if (state.view === "map") mapAndLines(body, result, state, onPoint, tools(state), link);
   else if (state.view === "model") {
     const grid = el("div");
-    body.append(el("p", { class: "note" }, "Every head of every layer, all in the same colours; choose one to enlarge it."), el("div", { class: "row" }, ...tools(state)), scaleBar(), grid);
-    thumbnails(grid, result, state.kind, { level: state.level, special: state.special, choose: (layer, head) => set({ layer, head, view: "map" }),
-      state: (layer, head) => ({ current: layer === state.layer && head === state.head }) });
+    body.append(
+      el("p", { class: "note" }, "Every head of every layer, all in the same colours; choose one to enlarge it."),
+      el("div", { class: "row" }, ...tools(state)),
+      scaleBar(),
+      grid,
+    );
+    thumbnails(grid, result, state.kind, {
+      level: state.level,
+      special: state.special,
+      choose: (layer, head) => set({ layer, head, view: "map" }),
+      state: (layer, head) => ({ current: layer === state.layer && head === state.head }),
+    });
   } else figures(body, result, state.kind, (layer, head) => set({ layer, head, view: "map" }));
 }
 
@@ -68,42 +138,100 @@ function absent(host, result, state, options) {
     host.querySelector('[aria-label="Attention"] [aria-checked="true"]')?.focus();
   };
   options.link.point = () => {};
-  const gates = result.forget_gates, map = el("div");
-  host.replaceChildren(el("div", { class: "controls" }, segmented("Attention", KINDS, state.kind, keep)), el("p", { class: "note", id: "absent" }, result.absent[state.kind]),
-    ...(gates ? [el("p", { class: "note" }, "Forget gates: the share of its state that a layer (row) keeps when it reads a piece (column), averaged over the features."), map] : []));
-  if (gates) heat(map, { rows: gates.length, columns: gates[0].length, queries: gates.map((_, layer) => `layer ${layer}`), keys: result.decoder_input.pieces, data: Float32Array.from(gates.flat()) }, { label: "Forget gates", verb: "keeps at" });
+  const gates = result.forget_gates,
+    map = el("div");
+  host.replaceChildren(
+    el("div", { class: "controls" }, segmented("Attention", KINDS, state.kind, keep)),
+    el("p", { class: "note", id: "absent" }, result.absent[state.kind]),
+    ...(gates
+      ? [
+          el(
+            "p",
+            { class: "note" },
+            "Forget gates: the share of its state that a layer (row) keeps when it reads a piece (column), averaged over the features.",
+          ),
+          map,
+        ]
+      : []),
+  );
+  if (gates)
+    heat(
+      map,
+      {
+        rows: gates.length,
+        columns: gates[0].length,
+        queries: gates.map((_, layer) => `layer ${layer}`),
+        keys: result.decoder_input.pieces,
+        data: Float32Array.from(gates.flat()),
+      },
+      { label: "Forget gates", verb: "keeps at" },
+    );
 }
 
 function mapAndLines(body, result, state, onPoint, tools, link) {
-  const of = (head) => pick(result, state.kind, state.layer, head, state.level, state.special), map = of(state.head);
+  const of = (head) => pick(result, state.kind, state.layer, head, state.level, state.special),
+    map = of(state.head);
   const name = `${state.kind}, layer ${state.layer}, ${typeof state.head === "number" ? "head " + state.head : state.head}`;
-  const one = typeof state.head === "number" && result.figures ? result.figures[state.kind][state.layer][state.head] : null;
+  const one =
+    typeof state.head === "number" && result.figures ? result.figures[state.kind][state.layer][state.head] : null;
   const several = state.head === "mean" || state.head === "max";
   const maps = several ? [...Array(result.maps[state.kind].shape[1]).keys()].map(of) : [map];
-  const hidden = state.special ? "" : " Weights on special tokens (the end of sentence, the language tag) are not shown.";
+  const hidden = state.special
+    ? ""
+    : " Weights on special tokens (the end of sentence, the language tag) are not shown.";
   draw(body, map, maps, {
-    note: DESCRIPTIONS[state.kind] + hidden, title: "Heat map ", name: name + (one ? ` · ${role(one)}, ${one.entropy.toFixed(2)} bits` : ""), tools, link,
-    options: { label: name }, report: (query, key) => onPoint(state, query, key),
+    note: DESCRIPTIONS[state.kind] + hidden,
+    title: "Heat map ",
+    name: name + (one ? ` · ${role(one)}, ${one.entropy.toFixed(2)} bits` : ""),
+    tools,
+    link,
+    options: { label: name },
+    report: (query, key) => onPoint(state, query, key),
   });
 }
 function wordLinks(body, result, state, onPoint, tools, link) {
   const real = (side) => [...side.words.keys()].filter((i) => side.words[i].start < side.words[i].end);
-  const { source, target, alignment } = result, columns = source.words.length;
+  const { source, target, alignment } = result,
+    columns = source.words.length;
   const data = new Float32Array(target.words.length * columns);
   for (const [s, t, weight] of alignment.links) data[t * columns + s] = weight;
-  const all = { rows: target.words.length, columns, data, queries: target.words.map((w) => w.text), keys: source.words.map((w) => w.text) };
+  const all = {
+    rows: target.words.length,
+    columns,
+    data,
+    queries: target.words.map((w) => w.text),
+    keys: source.words.map((w) => w.text),
+  };
   const map = chosen(all, real(target), real(source));
   draw(body, map, [map], {
-    note: METHODS[alignment.method], title: "Word alignment ", name: alignment.method === "attention" ? "by attention" : "by all evidence", tools, link,
-    options: { label: "Word alignment", verb: "belongs to" }, report: (query, key) => onPoint(state, query, key),
+    note: METHODS[alignment.method],
+    title: "Word alignment ",
+    name: alignment.method === "attention" ? "by attention" : "by all evidence",
+    tools,
+    link,
+    options: { label: "Word alignment", verb: "belongs to" },
+    report: (query, key) => onPoint(state, query, key),
   });
 }
 /** Draws a heat map and lines beside each other. Pointing at one of them marks the other. */
 function draw(body, map, maps, { note, title, name, tools, link, options, report }) {
-  const grid = el("div"), lineView = el("div"), views = {};
-  body.append(el("p", { class: "note" }, note), el("div", { class: "split" },
-    el("div", { class: "card" }, el("h3", {}, title, el("span", { class: "note" }, name), el("span", { class: "row tools" }, ...tools)), grid),
-    el("div", { class: "card" }, el("h3", {}, "Lines"), lineView)));
+  const grid = el("div"),
+    lineView = el("div"),
+    views = {};
+  body.append(
+    el("p", { class: "note" }, note),
+    el(
+      "div",
+      { class: "split" },
+      el(
+        "div",
+        { class: "card" },
+        el("h3", {}, title, el("span", { class: "note" }, name), el("span", { class: "row tools" }, ...tools)),
+        grid,
+      ),
+      el("div", { class: "card" }, el("h3", {}, "Lines"), lineView),
+    ),
+  );
   const pointed = (other) => (query, key) => {
     views[other].point(query, query === null ? key : null);
     report(query === null ? null : map.queryAt[query], key === null ? null : map.keyAt[key]);

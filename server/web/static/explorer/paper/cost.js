@@ -19,8 +19,21 @@ const ROWS = [
 export function cost(host, c, n) {
   const heads = ["n", "all words", `window of ${WINDOW}, masked`, `window of ${WINDOW}, in blocks`, "feed-forward"];
   host.replaceChildren(
-    el("p", {}, `Every word looks at every other in one step: no two words are more than one layer apart, and all places are computed at once. The price is n² products in each head: O(n² d). Within a window of r words it would be O(r n d), and n / r layers between distant words. Measured for one layer of the paper's base model (d = 512, 8 heads):`),
-    table("What attention costs", heads, ROWS.map((row) => el("tr", {}, ...row.map((x, i) => el("td", { class: "n" }, i ? x.toFixed(1) : String(x)))))),
-    el("p", {}, `Up to some 500 words the products with the weights, which grow with n, cost more than the n² part; this sentence has ${n} pieces. A window that only masks saves nothing: it computes all products. ${c.window ? `This model has a window of ${c.window}, and this server masks.` : "This model has no window."} Only blocks save what the window promises, from about 1,000 words on.`),
-    el("p", { class: "note" }, SOURCE));
+    el(
+      "p",
+      {},
+      `Every word looks at every other in one step: no two words are more than one layer apart, and all places are computed at once. The price is n² products in each head: O(n² d). Within a window of r words it would be O(r n d), and n / r layers between distant words. Measured for one layer of the paper's base model (d = 512, 8 heads):`,
+    ),
+    table(
+      "What attention costs",
+      heads,
+      ROWS.map((row) => el("tr", {}, ...row.map((x, i) => el("td", { class: "n" }, i ? x.toFixed(1) : String(x))))),
+    ),
+    el(
+      "p",
+      {},
+      `Up to some 500 words the products with the weights, which grow with n, cost more than the n² part; this sentence has ${n} pieces. A window that only masks saves nothing: it computes all products. ${c.window ? `This model has a window of ${c.window}, and this server masks.` : "This model has no window."} Only blocks save what the window promises, from about 1,000 words on.`,
+    ),
+    el("p", { class: "note" }, SOURCE),
+  );
 }

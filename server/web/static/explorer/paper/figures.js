@@ -3,19 +3,41 @@ import { el, percent } from "../../common/dom.js";
 import { ask, query, withKey } from "../../common/server.js";
 import { pick, unpack } from "../maps/maps.js";
 
-const LAW = "The Law will never be perfect, but its application should be just - this is what we are missing, in my opinion.";
-const MAKING = "It is in this spirit that a majority of American governments have passed new laws since 2009 making the registration or voting process more difficult.";
+const LAW =
+  "The Law will never be perfect, but its application should be just - this is what we are missing, in my opinion.";
+const MAKING =
+  "It is in this spirit that a majority of American governments have passed new laws since 2009 making the registration or voting process more difficult.";
 const MOST_HEADS = 8;
 
 /** Draws the three figures for the direction {source, target} of a model; `source` is English. */
 export async function figures(host, direction) {
-  const read = async (q) => unpack(await ask("/attention?" + query({ q, ...direction, kind: "encoder", numbers: "uint16", format: "json" })));
-  const making = await read(MAKING), law = await read(LAW);
+  const read = async (q) =>
+    unpack(await ask("/attention?" + query({ q, ...direction, kind: "encoder", numbers: "uint16", format: "json" })));
+  const making = await read(MAKING),
+    law = await read(LAW);
   const drawn = [longDistance(making), anaphora(law), structure(law)].map(({ number, title, found, chosen }) => {
-    const path = "/attention?" + query({ q: number === 3 ? MAKING : LAW, ...direction, kind: "encoder", level: "word", special: 0, view: "lines", ...chosen, format: "svg" });
+    const path =
+      "/attention?" +
+      query({
+        q: number === 3 ? MAKING : LAW,
+        ...direction,
+        kind: "encoder",
+        level: "word",
+        special: 0,
+        view: "lines",
+        ...chosen,
+        format: "svg",
+      });
     const picture = el("img", { alt: `${title} ${found}`, class: "figure" });
     show(picture, path + `&theme=${document.documentElement.dataset.theme === "dark" ? "dark" : "light"}`);
-    return el("div", { class: "card" }, el("h3", {}, `Figure ${number}: ${title}`), el("p", {}, found), picture, el("pre", { tabindex: "0" }, `curl '${location.origin}${path}' -o figure${number}.svg`));
+    return el(
+      "div",
+      { class: "card" },
+      el("h3", {}, `Figure ${number}: ${title}`),
+      el("p", {}, found),
+      picture,
+      el("pre", { tabindex: "0" }, `curl '${location.origin}${path}' -o figure${number}.svg`),
+    );
   });
   host.replaceChildren(...drawn);
 }
@@ -27,24 +49,42 @@ async function show(picture, path) {
 }
 /** Returns the weight of every head from a word to each of others: [{layer, head, word, weight}], largest first. */
 function heads(result, from, to) {
-  const [layers, count] = result.maps.encoder.shape, found = [];
-  for (let layer = 0; layer < layers; layer++) for (let head = 0; head < count; head++) {
-    const map = pick(result, "encoder", layer, head, "word", false), row = map.queries.indexOf(from) * map.columns;
-    for (const word of to) found.push({ layer, head, word, weight: map.data[row + map.keys.indexOf(word)] });
-  }
+  const [layers, count] = result.maps.encoder.shape,
+    found = [];
+  for (let layer = 0; layer < layers; layer++)
+    for (let head = 0; head < count; head++) {
+      const map = pick(result, "encoder", layer, head, "word", false),
+        row = map.queries.indexOf(from) * map.columns;
+      for (const word of to) found.push({ layer, head, word, weight: map.data[row + map.keys.indexOf(word)] });
+    }
   return found.sort((a, b) => b.weight - a.weight);
 }
 const place = ({ layer, head, word, weight }) => `head ${head} of layer ${layer} (${percent(weight)} to “${word}”)`;
 
 function longDistance(result) {
-  const [best] = heads(result, "making", ["difficult", "more"]), count = Math.min(MOST_HEADS, result.maps.encoder.shape[1]);
-  return { number: 3, title: "a long-distance dependency", chosen: { layer: best.layer, head: [...Array(count).keys()].join(","), query: "making" },
-    found: `In the paper several heads look from “making” to “more difficult”, which complete the phrase. Here the largest of these weights is that of ${place(best)}; the picture shows all heads of its layer.` };
+  const [best] = heads(result, "making", ["difficult", "more"]),
+    count = Math.min(MOST_HEADS, result.maps.encoder.shape[1]);
+  return {
+    number: 3,
+    title: "a long-distance dependency",
+    chosen: { layer: best.layer, head: [...Array(count).keys()].join(","), query: "making" },
+    found: `In the paper several heads look from “making” to “more difficult”, which complete the phrase. Here the largest of these weights is that of ${place(best)}; the picture shows all heads of its layer.`,
+  };
 }
 function anaphora(result) {
-  const all = heads(result, "its", ["Law", "application"]), [best] = all, second = all.find(({ layer, head }) => layer === best.layer && head !== best.head);
-  return { number: 4, title: "what “its” refers to", chosen: { layer: best.layer, head: [best, ...(second ? [second] : [])].map(({ head }) => head).join(","), query: "its" },
-    found: `In the paper two heads look from “its” sharply to “Law” and “application”. Here the largest of these weights is that of ${place(best)}${second ? `, and in the same layer ${place(second)}` : ""}.` };
+  const all = heads(result, "its", ["Law", "application"]),
+    [best] = all,
+    second = all.find(({ layer, head }) => layer === best.layer && head !== best.head);
+  return {
+    number: 4,
+    title: "what “its” refers to",
+    chosen: {
+      layer: best.layer,
+      head: [best, ...(second ? [second] : [])].map(({ head }) => head).join(","),
+      query: "its",
+    },
+    found: `In the paper two heads look from “its” sharply to “Law” and “application”. Here the largest of these weights is that of ${place(best)}${second ? `, and in the same layer ${place(second)}` : ""}.`,
+  };
 }
 /** Chooses the two heads of one layer whose weights differ most. */
 function structure(result) {
@@ -52,11 +92,17 @@ function structure(result) {
   let best = { layer: 0, pair: [0], distance: -1 };
   for (let layer = 0; layer < layers; layer++) {
     const maps = Array.from({ length: count }, (_, head) => pick(result, "encoder", layer, head, "word", false));
-    maps.forEach((a, i) => maps.slice(0, i).forEach((b, j) => {
-      const distance = a.data.reduce((sum, weight, k) => sum + Math.abs(weight - b.data[k]), 0) / (2 * a.rows);
-      if (distance > best.distance) best = { layer, pair: [j, i], distance };
-    }));
+    maps.forEach((a, i) =>
+      maps.slice(0, i).forEach((b, j) => {
+        const distance = a.data.reduce((sum, weight, k) => sum + Math.abs(weight - b.data[k]), 0) / (2 * a.rows);
+        if (distance > best.distance) best = { layer, pair: [j, i], distance };
+      }),
+    );
   }
-  return { number: 5, title: "the structure of the sentence", chosen: { layer: best.layer, head: best.pair.join(",") },
-    found: `In the paper two heads of one layer follow different structures. Here the two that differ most are heads ${best.pair.join(" and ")} of layer ${best.layer}: on average they place ${percent(Math.max(0, best.distance))} of the weight differently.` };
+  return {
+    number: 5,
+    title: "the structure of the sentence",
+    chosen: { layer: best.layer, head: best.pair.join(",") },
+    found: `In the paper two heads of one layer follow different structures. Here the two that differ most are heads ${best.pair.join(" and ")} of layer ${best.layer}: on average they place ${percent(Math.max(0, best.distance))} of the weight differently.`,
+  };
 }

@@ -1,10 +1,10 @@
 // The panel "How it works": chapters about the model, each with the numbers of this model and this sentence.
 import { el } from "../../common/dom.js";
+import { heat } from "../maps/heat.js";
 import { architecture } from "./architecture.js";
 import { cost } from "./cost.js";
 import { order, positionFit, residual, units } from "./encoder_study.js";
 import { figures } from "./figures.js";
-import { heat } from "../maps/heat.js";
 import { oneHead } from "./one_head.js";
 import { positions } from "./positions.js";
 import { scale } from "./scale.js";
@@ -19,51 +19,140 @@ export function howItWorks(host, model, result, { vectors, study, chosen, change
     chosen[name] = value;
     changed();
   };
-  const c = model.config, S = result.source.pieces.length, T = result.target.pieces.length;
-  const drawing = el("div", { class: "drawing card", tabindex: "0", role: "region", "aria-label": "The model" }), wave = el("div"), curve = el("div", { class: "drawing" }), mask = el("div"), turned = el("div", { class: "card" });
-  const [head, scaled, several, ordered, fitted, carried, fired, costs, paper] = ["head", "scale", "several", "order", "fit", "residual", "units", "cost", "figures"].map((name) => el("div", { id: `works-${name}` }));
-  const sinusoidal = c.positions.startsWith("sinusoidal"), places = Math.max(S, T, 24);
+  const c = model.config,
+    S = result.source.pieces.length,
+    T = result.target.pieces.length;
+  const drawing = el("div", { class: "drawing card", tabindex: "0", role: "region", "aria-label": "The model" }),
+    wave = el("div"),
+    curve = el("div", { class: "drawing" }),
+    mask = el("div"),
+    turned = el("div", { class: "card" });
+  const [head, scaled, several, ordered, fitted, carried, fired, costs, paper] = [
+    "head",
+    "scale",
+    "several",
+    "order",
+    "fit",
+    "residual",
+    "units",
+    "cost",
+    "figures",
+  ].map((name) => el("div", { id: `works-${name}` }));
+  const sinusoidal = c.positions.startsWith("sinusoidal"),
+    places = Math.max(S, T, 24);
   const contents = el("nav", { class: "row", "aria-label": "Chapters" });
-  host.replaceChildren(contents,
-    el("h2", {}, "The model"), el("p", { class: "note" }, `Drawn from its own configuration, with the shapes of this sentence: ${S} source pieces, ${T} target pieces, end of sentence included.`), drawing,
-    el("h2", {}, "One head, step by step"), el("p", {}, "Attention(Q, K, V) = softmax(QKᵀ / √dₖ) V, with the numbers of this sentence."), head,
-    el("h2", {}, "Why the products are divided"), scaled,
-    el("h2", {}, "Why several heads"), several,
-    ...(c.recurrence === "ssru" ? [el("h2", {}, "The recurrence"), el("p", {}, result.absent.decoder)] : [el("h2", {}, "The mask"), el("p", {}, `While it writes, the decoder may look at what is already there, never ahead: the softmax gets −∞ above the diagonal${c.window ? `, and beyond ${c.window} places` : ""}.`), el("div", { class: "card narrow" }, mask)]),
-    el("h2", {}, "What the residual connections carry"), carried,
-    el("h2", {}, "The feed-forward networks"), fired,
-    el("h2", {}, "Without positions, order is lost"), ordered,
-    el("h2", {}, "Positions"), el("p", {}, POSITIONS[c.positions]), el("div", { class: "split even" }, el("div", { class: "card" }, wave), el("div", { class: "card" }, curve)),
+  host.replaceChildren(
+    contents,
+    el("h2", {}, "The model"),
+    el(
+      "p",
+      { class: "note" },
+      `Drawn from its own configuration, with the shapes of this sentence: ${S} source pieces, ${T} target pieces, end of sentence included.`,
+    ),
+    drawing,
+    el("h2", {}, "One head, step by step"),
+    el("p", {}, "Attention(Q, K, V) = softmax(QKᵀ / √dₖ) V, with the numbers of this sentence."),
+    head,
+    el("h2", {}, "Why the products are divided"),
+    scaled,
+    el("h2", {}, "Why several heads"),
+    several,
+    ...(c.recurrence === "ssru"
+      ? [el("h2", {}, "The recurrence"), el("p", {}, result.absent.decoder)]
+      : [
+          el("h2", {}, "The mask"),
+          el(
+            "p",
+            {},
+            `While it writes, the decoder may look at what is already there, never ahead: the softmax gets −∞ above the diagonal${c.window ? `, and beyond ${c.window} places` : ""}.`,
+          ),
+          el("div", { class: "card narrow" }, mask),
+        ]),
+    el("h2", {}, "What the residual connections carry"),
+    carried,
+    el("h2", {}, "The feed-forward networks"),
+    fired,
+    el("h2", {}, "Without positions, order is lost"),
+    ordered,
+    el("h2", {}, "Positions"),
+    el("p", {}, POSITIONS[c.positions]),
+    el("div", { class: "split even" }, el("div", { class: "card" }, wave), el("div", { class: "card" }, curve)),
     ...(sinusoidal ? [el("h3", {}, "Shifting a position"), turned] : []),
-    el("h3", {}, "How long a position is remembered"), fitted,
-    el("h2", {}, "What attention costs"), costs,
-    el("h2", {}, "Figures 3 to 5 of the paper, by this model"), paper);
-  contents.append(...[...host.querySelectorAll("h2")].map((chapter) => el("button", { type: "button", class: "quiet", onclick: () => chapter.scrollIntoView({ block: "start" }) }, chapter.textContent)));
+    el("h3", {}, "How long a position is remembered"),
+    fitted,
+    el("h2", {}, "What attention costs"),
+    costs,
+    el("h2", {}, "Figures 3 to 5 of the paper, by this model"),
+    paper,
+  );
+  contents.append(
+    ...[...host.querySelectorAll("h2")].map((chapter) =>
+      el(
+        "button",
+        { type: "button", class: "quiet", onclick: () => chapter.scrollIntoView({ block: "start" }) },
+        chapter.textContent,
+      ),
+    ),
+  );
   drawing.append(architecture(c, S, T));
   positions(wave, curve, c, places);
   if (sinusoidal) shift(turned, c, places, chosen.distance, choose("distance"));
   severalHeads(several, result, chosen.word, choose("word"));
   cost(costs, c, S);
-  const waiting = (...hosts) => (error) => hosts.forEach((each) => each.replaceChildren(el("p", { class: "error" }, error.message)));
+  const waiting =
+    (...hosts) =>
+    (error) =>
+      hosts.forEach((each) => each.replaceChildren(el("p", { class: "error" }, error.message)));
   scale(scaled, result, vectors).catch(waiting(scaled));
-  study(result.source.text).then((found) => {
-    residual(carried, found, c.norm, chosen.piece, choose("piece"));
-    units(fired, found, c);
-    order(ordered, found, { text: model.source === "en" ? EXAMPLE : null, study: () => study(EXAMPLE) }, chosen, changed);
-    positionFit(fitted, found, c);
-  }).catch(waiting(carried, fired, ordered, fitted));
+  study(result.source.text)
+    .then((found) => {
+      residual(carried, found, c.norm, chosen.piece, choose("piece"));
+      units(fired, found, c);
+      order(
+        ordered,
+        found,
+        { text: model.source === "en" ? EXAMPLE : null, study: () => study(EXAMPLE) },
+        chosen,
+        changed,
+      );
+      positionFit(fitted, found, c);
+    })
+    .catch(waiting(carried, fired, ordered, fitted));
   appendix(paper, model, chosen.figures, choose("figures"));
   const read = result.decoder_input.pieces;
   const seen = (q, k) => k <= q && (!c.window || q - k <= c.window);
-  heat(mask, { rows: T, columns: T, data: Float32Array.from({ length: T * T }, (_, i) => (seen(Math.floor(i / T), i % T) ? 1 : 0)), queries: result.target.pieces, keys: read },
-    { label: "Mask of the decoder", format: (x) => (x ? "may look" : "masked, −∞"), verb: "→" });
+  heat(
+    mask,
+    {
+      rows: T,
+      columns: T,
+      data: Float32Array.from({ length: T * T }, (_, i) => (seen(Math.floor(i / T), i % T) ? 1 : 0)),
+      queries: result.target.pieces,
+      keys: read,
+    },
+    { label: "Mask of the decoder", format: (x) => (x ? "may look" : "masked, −∞"), verb: "→" },
+  );
   oneHead(head, c, result, vectors, chosen.one, choose("one"));
 }
 const EXAMPLE = "Cat eats fish.";
 /** Offers the figures of the paper, which cost translations of two long sentences, and draws them if they are `wanted`. */
 function appendix(host, model, wanted, choose) {
-  if (model.source !== "en") return host.replaceChildren(el("p", { class: "note" }, "The sentences of these figures are English: choose English as the source language."));
-  const button = el("button", { type: "button", class: "quiet", onclick: () => { choose(true); return draw(); } }, "Draw the figures");
+  if (model.source !== "en")
+    return host.replaceChildren(
+      el("p", { class: "note" }, "The sentences of these figures are English: choose English as the source language."),
+    );
+  const button = el(
+    "button",
+    {
+      type: "button",
+      class: "quiet",
+      onclick: () => {
+        choose(true);
+        return draw();
+      },
+    },
+    "Draw the figures",
+  );
   async function draw() {
     button.disabled = true;
     try {
@@ -73,13 +162,24 @@ function appendix(host, model, wanted, choose) {
       button.disabled = false;
     }
   }
-  host.replaceChildren(el("p", {}, "The paper's appendix shows three things that heads of its encoder had learned. Here are the same sentences with the heads of this model, each with the command that draws it."), button);
+  host.replaceChildren(
+    el(
+      "p",
+      {},
+      "The paper's appendix shows three things that heads of its encoder had learned. Here are the same sentences with the heads of this model, each with the command that draws it.",
+    ),
+    button,
+  );
   if (wanted) draw();
 }
 const POSITIONS = {
-  sinusoidal: "Every position gets a vector of sines and cosines of different wavelengths. The product of two of them depends on their distance only, so the model can compute how far apart two words are.",
-  sinusoidal_half: "Every position gets a vector: the first half sines, the second half cosines of different wavelengths. The product of two of them depends on their distance only.",
+  sinusoidal:
+    "Every position gets a vector of sines and cosines of different wavelengths. The product of two of them depends on their distance only, so the model can compute how far apart two words are.",
+  sinusoidal_half:
+    "Every position gets a vector: the first half sines, the second half cosines of different wavelengths. The product of two of them depends on their distance only.",
   learned: "This model learned a vector for every position; they are weights, not a formula.",
-  rotary: "Queries and keys are rotated by an angle that grows with the position: their product depends on the distance only.",
-  alibi: "No position vectors: every head subtracts a penalty from its scores that grows with the distance, each with a slope of its own.",
+  rotary:
+    "Queries and keys are rotated by an angle that grows with the position: their product depends on the distance only.",
+  alibi:
+    "No position vectors: every head subtracts a penalty from its scores that grows with the distance, each with a slope of its own.",
 };

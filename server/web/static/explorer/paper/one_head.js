@@ -7,14 +7,23 @@ import { table } from "./table.js";
 /** Draws a head. `c` is the configuration of the model; `vectors(kind, layer, head)` fetches its vectors. `chosen` is [kind, layer,
  * head, query], null for the cross-attention head that aligns best; `choose([...])` is called for another. */
 export function oneHead(host, c, result, vectors, chosen, choose) {
-  const state = { kind: "cross", layer: best(result).layer, head: best(result).head || 0, query: Math.min(1, result.target.pieces.length - 1) };
+  const state = {
+    kind: "cross",
+    layer: best(result).layer,
+    head: best(result).head || 0,
+    query: Math.min(1, result.target.pieces.length - 1),
+  };
   if (result.maps[chosen?.[0]]) [state.kind, state.layer, state.head, state.query] = chosen;
   const panel = el("div");
   async function draw() {
     const [layers, heads] = result.maps[state.kind].shape;
     state.layer = Math.min(state.layer, layers - 1);
     state.head = Math.min(state.head, heads - 1);
-    const [queries, keys] = { cross: [result.target.pieces, result.source.pieces], encoder: [result.source.pieces, result.source.pieces], decoder: [result.target.pieces, result.decoder_input.pieces] }[state.kind];
+    const [queries, keys] = {
+      cross: [result.target.pieces, result.source.pieces],
+      encoder: [result.source.pieces, result.source.pieces],
+      decoder: [result.target.pieces, result.decoder_input.pieces],
+    }[state.kind];
     state.query = Math.min(state.query, queries.length - 1);
     const change = (name) => (value) => {
       state[name] = value;
@@ -22,12 +31,41 @@ export function oneHead(host, c, result, vectors, chosen, choose) {
       return draw();
     };
     const range = (n, word) => Array.from({ length: n }, (_, i) => [i, `${word} ${i}`]);
-    host.replaceChildren(el("div", { class: "controls" }, segmented("Attention of the head", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]].filter(([kind]) => result.maps[kind]), state.kind, change("kind")),
-      select("Layer of the head", range(layers, "layer"), state.layer, change("layer")), select("Head", range(heads, "head"), state.head, change("head")),
-      el("label", { class: "note" }, "query ", select("Query", queries.map((q, i) => [i, `${i} ${q}`]), state.query, change("query")))), panel);
+    host.replaceChildren(
+      el(
+        "div",
+        { class: "controls" },
+        segmented(
+          "Attention of the head",
+          [
+            ["cross", "Cross"],
+            ["encoder", "Encoder"],
+            ["decoder", "Decoder"],
+          ].filter(([kind]) => result.maps[kind]),
+          state.kind,
+          change("kind"),
+        ),
+        select("Layer of the head", range(layers, "layer"), state.layer, change("layer")),
+        select("Head", range(heads, "head"), state.head, change("head")),
+        el(
+          "label",
+          { class: "note" },
+          "query ",
+          select(
+            "Query",
+            queries.map((q, i) => [i, `${i} ${q}`]),
+            state.query,
+            change("query"),
+          ),
+        ),
+      ),
+      panel,
+    );
     try {
-      const { kind, layer, head } = state, found = await vectors(kind, layer, head);
-      if (kind === state.kind && layer === state.layer && head === state.head) numbers(panel, c, found.vectors, state, queries, keys);
+      const { kind, layer, head } = state,
+        found = await vectors(kind, layer, head);
+      if (kind === state.kind && layer === state.layer && head === state.head)
+        numbers(panel, c, found.vectors, state, queries, keys);
     } catch (error) {
       panel.replaceChildren(el("p", { class: "error" }, error.message));
     }
@@ -35,28 +73,105 @@ export function oneHead(host, c, result, vectors, chosen, choose) {
   draw();
 }
 function numbers(host, c, { query, key, value }, state, queries, keys) {
-  const q = query[state.query], dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0), D = q.length;
+  const q = query[state.query],
+    dot = (a, b) => a.reduce((sum, x, i) => sum + x * b[i], 0),
+    D = q.length;
   const allowed = (k) => state.kind !== "decoder" || k <= state.query;
-  const raw = key.map((k) => dot(q, k)), scaled = raw.map((x, k) => (allowed(k) ? x / Math.sqrt(D) : -Infinity)), top = Math.max(...scaled);
-  const powers = scaled.map((x) => Math.exp(x - top)), sum = powers.reduce((a, b) => a + b, 0), weights = powers.map((x) => x / sum);
+  const raw = key.map((k) => dot(q, k)),
+    scaled = raw.map((x, k) => (allowed(k) ? x / Math.sqrt(D) : -Infinity)),
+    top = Math.max(...scaled);
+  const powers = scaled.map((x) => Math.exp(x - top)),
+    sum = powers.reduce((a, b) => a + b, 0),
+    weights = powers.map((x) => x / sum);
   const output = q.map((_, i) => weights.reduce((s, w, k) => s + w * value[k][i], 0));
   const format = (x) => (x === -Infinity ? "−∞" : x.toFixed(3));
   const products = key.map((row) => row.map((x, i) => x * q[i]));
-  const largest = Math.max(...[q, ...key].flat().map(Math.abs)), most = Math.max(...products.flat().map(Math.abs));
-  const readout = el("div", { class: "readout", "aria-live": "polite" }, "Point at a dimension to read its numbers. Blue is positive, orange negative.");
-  const point = (k, i) => (readout.textContent = `Dimension ${i} of ${keys[k]}: q ${format(q[i])} × k ${format(key[k][i])} = ${format(products[k][i])} of ${format(raw[k])}`);
+  const largest = Math.max(...[q, ...key].flat().map(Math.abs)),
+    most = Math.max(...products.flat().map(Math.abs));
+  const readout = el(
+    "div",
+    { class: "readout", "aria-live": "polite" },
+    "Point at a dimension to read its numbers. Blue is positive, orange negative.",
+  );
+  const point = (k, i) =>
+    (readout.textContent = `Dimension ${i} of ${keys[k]}: q ${format(q[i])} × k ${format(key[k][i])} = ${format(products[k][i])} of ${format(raw[k])}`);
   const plain = c.positions !== "alibi" && !(c.window && state.kind !== "cross");
-  host.replaceChildren(el("div", { class: "card" }, el("p", {}, "1. The query of ", el("b", {}, queries[state.query]), ` (q, ${D} numbers) meets the key of every place (k). 2. Each product is divided by √${D} = ${Math.sqrt(D).toFixed(2)}. 3. The softmax turns them into weights. 4. The values (v), weighted, are the head's output.`),
-    el("div", { class: "strip" }, el("span", { class: "note" }, `q of ${queries[state.query]}, dimension by dimension`), signed(q, largest, (i) => (readout.textContent = `Dimension ${i}: q ${format(q[i])}`))), readout,
-    table("One head", ["key", "k, dimension by dimension", "q × k", "q · k", `÷ √${D}`, "softmax", "weight"], key.map((_, k) => el("tr", { class: weights[k] === Math.max(...weights) ? "on" : "" }, el("td", {}, keys[k]), el("td", {}, signed(key[k], largest, (i) => point(k, i))), el("td", {}, signed(products[k], most, (i) => point(k, i))), el("td", { class: "n" }, format(raw[k])), el("td", { class: "n" }, format(scaled[k])), el("td", { class: "n" }, weights[k].toFixed(4)),
-      el("td", { class: "n" }, percent(weights[k]))))),
-    el("div", { class: "strip" }, el("span", { class: "note" }, "values, one row per place"), strip(value), el("span", { class: "note" }, `output = Σ weight · v: ${output.slice(0, 6).map((x) => x.toFixed(3)).join("  ")} …`), strip([output])),
-    plain ? "" : el("p", { class: "note" }, "This model also adds a bias by distance to the scores, which is not in this table.")));
+  host.replaceChildren(
+    el(
+      "div",
+      { class: "card" },
+      el(
+        "p",
+        {},
+        "1. The query of ",
+        el("b", {}, queries[state.query]),
+        ` (q, ${D} numbers) meets the key of every place (k). 2. Each product is divided by √${D} = ${Math.sqrt(D).toFixed(2)}. 3. The softmax turns them into weights. 4. The values (v), weighted, are the head's output.`,
+      ),
+      el(
+        "div",
+        { class: "strip" },
+        el("span", { class: "note" }, `q of ${queries[state.query]}, dimension by dimension`),
+        signed(q, largest, (i) => (readout.textContent = `Dimension ${i}: q ${format(q[i])}`)),
+      ),
+      readout,
+      table(
+        "One head",
+        ["key", "k, dimension by dimension", "q × k", "q · k", `÷ √${D}`, "softmax", "weight"],
+        key.map((_, k) =>
+          el(
+            "tr",
+            { class: weights[k] === Math.max(...weights) ? "on" : "" },
+            el("td", {}, keys[k]),
+            el(
+              "td",
+              {},
+              signed(key[k], largest, (i) => point(k, i)),
+            ),
+            el(
+              "td",
+              {},
+              signed(products[k], most, (i) => point(k, i)),
+            ),
+            el("td", { class: "n" }, format(raw[k])),
+            el("td", { class: "n" }, format(scaled[k])),
+            el("td", { class: "n" }, weights[k].toFixed(4)),
+            el("td", { class: "n" }, percent(weights[k])),
+          ),
+        ),
+      ),
+      el(
+        "div",
+        { class: "strip" },
+        el("span", { class: "note" }, "values, one row per place"),
+        strip(value),
+        el(
+          "span",
+          { class: "note" },
+          `output = Σ weight · v: ${output
+            .slice(0, 6)
+            .map((x) => x.toFixed(3))
+            .join("  ")} …`,
+        ),
+        strip([output]),
+      ),
+      plain
+        ? ""
+        : el(
+            "p",
+            { class: "note" },
+            "This model also adds a bias by distance to the scores, which is not in this table.",
+          ),
+    ),
+  );
 }
 /** Draws a vector as a strip: blue is positive, orange negative, and `top` the strongest colour. `read(dimension)` is
  * called for the dimension under the pointer. */
 function signed(row, top, read) {
-  const canvas = el("canvas", { class: "signed", role: "img", "aria-label": `${row.length} numbers between ${Math.min(...row).toFixed(2)} and ${Math.max(...row).toFixed(2)}` });
+  const canvas = el("canvas", {
+    class: "signed",
+    role: "img",
+    "aria-label": `${row.length} numbers between ${Math.min(...row).toFixed(2)} and ${Math.max(...row).toFixed(2)}`,
+  });
   canvas.width = row.length;
   canvas.height = 1;
   const context = canvas.getContext("2d");
@@ -73,10 +188,21 @@ function signed(row, top, read) {
 }
 /** Draws vectors as rows of a strip, coloured from the lowest to the highest number. */
 function strip(rows) {
-  const low = Math.min(...rows.flat()), high = Math.max(...rows.flat());
-  const canvas = paint({ rows: rows.length, columns: rows[0].length, data: Float32Array.from(rows.flat(), (x) => ((x - low) / (high - low || 1)) ** 2) }, 1);
+  const low = Math.min(...rows.flat()),
+    high = Math.max(...rows.flat());
+  const canvas = paint(
+    {
+      rows: rows.length,
+      columns: rows[0].length,
+      data: Float32Array.from(rows.flat(), (x) => ((x - low) / (high - low || 1)) ** 2),
+    },
+    1,
+  );
   canvas.style.cssText = `width:100%;height:${Math.max(16, Math.min(160, 10 * rows.length))}px;image-rendering:pixelated;border-radius:6px`;
   canvas.setAttribute("role", "img");
-  canvas.setAttribute("aria-label", `${rows.length} vectors of ${rows[0].length} numbers between ${low.toFixed(2)} and ${high.toFixed(2)}`);
+  canvas.setAttribute(
+    "aria-label",
+    `${rows.length} vectors of ${rows[0].length} numbers between ${low.toFixed(2)} and ${high.toFixed(2)}`,
+  );
   return canvas;
 }

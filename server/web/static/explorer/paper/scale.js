@@ -10,28 +10,90 @@ const deviation = (numbers) => {
 };
 /** Returns the entropy of the softmax of numbers, in bits. */
 export function bits(numbers) {
-  const top = Math.max(...numbers), powers = numbers.map((x) => Math.exp(x - top)), sum = powers.reduce((a, b) => a + b, 0);
+  const top = Math.max(...numbers),
+    powers = numbers.map((x) => Math.exp(x - top)),
+    sum = powers.reduce((a, b) => a + b, 0);
   return powers.reduce((total, power) => total - (power ? (power / sum) * Math.log2(power / sum) : 0), 0);
 }
 /** Draws the chapter for the cross-attention head that aligns best. `vectors(kind, layer, head)` fetches its vectors. */
 export async function scale(host, result, vectors) {
-  const layer = best(result).layer, head = best(result).head || 0;
-  const { query, key } = (await vectors("cross", layer, head)).vectors, D = query[0].length, root = Math.sqrt(D);
-  const products = query.map((q) => key.map((k) => dot(q, k))), all = products.flat();
+  const layer = best(result).layer,
+    head = best(result).head || 0;
+  const { query, key } = (await vectors("cross", layer, head)).vectors,
+    D = query[0].length,
+    root = Math.sqrt(D);
+  const products = query.map((q) => key.map((k) => dot(q, k))),
+    all = products.flat();
   const mean = (numbers) => numbers.reduce((a, b) => a + b, 0) / numbers.length;
-  const [raw, scaled] = [1, root].map((by) => ({ spread: deviation(all) / by, entropy: mean(products.map((row) => bits(row.map((x) => x / by)))) }));
-  const text = ({ spread, entropy }) => `standard deviation ${spread.toFixed(2)}, the softmax has ${entropy.toFixed(2)} bits`;
+  const [raw, scaled] = [1, root].map((by) => ({
+    spread: deviation(all) / by,
+    entropy: mean(products.map((row) => bits(row.map((x) => x / by)))),
+  }));
+  const text = ({ spread, entropy }) =>
+    `standard deviation ${spread.toFixed(2)}, the softmax has ${entropy.toFixed(2)} bits`;
   host.replaceChildren(
-    el("p", {}, `Numbers with variance 1 give products of variance dₖ = ${D}. The larger the products, the closer the softmax comes to choosing one word only, and its gradient vanishes. So they are divided by √${D} = ${root.toFixed(2)}.`),
-    el("div", { class: "split even" }, ...[["q · k", all, raw], [`q · k ÷ √${D}`, all.map((x) => x / root), scaled]].map(([name, numbers, found]) => el("div", { class: "card drawing" },
-      el("h3", {}, name), histogram(numbers, Math.max(...all.map(Math.abs)), name), el("p", { class: "note" }, text(found) + ".")))),
-    el("p", { class: "note" }, `The ${all.length} products of this sentence in cross-attention layer ${layer}, head ${head}. ${key.length} words that are equally likely have ${Math.log2(key.length).toFixed(2)} bits; a single one has 0.`));
+    el(
+      "p",
+      {},
+      `Numbers with variance 1 give products of variance dₖ = ${D}. The larger the products, the closer the softmax comes to choosing one word only, and its gradient vanishes. So they are divided by √${D} = ${root.toFixed(2)}.`,
+    ),
+    el(
+      "div",
+      { class: "split even" },
+      ...[
+        ["q · k", all, raw],
+        [`q · k ÷ √${D}`, all.map((x) => x / root), scaled],
+      ].map(([name, numbers, found]) =>
+        el(
+          "div",
+          { class: "card drawing" },
+          el("h3", {}, name),
+          histogram(numbers, Math.max(...all.map(Math.abs)), name),
+          el("p", { class: "note" }, text(found) + "."),
+        ),
+      ),
+    ),
+    el(
+      "p",
+      { class: "note" },
+      `The ${all.length} products of this sentence in cross-attention layer ${layer}, head ${head}. ${key.length} words that are equally likely have ${Math.log2(key.length).toFixed(2)} bits; a single one has 0.`,
+    ),
+  );
 }
 function histogram(numbers, largest, title) {
-  const W = 480, H = 150, counts = new Array(BINS).fill(0);
+  const W = 480,
+    H = 150,
+    counts = new Array(BINS).fill(0);
   for (const x of numbers) counts[Math.min(BINS - 1, Math.floor(((x / largest + 1) / 2) * BINS))] += 1;
-  const top = Math.max(...counts), drawing = svg("svg", { viewBox: `0 0 ${W} ${H}`, width: "100%", role: "img", "aria-label": `Histogram of ${title} from ${-largest.toFixed(1)} to ${largest.toFixed(1)}` });
-  counts.forEach((count, i) => drawing.append(svg("rect", { class: "bin", x: (i * W) / BINS + 1, width: W / BINS - 2, y: H - 24 - (count * (H - 34)) / top, height: (count * (H - 34)) / top })));
-  for (const [share, anchor] of [[0, "start"], [0.5, "middle"], [1, "end"]]) drawing.append(svg("text", { class: "soft", x: share * W, y: H - 6, "text-anchor": anchor }, ((2 * share - 1) * largest).toFixed(1)));
+  const top = Math.max(...counts),
+    drawing = svg("svg", {
+      viewBox: `0 0 ${W} ${H}`,
+      width: "100%",
+      role: "img",
+      "aria-label": `Histogram of ${title} from ${-largest.toFixed(1)} to ${largest.toFixed(1)}`,
+    });
+  counts.forEach((count, i) =>
+    drawing.append(
+      svg("rect", {
+        class: "bin",
+        x: (i * W) / BINS + 1,
+        width: W / BINS - 2,
+        y: H - 24 - (count * (H - 34)) / top,
+        height: (count * (H - 34)) / top,
+      }),
+    ),
+  );
+  for (const [share, anchor] of [
+    [0, "start"],
+    [0.5, "middle"],
+    [1, "end"],
+  ])
+    drawing.append(
+      svg(
+        "text",
+        { class: "soft", x: share * W, y: H - 6, "text-anchor": anchor },
+        ((2 * share - 1) * largest).toFixed(1),
+      ),
+    );
   return drawing;
 }

@@ -9,27 +9,67 @@ const entropy = (row) => row.reduce((sum, weight) => sum - (weight > 0 ? weight 
 /** Draws the chapter for the layer of the cross-attention that aligns best and the target word `chosen`; null for the word for which the mean
  * loses most. `choose(word)` is called for another. */
 export function severalHeads(host, result, chosen, choose) {
-  const { layer } = best(result), heads = result.maps.cross.shape[1];
+  const { layer } = best(result),
+    heads = result.maps.cross.shape[1];
   const maps = [...Array(heads).keys(), "mean"].map((head) => pick(result, "cross", layer, head, "word", true));
-  const [{ queries, keys, columns }] = maps, words = result.target.words.map((word, i) => [word, i]).filter(([word]) => word.start < word.end);
+  const [{ queries, keys, columns }] = maps,
+    words = result.target.words.map((word, i) => [word, i]).filter(([word]) => word.start < word.end);
   const row = (map, q) => [...map.data.subarray(q * columns, (q + 1) * columns)];
-  const view = el("div"), sentence = el("p", {});
+  const view = el("div"),
+    sentence = el("p", {});
   function show(q) {
-    const rows = maps.map((map) => row(map, q)), each = rows.slice(0, -1).map(entropy), mean = entropy(rows[heads]);
-    view.replaceChildren(table("Several heads", ["head", "looks at", "bits"], rows.map((weights, i) => el("tr", { class: i === heads ? "on" : "" }, el("td", {}, i === heads ? "mean of heads" : `head ${i}`),
-      el("td", {}, strongest(weights)), el("td", { class: "n" }, (i === heads ? mean : each[i]).toFixed(2))))));
+    const rows = maps.map((map) => row(map, q)),
+      each = rows.slice(0, -1).map(entropy),
+      mean = entropy(rows[heads]);
+    view.replaceChildren(
+      table(
+        "Several heads",
+        ["head", "looks at", "bits"],
+        rows.map((weights, i) =>
+          el(
+            "tr",
+            { class: i === heads ? "on" : "" },
+            el("td", {}, i === heads ? "mean of heads" : `head ${i}`),
+            el("td", {}, strongest(weights)),
+            el("td", { class: "n" }, (i === heads ? mean : each[i]).toFixed(2)),
+          ),
+        ),
+      ),
+    );
     sentence.textContent = `For “${queries[q]}” the heads of layer ${layer} look with ${(each.reduce((a, b) => a + b, 0) / heads).toFixed(2)} bits on average; their mean, which is all that a single head could pass on, with ${mean.toFixed(2)}.`;
   }
-  const strongest = (weights) => weights.map((weight, k) => [weight, keys[k]]).sort((a, b) => b[0] - a[0]).slice(0, SHOWN).map(([weight, word]) => `${word} ${percent(weight)}`).join(" · ");
+  const strongest = (weights) =>
+    weights
+      .map((weight, k) => [weight, keys[k]])
+      .sort((a, b) => b[0] - a[0])
+      .slice(0, SHOWN)
+      .map(([weight, word]) => `${word} ${percent(weight)}`)
+      .join(" · ");
   const first = words.some(([, i]) => i === chosen) ? chosen : widest();
-  const choice = select("Word of the translation", words.map(([word, i]) => [i, word.text]), first, (q) => { choose(q); show(q); });
+  const choice = select(
+    "Word of the translation",
+    words.map(([word, i]) => [i, word.text]),
+    first,
+    (q) => {
+      choose(q);
+      show(q);
+    },
+  );
   /** Returns the word for which the mean loses most. */
   function widest() {
-    const loss = (q) => entropy(row(maps[heads], q)) - maps.slice(0, heads).reduce((sum, map) => sum + entropy(row(map, q)), 0) / heads;
+    const loss = (q) =>
+      entropy(row(maps[heads], q)) - maps.slice(0, heads).reduce((sum, map) => sum + entropy(row(map, q)), 0) / heads;
     return words.map(([, i]) => i).sort((a, b) => loss(b) - loss(a))[0] ?? 0;
   }
-  host.replaceChildren(el("p", {}, "A head gives a word one set of weights. Several heads look at different words at once, and the next layer reads them all: a “bank” can look at the river with one head and at money with another. An average would mix them."),
+  host.replaceChildren(
+    el(
+      "p",
+      {},
+      "A head gives a word one set of weights. Several heads look at different words at once, and the next layer reads them all: a “bank” can look at the river with one head and at money with another. An average would mix them.",
+    ),
     el("div", { class: "controls" }, el("label", { class: "note" }, "What each head looked at for ", choice)),
-    view, sentence);
+    view,
+    sentence,
+  );
   show(first);
 }

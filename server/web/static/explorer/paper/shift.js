@@ -4,14 +4,25 @@ import { heat } from "../maps/heat.js";
 
 const SHOWN = 8;
 /** Returns the angle per position of each pair of a sine and a cosine. */
-const angles = (d, half) => Array.from({ length: d / 2 }, (_, i) => 1 / 10000 ** (half && d > 2 ? i / (d / 2 - 1) : (2 * i) / d));
+const angles = (d, half) =>
+  Array.from({ length: d / 2 }, (_, i) => 1 / 10000 ** (half && d > 2 ? i / (d / 2 - 1) : (2 * i) / d));
 
 /** Draws the matrix for the distance `chosen` (null: 3), and how exact the equation is for `n` positions. `choose(distance)` is called for another. */
 export function shift(host, c, n, chosen, choose) {
-  const steps = angles(c.d_model, c.positions === "sinusoidal_half"), picture = el("div"), error = el("p", { class: "note", "aria-live": "polite" });
-  const slider = el("input", { type: "range", min: "1", max: String(Math.min(32, n - 1)), value: String(chosen ?? 3), "aria-label": "Distance k" });
+  const steps = angles(c.d_model, c.positions === "sinusoidal_half"),
+    picture = el("div"),
+    error = el("p", { class: "note", "aria-live": "polite" });
+  const slider = el("input", {
+    type: "range",
+    min: "1",
+    max: String(Math.min(32, n - 1)),
+    value: String(chosen ?? 3),
+    "aria-label": "Distance k",
+  });
   function draw() {
-    const k = Number(slider.value), shown = Math.min(SHOWN, steps.length), data = new Float32Array((2 * shown) ** 2).fill(0.5);
+    const k = Number(slider.value),
+      shown = Math.min(SHOWN, steps.length),
+      data = new Float32Array((2 * shown) ** 2).fill(0.5);
     const set = (row, column, x) => (data[row * 2 * shown + column] = (x + 1) / 2);
     const spread = (i) => Math.floor((i * (steps.length - 1)) / Math.max(1, shown - 1));
     const names = [];
@@ -21,20 +32,43 @@ export function shift(host, c, n, chosen, choose) {
       set(2 * i + 1, 2 * i, -Math.sin(angle)), set(2 * i + 1, 2 * i + 1, Math.cos(angle));
       names.push(`sin ${spread(i)}`, `cos ${spread(i)}`);
     }
-    heat(picture, { rows: 2 * shown, columns: 2 * shown, data, queries: names, keys: names }, { label: `T for k = ${k}`, format: (x) => (2 * x - 1).toFixed(2), scale: (x) => (2 * x - 1).toFixed(1), verb: "←" });
+    heat(
+      picture,
+      { rows: 2 * shown, columns: 2 * shown, data, queries: names, keys: names },
+      {
+        label: `T for k = ${k}`,
+        format: (x) => (2 * x - 1).toFixed(2),
+        scale: (x) => (2 * x - 1).toFixed(1),
+        verb: "←",
+      },
+    );
     error.textContent = `k = ${k}. Over ${n} positions and ${c.d_model} dimensions, T applied to PE(p) differs from PE(p + ${k}) by at most ${largestError(steps, k, n).toExponential(1)}.`;
   }
   slider.addEventListener("input", draw);
   slider.addEventListener("change", () => choose(Number(slider.value)));
-  host.replaceChildren(el("p", {}, "A shift by k places is one matrix, whatever the position: each pair of a sine and a cosine is turned by an angle. So a layer can learn to look k words back, everywhere in a sentence."),
-    el("div", { class: "controls" }, el("label", { class: "note" }, "distance k ", slider)), picture, error);
+  host.replaceChildren(
+    el(
+      "p",
+      {},
+      "A shift by k places is one matrix, whatever the position: each pair of a sine and a cosine is turned by an angle. So a layer can learn to look k words back, everywhere in a sentence.",
+    ),
+    el("div", { class: "controls" }, el("label", { class: "note" }, "distance k ", slider)),
+    picture,
+    error,
+  );
   draw();
 }
 function largestError(steps, k, n) {
   let largest = 0;
-  for (let p = 0; p + k < n; p++) for (const step of steps) {
-    const [s, c] = [Math.sin(p * step), Math.cos(p * step)], [ks, kc] = [Math.sin(k * step), Math.cos(k * step)];
-    largest = Math.max(largest, Math.abs(s * kc + c * ks - Math.sin((p + k) * step)), Math.abs(c * kc - s * ks - Math.cos((p + k) * step)));
-  }
+  for (let p = 0; p + k < n; p++)
+    for (const step of steps) {
+      const [s, c] = [Math.sin(p * step), Math.cos(p * step)],
+        [ks, kc] = [Math.sin(k * step), Math.cos(k * step)];
+      largest = Math.max(
+        largest,
+        Math.abs(s * kc + c * ks - Math.sin((p + k) * step)),
+        Math.abs(c * kc - s * ks - Math.cos((p + k) * step)),
+      );
+    }
   return largest;
 }

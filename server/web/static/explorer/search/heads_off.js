@@ -2,17 +2,19 @@
 import { el, segmented } from "../../common/dom.js";
 import { ask, query } from "../../common/server.js";
 import { commandDialog } from "../dialog.js";
-import { diff } from "./diff.js";
 import { thumbnails } from "../maps/heads.js";
 import { heat } from "../maps/heat.js";
 import { best, pick, unpack } from "../maps/maps.js";
 import { served } from "../results.js";
-import { $, direction, guard, pair, remember, showError, state } from "../state.js";
+import { direction, guard, pair, remember, showError, state } from "../state.js";
+import { diff } from "./diff.js";
 import { total } from "./whynot.js";
 
 /** Draws the panel. `found` is the attention of the sentence `item` with all heads. */
 export function headsOff(host, item, found) {
-  const kind = found.maps[state.maskKind] ? state.maskKind : "cross", grid = el("div"), panel = el("div");
+  const kind = found.maps[state.maskKind] ? state.maskKind : "cross",
+    grid = el("div"),
+    panel = el("div");
   const key = (layer, head) => `${kind}.${layer}.${head}`;
   const count = el("b");
   const showCount = () => {
@@ -22,34 +24,121 @@ export function headsOff(host, item, found) {
   };
   const all = (off) => {
     const [layers, per] = found.maps[kind].shape;
-    for (let layer = 0; layer < layers; layer++) for (let head = 0; head < per; head++) state.masked[off ? "add" : "delete"](key(layer, head));
+    for (let layer = 0; layer < layers; layer++)
+      for (let head = 0; head < per; head++) state.masked[off ? "add" : "delete"](key(layer, head));
     headsOff(host, item, found);
   };
   const translateAgain = guard(async () => {
     showError(null);
-    const masked_heads = [...state.masked].sort().join(","), text = { q: item.sentence.source, ...direction(item), beam_size: item.route.beam_size };
+    const masked_heads = [...state.masked].sort().join(","),
+      text = { q: item.sentence.source, ...direction(item), beam_size: item.route.beam_size };
     const [unmasked, other, score, without] = await Promise.all([
       ask("/translate", { body: text }),
       ask("/translate", { body: { ...text, masked_heads } }),
       ask("/score", { body: pair(item, found.target.text, { masked_heads }) }),
-      served(item, (which) => ask("/attention?" + query({ ...which, masked_heads, numbers: "uint16", format: "json" }))).then(unpack)]);
-    const before = total(found), change = score.scores.score - before;
+      served(item, (which) =>
+        ask("/attention?" + query({ ...which, masked_heads, numbers: "uint16", format: "json" })),
+      ).then(unpack),
+    ]);
+    const before = total(found),
+      change = score.scores.score - before;
     const maps = [el("div"), el("div")];
-    panel.replaceChildren(el("div", { class: "card" }, el("h3", {}, "With ", count.textContent), el("p", { class: "big diff" }, ...diff(unmasked.translatedText, other.translatedText)),
-      el("p", {}, "The translation from before now has log-probability ", el("b", {}, score.scores.score.toFixed(2)), ` instead of ${before.toFixed(2)}: `, el("b", { class: change < 0 ? "down" : "up" }, (change >= 0 ? "+" : "") + change.toFixed(2)), "."),
-      el("div", { class: "row" }, el("button", { type: "button", class: "quiet", onclick: () => commandDialog("POST", "/translate", { ...text, masked_heads }) }, "JSON & curl"))),
-      el("div", { class: "split even" }, ...["All heads", `With ${count.textContent}`].map((title, i) => el("div", { class: "card" }, el("h3", {}, title, el("span", { class: "note" }, "cross-attention, mean of heads")), maps[i]))));
-    [found, without].forEach((result, i) => heat(maps[i], pick(result, "cross", best(found).layer, "mean", "word", false), { label: "Cross-attention" }));
+    panel.replaceChildren(
+      el(
+        "div",
+        { class: "card" },
+        el("h3", {}, "With ", count.textContent),
+        el("p", { class: "big diff" }, ...diff(unmasked.translatedText, other.translatedText)),
+        el(
+          "p",
+          {},
+          "The translation from before now has log-probability ",
+          el("b", {}, score.scores.score.toFixed(2)),
+          ` instead of ${before.toFixed(2)}: `,
+          el("b", { class: change < 0 ? "down" : "up" }, (change >= 0 ? "+" : "") + change.toFixed(2)),
+          ".",
+        ),
+        el(
+          "div",
+          { class: "row" },
+          el(
+            "button",
+            {
+              type: "button",
+              class: "quiet",
+              onclick: () => commandDialog("POST", "/translate", { ...text, masked_heads }),
+            },
+            "JSON & curl",
+          ),
+        ),
+      ),
+      el(
+        "div",
+        { class: "split even" },
+        ...["All heads", `With ${count.textContent}`].map((title, i) =>
+          el(
+            "div",
+            { class: "card" },
+            el("h3", {}, title, el("span", { class: "note" }, "cross-attention, mean of heads")),
+            maps[i],
+          ),
+        ),
+      ),
+    );
+    [found, without].forEach((result, i) =>
+      heat(maps[i], pick(result, "cross", best(found).layer, "mean", "word", false), { label: "Cross-attention" }),
+    );
   });
-  host.replaceChildren(el("p", {}, "Choose heads to switch off: their output becomes zero. Then translate again and compare the translations."),
-    el("div", { class: "controls" }, segmented("Heads of", [["cross", "Cross"], ["encoder", "Encoder"], ["decoder", "Decoder"]].filter(([name]) => found.maps[name]), kind, (value) => { state.maskKind = value; headsOff(host, item, found); }),
-      el("button", { type: "button", onclick: () => all(true) }, "All of these off"), el("button", { type: "button", onclick: () => { state.masked.clear(); headsOff(host, item, found); } }, "All on"), count, el("span", { class: "grow" }),
-      el("button", { type: "button", class: "primary", id: "again", onclick: translateAgain }, "Translate again")), panel, grid);
-  thumbnails(grid, found, kind, { state: (layer, head) => ({ pressed: state.masked.has(key(layer, head)) }), choose: (layer, head, button) => {
-    const id = key(layer, head), off = !state.masked.has(id);
-    state.masked[off ? "add" : "delete"](id);
-    button.setAttribute("aria-pressed", off);
-    showCount();
-  } });
+  host.replaceChildren(
+    el(
+      "p",
+      {},
+      "Choose heads to switch off: their output becomes zero. Then translate again and compare the translations.",
+    ),
+    el(
+      "div",
+      { class: "controls" },
+      segmented(
+        "Heads of",
+        [
+          ["cross", "Cross"],
+          ["encoder", "Encoder"],
+          ["decoder", "Decoder"],
+        ].filter(([name]) => found.maps[name]),
+        kind,
+        (value) => {
+          state.maskKind = value;
+          headsOff(host, item, found);
+        },
+      ),
+      el("button", { type: "button", onclick: () => all(true) }, "All of these off"),
+      el(
+        "button",
+        {
+          type: "button",
+          onclick: () => {
+            state.masked.clear();
+            headsOff(host, item, found);
+          },
+        },
+        "All on",
+      ),
+      count,
+      el("span", { class: "grow" }),
+      el("button", { type: "button", class: "primary", id: "again", onclick: translateAgain }, "Translate again"),
+    ),
+    panel,
+    grid,
+  );
+  thumbnails(grid, found, kind, {
+    state: (layer, head) => ({ pressed: state.masked.has(key(layer, head)) }),
+    choose: (layer, head, button) => {
+      const id = key(layer, head),
+        off = !state.masked.has(id);
+      state.masked[off ? "add" : "delete"](id);
+      button.setAttribute("aria-pressed", off);
+      showCount();
+    },
+  });
   showCount();
 }

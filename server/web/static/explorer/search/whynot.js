@@ -1,34 +1,103 @@
 // "Why not ...?": two translations of one sentence side by side.
 import { chance, el } from "../../common/dom.js";
-import { bars } from "./decoding.js";
-import { common } from "./diff.js";
 import { heat } from "../maps/heat.js";
 import { best, pick } from "../maps/maps.js";
+import { bars } from "./decoding.js";
+import { common } from "./diff.js";
 
 /** Log-probabilities that differ by less count as equal. */
 export const ALIKE = 0.05;
 /** Returns the log-probability of a translation. */
 export const total = (result) => result.target.scores.reduce((a, b) => a + b, 0);
 /** Returns the pieces of a translation; those that are not at the places `kept` differ. */
-const chips = (result, kept) => el("div", { class: "chips" }, ...result.target.pieces.map((piece, i) => {
-  const chip = el("span", { class: "chip" + (kept.includes(i) ? "" : " differs"), title: result.target.candidates[i].map(([p, s]) => `${p} ${chance(s)}`).join("\n") }, piece, el("small", {}, chance(result.target.scores[i])));
-  chip.style.background = `color-mix(in srgb, var(--heat1) ${Math.round(40 * Math.exp(result.target.scores[i]))}%, var(--card))`;
-  return chip;
-}));
+const chips = (result, kept) =>
+  el(
+    "div",
+    { class: "chips" },
+    ...result.target.pieces.map((piece, i) => {
+      const chip = el(
+        "span",
+        {
+          class: "chip" + (kept.includes(i) ? "" : " differs"),
+          title: result.target.candidates[i].map(([p, s]) => `${p} ${chance(s)}`).join("\n"),
+        },
+        piece,
+        el("small", {}, chance(result.target.scores[i])),
+      );
+      chip.style.background = `color-mix(in srgb, var(--heat1) ${Math.round(40 * Math.exp(result.target.scores[i]))}%, var(--card))`;
+      return chip;
+    }),
+  );
 /** Shows two translations of one sentence side by side: that of the model and that of the user. */
 export function compare(host, own, asked) {
   const difference = total(asked) - total(own);
   const at = asked.target.pieces.findIndex((piece, i) => piece !== own.target.pieces[i]);
   const maps = [el("div"), el("div")];
-  const same = common(own.target.pieces, asked.target.pieces), numbers = instead(asked, own);
-  const verdict = at < 0 ? "This is the translation of the model." : Math.abs(difference) < ALIKE ? `The model finds both equally likely ${numbers}.`
-    : difference > 0 ? `The model finds yours ${times(-difference)} likelier ${numbers}: a wider beam might have found it.` : `The model finds yours ${times(difference)} less likely ${numbers}.`;
-  const turn = at < 0 ? null : el("p", {}, `They part at piece ${at + 1}, after “${own.target.pieces.slice(0, at).join("").replaceAll("▁", " ").trim() || "nothing"}”: the model wrote `, el("b", {}, own.target.pieces[at]), ` (${chance(own.target.scores[at])}), you ask for `, el("b", {}, asked.target.pieces[at]), ` (${chance(asked.target.scores[at])}).`);
-  host.replaceChildren(el("p", { class: "big " + (at < 0 ? "" : difference > 0 ? "up" : "down") }, verdict), turn || "",
-    el("div", { class: "split even" }, ...[["The model's", own, 0], ["Yours", asked, 1]].map(([name, result, side]) => el("div", { class: "card" },
-      el("h3", {}, name, el("span", { class: "note" }, `log-probability ${written(result)}, ${(total(result) / result.target.scores.length).toFixed(2)} per piece`)), chips(result, same.map((pair) => pair[side])),
-      at >= 0 ? el("details", { open: true }, el("summary", {}, `What could have come at piece ${at + 1}`), bars(result.target.candidates[at], [result.target.pieces[at]])) : "", maps[side]))));
-  [own, asked].forEach((result, i) => heat(maps[i], pick(result, "cross", best(result).layer, "mean", "word", false), { label: "Cross-attention" }));
+  const same = common(own.target.pieces, asked.target.pieces),
+    numbers = instead(asked, own);
+  const verdict =
+    at < 0
+      ? "This is the translation of the model."
+      : Math.abs(difference) < ALIKE
+        ? `The model finds both equally likely ${numbers}.`
+        : difference > 0
+          ? `The model finds yours ${times(-difference)} likelier ${numbers}: a wider beam might have found it.`
+          : `The model finds yours ${times(difference)} less likely ${numbers}.`;
+  const turn =
+    at < 0
+      ? null
+      : el(
+          "p",
+          {},
+          `They part at piece ${at + 1}, after “${own.target.pieces.slice(0, at).join("").replaceAll("▁", " ").trim() || "nothing"}”: the model wrote `,
+          el("b", {}, own.target.pieces[at]),
+          ` (${chance(own.target.scores[at])}), you ask for `,
+          el("b", {}, asked.target.pieces[at]),
+          ` (${chance(asked.target.scores[at])}).`,
+        );
+  host.replaceChildren(
+    el("p", { class: "big " + (at < 0 ? "" : difference > 0 ? "up" : "down") }, verdict),
+    turn || "",
+    el(
+      "div",
+      { class: "split even" },
+      ...[
+        ["The model's", own, 0],
+        ["Yours", asked, 1],
+      ].map(([name, result, side]) =>
+        el(
+          "div",
+          { class: "card" },
+          el(
+            "h3",
+            {},
+            name,
+            el(
+              "span",
+              { class: "note" },
+              `log-probability ${written(result)}, ${(total(result) / result.target.scores.length).toFixed(2)} per piece`,
+            ),
+          ),
+          chips(
+            result,
+            same.map((pair) => pair[side]),
+          ),
+          at >= 0
+            ? el(
+                "details",
+                { open: true },
+                el("summary", {}, `What could have come at piece ${at + 1}`),
+                bars(result.target.candidates[at], [result.target.pieces[at]]),
+              )
+            : "",
+          maps[side],
+        ),
+      ),
+    ),
+  );
+  [own, asked].forEach((result, i) =>
+    heat(maps[i], pick(result, "cross", best(result).layer, "mean", "word", false), { label: "Cross-attention" }),
+  );
 }
 /** Returns the log-probability of a translation as text. */
 export const written = (result) => total(result).toFixed(2).replace("-", "−");
@@ -37,5 +106,7 @@ export const instead = (result, other) => `(log-probability ${written(result)} i
 /** Returns a negative difference of log-probabilities as a ratio, such as "36 times". */
 export function times(difference) {
   const ratio = Math.exp(-difference);
-  return ratio < 1e6 ? `${ratio < 10 ? ratio.toFixed(1) : Math.round(ratio).toLocaleString("en")} times` : `10${[...String(Math.round(-difference / Math.LN10))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")} times`;
+  return ratio < 1e6
+    ? `${ratio < 10 ? ratio.toFixed(1) : Math.round(ratio).toLocaleString("en")} times`
+    : `10${[...String(Math.round(-difference / Math.LN10))].map((digit) => "⁰¹²³⁴⁵⁶⁷⁸⁹"[digit]).join("")} times`;
 }
