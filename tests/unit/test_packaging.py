@@ -32,7 +32,8 @@ def requirements() -> list[Requirement]:
 def test_every_file_that_is_not_python_is_package_data() -> None:
     ignored = {".py", ".pyc", ".so", ".o", ".md"}
     everything = (path for top in ("model", "server") for path in (ROOT / top).rglob("*"))
-    files = [path for path in everything if path.is_file() and path.suffix not in ignored]
+    tools = {"biome.json"}  # settings of the checks
+    files = [path for path in everything if path.is_file() and path.suffix not in ignored and path.name not in tools]
     listed = {
         path
         for package, patterns in PACKAGE_DATA.items()

@@ -30,7 +30,7 @@ class WorkerAnswer(Answer):
 
 class ReadyAnswer(Answer):
     status: Literal["starting", "ready", "draining", "failed"] = Field(examples=["ready"])
-    version: str = Field(examples=["0.1.0"])
+    version: str = Field(examples=["0.2.0"])
     device: str = Field(examples=["cpu"])
     dtype: str = Field(examples=["int8"])
     engine: str = Field(description="Decode path, and why a faster one is not in use.", examples=["native"])
@@ -55,7 +55,7 @@ class ReloadAnswer(Answer):
 
 class ServerAnswer(Answer):
     name: str = Field(examples=["Attentive"])
-    version: str = Field(examples=["0.1.0"])
+    version: str = Field(examples=["0.2.0"])
     explorer: str = Field(examples=["/attention"])
     documentation: str = Field(examples=["/docs"])
     openapi: str = Field(examples=["/openapi.json"])
