@@ -5,6 +5,7 @@ The PyTorch model computes them in a process of its own, `model.analysis.encoder
 
 from __future__ import annotations
 
+from importlib.util import find_spec
 from typing import Any
 
 from model.analysis.attention_alignment import Word, words
@@ -28,6 +29,8 @@ async def study_encoder(
     Raises InvalidRequest for an encoder that is too large and for directions that need two models, TextTooLong,
     Overloaded, DeadlineExceeded, Unavailable.
     """
+    if find_spec("torch") is None:
+        raise Unavailable("Studies of an encoder need PyTorch, which is not installed on this server.")
     subject = inspector.given(text, "", source, target)
     leg, text = subject.leg, subject.pair.source_text
     encoding = leg.encode(text)

@@ -59,3 +59,9 @@ def test_what_is_not_studied_is_refused(client, monkeypatch):
     monkeypatch.setattr(encoder_study, "PARAMETERS_LIMIT", 1000)
     status, error = refusal()
     assert status == 400 and error.startswith("Only encoders of at most")
+
+
+def test_a_server_without_pytorch_says_so(client, monkeypatch):
+    monkeypatch.setattr(encoder_study, "find_spec", lambda name: None)
+    answer = client.get("/encoder", params=ASK)
+    assert answer.status_code == 503 and "need PyTorch" in answer.json()["error"]
