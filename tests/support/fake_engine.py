@@ -113,7 +113,7 @@ class FakeEngine:
     async def load(self, model: str, folder: Path) -> ModelLoaded:
         if self.load_error is None:
             self.loaded[model] = folder
-        return ModelLoaded(model, parameters=1, bytes=4, seconds=0.0, error=self.load_error)
+        return ModelLoaded(model, error=self.load_error)
 
     async def unload(self, model: str) -> None:
         del self.loaded[model]

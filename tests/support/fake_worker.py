@@ -64,7 +64,7 @@ class FakeRunner:
         self._dying, name = name == "dying", "1" if name == "dying" else name
         shift, _, milliseconds = name.partition("-") if error is None else ("0", "", "")
         loaded = (int(shift), float(milliseconds or 0) / 1000)
-        self._loads.append(LoadOutcome(model, loaded, SLOTS, ModelLoaded(model, 1, 1, 0.0, error)))
+        self._loads.append(LoadOutcome(model, loaded, SLOTS, ModelLoaded(model, error=error)))
 
     def loading(self) -> bool:
         return False

@@ -5,17 +5,17 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Protocol
 
 from model.analysis.pair_alignment import WordedSentence
 from model.search.options import DecodingOptions
-from server.engine.client.model_pool import EngineModel, ModelHold, ModelPool
+from server.engine.client.model_pool import EngineModel, ModelPool
 from server.engine.client.single_flight import SingleFlight, Waiter
 from server.engine.client.status import WorkerFailure, WorkerStatus, server_error
 from server.engine.client.supervisor import Supervisor
-from server.engine.ipc.messages import AttentionResult, ModelLoaded, TranslationResult
+from server.engine.ipc.messages import AttentionResult, TranslationResult
 
 ALIGNMENTS_AT_ONCE = 4
 """Alignment requests that may wait in the workers at the same time, in addition to callers' attention requests."""
@@ -32,8 +32,8 @@ class TranslationObserver(Protocol):
     def cancelled(self) -> None: ...
 
 
-class EngineClient:
-    """Sends sentences to the workers of one supervisor, with their model loaded.
+class EngineClient(ModelPool):
+    """Loads models into the workers of one supervisor (see ModelPool), and sends sentences to them.
 
     `model_bytes` bounds the loaded models by the size of their weight files (0: no bound). Belongs to one event loop.
     Every method that computes raises InvalidRequest, Overloaded, Unavailable or TranslationFailed where a
@@ -41,9 +41,8 @@ class EngineClient:
     """
 
     def __init__(self, supervisor: Supervisor, observer: TranslationObserver, model_bytes: int = 0) -> None:
-        self._supervisor = supervisor
+        super().__init__(supervisor, model_bytes)
         self._observer = observer
-        self._pool = ModelPool(supervisor, model_bytes)
         self._in_flight: SingleFlight[TranslationResult] = SingleFlight()
         self._alignments = asyncio.Semaphore(ALIGNMENTS_AT_ONCE)
 
@@ -69,26 +68,6 @@ class EngineClient:
     def shared(self) -> int:
         """Translations that were answered by an identical one that was already in flight."""
         return self._in_flight.shared
-
-    # -- models --------------------------------------------------------------------------------------------------------
-
-    def holding(self, model: EngineModel) -> ModelHold:
-        """`async with`: the model is loaded, and stays loaded while the block runs."""
-        return self._pool.holding(model)
-
-    async def load(self, model: EngineModel) -> ModelLoaded:
-        """Loads a model that is not loaded; `error` of the answer is set where it cannot be loaded."""
-        return await self._pool.load(model)
-
-    async def preload(self, models: Iterable[EngineModel]) -> dict[str, str]:
-        """Loads as many models as the bound allows, at least the first. Returns errors by model name."""
-        return await self._pool.preload(models)
-
-    async def unload(self, key: str) -> None:
-        """Unloads a model that is no longer served."""
-        await self._pool.unload(key)
-
-    # -- work ----------------------------------------------------------------------------------------------------------
 
     def translate(
         self,
@@ -122,7 +101,7 @@ class EngineClient:
     ) -> TranslationResult:
         """Translates one sentence for inspection: it is neither shared nor reported to the observer."""
         try:
-            async with self._pool.holding(model):
+            async with self.holding(model):
                 return await self._supervisor.submit(model.key, source, options, client=client)
         except WorkerFailure as failure:
             raise server_error(failure) from failure
@@ -141,7 +120,7 @@ class EngineClient:
         """Runs one teacher-forced pass over a pair. `vectors_of` also requests the queries, keys and values of a head;
         `words` also requests evidence which words of source and target belong together."""
         try:
-            async with self._pool.holding(model):
+            async with self.holding(model):
                 return await self._supervisor.attend(
                     model.key, source, target, masked_heads, vectors_of=vectors_of, words=words, first_token=first_token
                 )

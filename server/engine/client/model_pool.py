@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from collections.abc import Iterable
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from types import TracebackType
 from typing import Protocol
 
 from server.engine.client.job_dispatcher import SHUTDOWN
@@ -45,37 +45,6 @@ class _State:
         return self.loading.done() and not self.loading.cancelled() and self.loading.result().error is None
 
 
-class ModelHold:
-    """`async with`: loads the model if needed, and keeps it loaded while the block runs. Raises Unavailable where it
-    cannot be loaded."""
-
-    __slots__ = ("_state",)
-
-    def __init__(self, state: _State) -> None:
-        self._state = state
-
-    async def __aenter__(self) -> None:
-        state = self._state
-        state.users += 1
-        try:
-            if not state.loading.done():
-                await asyncio.shield(state.loading)
-            if error := state.loading.result().error:
-                raise Unavailable(f"The model {state.model.name} cannot be loaded: {error}")
-        except BaseException:
-            self._leave()
-            raise
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._leave()
-
-    def _leave(self) -> None:
-        self._state.users -= 1
-        self._state.used = time.monotonic()
-
-
 class ModelPool:
     """Loads and unloads models on one supervisor; belongs to its event loop.
 
@@ -83,8 +52,8 @@ class ModelPool:
     at the same time may exceed it: a request waits for a load, never for another request.
     """
 
-    def __init__(self, engine: Supervisor, limit: int = 0) -> None:
-        self.engine = engine
+    def __init__(self, supervisor: Supervisor, limit: int = 0) -> None:
+        self._supervisor = supervisor
         self.limit = limit
         self._states: dict[str, _State] = {}
 
@@ -93,9 +62,21 @@ class ModelPool:
         """Size of the models that are loaded or being loaded."""
         return sum(state.model.bytes for state in self._states.values())
 
-    def holding(self, model: EngineModel) -> ModelHold:
-        """`async with`: the model is loaded, and stays loaded while the block runs."""
-        return ModelHold(self._states.get(model.key) or self._begin(model))
+    @asynccontextmanager
+    async def holding(self, model: EngineModel) -> AsyncIterator[None]:
+        """Loads the model if needed, and keeps it loaded while the block runs. Raises Unavailable where it cannot be
+        loaded."""
+        state = self._states.get(model.key) or self._begin(model)
+        state.users += 1
+        try:
+            if not state.loading.done():
+                await asyncio.shield(state.loading)
+            if error := state.loading.result().error:
+                raise Unavailable(f"The model {model.name} cannot be loaded: {error}")
+            yield
+        finally:
+            state.users -= 1
+            state.used = time.monotonic()
 
     async def load(self, model: EngineModel) -> ModelLoaded:
         """Loads a model that is not loaded; `error` of the answer is set where it cannot be loaded."""
@@ -109,7 +90,7 @@ class ModelPool:
             if (
                 not chosen
                 or not self.limit
-                or self.bytes + sum(one.bytes for one in chosen) + model.bytes <= self.limit
+                or self.bytes + sum(other.bytes for other in chosen) + model.bytes <= self.limit
             ):
                 chosen.append(model)
         answers = await asyncio.gather(*(self.load(model) for model in chosen))
@@ -118,7 +99,7 @@ class ModelPool:
     async def unload(self, key: str) -> None:
         """Unloads a model that is no longer served."""
         if self._states.pop(key, None) is not None:
-            await self.engine.unload(key)
+            await self._supervisor.unload(key)
 
     def _begin(self, model: EngineModel) -> _State:
         state = self._states[model.key] = _State(model, asyncio.ensure_future(self._load(model)), used=time.monotonic())
@@ -126,7 +107,7 @@ class ModelPool:
 
     async def _load(self, model: EngineModel) -> ModelLoaded:
         await self._make_room()
-        answer = await self.engine.load(model.key, model.folder)
+        answer = await self._supervisor.load(model.key, model.folder)
         if answer.error:
             if answer.error != SHUTDOWN:
                 log.error("model %s cannot be loaded: %s", model.name, answer.error)

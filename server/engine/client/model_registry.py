@@ -102,7 +102,7 @@ class ModelRegistry:
 
 
 def _failed(name: str, error: str) -> ModelLoaded:
-    return ModelLoaded(name, 0, 0, 0.0, error)
+    return ModelLoaded(name, error=error)
 
 
 def _resolve(model: RegisteredModel, answer: ModelLoaded) -> None:

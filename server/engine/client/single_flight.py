@@ -14,18 +14,18 @@ Result = TypeVar("Result")
 class Waiter(Generic[Result]):
     """One caller's share of a computation in flight: `await waiter.result()`, and in any case `waiter.leave()`."""
 
-    __slots__ = ("_in_flight", "_waiting")
+    __slots__ = ("_computation", "_waiting")
 
-    def __init__(self, in_flight: _InFlight[Result]) -> None:
-        self._in_flight = in_flight
+    def __init__(self, computation: _Computation[Result]) -> None:
+        self._computation = computation
         self._waiting = True
-        in_flight.waiters += 1
+        computation.waiters += 1
 
     async def result(self) -> Result:
         """Returns the result or raises its exception, a WorkerFailure as an error of `server.errors`. Cancelling this
         wait does not affect the other waiters."""
         try:
-            return await self._in_flight.future_for_waiter()
+            return await asyncio.shield(self._computation.future)
         except WorkerFailure as failure:
             raise server_error(failure) from failure
 
@@ -33,56 +33,29 @@ class Waiter(Generic[Result]):
         """Gives up the share; when the last waiter leaves an unfinished computation, it is cancelled."""
         if self._waiting:
             self._waiting = False
-            self._in_flight.waiters -= 1
-            if self._in_flight.waiters == 0:
-                self._in_flight.cancel()
+            self._computation.waiters -= 1
+            if not self._computation.waiters and not self._computation.future.done():
+                self._computation.remove()
+                self._computation.future.cancel()
 
 
-class _InFlight(Generic[Result]):
-    """One computation and the futures of its waiters."""
+class _Computation(Generic[Result]):
+    """A future and the number of its waiters. It is in `in_flight` until it is done or cancelled."""
 
-    __slots__ = ("_futures", "_in_flight", "_key", "future", "waiters")
+    __slots__ = ("_in_flight", "_key", "future", "waiters")
 
     def __init__(
-        self, future: asyncio.Future[Result], key: Hashable, in_flight: dict[Hashable, _InFlight[Result]]
+        self, future: asyncio.Future[Result], key: Hashable, in_flight: dict[Hashable, _Computation[Result]]
     ) -> None:
         self.future = future
         self.waiters = 0
-        self._futures: list[asyncio.Future[Result]] = []
-        self._key = key
-        self._in_flight = in_flight
-        future.add_done_callback(self._notify)
+        self._key, self._in_flight = key, in_flight
+        in_flight[key] = self
+        future.add_done_callback(self.remove)
 
-    def future_for_waiter(self) -> asyncio.Future[Result]:
-        """Returns a future of the waiter's own, for the same result."""
-        if self.future.done():
-            return self.future
-        future: asyncio.Future[Result] = self.future.get_loop().create_future()
-        self._futures.append(future)
-        return future
-
-    def cancel(self) -> None:
-        if not self.future.done():
-            self._remove()
-            self.future.cancel()
-
-    def _remove(self) -> None:
-        found = self._in_flight.pop(self._key, None)
-        if found is not None and found is not self:  # a later computation has the same key
-            self._in_flight[self._key] = found
-
-    def _notify(self, done: asyncio.Future[Result]) -> None:
-        self._remove()
-        error = None if done.cancelled() else done.exception()  # reading the exception also marks it as retrieved
-        for future in self._futures:
-            if future.done():
-                continue
-            if done.cancelled():
-                future.cancel()
-            elif error is not None:
-                future.set_exception(error)
-            else:
-                future.set_result(done.result())
+    def remove(self, _: object = None) -> None:
+        if self._in_flight.get(self._key) is self:  # a later computation may have the same key
+            del self._in_flight[self._key]
 
 
 class SingleFlight(Generic[Result]):
@@ -92,7 +65,7 @@ class SingleFlight(Generic[Result]):
     """
 
     def __init__(self) -> None:
-        self._in_flight: dict[Hashable, _InFlight[Result]] = {}
+        self._in_flight: dict[Hashable, _Computation[Result]] = {}
         self.shared = 0
         """How many callers joined a computation that another one had started."""
 
@@ -101,9 +74,9 @@ class SingleFlight(Generic[Result]):
 
     def join(self, key: Hashable, start: Callable[[], asyncio.Future[Result]]) -> Waiter[Result]:
         """Returns a waiter for the computation with this key; calls `start` where none is in flight."""
-        in_flight = self._in_flight.get(key)
-        if in_flight is None:
-            in_flight = self._in_flight[key] = _InFlight(start(), key, self._in_flight)
+        computation = self._in_flight.get(key)
+        if computation is None:
+            computation = _Computation(start(), key, self._in_flight)
         else:
             self.shared += 1
-        return Waiter(in_flight)
+        return Waiter(computation)

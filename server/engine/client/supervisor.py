@@ -4,6 +4,7 @@ torch."""
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import dataclasses
 import logging
 import time
@@ -32,8 +33,8 @@ from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 _KILL_WEIGHT, _CRASH_WEIGHT = 1, 2
 """Weight of an external kill, and of a crash or hang, for the model that the worker was loading."""
 _TICK = 1.0
-_EXIT_SECONDS = 2.0
-"""Seconds an idle worker has to exit after Drain."""
+_EXIT_SECONDS, _KILL_SECONDS = 2.0, 10.0
+"""Seconds an idle worker has to exit after Drain, and any worker after SIGKILL."""
 
 _NO_STEPS = StepStats(0, 0, 0, 0)
 
@@ -78,9 +79,10 @@ class Supervisor:
         for kill in (False, True):
             for worker in self._workers:
                 worker.stop(kill=kill)
-            deadline = time.monotonic() + (_EXIT_SECONDS if not kill else _EXIT_SECONDS * 5)
-            while any(worker.pid for worker in self._workers) and time.monotonic() < deadline:  # noqa: ASYNC110
-                await asyncio.sleep(0.01)
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(_KILL_SECONDS if kill else _EXIT_SECONDS):
+                    while any(worker.pid for worker in self._workers):  # noqa: ASYNC110
+                        await asyncio.sleep(0.01)
         if self._watchdog is not None:
             self._watchdog.cancel()
 
@@ -185,14 +187,8 @@ class Supervisor:
     def computation(self) -> tuple[str, ...]:
         """Device, number format and decode path of the workers, on which translations may depend. Empty while no worker
         is up, or while they differ."""
-        found: tuple[str, ...] = ()
-        for worker in self._workers:
-            if worker.ready is None:
-                continue
-            if found and found != worker.ready.computation:
-                return ()
-            found = worker.ready.computation
-        return found
+        computations = {worker.ready.computation for worker in self._workers if worker.ready is not None}
+        return computations.pop() if len(computations) == 1 else ()
 
     def status(self) -> WorkerStatus:
         """Returns the state of the workers now."""
@@ -242,9 +238,6 @@ class Supervisor:
         self._registry.record_load(loaded, version, others)
         self._jobs.dispatch_backlog()
         self._load_next(worker)
-
-    def on_unloaded(self, worker: WorkerHandle, model: str) -> None:
-        _log.info("worker %d unloaded %s", worker.index, model)
 
     def on_stats(self, stats: StepStats) -> None:
         """Forwards the sums of one worker with the state of all workers together."""

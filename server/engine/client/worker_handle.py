@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from server.engine.client.crash_history import Job
-from server.engine.client.watchdog import Watchdog
 from server.engine.client.worker_subprocess import WorkerSubprocess
 from server.engine.ipc.messages import (
     Answer,
@@ -23,7 +22,6 @@ from server.engine.ipc.messages import (
     Failed,
     LoadModel,
     ModelLoaded,
-    ModelUnloaded,
     Progress,
     Started,
     StepStats,
@@ -63,7 +61,6 @@ class WorkerEvents(Protocol):
     def on_answer(self, answer: Answer) -> None: ...
     def on_progress(self, progress: Progress) -> None: ...
     def on_loaded(self, worker: WorkerHandle, version: int, loaded: ModelLoaded) -> None: ...
-    def on_unloaded(self, worker: WorkerHandle, model: str) -> None: ...
     def on_stats(self, stats: StepStats) -> None: ...
     def on_exit(self, worker: WorkerHandle, ended: WorkerExit) -> None: ...
 
@@ -92,7 +89,7 @@ class WorkerHandle:
         self._process: WorkerSubprocess | None = None
         self._loading: tuple[str, int] | None = None
         self._running: set[int] = set()
-        self._watchdog = Watchdog(options)
+        self._waited = self._silent = 0.0
         self._up_since = 0.0
         self._was_ready = False
         self._aborted = self._stopped = False
@@ -113,7 +110,7 @@ class WorkerHandle:
     def start(self) -> None:
         """Starts the process; `on_ready` follows, or `on_exit` and another start."""
         self._restart = None
-        self._watchdog = Watchdog(self._options)
+        self._waited = 0.0
         self._aborted = False
         self._memory_kills = out_of_memory_kills()
         self._process = WorkerSubprocess(self._on_messages, self._on_exit)
@@ -132,14 +129,14 @@ class WorkerHandle:
             return
         if isinstance(message, TranslateJob | AttentionJob):
             if not self.pending:
-                self._watchdog.restart_silence()
+                self._silent = 0.0
             self.pending[message.id] = message
         self._process.send(message)
 
     def load(self, model: str, folder: str, version: int) -> None:
         """Loads a model; one at a time, so that a crash during a load has one cause."""
         self._loading = (model, version)
-        self._watchdog.restart_wait()
+        self._waited = 0.0
         self.send(LoadModel(model, folder))
 
     def unload(self, model: str) -> None:
@@ -158,21 +155,32 @@ class WorkerHandle:
             self._process.kill() if kill or idle else self._process.send(Drain())
 
     def tick(self, seconds: float) -> None:
-        """`seconds` have passed: aborts the process if it hangs."""
+        """`seconds` have passed: aborts the process if it hangs. The caller bounds the time between two ticks, so a pause
+        of the API process itself does not count against the worker."""
         if self._process is None or self._aborted:
             return
-        reason = self._watchdog.tick(
-            seconds, ready=self.ready is not None, loading=self.loading, has_jobs=bool(self.pending)
-        )
-        if reason is not None:
+        self._waited += seconds
+        self._silent += seconds
+        if reason := self._overdue():
             _log.error("worker %d %s; killing it", self.index, reason, extra={"worker_pid": self.pid})
             self._aborted = True
             self._process.abort()
 
+    def _overdue(self) -> str | None:
+        """Returns what the worker failed to do in time: to start, to load a model, or to send anything while it has jobs;
+        None if nothing."""
+        if self.ready is None and self._waited > self._options.start_seconds:
+            return "did not start"
+        if self.loading and self._waited > self._options.load_seconds:
+            return "did not finish loading a model"
+        if self.ready is not None and self.pending and self._silent > self._options.watchdog_seconds:
+            return "hangs in a step"
+        return None
+
     # -- messages ------------------------------------------------------------------------------------------------------
 
     def _on_messages(self, messages: list[Any]) -> None:
-        self._watchdog.restart_silence()
+        self._silent = 0.0
         for message in messages:
             self._on_message(message)
 
@@ -197,8 +205,6 @@ class WorkerHandle:
                 if loading is not None:
                     (self.loaded if error is None else self.refused)[model] = loading[1]
                     self._events.on_loaded(self, loading[1], message)
-            case ModelUnloaded(model=model):
-                self._events.on_unloaded(self, model)
 
     def _on_ready(self, message: WorkerReady) -> None:
         """Logs a change of the backend, and reports the first message of a process."""

@@ -1,8 +1,7 @@
 """Messages between the API process and a worker: plain dataclasses that are pickled, with token ids, no text. No torch.
 
     API -> worker: LoadModel, UnloadModel, TranslateJob, AttentionJob, Cancel, Drain
-    worker -> API: WorkerReady, ModelLoaded, ModelUnloaded, Started, Progress, TranslationResult, AttentionResult,
-                   Failed, StepStats, Drained
+    worker -> API: WorkerReady, ModelLoaded, Started, Progress, TranslationResult, AttentionResult, Failed, StepStats
 
 Every job is answered by exactly one of TranslationResult, AttentionResult, Failed. Times are in seconds; every interval
 is measured with one monotonic clock in one process. No message is changed after it is made. Those of which there are
@@ -85,7 +84,7 @@ class Cancel:
 
 @dataclass(frozen=True, slots=True)
 class Drain:
-    """Finish and answer the accepted jobs, then send Drained and exit with code 0."""
+    """Finish and answer the accepted jobs, then exit with code 0."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,18 +110,9 @@ class ModelLoaded:
     """The answer to LoadModel."""
 
     model: str
-    parameters: int
-    bytes: int
-    seconds: float
+    seconds: float = 0.0
     error: str | None = None
     """One sentence where the folder could not be loaded; an old model of this name is still served."""
-
-
-@dataclass(frozen=True, slots=True)
-class ModelUnloaded:
-    """The answer to UnloadModel."""
-
-    model: str
 
 
 @dataclass(slots=True, unsafe_hash=True)
@@ -183,28 +173,23 @@ class Failed:
 
 @dataclass(slots=True)
 class StepStats:
-    """The work since the StepStats before, for the metrics.
+    """The work since the StepStats before, for the metrics. The worker adds to it until it is sent.
 
     `running`, `waiting`, `slots_used` and `slots_total` are the present state (sequences, slots); the other fields are
     sums since then. `steps` has the rows and seconds of each decode step. Every step is counted exactly once.
     """
 
-    running: int
-    waiting: int
-    slots_used: int
-    slots_total: int
+    running: int = 0
+    waiting: int = 0
+    slots_used: int = 0
+    slots_total: int = 0
     prefill_sequences: int = 0
     prefill_tokens: int = 0
     prefill_padded_tokens: int = 0
-    steps: tuple[tuple[int, float], ...] = ()
+    steps: list[tuple[int, float]] = field(default_factory=list)
     attention_jobs: int = 0
-
-
-@dataclass(frozen=True, slots=True)
-class Drained:
-    """The last message of a worker after Drain."""
 
 
 ToWorker = LoadModel | UnloadModel | TranslateJob | AttentionJob | Cancel | Drain
 Answer = TranslationResult | AttentionResult | Failed
-FromWorker = WorkerReady | ModelLoaded | ModelUnloaded | Started | Progress | Answer | StepStats | Drained
+FromWorker = WorkerReady | ModelLoaded | Started | Progress | Answer | StepStats

@@ -6,7 +6,6 @@ On a CPU the CPU backend decodes int8 and float32. While it compiles, and where 
 
 from __future__ import annotations
 
-import math
 import time
 from pathlib import Path
 
@@ -14,13 +13,11 @@ from model.backends.cpu.backend import open_backend
 from model.backends.cpu.build import find
 from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
-from model.backends.cpu.tensors import SafetensorFiles
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.driver import check_trial_sentence
-from model.weight_files import weight_files
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
-from server.engine.worker.loaded_model import LoadedModel, OpenedBackend
+from server.engine.worker.runner_interface import LoadedModel, OpenedBackend
 
 COMPILING = "The native engine is being compiled."
 NO_TORCH = "This installation has no PyTorch, which would run the model."
@@ -78,13 +75,6 @@ def open_on_cpu_backend(
         folder, library, slots=device.slots, threads=device.threads, precision=precision, shortlist=options.shortlist
     )
     return _warmed_up(folder, (backend, "native", None), started)
-
-
-def weight_sizes(folder: ModelFolder) -> tuple[int, int]:
-    """Returns the number of parameters and bytes of a folder's weight files, from their headers."""
-    files = weight_files(folder.path)
-    tensors = SafetensorFiles(files)
-    return sum(math.prod(tensors.shape(name)) for name in tensors), sum(file.stat().st_size for file in files)
 
 
 def _warmed_up(folder: ModelFolder, opened: OpenedBackend, started: float) -> LoadedModel:

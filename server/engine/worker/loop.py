@@ -18,13 +18,12 @@ from server.engine.ipc.messages import (
     AttentionJob,
     Cancel,
     Drain,
-    Drained,
     Failed,
     FromWorker,
     LoadModel,
-    ModelUnloaded,
     Progress,
     Started,
+    StepStats,
     Timings,
     ToWorker,
     TranslateJob,
@@ -37,7 +36,6 @@ from server.engine.ipc.transport import Pipes
 from server.engine.worker.runner_interface import FinishedSequence, Runner
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
 from server.engine.worker.sequence import AttentionRequest, Sequence
-from server.engine.worker.step_stats import StepStatsCollector
 
 _REPORT_SECONDS = 0.1
 """Statistics and progress are sent at most this often while there is work."""
@@ -52,7 +50,7 @@ class WorkerLoop:
         self._pipes = pipes
         self._runner = runner
         self._scheduler = Scheduler(options.max_batch_tokens, options.max_attention_jobs)
-        self._stats = StepStatsCollector()
+        self._stats = StepStats()
         self._outbox: list[FromWorker] = []
         self._reported = time.monotonic()
         self._progress: dict[int, int] = {}
@@ -65,7 +63,7 @@ class WorkerLoop:
         while not self._pipes.closed:
             self._update_models()
             if self._draining and not len(self._scheduler):
-                self._pipes.send([*self._outbox, Drained()])
+                self._pipes.send(self._outbox)
                 return
             if not len(self._scheduler):  # the loop waits for messages
                 self._flush()
@@ -91,8 +89,7 @@ class WorkerLoop:
             case LoadModel(model=model, folder=folder):
                 self._runner.load(model, folder)
             case UnloadModel(model=model):
-                if not self._scheduler.close(model):
-                    self._outbox.append(ModelUnloaded(model))
+                self._scheduler.close(model)
             case Drain():
                 self._draining = True
 
@@ -126,8 +123,6 @@ class WorkerLoop:
                 self._outbox.append(outcome.answer)
         for queue in self._scheduler.remove_closed():
             self._runner.detach(queue.id)
-            if self._scheduler.queue(queue.model) is None:
-                self._outbox.append(ModelUnloaded(queue.model))
         ready = self._runner.ready()
         if ready != self._ready:
             self._ready = ready
@@ -145,8 +140,9 @@ class WorkerLoop:
 
     def _report(self) -> None:
         running = self._scheduler.running
-        waiting = len(self._scheduler) - len(running)
-        stats = self._stats.collect(len(running), waiting, self._scheduler.slots)
+        stats, self._stats = self._stats, StepStats()
+        stats.running, stats.waiting = len(running), len(self._scheduler) - len(running)
+        stats.slots_used, stats.slots_total = self._scheduler.slots
         if stats.steps or stats.prefill_sequences or stats.attention_jobs or self._outbox:
             self._outbox.insert(0, stats)
         for sequence in running:
@@ -182,7 +178,10 @@ class WorkerLoop:
         ended = time.monotonic()
         for sequence in admitted:
             sequence.admitted, sequence.encoded = started, ended
-        self._stats.record_prefill([sequence.length for sequence in admitted])
+        lengths = [sequence.length for sequence in admitted]
+        self._stats.prefill_sequences += len(lengths)
+        self._stats.prefill_tokens += sum(lengths)
+        self._stats.prefill_padded_tokens += len(lengths) * max(lengths)
         self._scheduler.record_prefill(admitted, ended - started)
 
     def _step(self, queue_id: int, running: list[Sequence]) -> None:
@@ -191,7 +190,7 @@ class WorkerLoop:
         ended = time.monotonic()
         self._scheduler.record_step(running, ended - started, result.steps)
         rows = sum(sequence.width for sequence in running)
-        self._stats.record_steps(result.steps, rows, ended - started)
+        self._stats.steps += [(rows, (ended - started) / result.steps)] * result.steps
         for sequence in running:
             sequence.first_token = sequence.first_token or (ended if sequence.steps else 0.0)
         for finished in result.finished:
@@ -202,7 +201,7 @@ class WorkerLoop:
         answer = self._runner.attend(request)
         ended = time.monotonic()
         self._scheduler.record_attention(ended, ended - started)
-        self._stats.record_attention()
+        self._stats.attention_jobs += 1
         self._answer(answer)
 
     def _guard(self, jobs: Items[Sequence | AttentionRequest], action: Callable[[], None]) -> None:

@@ -14,10 +14,9 @@ from model.backends.cpu.isa import CpuBackendUnavailable
 from model.model_folder import FolderError
 from server.engine.ipc.messages import ModelLoaded
 from server.engine.ipc.options import WorkerOptions
-from server.engine.worker.backend_loader import open_model, open_on_cpu_backend, weight_sizes
+from server.engine.worker.backend_loader import open_model, open_on_cpu_backend
 from server.engine.worker.device_config import DeviceConfig
-from server.engine.worker.loaded_model import LoadedModel
-from server.engine.worker.runner_interface import LoadOutcome
+from server.engine.worker.runner_interface import LoadedModel, LoadOutcome
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,18 +67,16 @@ class ModelLoader:
 
     def _load(self, model: str, folder: str) -> None:
         loaded: LoadedModel | None = None
-        parameters = size = 0
         error: str | None = None
         with self._load_lock:
             try:
                 loaded = open_model(folder, self._device, self._options)
-                parameters, size = weight_sizes(loaded.folder)
             except FolderError as reason:
                 error = str(reason).replace(folder, Path(folder).name)  # callers see it, and paths are the server's
             except Exception as reason:  # noqa: BLE001  every load is answered, whatever it raises
                 traceback.print_exc()
                 error = f"The model could not be loaded: {type(reason).__name__}."
-            answer = ModelLoaded(model, parameters, size, loaded.seconds if loaded else 0.0, error)
+            answer = ModelLoaded(model, loaded.seconds if loaded else 0.0, error)
             self._outcomes.put(LoadOutcome(model, loaded, self._device.slots, answer))
 
     def _upgrade(self, model: str, loaded: LoadedModel) -> None:

@@ -17,9 +17,8 @@ from server.engine.ipc.options import WorkerOptions
 from server.engine.worker import job_check
 from server.engine.worker.backend_loader import COMPILING
 from server.engine.worker.device_config import find_device
-from server.engine.worker.loaded_model import LoadedModel
 from server.engine.worker.model_loader import ModelLoader, UpgradeOutcome
-from server.engine.worker.runner_interface import FinishedSequence, LoadOutcome, StepResult
+from server.engine.worker.runner_interface import FinishedSequence, LoadedModel, LoadOutcome, StepResult
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
 
@@ -92,7 +91,7 @@ class ModelRunner:
         if self._current.get(model) is not outcome.previous:  # unloaded or replaced in the meantime
             better.backend.close()
             return None
-        answer = ModelLoaded(model, 0, 0, better.seconds)
+        answer = ModelLoaded(model, better.seconds)
         return LoadOutcome(model, better, self._device.slots, answer, announce=False)
 
     # -- jobs ----------------------------------------------------------------------------------------------------------

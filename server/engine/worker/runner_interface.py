@@ -1,10 +1,12 @@
-"""The interface between the worker's loop and the model runner. No torch."""
+"""The interface between the worker's loop and the model runner, and what a loaded model is. No torch."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Literal, Protocol, TypeAlias
 
+from model.backends.interface import InspectableBackend
+from model.model_folder import ModelFolder
 from model.search.options import Hypothesis, TraceStep
 from server.engine.ipc.messages import (
     AttentionJob,
@@ -15,6 +17,21 @@ from server.engine.ipc.messages import (
     WorkerReady,
 )
 from server.engine.worker.sequence import AttentionRequest, Sequence
+
+EngineName = Literal["native", "eager", "cuda-graphs"]
+OpenedBackend: TypeAlias = "tuple[InspectableBackend, EngineName, str | None]"
+"""A backend, its name in status pages, and the reason why a faster one is not used."""
+
+
+@dataclass(slots=True, eq=False)
+class LoadedModel:
+    """A model that is ready to decode. `reason` says why a faster backend is not used, None where there is none."""
+
+    folder: ModelFolder
+    backend: InspectableBackend
+    engine: EngineName
+    reason: str | None
+    seconds: float
 
 
 @dataclass(frozen=True, slots=True)

@@ -62,12 +62,10 @@ class Scheduler:
                 self._move(old, queue)
         return queue
 
-    def close(self, model: str) -> bool:
-        """Accepts no further jobs for `model`; returns False where it is not open."""
-        queue = self._current.pop(model, None)
-        if queue is not None:
+    def close(self, model: str) -> None:
+        """Accepts no further jobs for `model`."""
+        if queue := self._current.pop(model, None):
             queue.closing = True
-        return queue is not None
 
     def remove_closed(self) -> list[ModelQueue]:
         """Removes and returns the closing queues whose jobs are all answered."""

@@ -18,7 +18,7 @@ from model.shortlist import Shortlist, read_shortlist
 from model.transformer import Transformer
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
-from server.engine.worker.loaded_model import OpenedBackend
+from server.engine.worker.runner_interface import OpenedBackend
 
 _M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
 """Parameters of mallopt(3)."""

@@ -75,7 +75,7 @@ def test_a_replacement_that_cannot_be_loaded_leaves_the_old_model_in_service(mon
         await services.loaded()
 
         async def fails(model, folder):
-            return ModelLoaded(model, 0, 0, 0.0, "The file is torn.")
+            return ModelLoaded(model, error="The file is torn.")
 
         engine.load = fails
         monkeypatch.setattr(served_models, "find_models", lambda weights, slots: ([sized("one", 1, version="2")], {}))

@@ -43,7 +43,7 @@ def test_a_failed_load_is_reported_and_tried_again():
         works = engine.load
 
         async def fails(model, folder):
-            return ModelLoaded(model, 0, 0, 0.0, "The file is torn.")
+            return ModelLoaded(model, error="The file is torn.")
 
         pool = ModelPool(engine)
         engine.load = fails

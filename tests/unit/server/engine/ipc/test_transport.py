@@ -39,7 +39,7 @@ MESSAGES = [
     Cancel(1),
     Drain(),
     WorkerReady("cpu", "int8", "native", {"threads": "1"}),
-    ModelLoaded("m", 10, 20, 0.5),
+    ModelLoaded("m", 0.5),
     Started((1,)),
     Started((1, 2)),
     Progress(1, (4,)),
