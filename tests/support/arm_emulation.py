@@ -16,7 +16,7 @@ import pytest
 
 from model.backends.cpu import bindings
 from model.backends.cpu.attention_capture import _Struct
-from model.backends.cpu.build import FLAGS, default_folder, source_files
+from model.backends.cpu.build import FLAGS, SOURCES, default_folder, source_files
 from model.backends.cpu.isa import INSTRUCTION_SETS, CpuBackendUnavailable
 
 COMPILER, EMULATOR = "aarch64-linux-gnu-g++", "qemu-aarch64-static"
@@ -47,7 +47,7 @@ def emulated_program(isa: str) -> Path:
         program.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         scratch = program.with_suffix(".new")
         units = [str(path) for path in sources if path.suffix == ".cpp"]
-        subprocess.run([COMPILER, *flags, *units, "-o", str(scratch)], check=True, timeout=600)
+        subprocess.run([COMPILER, *flags, f"-I{SOURCES}", *units, "-o", str(scratch)], check=True, timeout=600)
         scratch.replace(program)
     return program
 

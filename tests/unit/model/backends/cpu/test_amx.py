@@ -119,7 +119,8 @@ def test_the_instructions_compile(tmp_path: Path) -> None:
         *FLAGS,
         *amx.compiler_flags,
         "-c",
-        str(SOURCES / "gemm_amx.cpp"),
+        f"-I{SOURCES}",
+        str(SOURCES / "kernels" / "gemm_amx.cpp"),
         "-o",
         str(tmp_path / "amx.o"),
     ]
