@@ -26,7 +26,7 @@ from benchmarks.load.__main__ import main as load
 from benchmarks.robustness.server import serving
 from model.convert.argos.export import export_argos
 from model.model_folder import read_folder
-from server.text.language_names import language_name
+from server.text.languages import language_name
 
 SERVER = Path(__file__).with_name("libretranslate_server.py")
 START_SECONDS = 300.0

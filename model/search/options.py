@@ -36,8 +36,8 @@ class DecodingOptions:
     `no_repeat_ngram_size` n > 0 blocks every n-gram that the target already contains (Hugging Face, CTranslate2).
     `loop_guard` decodes a sentence again with n-gram blocking when its target loops (model/search/search.py).
     `masked_heads` are switched off: (kind, layer, head) with kind "encoder" | "decoder" | "cross", counted from 0.
-    `rerank` asks for an n-best list that is reranked afterwards (server/translation/reranking.py): a `beam_threshold` of
-    the model counts as at least RERANK_THRESHOLD.
+    `rerank` asks for an n-best list that is reranked afterwards (server/translation/passes/reranking.py): a
+    `beam_threshold` of the model counts as at least RERANK_THRESHOLD.
     `trace` records a bounded number of candidates of every step.
     """
 

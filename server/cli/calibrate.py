@@ -20,7 +20,7 @@ from server.errors import InvalidRequest
 from server.services import Services, default_options
 from server.translation.catalog import Leg, ModelCatalog, ServedModel
 from server.translation.model_discovery import find_models
-from server.translation.sentence_checks import SentenceChecker
+from server.translation.passes.checks import SentenceChecker
 from server.translation.types import FAULTS, TranslationRequest
 
 NAME = "calibrate"

@@ -9,7 +9,7 @@ from pathlib import Path
 from model.model_folder import FolderError, find_folders, read_folder
 from server.config import Settings, add_flags
 from server.errors import AttentiveError, InvalidRequest
-from server.text.language_names import language_name
+from server.text.languages import language_name
 
 NAME = "export"
 HELP = "Export a model for CTranslate2, LibreTranslate (Argos) or transformers (Hugging Face)."

@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from server.text.html_scanner import scan_markup
-from server.text.unicode_scripts import script_of
+from server.text.languages import script_of
+from server.text.markup.scan import scan_markup
 
 if TYPE_CHECKING:  # its module imports numpy, which the process that reads documents does not need
     from server.translation.types import Format

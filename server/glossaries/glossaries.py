@@ -35,7 +35,7 @@ from server.glossaries.types import (
     info_of,
 )
 from server.store.interface import Store
-from server.text.glossary import Entry, TermIndex
+from server.text.protection.glossary import Entry, TermIndex
 
 EVERYONE = ""
 """Owner of the glossaries that every caller may use."""

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from server.errors import InvalidRequest, PayloadTooLarge
-from server.text.unicode_scripts import primary_subtag
+from server.text.languages import primary_subtag
 
 NAME_CHARACTERS = 200
 TERM_CHARACTERS = 300

@@ -10,8 +10,8 @@ from functools import lru_cache
 
 import lingua
 
-from server.text.greetings import greeting_languages
-from server.text.unicode_scripts import has_letters, primary_subtag
+from server.text.frequent_words import greeting_languages
+from server.text.languages import has_letters, primary_subtag
 
 log = logging.getLogger(__name__)
 

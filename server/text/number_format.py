@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
-from server.text.protected_spans import find_protected_spans
-from server.text.unicode_scripts import primary_subtag
+from server.text.languages import primary_subtag
+from server.text.protection.find import find_protected_spans
 
 _NARROW_SPACE = "\u202f"
 _POINT, _COMMA, _FRENCH = (".", ","), (",", "."), (",", _NARROW_SPACE)

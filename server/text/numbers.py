@@ -23,6 +23,8 @@ _SEPARATORS = re.compile(r"[.,'’]")
 _GROUPS = re.compile(r"(?<![\d.,])\d{1,3}(?:[\u00a0\u202f ]\d{3})+(?!\d)")
 _OFTEN_A_WORD = 12
 """Numbers up to this one are often written as words."""
+_LETTERS_OF_A_UNIT = 2
+"""Most letters of a unit or a variable, such as m² and x₁."""
 
 
 def find_numbers(text: str) -> list[Span]:
@@ -66,3 +68,9 @@ def _plain(number: str) -> str:
     else:
         plain = ".".join(groups)
     return plain.lstrip("0") if plain.strip("0.") else plain
+
+
+def is_formula(letters: str) -> bool:
+    """Returns whether the letters beside a raised or lowered digit are a unit, a variable or a formula (CaCO₃). Longer words
+    in small letters have the number of a note."""
+    return len(letters) <= _LETTERS_OF_A_UNIT or any(map(str.isupper, letters[1:]))

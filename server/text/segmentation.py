@@ -13,7 +13,7 @@ from typing import Literal
 
 from sentencex import segment
 
-from server.text.unicode_scripts import primary_subtag
+from server.text.languages import primary_subtag
 
 Span = tuple[int, int]
 """Start and end (exclusive) in characters."""

@@ -7,8 +7,8 @@ from collections.abc import Hashable, Sequence
 from itertools import pairwise
 from operator import eq
 
-from server.text.copied_spans import do_not_translate_spans
-from server.text.unicode_scripts import primary_subtag
+from server.text.languages import primary_subtag
+from server.text.protection.copied import do_not_translate_spans
 
 _WORD = re.compile(r"\w+")
 _LETTERS = re.compile(

@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
-from server.text.copied_spans import (
+from server.text.languages import is_translatable
+from server.text.offsets import OffsetMap, edited
+from server.text.protection.copied import (
     byte_fallback_spans,
     copied_spans,
     lost_spans,
@@ -17,15 +19,13 @@ from server.text.copied_spans import (
     without_overlaps,
     words_with,
 )
-from server.text.glossary import TermIndex, TermMatch
-from server.text.icu_messages import message_arms
-from server.text.offsets import OffsetMap, edited
-from server.text.placeholders import Masked, is_all_caps, mask, to_sentence_case, widened
-from server.text.protected_spans import ProtectedSpan, find_protected_spans, spans_within
+from server.text.protection.find import ProtectedSpan, find_protected_spans, spans_within
+from server.text.protection.glossary import TermIndex, TermMatch
+from server.text.protection.icu import message_arms
+from server.text.protection.mask import Masked, is_all_caps, mask, to_sentence_case, widened
+from server.text.protection.stand_ins import stand_ins_of
+from server.text.protection.terms import find_terms, terms_within, without_terms
 from server.text.segmentation import Span, Split, split_long_sentence, split_sentences
-from server.text.stand_ins import stand_ins_of
-from server.text.term_spans import find_terms, terms_within, without_terms
-from server.text.unicode_scripts import is_translatable
 from server.translation.catalog import Leg
 
 LINE_ENDS = re.compile(r"[\t-\r\x85]")

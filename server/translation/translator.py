@@ -13,19 +13,19 @@ from server.access.admission import Admission
 from server.engine.client.engine_client import EngineClient
 from server.store.history import History
 from server.store.history_records import new_id
-from server.text.html_passages import Passage
 from server.text.language_id import DetectedLanguage, LanguageDetector
-from server.text.span_projection import Link
+from server.text.markup.passages import Passage
+from server.text.markup.projection import Link
+from server.translation.alignment import WordAligner
 from server.translation.cache.result_cache import ResultCache, only
 from server.translation.catalog import AUTO, ModelCatalog
 from server.translation.history_record import history_record
-from server.translation.markup_alignment import WordAligner
-from server.translation.preprocessing import PreparedText, prepare, segment_passages
-from server.translation.reranking import MOST
+from server.translation.passes.checks import CheckObserver, SentenceChecker
+from server.translation.passes.reranking import MOST
+from server.translation.preparation import PreparedText, prepare, segment_passages
 from server.translation.retry import wider_beam
 from server.translation.segments import SegmentedText
-from server.translation.sentence_checks import CheckObserver, SentenceChecker
-from server.translation.sentence_translator import SentenceTranslator
+from server.translation.sentence import SentenceTranslator
 from server.translation.time_limit import TimeLimit
 from server.translation.types import (
     FAULTS,

@@ -8,9 +8,9 @@ from typing import Literal
 
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import Timings
-from server.text.glossary import TermIndex
 from server.text.language_id import DetectedLanguage
 from server.text.offsets import Run
+from server.text.protection.glossary import TermIndex
 from server.text.segmentation import Span, Split
 
 Format = Literal["text", "html"]

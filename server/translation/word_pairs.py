@@ -15,8 +15,8 @@ from model.analysis.pair_alignment import (
     links,
     spellings,
 )
+from server.text.markup.projection import Link
 from server.text.segmentation import Span
-from server.text.span_projection import Link
 from server.translation.catalog import Leg
 
 

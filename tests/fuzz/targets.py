@@ -16,9 +16,9 @@ from server.documents.reader_process import read_document
 from server.errors import AttentiveError
 from server.glossaries.formats import EntriesFormat, read_entries, write_entries
 from server.glossaries.types import check_entries
-from server.text.glossary import Entry, TermIndex
-from server.text.html_passages import parse_passages
-from server.text.html_scanner import scan_markup
+from server.text.markup.passages import parse_passages
+from server.text.markup.scan import scan_markup
+from server.text.protection.glossary import Entry, TermIndex
 from server.text.segmentation import BREAKS, BULLET, CONTROLS, split_long_sentence, split_sentences
 from tests.support import document_files as make
 from tests.support.document_files import SRT, VTT

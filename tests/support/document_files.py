@@ -9,7 +9,7 @@ from collections.abc import Mapping
 import docx
 
 from server.documents.reader_process import read_document
-from server.text.html_passages import parse_passages
+from server.text.markup.passages import parse_passages
 
 OFFICE = "urn:oasis:names:tc:opendocument:xmlns:office:1.0"
 TEXT = "urn:oasis:names:tc:opendocument:xmlns:text:1.0"

@@ -11,9 +11,9 @@ import re
 from dataclasses import dataclass
 
 from model.search.repetition import LONGEST_PERIOD, longest_loop
-from server.text.copied_spans import do_not_translate_spans, foreign_script_spans
 from server.text.numbers import same_numbers
-from server.text.placeholders import is_all_caps
+from server.text.protection.copied import do_not_translate_spans, foreign_script_spans
+from server.text.protection.mask import is_all_caps
 
 
 @dataclass(frozen=True, slots=True)

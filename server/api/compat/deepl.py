@@ -39,7 +39,7 @@ from server.api.schemas.glossaries import GlossaryPairsAnswer
 from server.errors import InvalidRequest
 from server.glossaries.types import base_language
 from server.services import default_options
-from server.text.language_names import language_name
+from server.text.languages import language_name
 from server.text.segmentation import Split
 from server.translation.catalog import AUTO, ModelCatalog
 from server.translation.types import Formality, Translation, TranslationRequest

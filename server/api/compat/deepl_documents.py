@@ -18,7 +18,7 @@ from server.api.schemas.deepl import DeeplError, DocumentAnswer, DocumentKey, Do
 from server.errors import InvalidRequest, Unavailable
 from server.services import default_options
 from server.translation.catalog import AUTO
-from server.translation.preprocessing import addressed
+from server.translation.preparation import addressed
 from server.translation.types import TranslationRequest
 
 router = APIRouter(prefix="/v2/document", tags=["DeepL"])

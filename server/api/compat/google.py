@@ -31,7 +31,7 @@ from server.api.schemas.google import (
     GoogleParameters,
 )
 from server.services import default_options
-from server.text.language_names import language_name
+from server.text.languages import language_name
 from server.translation.catalog import AUTO
 from server.translation.types import TranslationRequest
 

@@ -6,7 +6,7 @@ import re
 import secrets
 from dataclasses import dataclass, field
 
-from server.text.html_scanner import Tag, scan_markup
+from server.text.markup.scan import Tag, scan_markup
 
 
 @dataclass(frozen=True, slots=True)

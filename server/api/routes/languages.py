@@ -16,7 +16,7 @@ from server.api.schemas.base import ErrorAnswer
 from server.api.schemas.languages import DetectedLanguage, DetectParameters, FrontendSettings, Language
 from server.documents.formats import SUFFIXES
 from server.errors import Forbidden
-from server.text.language_names import language_name
+from server.text.languages import language_name
 from server.translation.catalog import AUTO
 
 router = APIRouter(tags=["languages"])

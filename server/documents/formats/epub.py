@@ -12,7 +12,7 @@ from server.documents.formats.html import page, with_language
 from server.documents.formats.xml_inline import Element, parse_xml, plain, write_xml
 from server.documents.zip_archive import Archive
 from server.errors import InvalidRequest
-from server.text.html_passages import escape
+from server.text.markup.passages import escape
 
 OPF = "{http://www.idpf.org/2007/opf}"
 DC = "{http://purl.org/dc/elements/1.1/}"

@@ -13,8 +13,8 @@ from server.documents.document import Document, has_words, join_pieces
 from server.documents.formats.plain import HEAD_BYTES, decode
 from server.documents.formats.xml_inline import plain
 from server.errors import InvalidRequest
-from server.text.html_passages import NO_TRANSLATE, escape, parse_passages
-from server.text.html_scanner import Tag, scan_markup
+from server.text.markup.passages import NO_TRANSLATE, escape, parse_passages
+from server.text.markup.scan import Tag, scan_markup
 
 CHARSET = re.compile(
     rb"<meta[^>]{0,200}?charset\s*=\s*[\"']?\s*([\w.:\-]{2,40})[^>]{0,200}>"

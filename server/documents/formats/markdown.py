@@ -20,7 +20,7 @@ from markdown_it.common.utils import normalizeReference
 from server.documents.document import Document, has_words
 from server.documents.formats.plain import decode
 from server.documents.formats.xml_inline import NUMBERED_TAG, Inline
-from server.text.html_scanner import scan_markup
+from server.text.markup.scan import scan_markup
 from server.text.offsets import edited
 
 FRONT_MATTER = re.compile(r"---\n.*?\n(?:---|\.\.\.)(?:\n|\Z)|\+\+\+\n.*?\n\+\+\+(?:\n|\Z)", re.DOTALL)

@@ -19,7 +19,7 @@ from lxml import etree
 from server.documents.document import Document, has_words
 from server.documents.formats.xml_inline import Element, Inline, parse_xml, plain, rebuild, write_xml
 from server.documents.zip_archive import Archive
-from server.text.html_passages import escape
+from server.text.markup.passages import escape
 
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
 Paragraph = TypeVar("Paragraph")

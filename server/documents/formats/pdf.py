@@ -13,7 +13,7 @@ import pypdfium2
 
 from server.documents.document import Document, has_words
 from server.errors import InvalidRequest, PayloadTooLarge
-from server.text.html_passages import escape
+from server.text.markup.passages import escape
 
 PAGES_LIMIT = 2_000
 PARAGRAPH_GAP = 0.7

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 from server.documents.document import Document, has_words
 from server.documents.formats.plain import decode
-from server.text.html_passages import escape
-from server.text.html_scanner import scan_markup
+from server.text.markup.passages import escape
+from server.text.markup.scan import scan_markup
 
 LINE = re.compile(r"[^\n]*\n|[^\n]+")
 MOMENT = re.compile(r"<\d[\d:.,]*>")

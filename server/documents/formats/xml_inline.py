@@ -16,8 +16,8 @@ from typing import Any
 from lxml import etree
 
 from server.errors import InvalidRequest
-from server.text.formulas import is_formula
-from server.text.html_scanner import scan_markup
+from server.text.markup.scan import scan_markup
+from server.text.numbers import is_formula
 
 Element = Any
 """An element of lxml, which has no type annotations."""

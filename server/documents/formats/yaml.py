@@ -16,9 +16,8 @@ from server.documents.document import Document, has_words
 from server.documents.formats.json import CODE
 from server.documents.formats.plain import decode
 from server.errors import InvalidRequest
-from server.text.language_names import NAMES
+from server.text.languages import NAMES, primary_subtag
 from server.text.offsets import edited
-from server.text.unicode_scripts import primary_subtag
 
 Loader = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 RESOLVER = yaml.resolver.Resolver()

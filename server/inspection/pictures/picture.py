@@ -20,7 +20,7 @@ from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.themes import THEMES
 from server.inspection.types import InspectionResult
 from server.inspection.word_alignment import SentenceWords, align_words, split_words
-from server.text.language_names import language_name
+from server.text.languages import language_name
 
 _LEAST_LINK = 0.05
 """Weight of a head below which an alignment shows no ribbon."""

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from server.text.copied_spans import number_spans
 from server.text.numbers import find_numbers, number_values, same_numbers
-from server.text.placeholders import mask
-from server.text.restoration import restore
+from server.text.protection.copied import number_spans
+from server.text.protection.mask import mask
+from server.text.protection.restore import restore
 
 
 @pytest.mark.parametrize(

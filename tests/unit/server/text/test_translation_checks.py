@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.text.function_words import distinctive_words, is_evidently_in
+from server.text.frequent_words import distinctive_words, is_evidently_in
 from server.text.language_id import LanguageDetector
 from server.text.translation_checks import ends_early, is_copied, may_be_copied, may_repeat, ordinary_words, repeats
 

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 
 from server.engine.ipc.messages import TranslationResult
-from server.text import html_passages
-from server.translation import sentence_translator
+from server.text.markup import passages
+from server.translation import sentence
 from server.translation.types import Translation
 from tests.support.fake_engine import FIRST, FakeEngine, FakeTokenizer
 from tests.support.translating import translated
@@ -25,8 +25,8 @@ def translate(
 @pytest.mark.parametrize(("source", "target", "legs"), [("de", "en", 1), ("de", "fr", 2), ("auto", "fr", 2)])
 def test_html_is_parsed_once_per_request(monkeypatch, source, target, legs):
     parsed = []
-    scan = html_passages.scan_markup
-    monkeypatch.setattr(html_passages, "scan_markup", lambda text: parsed.append(text) or scan(text))
+    scan = passages.scan_markup
+    monkeypatch.setattr(passages, "scan_markup", lambda text: parsed.append(text) or scan(text))
     translation = translate(source, target)
     assert parsed == [PAGE] and len(translation.legs) == legs
 
@@ -71,7 +71,7 @@ def test_a_sentence_that_is_mostly_masked_is_not_aligned_by_attention(text, alig
 
 
 def test_a_long_text_is_sent_in_pieces(monkeypatch):
-    monkeypatch.setattr(sentence_translator, "IN_FLIGHT", 40)
+    monkeypatch.setattr(sentence, "IN_FLIGHT", 40)
     engine = FakeEngine(delay=0.001)
     in_flight: set[asyncio.Future[object]] = set()
     most, submit = 0, engine.submit

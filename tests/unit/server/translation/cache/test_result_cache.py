@@ -14,7 +14,7 @@ from model.search.options import DecodingOptions
 from server.config import Settings
 from server.engine.ipc.options import WorkerOptions
 from server.services import Services
-from server.text.glossary import Entry, TermIndex
+from server.text.protection.glossary import Entry, TermIndex
 from server.translation.cache.keys import KEYED_SETTINGS, NOT_KEYED, CacheKeys
 from server.translation.cache.memory import MemoryCache, size_of
 from server.translation.cache.result_cache import open_cache

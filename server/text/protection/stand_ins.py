@@ -14,7 +14,7 @@ from functools import lru_cache
 from typing import Protocol
 
 from model.symbols import PLACEHOLDERS
-from server.text.protected_spans import ProtectedSpan
+from server.text.protection.find import ProtectedSpan
 
 NAMES = ("Tom", "Linux", "Boston", "Google", "David")
 NUMBERS = ("27", "42", "36", "58", "63")

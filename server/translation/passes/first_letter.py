@@ -10,7 +10,7 @@ import re
 from dataclasses import replace
 
 from model.search.options import DecodingOptions, Hypothesis
-from server.text.span_projection import SYMBOL
+from server.text.markup.projection import SYMBOL
 from server.translation.catalog import Leg
 from server.translation.retry import search_score
 from server.translation.segments import Segment

@@ -13,23 +13,23 @@ from server.engine.client.single_flight import Waiter
 from server.engine.ipc.messages import TranslationResult
 from server.errors import InvalidRequest
 from server.text.number_format import localize_numbers
-from server.text.term_spans import with_translated_terms
+from server.text.protection.terms import with_translated_terms
 from server.text.translation_checks import ordinary_words
+from server.translation.alignment import WordAligner
 from server.translation.catalog import Leg
-from server.translation.first_letter import (
+from server.translation.passes.checks import CheckObserver, SentenceChecker
+from server.translation.passes.first_letter import (
     is_surer,
     is_unsure,
     may_begin_small,
     with_capital_first_letter,
     with_small_first_letter,
 )
-from server.translation.markup_alignment import WordAligner
-from server.translation.reranking import Reranker
+from server.translation.passes.reranking import Reranker
+from server.translation.passes.spans import SpanPlacer
+from server.translation.passes.terms import TermEnforcer, Translate
 from server.translation.retry import is_better, retry_options
 from server.translation.segments import Segment, SegmentedText, masked_retry
-from server.translation.sentence_checks import CheckObserver, SentenceChecker
-from server.translation.span_placement import SpanPlacer
-from server.translation.term_enforcement import TermEnforcer, Translate
 from server.translation.types import FAULTS, ProgressListener, Sentence, TranslationRequest
 
 IN_FLIGHT = 512

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 from model.analysis.attention_alignment import Weights, alignment_map, words
 from server.engine.client.engine_client import EngineClient
 from server.errors import AttentiveError
+from server.text.markup.projection import Link
 from server.text.offsets import OffsetMap, reverse
 from server.text.segmentation import Span
-from server.text.span_projection import Link
 from server.translation.catalog import Leg
 from server.translation.segments import Segment, SegmentedText
 from server.translation.types import Sentence

@@ -1,6 +1,6 @@
 """Finds the parts of a text that every translation contains unchanged, before the text is translated.
 
-Names, numbers, dates and versions, which models usually copy, are compared afterwards (`server.text.copied_spans`).
+Names, numbers, dates and versions, which models usually copy, are compared afterwards (`server.text.protection.copied`).
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
-from server.text.icu_messages import message_end
+from server.text.languages import ADDRESS, may_hold_address
+from server.text.protection.icu import message_end
+from server.text.protection.patterns import INLINE_TAGS, KIND, MAY_HOLD, PATH, ROLES, Role
 from server.text.segmentation import Span
-from server.text.span_patterns import INLINE_TAGS, KIND, MAY_HOLD, PATH, ROLES, Role
-from server.text.unicode_scripts import ADDRESS, may_hold_address
 
 CLOSING = ".,;:!?)]}\"'»”’…"
 """Characters after an address that belong to the sentence."""

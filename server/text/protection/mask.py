@@ -1,6 +1,6 @@
-"""Masks the protected spans of a sentence before it is translated (`server.text.restoration` inserts them again).
+"""Masks the protected spans of a sentence before it is translated (`server.text.protection.restore` inserts them again).
 
-A span is replaced by a stand-in that the model copies (`server.text.stand_ins`), or taken out and inserted again after
+A span is replaced by a stand-in that the model copies (`server.text.protection.stand_ins`), or taken out and inserted again after
 the words before it. Markup around words is taken out and put around their translation. A sentence in capitals is
 translated in sentence case and written in capitals again.
 """
@@ -12,12 +12,12 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from server.text.markup_projection import Mark
+from server.text.markup.marks import Mark
+from server.text.markup.projection import SYMBOL
 from server.text.offsets import Run
-from server.text.protected_spans import ProtectedSpan
+from server.text.protection.find import ProtectedSpan
+from server.text.protection.stand_ins import stand_in_pattern
 from server.text.segmentation import Span
-from server.text.span_projection import SYMBOL
-from server.text.stand_ins import stand_in_pattern
 
 WORDS = frozenset({"word", "number", "icu"})
 """Roles of spans that stand for a word of the sentence."""

@@ -8,14 +8,14 @@ from typing import Protocol
 
 from model.symbols import PLACEHOLDERS
 from server.engine.ipc.messages import TranslationResult
+from server.text.markup.projection import Link
 from server.text.offsets import Run
-from server.text.placeholders import WORDS, Masked, StandIn
-from server.text.restoration import aligned_place, repaired, restore
-from server.text.span_projection import Link
-from server.text.stand_ins import stand_ins_of
+from server.text.protection.mask import WORDS, Masked, StandIn
+from server.text.protection.restore import aligned_place, repaired, restore
+from server.text.protection.stand_ins import stand_ins_of
+from server.translation.alignment import WORD, WordAligner, links_by_position
 from server.translation.catalog import Leg
-from server.translation.first_letter import with_capital_first_letter
-from server.translation.markup_alignment import WORD, WordAligner, links_by_position
+from server.translation.passes.first_letter import with_capital_first_letter
 from server.translation.segments import Segment, without_stand_ins
 
 _FORCED = 2

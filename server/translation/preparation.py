@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 
 from model.symbols import FORMAL, INFORMAL
 from server.errors import InvalidRequest
-from server.text.html_passages import Passage, parse_passages
 from server.text.language_id import DetectedLanguage, LanguageDetector
-from server.text.protected_spans import term_pattern
+from server.text.markup.passages import Passage, parse_passages
+from server.text.protection.find import term_pattern
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.segments import SegmentedText, segment_text
 from server.translation.types import TranslationRequest

@@ -11,11 +11,10 @@ from bisect import bisect_left
 from collections.abc import Collection, Sequence
 
 from model.tokenizer import Encoding
-from server.text.formulas import is_formula
-from server.text.numbers import find_numbers, same_numbers
-from server.text.protected_spans import ProtectedSpan, find_protected_spans
+from server.text.languages import script_of, scripts_of
+from server.text.numbers import find_numbers, is_formula, same_numbers
+from server.text.protection.find import ProtectedSpan, find_protected_spans
 from server.text.segmentation import Span
-from server.text.unicode_scripts import script_of, scripts_of
 
 EMOJI = re.compile(
     "[\U0001f000-\U0001faff\u2190-\u21ff\u2300-\u23ff\u2600-\u27bf\u2b00-\u2bff\ufe0f\u20e3\u200d\U000e0020-\U000e007f]+"

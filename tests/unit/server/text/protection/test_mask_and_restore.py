@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 
 from model.tokenizer import Encoding
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE
-from server.text.copied_spans import (
+from server.text.languages import ADDRESS, has_letters, is_translatable, may_hold_address
+from server.text.protection.copied import (
     MEASURE,
     NAME,
     byte_fallback_spans,
@@ -21,10 +22,9 @@ from server.text.copied_spans import (
     sign_spans,
     without_overlaps,
 )
-from server.text.placeholders import is_all_caps, mask, to_sentence_case
-from server.text.protected_spans import ProtectedSpan, find_protected_spans
-from server.text.restoration import restore
-from server.text.unicode_scripts import ADDRESS, has_letters, is_translatable, may_hold_address
+from server.text.protection.find import ProtectedSpan, find_protected_spans
+from server.text.protection.mask import is_all_caps, mask, to_sentence_case
+from server.text.protection.restore import restore
 
 KEPT = [
     "A4",

@@ -10,9 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.html_passages import MARKS_LIMIT, parse_passages
-from server.text.html_scanner import scan_markup
-from server.text.markup_projection import project_marks, with_marks
+from server.text.markup.marks import project_marks, with_marks
+from server.text.markup.passages import MARKS_LIMIT, parse_passages
+from server.text.markup.scan import scan_markup
 
 TAGS = [
     "<b>",

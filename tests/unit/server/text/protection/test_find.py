@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from server.text.icu_messages import message_arms, message_end
-from server.text.protected_spans import find_protected_spans, term_pattern
-from server.text.span_patterns import KIND, MAY_HOLD, PATH
+from server.text.protection.find import find_protected_spans, term_pattern
+from server.text.protection.icu import message_arms, message_end
+from server.text.protection.patterns import KIND, MAY_HOLD, PATH
 
 
 @pytest.mark.parametrize(

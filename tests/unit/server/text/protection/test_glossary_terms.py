@@ -6,8 +6,8 @@ import unicodedata
 
 import pytest
 
-from server.text.glossary import Entry, TermIndex
-from server.text.term_forms import case_edits, form, has_inflected, lacking
+from server.text.protection.glossary import Entry, TermIndex
+from server.text.protection.terms import case_edits, form, has_inflected, lacking
 
 
 def found(text: str, *terms: str, **options) -> list[str]:

@@ -11,13 +11,13 @@ from dataclasses import replace
 from typing import Protocol
 
 from server.engine.ipc.messages import TranslationResult
-from server.text.glossary import NO_SPACES, TermMatch
+from server.text.markup.projection import SpanProjection
 from server.text.offsets import OffsetMap
+from server.text.protection.glossary import NO_SPACES, TermMatch
+from server.text.protection.terms import Edit, case_edits, form, is_start, lacking
 from server.text.segmentation import Span
-from server.text.span_projection import SpanProjection
-from server.text.term_forms import Edit, case_edits, form, is_start, lacking
+from server.translation.alignment import WordAligner
 from server.translation.catalog import Leg
-from server.translation.markup_alignment import WordAligner
 from server.translation.segments import Segment
 
 SPACE = "\u2581"

@@ -13,8 +13,9 @@ from model.search.options import Hypothesis
 from model.search.repetition import longest_loop
 from server.engine.client.engine_client import EngineClient
 from server.errors import AttentiveError
-from server.text.function_words import is_evidently_in
+from server.text.frequent_words import is_evidently_in
 from server.text.language_id import LanguageDetector
+from server.text.languages import LATIN, scripts_of
 from server.text.translation_checks import (
     ends_early,
     has_ordinary_words,
@@ -24,7 +25,6 @@ from server.text.translation_checks import (
     ordinary_words,
     repeats,
 )
-from server.text.unicode_scripts import LATIN, scripts_of
 from server.translation.catalog import Leg
 from server.translation.types import FAULTS, Flag, Sentence
 

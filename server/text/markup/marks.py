@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
+from server.text.markup.projection import Link, SpanProjection
 from server.text.segmentation import Span
-from server.text.span_projection import Link, SpanProjection
 
 
 @dataclass(frozen=True, slots=True)

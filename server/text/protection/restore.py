@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from server.text.markup_projection import project_marks, with_marks
+from server.text.markup.marks import project_marks, with_marks
+from server.text.markup.projection import SYMBOL, Link, SpanProjection
 from server.text.offsets import OffsetMap, Run, edited
-from server.text.placeholders import Masked, StandIn
+from server.text.protection.mask import Masked, StandIn
 from server.text.segmentation import Span
-from server.text.span_projection import SYMBOL, Link, SpanProjection
 
 _MERGED_WORDS = re.compile(r"(?:[^\W\d_]\0(?![²³¹\u2070-\u209c])|\d\0)[^\W_]|\d[.,'’]?\0[.,'’]?\d")
 """Two words or two numbers that would become one if the text before and after the \\0 were joined. The raised number of a

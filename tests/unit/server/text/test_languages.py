@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from server.text.unicode_scripts import is_translatable
+from server.text.languages import is_translatable
 
 
 @pytest.mark.parametrize(

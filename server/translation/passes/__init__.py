@@ -1,0 +1,1 @@
+"""The passes over the translation of a sentence, one a file; `server.translation.sentence` lists them in order."""
