@@ -10,9 +10,10 @@ from server.access.admission import Admission
 from server.access.authentication import Authenticator
 from server.access.rate_limits import RateLimiter
 from server.config import Settings
-from server.documents.open_storage import open_jobs, open_store
+from server.documents.jobs import FileJobs, OwnRecords
 from server.documents.reader import DocumentReader
 from server.documents.service import DocumentTranslator
+from server.documents.shared_store import open_store
 from server.engine.client.engine_client import ALIGNMENTS_AT_ONCE, EngineClient
 from server.engine.client.supervisor import Supervisor
 from server.engine.ipc.options import WorkerOptions
@@ -90,7 +91,11 @@ class Services:
         self.documents = DocumentTranslator(
             self.translator, store, documents, DocumentReader(), settings.file_characters, settings.file_jobs
         )
-        self.file_jobs = open_jobs(settings, self.documents, self.state)
+        seconds = settings.file_keep_seconds + settings.file_timeout_seconds
+        self.file_jobs = FileJobs(self.documents, self.state or OwnRecords(), seconds)
+        self.store.at_every_beat(store.prune)
+        if self.state is not None:
+            self.state.at_every_beat(self.file_jobs.beat)
         self.inspector = Inspector(self.translator, Admission(settings.attention_jobs), settings.attention_tokens)
 
         self.draining = False

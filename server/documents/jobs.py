@@ -15,7 +15,7 @@ import re
 import secrets
 from dataclasses import dataclass
 from time import monotonic
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 import orjson
 
@@ -54,52 +54,26 @@ class JobRecord:
     token: str = ""
 
 
-class JobRecords(Protocol):
-    """Keeps the records of jobs. Raises StateUnreachable where they are in Redis and it cannot be reached."""
-
-    async def find(self, id: str) -> JobRecord | None:
-        """Returns a record, or None."""
-        ...
-
-    async def put(self, record: JobRecord) -> None:
-        """Stores a record."""
-        ...
-
-    async def remove(self, id: str) -> bool:
-        """Removes a record, and returns True for one caller only."""
-        ...
-
-    async def alive(self, server: str) -> bool:
-        """Returns whether another server is running."""
-        ...
-
-
 class OwnRecords:
-    """The records of one server in memory, each for `seconds` after its last change."""
+    """The records of one server in memory, with the methods of RedisStore that jobs use."""
 
-    def __init__(self, seconds: float) -> None:
-        self._seconds = seconds
-        self._records: dict[str, tuple[float, JobRecord]] = {}
+    def __init__(self) -> None:
+        self._records: dict[str, tuple[float, bytes]] = {}
 
-    async def find(self, id: str) -> JobRecord | None:
-        """Implements JobRecords."""
-        self._prune()
-        entry = self._records.get(id)
-        return entry[1] if entry else None
-
-    async def put(self, record: JobRecord) -> None:
-        """Implements JobRecords."""
-        self._records.pop(record.id, None)
-        self._records[record.id] = (monotonic() + self._seconds, record)
+    async def put(self, name: str, id: str, value: bytes, life: float) -> None:
+        """Stores a record for `life` seconds."""
+        self._records.pop(id, None)
+        self._records[id] = (monotonic() + life, value)
         self._prune()
 
-    async def remove(self, id: str) -> bool:
-        """Implements JobRecords."""
+    async def find(self, name: str, id: str) -> bytes | None:
+        """Returns a record, or None if there is none or it has expired."""
+        self._prune()
+        return self._records.get(id, (0.0, None))[1]
+
+    async def remove(self, name: str, id: str) -> bool:
+        """Removes a record, and returns whether it was there."""
         return self._records.pop(id, None) is not None
-
-    async def alive(self, server: str) -> bool:
-        """Implements JobRecords."""
-        return False
 
     def _prune(self) -> None:
         now = monotonic()
@@ -109,57 +83,27 @@ class OwnRecords:
             del self._records[id]
 
 
-class SharedRecords:
-    """The records of the jobs of all servers in Redis, each for `seconds` after its last change."""
-
-    def __init__(self, store: RedisStore, seconds: float) -> None:
-        self._store = store
-        self._seconds = seconds
-
-    async def find(self, id: str) -> JobRecord | None:
-        """Implements JobRecords."""
-        data = await self._store.find("jobs", id) if ID.fullmatch(id) else None
-        return None if data is None else JobRecord(**orjson.loads(data))
-
-    async def put(self, record: JobRecord) -> None:
-        """Implements JobRecords."""
-        await self._store.put("jobs", record.id, orjson.dumps(record), self._seconds)
-
-    async def remove(self, id: str) -> bool:
-        """Implements JobRecords."""
-        return await self._store.remove("jobs", id)
-
-    async def alive(self, server: str) -> bool:
-        """Implements JobRecords."""
-        return await self._store.find("servers", server) is not None
-
-    def beat(self, server: str) -> None:
-        """Says at every beat that a server is running."""
-
-        async def task() -> None:
-            await self._store.put("servers", server, b"", HEARTBEAT_SECONDS)
-
-        self._store.at_every_beat(task)
-
-
 class FileJobs:
-    """The jobs of one server, for clients that have a job's id and its secret key. The number of jobs in progress is
-    limited by the places of their documents. All methods raise StateUnreachable where the records are in Redis and it
-    cannot be reached."""
+    """The jobs of one server, for clients that have a job's id and its secret key. `records` keeps their states for
+    `seconds` after the last change. The number of jobs in progress is limited by the places of their documents. All methods
+    raise StateUnreachable where the records are in Redis and it cannot be reached."""
 
-    def __init__(self, documents: DocumentTranslator, records: JobRecords) -> None:
+    def __init__(self, documents: DocumentTranslator, records: RedisStore | OwnRecords, seconds: float) -> None:
         self._documents = documents
         self._records = records
+        self._seconds = seconds
         self._server = secrets.token_hex(8)
         self._working: dict[str, tuple[JobRecord, asyncio.Task[None]]] = {}
-        if isinstance(records, SharedRecords):
-            records.beat(self._server)
+
+    async def beat(self) -> None:
+        """Says that this server is running, for HEARTBEAT_SECONDS."""
+        await self._records.put("servers", self._server, b"", HEARTBEAT_SECONDS)
 
     async def start(self, document: ReceivedDocument, request: TranslationRequest) -> tuple[str, str]:
         """Starts a job, which closes the document at its end. Returns its public id and its secret key."""
         id, key = secrets.token_hex(16).upper(), secrets.token_hex(32).upper()
         record = JobRecord(id, digest(key), self._server, document.characters)
-        await self._records.put(record)
+        await self._put(record)
         task = asyncio.create_task(self._translate(record, document, request))
         self._working[id] = (record, task)
         task.add_done_callback(lambda _: self._working.pop(id, None))
@@ -168,13 +112,13 @@ class FileJobs:
 
     async def find(self, id: str, key: str) -> JobRecord:
         """Returns the state of a job. Raises NotFound if there is no such job or the key is not the job's key."""
-        record = await self._records.find(id)
+        record = await self._find(id)
         if record is None or not secrets.compare_digest(record.digest, digest(key)):
             raise NotFound("Document not found.")
         if record.state != "translating" or await self._in_progress(record):
             return record
         # It ended after the record was read, or its server has stopped.
-        record = await self._records.find(id) or record
+        record = await self._find(id) or record
         if record.state == "translating":
             return dataclasses.replace(record, state="error", problem=STOPPED)
         return record
@@ -184,13 +128,8 @@ class FileJobs:
         and ExpiredTranslation if the file is no longer kept."""
         store = self._documents.store
         file = await store.find(job.token)  # before the job is removed: a failure here loses nothing
-        try:
-            if not await self._records.remove(job.id):  # another request has just taken it
-                raise NotFound("Document not found.")
-        except BaseException:
-            if file.once:  # a copy
-                file.path.unlink(missing_ok=True)
-            raise
+        if not await self._records.remove("jobs", job.id):  # another request has just taken it
+            raise NotFound("Document not found.")
         with contextlib.suppress(StateUnreachable):  # it expires
             await store.forget(job.token)
         return dataclasses.replace(file, once=True)
@@ -204,10 +143,19 @@ class FileJobs:
         for record, task in working:
             if task.cancelled():
                 with contextlib.suppress(StateUnreachable):  # its heartbeat ends
-                    await self._records.put(dataclasses.replace(record, state="error", problem=STOPPED))
+                    await self._put(dataclasses.replace(record, state="error", problem=STOPPED))
+
+    async def _find(self, id: str) -> JobRecord | None:
+        data = await self._records.find("jobs", id) if ID.fullmatch(id) else None
+        return None if data is None else JobRecord(**orjson.loads(data))
+
+    async def _put(self, record: JobRecord) -> None:
+        await self._records.put("jobs", record.id, orjson.dumps(record), self._seconds)
 
     async def _in_progress(self, record: JobRecord) -> bool:
-        return record.id in self._working if record.server == self._server else await self._records.alive(record.server)
+        if record.server == self._server:
+            return record.id in self._working
+        return await self._records.find("servers", record.server) is not None
 
     async def _translate(self, record: JobRecord, document: ReceivedDocument, request: TranslationRequest) -> None:
         """Translates a document and stores the outcome; waits while Redis cannot be reached."""
@@ -221,7 +169,7 @@ class FileJobs:
             record = dataclasses.replace(record, state="error", problem=FAILED)
         while True:
             try:
-                await self._records.put(record)
+                await self._put(record)
                 return
             except StateUnreachable:
                 await asyncio.sleep(BEAT_SECONDS)

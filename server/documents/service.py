@@ -13,7 +13,7 @@ from server.access.admission import Admission, Permit
 from server.documents.fair_slots import FairSlots
 from server.documents.formats import FileFormat, format_of
 from server.documents.reader import DocumentReader
-from server.documents.store import ResultStore, disk_errors
+from server.documents.store import FileStore, disk_errors
 from server.documents.workspace import Workspace
 from server.errors import InvalidRequest, Overloaded
 from server.text.segmentation import cut_text
@@ -58,7 +58,7 @@ class DocumentTranslator:
     def __init__(
         self,
         translator: Translator,
-        store: ResultStore,
+        store: FileStore,
         admission: Admission,
         reader: DocumentReader,
         characters: int,

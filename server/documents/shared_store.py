@@ -1,131 +1,123 @@
-"""Translated files that every server of one `--state redis://` can send."""
+"""Translated files that every server of one `--state redis://` can send: in Redis up to a size, beyond it in a folder that
+all servers mount."""
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
-import secrets
+import contextlib
+import shutil
 import time
 from pathlib import Path
-from time import monotonic
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import orjson
 
-from server.documents.shared_files import TOKEN, SharedFiles, remove_old
-from server.documents.store import REMEMBERED, FileStore, StoredFile, beyond, disk_errors, expired
+from model.atomic_write import atomic_write
+from server.config import Settings, flag_and_variable
+from server.documents.store import TOKEN, FileStore, StoredFile, disk_errors
 from server.documents.workspace import Workspace
-from server.errors import NotFound, StateUnreachable
+from server.errors import PayloadTooLarge, SettingsError, StateUnreachable
 from server.store.beats import BEAT_SECONDS
 
 if TYPE_CHECKING:
     from server.store.redis import RedisStore
 
-TABLE = "files:list"
-"""The table of translated files: token -> name, media type, size, owner and the time of writing as JSON."""
-KNOWN_SECONDS = 86_400
-"""Time for which the answer for a deleted file is that it is no longer kept."""
-PRUNE_SECONDS = 60.0
-COPY_SECONDS = 600.0
-"""Time after which the copy for a download is deleted. The response deletes it earlier, unless the client disconnected
-before it began."""
+NAME = "files"
+IN_REDIS = 5_000_000
+"""Bytes of the largest upload whose translation is kept in Redis."""
+RESULT_FACTOR = 4
+"""A translated file in Redis may have this many times the bytes of the largest upload, because other scripts need more
+bytes per letter."""
+TRANSFER_SECONDS = 10.0
+"""Longest time to send or receive one file."""
 
 
-class SharedFileStore:
-    """Keeps each translated file for `seconds`, and at most `limit` bytes of them over all servers. Uploads in progress
-    are on the disk of the server that translates them. A file that is sent is first copied to that disk."""
+class SharedFileStore(FileStore):
+    """Keeps translated files in Redis, or in `folder` if they are too large. A record in Redis is the name and the media
+    type as a line of JSON, then the content of a file that is not in the folder. Uploads in progress are on the disk of
+    the server that translates them. All methods raise StateUnreachable."""
 
     def __init__(self, store: RedisStore, folder: Path | None, seconds: float, limit: int) -> None:
+        super().__init__(seconds, limit)
         self._store = store
-        self._files = SharedFiles(store, folder)
-        self._seconds, self._limit = seconds, limit
-        self._local = FileStore(seconds, limit)
-        self._copies: Path | None = None
-        self._next_prune = 0.0
-        store.at_every_beat(self._prune)
+        self._shared_folder = folder
 
     def new_workspace(self, upload: bytes) -> Workspace:
-        """Implements ResultStore. Raises StateUnreachable at once while the result could not be shared."""
-        self._files.check(len(upload))
+        """Raises StateUnreachable at once while the result could not be shared."""
+        if (size := len(upload)) > IN_REDIS and self._shared_folder is None:
+            raise PayloadTooLarge(f"The file's {size:,} bytes are over the limit of {IN_REDIS:,} bytes of this server.")
         if not self._store.up:
             raise StateUnreachable
-        return self._local.new_workspace(upload)
+        return super().new_workspace(upload)
 
-    async def keep(self, workspace: Workspace, name: str, media_type: str, caller: str, patient: bool = False) -> str:
-        """Implements ResultStore."""
+    async def check(self, token: str) -> None:
+        if not TOKEN.fullmatch(token) or not await self._store.exists(NAME, token):
+            self._missing(token)
+
+    async def find(self, token: str) -> StoredFile:
+        record = await self._store.find(NAME, token, TRANSFER_SECONDS) if TOKEN.fullmatch(token) else None
+        if record is None:
+            return self._missing(token)
+        head, _, content = record.partition(b"\n")
+        name, media_type, in_folder = orjson.loads(head)
+        if not in_folder or self._shared_folder is None:
+            return StoredFile(name, media_type, content)
+        path = self._shared_folder / token
+        return StoredFile(name, media_type, path) if await asyncio.to_thread(path.exists) else self._missing(token)
+
+    async def forget(self, token: str) -> None:
+        await super().forget(token)
+        await self._store.remove(NAME, token)
+
+    async def _put(self, token: str, workspace: Workspace, name: str, media_type: str, patient: bool) -> None:
+        path, content = workspace.result, b""
+        size = (await asyncio.to_thread(path.stat)).st_size
+        in_folder = self._shared_folder is not None and size > IN_REDIS
+        if self._shared_folder is not None and in_folder:
+            await asyncio.to_thread(copy, path, self._shared_folder / token)
+            await asyncio.to_thread(remove_old, self._shared_folder, time.time() - self._seconds)
+        elif size > RESULT_FACTOR * IN_REDIS:
+            raise PayloadTooLarge("The translated file is too large to be shared by the servers; split the file.")
+        else:
+            content = await asyncio.to_thread(path.read_bytes)
+        record = orjson.dumps((name, media_type, in_folder)) + b"\n" + content
         while True:
             try:
-                return await self._keep(workspace.result, name, media_type, caller)
+                return await self._store.put(NAME, token, record, self._seconds, TRANSFER_SECONDS)
             except StateUnreachable:
                 if not patient:
                     raise
                 await asyncio.sleep(BEAT_SECONDS)
 
-    async def _keep(self, path: Path, name: str, media_type: str, caller: str) -> str:
-        token = secrets.token_urlsafe(24)
-        size = (await asyncio.to_thread(path.stat)).st_size
-        await self._files.put(token, path, self._seconds)
-        owner = hashlib.sha256(caller.encode()).hexdigest()[:16]
-        info = {"name": name, "media_type": media_type, "size": size, "owner": owner, "written": time.time()}
-        await self._store.write({TABLE: {token: orjson.dumps(info)}})
-        await self._drop_beyond()
-        return token
-
-    async def _drop_beyond(self) -> None:
-        """Deletes the files beyond the bytes. Their entries stay, for the answer that they are no longer kept."""
-        infos = [(token, orjson.loads(info)) for token, info in (await self._store.read_all(TABLE)).items()]
-        entries = dict(sorted(infos, key=lambda entry: entry[1]["written"]))
-        now = time.time()
-        old = [token for token, info in entries.items() if info["written"] < now - max(self._seconds, KNOWN_SECONDS)]
-        forgotten = [*old, *list(entries)[len(old) : -REMEMBERED]]
-        kept = {
-            token: (info["size"], info["owner"])
-            for token, info in entries.items()
-            if info["written"] > now - self._seconds and not info.get("dropped")
-        }
-        dropped = beyond(kept, self._limit)
-        await self._files.remove(*dropped)
-        changes: dict[str, bytes | None] = dict.fromkeys(forgotten)
-        changes |= {token: orjson.dumps(entries[token] | {"dropped": True}) for token in dropped}
-        if changes:
-            await self._store.write({TABLE: changes})
-
-    async def check(self, token: str) -> None:
-        """Implements ResultStore."""
-        await self._info(token)
-        if not await self._files.exists(token):
-            raise expired(self._seconds)
-
-    async def find(self, token: str) -> StoredFile:
-        """Implements ResultStore."""
-        info = await self._info(token)
+    async def _delete(self, token: str) -> None:
         with disk_errors():
-            self._copies = self._local.folder()
-            copy = self._copies / f"{token}.{secrets.token_hex(8)}"
-        if not await self._files.get(token, copy):
-            raise expired(self._seconds)
-        return StoredFile(copy, info["name"], info["media_type"], info["size"], monotonic(), "", once=True)
+            if self._shared_folder is not None:
+                await asyncio.to_thread((self._shared_folder / token).unlink, missing_ok=True)
+        with contextlib.suppress(StateUnreachable):  # the record expires
+            await self._store.remove(NAME, token)
 
-    async def forget(self, token: str) -> None:
-        """Implements ResultStore. Raises StateUnreachable."""
-        await self._store.write({TABLE: {token: None}})
-        await self._files.remove(token)
 
-    async def close(self) -> None:
-        """Implements ResultStore."""
-        self._copies = None
-        await self._local.close()
+def copy(source: Path, target: Path) -> None:
+    """Copies a file; the copy has its name only when it is complete."""
+    with atomic_write(target) as part:
+        part.touch(0o600)
+        shutil.copyfile(source, part)
 
-    async def _info(self, token: str) -> dict[str, Any]:
-        data = await self._store.read(TABLE, token) if TOKEN.fullmatch(token) else None
-        if data is None:
-            raise NotFound("There is no such file.")
-        info: dict[str, Any] = orjson.loads(data)
-        return info
 
-    async def _prune(self) -> None:
-        if monotonic() >= self._next_prune:
-            self._next_prune = monotonic() + PRUNE_SECONDS
-            if self._copies is not None:
-                await asyncio.to_thread(remove_old, self._copies, time.time() - COPY_SECONDS)
-            await self._files.prune(KNOWN_SECONDS)
+def remove_old(folder: Path, before: float) -> None:
+    """Deletes the files of a folder that were kept before a time: a server that was killed has left its own."""
+    for path in folder.iterdir():
+        if (match := TOKEN.match(path.name)) and int(match[1], 16) < before:
+            path.unlink(missing_ok=True)
+
+
+def open_store(settings: Settings, store: RedisStore | None) -> FileStore:
+    """Returns the store of translated files. Raises SettingsError for a shared folder that cannot be used."""
+    bounds = (settings.file_keep_seconds, settings.file_keep_bytes)
+    folder = settings.file_folder
+    if folder is not None and (store is None or not folder.is_dir()):
+        reason = (
+            "needs --state redis://host:port" if store is None else f"must be a folder, and {str(folder)!r} is none"
+        )
+        raise SettingsError(f"{flag_and_variable('file_folder')} {reason}.")
+    return FileStore(*bounds) if store is None else SharedFileStore(store, folder, *bounds)

@@ -2,87 +2,66 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
+import re
 import secrets
 import shutil
 import tempfile
-from collections import Counter, OrderedDict, defaultdict, deque
-from collections.abc import Iterator, Mapping
+import time
+from collections import Counter, defaultdict, deque
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from time import monotonic
-from typing import Protocol
 
 from server.documents.workspace import Workspace
 from server.errors import ExpiredTranslation, NotFound, Unavailable
 
 log = logging.getLogger(__name__)
-REMEMBERED = 10_000
-"""Number of dropped files for which the answer is that they are no longer kept."""
+TOKEN = re.compile(r"([0-9a-f]{8})[A-Za-z0-9_-]{32}")
+"""The time at which a file was kept, in seconds since the epoch, and 192 random bits."""
 
 
 @dataclass(frozen=True, slots=True)
 class StoredFile:
-    """A file on disk. `name` is the file name for the download, `until` the time of expiry in seconds on the monotonic
-    clock. If `once`, the file is deleted when it has been sent."""
+    """A translated file. `name` is the file name for the download, and `content` the path of the file, or its bytes. If
+    `once`, a file with a path is deleted when it has been sent."""
 
-    path: Path
     name: str
     media_type: str
-    size: int
-    until: float
-    caller: str
+    content: Path | bytes
     once: bool = False
 
 
-class ResultStore(Protocol):
-    """Keeps the uploads of documents in progress and their translations."""
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What counts against the bytes of a store. `until` is the time of expiry in seconds on the monotonic clock."""
 
-    def new_workspace(self, upload: bytes) -> Workspace:
-        """Returns a new folder on this machine with an upload. Raises Unavailable if it cannot be written to disk, and
-        PayloadTooLarge if a file of this size cannot be kept."""
-        ...
-
-    async def keep(self, workspace: Workspace, name: str, media_type: str, caller: str, patient: bool = False) -> str:
-        """Keeps the result of a workspace and returns its token. If `patient`, waits while a shared store cannot be
-        reached. Raises Unavailable."""
-        ...
-
-    async def check(self, token: str) -> None:
-        """Raises NotFound if the token is unknown, and ExpiredTranslation if the file is no longer kept."""
-        ...
-
-    async def find(self, token: str) -> StoredFile:
-        """Returns a file. Raises the errors of `check`."""
-        ...
-
-    async def forget(self, token: str) -> None:
-        """Makes a file unknown. A file that `find` returned before can still be sent, and is then
-        deleted."""
-        ...
-
-    async def close(self) -> None:
-        """Deletes the files on this machine."""
-        ...
+    until: float
+    size: int
+    caller: str
 
 
 class FileStore:
-    """Keeps each translated file for `seconds` and at most `limit` bytes of them in total: beyond that, the oldest file
-    of the caller with the most bytes is deleted. Belongs to one event loop. `close` deletes all."""
+    """Keeps each translated file for `seconds` and at most `limit` bytes of those that this server has translated: beyond
+    that, the oldest file of the caller with the most bytes is deleted. Belongs to one event loop. `close` deletes the files
+    on this machine."""
 
     def __init__(self, seconds: float, limit: int) -> None:
         self._seconds = seconds
         self._limit = limit
         self._folder: Path | None = None
+        self._entries: dict[str, Entry] = {}
         self._files: dict[str, StoredFile] = {}
-        self._dropped: OrderedDict[str, None] = OrderedDict()
 
     def new_workspace(self, upload: bytes) -> Workspace:
-        """Implements ResultStore."""
+        """Returns a new folder on this machine with an upload. Raises Unavailable if it cannot be written to disk, and
+        PayloadTooLarge if a file of this size cannot be kept."""
         with disk_errors():
-            workspace = Workspace(tempfile.mkdtemp(dir=self.folder()))
+            if self._folder is None:
+                self._folder = Path(tempfile.mkdtemp(prefix="attentive-"))
+            workspace = Workspace(tempfile.mkdtemp(dir=self._folder))
             try:
                 workspace.upload.write_bytes(upload)
             except OSError:
@@ -90,82 +69,77 @@ class FileStore:
                 raise
             return workspace
 
-    def folder(self) -> Path:
-        """Returns the folder of all files, and creates it at the first call. Raises OSError."""
-        if self._folder is None:
-            self._folder = Path(tempfile.mkdtemp(prefix="attentive-"))
-        return self._folder
-
     async def keep(self, workspace: Workspace, name: str, media_type: str, caller: str, patient: bool = False) -> str:
-        """Implements ResultStore."""
-        token = secrets.token_urlsafe(24)
-        path = workspace.folder.parent / token
+        """Keeps the result of a workspace and returns its token. If `patient`, waits while a shared store cannot be
+        reached. Raises Unavailable."""
+        token = f"{int(time.time()):08x}{secrets.token_urlsafe(24)}"
         with disk_errors():
-            size = workspace.result.replace(path).stat().st_size
-        self._files[token] = StoredFile(path, name, media_type, size, monotonic() + self._seconds, caller)
-        self._prune()
-        asyncio.get_running_loop().call_later(self._seconds + 1, self._prune)
+            size = workspace.result.stat().st_size
+            await self._put(token, workspace, name, media_type, patient)
+        self._entries[token] = Entry(monotonic() + self._seconds, size, caller)
+        await self.prune()
         return token
 
     async def check(self, token: str) -> None:
-        """Implements ResultStore."""
+        """Raises NotFound if the token is unknown, and ExpiredTranslation if the file is no longer kept."""
         await self.find(token)
 
     async def find(self, token: str) -> StoredFile:
-        """Implements ResultStore."""
-        self._prune()
-        if (found := self._files.get(token)) is not None:
-            return found
-        if token in self._dropped:
-            raise expired(self._seconds)
-        raise NotFound("There is no such file.")
+        """Returns a file. Raises the errors of `check`."""
+        await self.prune()
+        return self._files.get(token) or self._missing(token)
 
     async def forget(self, token: str) -> None:
-        """Implements ResultStore."""
+        """Makes a file unknown. A file that `find` returned before can still be sent."""
+        self._entries.pop(token, None)
         self._files.pop(token, None)
 
+    async def prune(self) -> None:
+        """Deletes the files of this server that have expired, and those beyond the bytes."""
+        now = monotonic()
+        for token in [token for token, entry in self._entries.items() if entry.until <= now] + self._beyond(now):
+            del self._entries[token]
+            await self._delete(token)
+
     async def close(self) -> None:
-        """Implements ResultStore."""
+        """Deletes the files on this machine."""
+        self._entries.clear()
         self._files.clear()
         if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
             self._folder = None
 
-    def _prune(self) -> None:
-        now = monotonic()
-        for token in [token for token, file in self._files.items() if file.until <= now]:
-            self._drop(token)
-        for token in beyond({token: (file.size, file.caller) for token, file in self._files.items()}, self._limit):
-            self._drop(token)
+    async def _put(self, token: str, workspace: Workspace, name: str, media_type: str, patient: bool) -> None:
+        path = workspace.result.replace(workspace.folder.parent / token)
+        self._files[token] = StoredFile(name, media_type, path)
 
-    def _drop(self, token: str) -> None:
-        self._files.pop(token).path.unlink(missing_ok=True)
-        self._dropped[token] = None
-        if len(self._dropped) > REMEMBERED:
-            self._dropped.popitem(last=False)
+    async def _delete(self, token: str) -> None:
+        (self._folder or Path()).joinpath(token).unlink(missing_ok=True)
+        self._files.pop(token, None)
 
+    def _missing(self, token: str) -> StoredFile:
+        """Raises ExpiredTranslation for a token that was issued, and NotFound for another text."""
+        match = TOKEN.fullmatch(token)
+        if match is None or int(match[1], 16) > time.time():
+            raise NotFound("There is no such file.")
+        raise ExpiredTranslation(
+            f"The translated file is no longer kept; translate it again and fetch it within {self._seconds:,.0f} seconds."
+        )
 
-def beyond(files: Mapping[str, tuple[int, str]], limit: int) -> list[str]:
-    """Returns the tokens of the files to delete, so that the others have at most `limit` bytes: the oldest ones of the
-    caller with the most bytes. `files` has the size and the caller of each token, oldest first. One file always stays."""
-    held: Counter[str] = Counter()
-    tokens: dict[str, deque[str]] = defaultdict(deque)
-    for token, (size, caller) in files.items():
-        held[caller] += size
-        tokens[caller].append(token)
-    dropped: list[str] = []
-    while held.total() > limit and len(dropped) < len(files) - 1:
-        [(largest, _)] = held.most_common(1)
-        dropped.append(tokens[largest].popleft())
-        held[largest] -= files[dropped[-1]][0]
-    return dropped
-
-
-def expired(seconds: float) -> ExpiredTranslation:
-    """Returns the error for a file that was kept for `seconds` and is no longer there."""
-    return ExpiredTranslation(
-        f"The translated file is no longer kept; translate it again and fetch it within {seconds:,.0f} seconds."
-    )
+    def _beyond(self, now: float) -> list[str]:
+        """Returns the tokens of the files to delete, so that the others have at most the limit. One file always stays."""
+        held: Counter[str] = Counter()
+        tokens: dict[str, deque[str]] = defaultdict(deque)
+        kept = {token: entry for token, entry in self._entries.items() if entry.until > now}
+        for token, entry in kept.items():  # oldest first
+            held[entry.caller] += entry.size
+            tokens[entry.caller].append(token)
+        dropped: list[str] = []
+        while held.total() > self._limit and len(dropped) < len(kept) - 1:
+            [(largest, _)] = held.most_common(1)
+            dropped.append(tokens[largest].popleft())
+            held[largest] -= kept[dropped[-1]].size
+        return dropped
 
 
 @contextmanager

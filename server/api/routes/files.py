@@ -87,16 +87,16 @@ class FetchedOnce(FileResponse):
 
 
 def file_response(file: StoredFile) -> Response:
-    """Returns the response with a translated file."""
-    kind = FetchedOnce if file.once else FileResponse
-    return kind(file.path, filename=file.name, headers=download_headers(file))
-
-
-def download_headers(file: StoredFile) -> dict[str, str]:
-    """Returns the headers of a translated file. It is an attachment in a sandbox: a translated HTML file must not run
+    """Returns the response with a translated file. It is an attachment in a sandbox: a translated HTML file must not run
     as a page of this server."""
-    return {
+    ascii_name = quote(file.name)
+    name = f'filename="{file.name}"' if ascii_name == file.name else f"filename*=utf-8''{ascii_name}"
+    headers = {
         "Cache-Control": "private, no-store",
+        "Content-Disposition": f"attachment; {name}",
         "Content-Security-Policy": "sandbox; default-src 'none'",
         "Content-Type": file.media_type,  # set here because Starlette would add a charset
     }
+    if isinstance(file.content, bytes):
+        return Response(file.content, headers=headers)
+    return (FetchedOnce if file.once else FileResponse)(file.content, headers=headers)

@@ -30,14 +30,15 @@ def test_a_stored_file_expires(monkeypatch):
     monkeypatch.setattr("server.documents.store.monotonic", lambda: now[0])
     store = FileStore(10.0, 1_000)
     token = keep(store, b"x")
-    path = find(store, token).path
+    path = find(store, token).content
     assert path.read_bytes() == b"x"
     now[0] = 10.5
     with pytest.raises(ExpiredTranslation, match="no longer kept"):
         find(store, token)
     assert not path.exists()
-    with pytest.raises(NotFound):
-        find(store, "unknown")
+    for unknown in ("unknown", "f" * 40):  # the second says that it was issued in the future
+        with pytest.raises(NotFound):
+            find(store, unknown)
     asyncio.run(store.close())
 
 
@@ -47,8 +48,8 @@ def test_the_oldest_file_of_the_largest_holder_is_deleted_first():
     tokens = [keep(store, b"x" * 40, "hog") for _ in range(3)]
     with pytest.raises(ExpiredTranslation):
         find(store, tokens[0])
-    assert find(store, other).size == 30
-    path = find(store, tokens[2]).path
+    assert len(find(store, other).content.read_bytes()) == 30
+    path = find(store, tokens[2]).content
     asyncio.run(store.close())
     assert not path.parent.exists()
 
@@ -56,10 +57,10 @@ def test_the_oldest_file_of_the_largest_holder_is_deleted_first():
 def test_a_file_can_be_sent_after_it_is_forgotten():
     store = FileStore(1_000.0, 100)
     token = keep(store, b"x")
-    found = find(store, token)
+    path = find(store, token).content
     asyncio.run(store.forget(token))
-    assert found.path.exists()
-    with pytest.raises(NotFound):
+    assert path.exists()
+    with pytest.raises(ExpiredTranslation):
         find(store, token)
     asyncio.run(store.close())
 

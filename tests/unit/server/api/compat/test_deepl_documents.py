@@ -102,7 +102,7 @@ def test_jobs_expire_and_release_what_they_hold(monkeypatch):
         now = [0.0]
         monkeypatch.setattr("server.documents.jobs.monotonic", lambda: now[0])
         documents = Documents()
-        jobs = FileJobs(documents, OwnRecords(10.0))
+        jobs = FileJobs(documents, OwnRecords(), 10.0)
         id, key = await jobs.start(SimpleNamespace(name="first", characters=1), None)
         work = jobs._working[id][1]
         now[0] = 11.0
