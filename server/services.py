@@ -125,8 +125,6 @@ class Services:
         await self.documents.reader.close()
         await self.inspector.encoders.close()
         await self.documents.store.close()
-        if self.history is not None:
-            await self.history.close()
         if self.translator.cache is not None:
             await self.translator.cache.close()
         await self.store.stop()

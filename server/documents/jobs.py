@@ -22,7 +22,7 @@ import orjson
 from server.documents.service import DocumentTranslator, ReceivedDocument
 from server.documents.store import StoredFile
 from server.errors import AttentiveError, NotFound, StateUnreachable
-from server.store.beats import BEAT_SECONDS
+from server.store.interface import BEAT_SECONDS
 from server.translation.types import TranslationRequest
 
 if TYPE_CHECKING:

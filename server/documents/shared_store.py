@@ -17,7 +17,7 @@ from server.config import Settings, flag_and_variable
 from server.documents.store import TOKEN, FileStore, StoredFile, disk_errors
 from server.documents.workspace import Workspace
 from server.errors import PayloadTooLarge, SettingsError, StateUnreachable
-from server.store.beats import BEAT_SECONDS
+from server.store.interface import BEAT_SECONDS
 
 if TYPE_CHECKING:
     from server.store.redis import RedisStore

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import os
 import re
+import secrets
 import time
 from dataclasses import dataclass
-from functools import lru_cache
 
 import orjson
+from pydantic import TypeAdapter
 
 ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"  # Crockford's base 32, as in ULID
-_PAIRS = [first + second for first in ALPHABET for second in ALPHABET]
-"""Two digits for each number of ten bits."""
-_DIGITS = (8 * ALPHABET).encode()
-"""A digit of five bits for each byte."""
 ID_PATTERN = re.compile(f"[0-7][{ALPHABET}]{{25}}")
 
 
@@ -64,14 +60,8 @@ class TranslationRecord:
 def new_id(now: float | None = None) -> str:
     """Returns a ULID: 48 bits of milliseconds since the epoch and 80 random bits in 26 characters, sortable by time."""
     milliseconds = int(1000 * (time.time() if now is None else now)) & (2**48 - 1)
-    time_part = _digits(milliseconds >> 20) + _PAIRS[milliseconds >> 10 & 1023] + _PAIRS[milliseconds & 1023]
-    return time_part + os.urandom(16).translate(_DIGITS).decode()
-
-
-@lru_cache(maxsize=4)
-def _digits(number: int) -> str:
-    """Returns the six digits of the time that change every quarter of an hour."""
-    return _PAIRS[number >> 20 & 1023] + _PAIRS[number >> 10 & 1023] + _PAIRS[number & 1023]
+    number = milliseconds << 80 | secrets.randbits(80)
+    return "".join([ALPHABET[number >> shift & 31] for shift in range(125, -1, -5)])
 
 
 def creation_time(id: str) -> float | None:
@@ -90,18 +80,8 @@ def serialize(record: TranslationRecord) -> bytes:
 
 
 def deserialize(data: bytes) -> TranslationRecord:
-    """Returns the record of `serialize`'s JSON."""
-    fields = orjson.loads(data)
-    legs = tuple(
-        LegRecord(
-            leg["model"],
-            leg["source_language"],
-            leg["target_language"],
-            tuple(
-                SentenceRecord(sentence["source_text"], tuple(sentence["source"]), tuple(sentence["target"]))
-                for sentence in leg["sentences"]
-            ),
-        )
-        for leg in fields["legs"]
-    )
-    return TranslationRecord(fields["id"], fields["created"], legs)
+    """Returns the record of `serialize`'s JSON. Raises ValueError for anything else."""
+    return _RECORD.validate_json(data)
+
+
+_RECORD = TypeAdapter(TranslationRecord)

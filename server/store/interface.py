@@ -6,12 +6,20 @@ that nobody else wrote since it read. A collection is bounded; its oldest record
 
 from __future__ import annotations
 
+import asyncio
+import contextlib
+import logging
+from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
 
+from server.errors import StateUnreachable
+
+log = logging.getLogger(__name__)
+BEAT_SECONDS = 0.5
 Changes = Mapping[str, Mapping[str, bytes | None]]
 """New records by table and id. None deletes a record."""
+Task = Callable[[], Awaitable[None]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,54 +31,86 @@ class Bounds:
     seconds: float
 
 
-class Store(Protocol):
-    """Used in one event loop. Every method but the first ones raises StateUnreachable where the store cannot be used.
+class Store(ABC):
+    """Used in one event loop. Methods that read or write raise StateUnreachable where the store cannot be used.
 
-    `shared` says whether several servers use the store, `permanent` whether it survives a restart. `errors` counts failed
-    operations.
+    `shared` says whether several servers use the store, `permanent` whether it survives a restart. `up` is False from a
+    failure of the store until it works again.
     """
 
     shared: bool
     permanent: bool
-    errors: int
 
-    def at_every_beat(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Runs a task twice a second from the start on, and once more at the stop. It may raise StateUnreachable."""
-        ...
+    def __init__(self) -> None:
+        self.up = True
+        self._tasks: list[Task] = []
+        self._beating: asyncio.Task[None] | None = None
+        self._stopping = asyncio.Event()
+
+    def at_every_beat(self, task: Task) -> None:
+        """Runs a task at the start, then twice a second while the store can be reached, and once more at the stop. It may
+        raise StateUnreachable."""
+        self._tasks.append(task)
 
     async def start(self) -> None:
         """Starts the beats. A store that cannot be reached is no error."""
-        ...
+        await self._beat()
+        self._beating = asyncio.create_task(self._beat_forever())
 
     async def stop(self) -> None:
-        """Runs the tasks a last time and closes the store."""
-        ...
+        """Runs the tasks a last time if the store was started and can be reached, and closes it."""
+        if self._beating is not None:
+            self._stopping.set()
+            await self._beating
+        await self._close()
 
+    @abstractmethod
     async def version(self, table: str) -> str:
         """Returns the version of a table; empty for a table that was never written."""
-        ...
 
+    @abstractmethod
     async def read(self, table: str, id: str) -> bytes | None:
         """Returns a record of a table, or None."""
-        ...
 
+    @abstractmethod
     async def read_all(self, table: str) -> dict[str, bytes]:
         """Returns all records of a table."""
-        ...
 
+    @abstractmethod
     async def write(self, changes: Changes, versions: Mapping[str, str] | None = None) -> bool:
         """Stores all changes as one step. Returns False, and stores none, if a table of `versions` has another version."""
-        ...
 
-    async def increase(self, table: str, amounts: Mapping[str, int], batch: str) -> None:
-        """Adds to the records of a table, which are decimal numbers. A repeated call with the same `batch`, because its
-        answer was lost, adds nothing. `batch` is "writer number"; the numbers of a writer grow."""
-        ...
+    @abstractmethod
+    async def increase(self, table: str, amounts: Mapping[str, int]) -> None:
+        """Adds to the records of a table, which are decimal numbers. The table keeps its version."""
 
+    @abstractmethod
     async def find(self, collection: str, id: str) -> bytes | None:
         """Returns a record of a collection, or None if there is none or it has expired."""
-        ...
 
+    @abstractmethod
     async def add(self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds) -> None:
         """Adds records to a collection, and deletes those that have expired or are beyond the bounds."""
-        ...
+
+    @abstractmethod
+    async def _close(self) -> None:
+        """Closes files and connections."""
+
+    async def _beat(self) -> None:
+        await self._run_tasks()
+
+    async def _beat_forever(self) -> None:
+        while not self._stopping.is_set():
+            with contextlib.suppress(TimeoutError):
+                async with asyncio.timeout(BEAT_SECONDS):
+                    await self._stopping.wait()
+            await self._beat()
+
+    async def _run_tasks(self) -> None:
+        for task in self._tasks:
+            try:
+                await task()
+            except StateUnreachable:
+                continue  # at the next beat
+            except Exception:  # a fault of one task must not end the beats
+                log.exception("a task of the store failed")

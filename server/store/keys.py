@@ -81,17 +81,9 @@ class Keys:
     async def find(self, secret: str) -> Key | None:
         """Returns the valid key of a secret, or None."""
         await self.load()
-        if (key := self._by_digest.get(digest(secret))) is not None or not self._store.shared:
-            return key
-        # It may have been created a moment ago.
-        by_digest = self._by_digest
-        text = await self._store.read(NAME, digest(secret))
-        key = parse(text) if text is not None else None
-        if key is None or key.revoked is not None:
-            return None
-        # Not in `self._by_digest`: if it was read again meanwhile, it may know that this key is revoked.
-        by_digest[key.digest] = key
-        return key
+        if digest(secret) not in self._by_digest and self._store.shared:
+            await self._refresh()  # it may have been created a moment ago
+        return self._by_digest.get(digest(secret))
 
     async def load(self) -> None:
         """Reads the keys if they were never read, or may have changed in a file. Keys that were read stay valid while

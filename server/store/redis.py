@@ -7,22 +7,18 @@ record. The number is the version of the formats; these are the keys of version 
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, TypeVar
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from redis.asyncio import Redis
-from redis.exceptions import WatchError
 
 from server.store.interface import Bounds, Changes
-from server.store.redis_connection import RedisConnection, Script
+from server.store.redis_connection import RedisConnection
 
 LARGE_SECONDS = 2.0
 """Time limit of operations with large records, and of those that no request waits for."""
-BATCH_SECONDS = 86_400
-"""Time for which a batch of `increase` is recognized."""
-Result = TypeVar("Result")
 
-ADD = Script("""
+ADD = """
 local size, bytes, life, prefix = tonumber(ARGV[1]), tonumber(ARGV[2]), tonumber(ARGV[3]), ARGV[4]
 local clock = redis.call('TIME')
 local now = clock[1] * 1000 + math.floor(clock[2] / 1000)
@@ -46,12 +42,12 @@ while redis.call('ZCARD', KEYS[1]) > size or held > bytes do
 end
 redis.call('SET', KEYS[2], held, 'PX', life)
 redis.call('PEXPIRE', KEYS[1], life)
-""")
+"""
 """Adds records and removes those beyond the bounds. The clock is that of Redis, so that those of the servers need not
 agree. KEYS: the index, a sorted set of "id bytes" scored by the time of writing in milliseconds, and the total bytes.
 ARGV: most records, most bytes, life in milliseconds, prefix of the keys, then id and value of each record."""
 
-CHARGE = Script("""
+CHARGE = """
 for i, key in ipairs(KEYS) do
   if tonumber(redis.call('GET', key) or 0) + ARGV[2 * i + 1] > tonumber(ARGV[2 * i]) then
     return {i, redis.call('PTTL', key)}
@@ -62,7 +58,7 @@ for i, key in ipairs(KEYS) do
   if redis.call('INCRBY', key, amount) == amount then redis.call('PEXPIRE', key, ARGV[1]) end
 end
 return {0, 0}
-""")
+"""
 """Counts all amounts or none. A window begins with its first amount, by the clock of Redis."""
 
 
@@ -73,14 +69,18 @@ class RedisStore(RedisConnection):
     shared = True
     permanent = True
 
+    def __init__(self, client: Redis) -> None:
+        super().__init__(client)
+        self._add = client.register_script(ADD)
+        self._charge = client.register_script(CHARGE)
+
     async def version(self, table: str) -> str:
         """Implements Store."""
         return (await self.execute("GET", version_of(table)) or b"").decode()
 
     async def read(self, table: str, id: str) -> bytes | None:
         """Implements Store."""
-        seconds = LARGE_SECONDS if ":" in table else None  # the parts of records, such as the entries of glossaries
-        value: bytes | None = await self.execute("HGET", name_of(table), id, seconds=seconds)
+        value: bytes | None = await self.execute("HGET", name_of(table), id, seconds=LARGE_SECONDS)
         return value
 
     async def read_all(self, table: str) -> dict[str, bytes]:
@@ -90,8 +90,13 @@ class RedisStore(RedisConnection):
 
     async def write(self, changes: Changes, versions: Mapping[str, str] | None = None) -> bool:
         """Implements Store."""
+        expected = {version_of(table): version for table, version in (versions or {}).items()}
 
-        def store(pipeline: Any) -> None:
+        async def store(pipeline: Any) -> bool:
+            for key, version in expected.items():
+                if (await pipeline.get(key) or b"").decode() != version:
+                    return False
+            pipeline.multi()
             for table, records in changes.items():
                 deleted = [id for id, value in records.items() if value is None]
                 written = {id: value for id, value in records.items() if value is not None}
@@ -100,23 +105,23 @@ class RedisStore(RedisConnection):
                 if written:
                     pipeline.hset(name_of(table), mapping=written)
                 pipeline.set(version_of(table), secrets.token_hex(8))
+            return True
 
-        return await self._transaction(
-            {version_of(table): version for table, version in (versions or {}).items()}, store
+        # Repeated if a version changes between its reading and the writing.
+        return await self.run(
+            lambda client: client.transaction(store, *expected, value_from_callable=True), LARGE_SECONDS
         )
 
-    async def increase(self, table: str, amounts: Mapping[str, int], batch: str) -> None:
-        """Implements Store."""
-        writer, _, number = batch.partition(" ")
-        latest = f"{name_of(table)}:{writer}"
+    async def increase(self, table: str, amounts: Mapping[str, int]) -> None:
+        """Implements Store. If only the answer of Redis was lost, a repetition adds the amounts twice."""
 
-        def store(pipeline: Any) -> None:
-            pipeline.set(latest, number, ex=BATCH_SECONDS)
-            for id, amount in amounts.items():
-                pipeline.hincrby(name_of(table), id, amount)
+        async def operation(client: Redis) -> None:
+            async with client.pipeline() as pipeline:
+                for id, amount in amounts.items():
+                    pipeline.hincrby(name_of(table), id, amount)
+                await pipeline.execute()
 
-        if (await self.execute("GET", latest) or b"").decode() != number:
-            await self._transaction({}, store)
+        await self.run(operation, LARGE_SECONDS)
 
     async def find(self, collection: str, id: str, seconds: float | None = None) -> bytes | None:
         """Implements Store. `seconds` is a time limit for large records."""
@@ -127,8 +132,8 @@ class RedisStore(RedisConnection):
         """Implements Store."""
         prefix = name_of(collection) + ":"
         values = [value for record in records for value in record]
-        limits = (bounds.size, bounds.bytes, round(1000 * bounds.seconds), prefix)
-        await self.evaluate(ADD, [prefix + "index", prefix + "bytes"], *limits, *values, seconds=LARGE_SECONDS)
+        arguments = [bounds.size, bounds.bytes, round(1000 * bounds.seconds), prefix, *values]
+        await self.run(lambda _: self._add([prefix + "index", prefix + "bytes"], arguments), LARGE_SECONDS)
 
     async def find_all(self, collection: str, ids: Sequence[str]) -> list[bytes | None]:
         """Returns records of a collection, as `find` does."""
@@ -153,28 +158,8 @@ class RedisStore(RedisConnection):
         window ends, or -1 if all were added."""
         keys = [f"{name_of('limits')}:{name}" for name, _, _ in amounts]
         numbers = [number for _, limit, amount in amounts for number in (limit, amount)]
-        over, milliseconds = await self.evaluate(CHARGE, keys, round(1000 * seconds), *numbers)
+        over, milliseconds = await self.run(lambda _: self._charge(keys, [round(1000 * seconds), *numbers]))
         return over - 1, milliseconds / 1000
-
-    async def _transaction(self, versions: Mapping[str, str], store: Callable[[Any], None]) -> bool:
-        """Executes the commands of `store` as one step, and returns False if a key has not the text of `versions`."""
-
-        async def operation(client: Redis) -> bool:
-            async with client.pipeline() as pipeline:
-                for key, text in versions.items():
-                    await pipeline.watch(key)
-                    answer: Awaitable[bytes | None] = pipeline.get(key)  # type: ignore[assignment]  # it is watching
-                    if (await answer or b"").decode() != text:
-                        return False
-                pipeline.multi()  # type: ignore[no-untyped-call]
-                store(pipeline)
-                try:
-                    await pipeline.execute()
-                except WatchError:
-                    return False
-            return True
-
-        return await self.run(operation, LARGE_SECONDS)
 
 
 def name_of(table: str) -> str:

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import hashlib
 import logging
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
 from redis.asyncio import BlockingConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 from redis.exceptions import ConnectionError as RedisConnectionError
-from redis.exceptions import NoScriptError, RedisError
+from redis.exceptions import RedisError
 from redis.exceptions import TimeoutError as RedisTimeoutError
 
 from server.errors import StateUnreachable
-from server.store.beats import Beats
+from server.store.interface import Store
 
 log = logging.getLogger(__name__)
 Result = TypeVar("Result")
@@ -32,16 +31,8 @@ CODES = ("MISCONF", "NOREPLICAS", "WRONGTYPE")
 """Words for which the library has no class; MISCONF is a disk that is full. Redis writes them before its message."""
 
 
-class Script:
-    """A script in Lua, which Redis runs as one step."""
-
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.digest = hashlib.sha1(text.encode(), usedforsecurity=False).hexdigest()
-
-
-class RedisConnection:
-    """Redis as several servers share it.
+class RedisConnection(Store):
+    """The part of a RedisStore that limits and counts what can go wrong.
 
     `up` is False while the circuit breaker is open: every operation then fails at once. It opens after FAILURES
     consecutive failures, and closes at the next probe that succeeds. Only `start` begins the probes, in the event loop
@@ -49,28 +40,15 @@ class RedisConnection:
     """
 
     def __init__(self, client: Redis) -> None:
-        self.up = True
+        super().__init__()
         self.errors = 0
         self._client = client
         self._failures = 0
         self._next_refusal_logged = 0.0
-        self._beats = Beats()
 
     async def execute(self, *command: Any, seconds: float | None = None) -> Any:
         """Returns the answer to a command. Raises StateUnreachable as `run` does."""
         return await self.run(lambda client: send(client, *command), seconds)
-
-    async def evaluate(self, script: Script, keys: Sequence[str], *arguments: Any, seconds: float | None = None) -> Any:
-        """Returns the answer of a script like `execute`."""
-        rest = (len(keys), *keys, *arguments)
-
-        async def operation(client: Redis) -> Any:
-            try:
-                return await send(client, "EVALSHA", script.digest, *rest)
-            except NoScriptError:  # Redis was restarted
-                return await send(client, "EVAL", script.text, *rest)
-
-        return await self.run(operation, seconds)
 
     async def run(self, operation: Callable[[Redis], Awaitable[Result]], seconds: float | None = None) -> Result:
         """Returns the result of `operation(client)`, such as that of a pipeline.
@@ -81,23 +59,6 @@ class RedisConnection:
         if not self.up:
             raise StateUnreachable
         return await self._run(operation, TIMEOUT_SECONDS if seconds is None else seconds)
-
-    def at_every_beat(self, task: Callable[[], Awaitable[None]]) -> None:
-        """Runs a task at the start, then twice a second while Redis can be reached, and once more at the stop. The task
-        may raise StateUnreachable."""
-        self._beats.add(task)
-
-    async def start(self) -> None:
-        """Makes the first probe and starts the others in the background. An outage is no error."""
-        await self._beat()
-        self._beats.start(self._beat)
-
-    async def stop(self) -> None:
-        """Runs the tasks a last time and closes the connections."""
-        await self._beats.stop()
-        with contextlib.suppress(RedisError, OSError, TimeoutError):
-            async with asyncio.timeout(TIMEOUT_SECONDS):
-                await self._client.aclose()
 
     async def _run(self, operation: Callable[[Redis], Awaitable[Result]], seconds: float) -> Result:
         try:
@@ -134,7 +95,12 @@ class RedisConnection:
         if not self.up:
             self.up = True
             log.info("the shared state (Redis) can be reached again")
-        await self._beats.run()
+        await super()._beat()
+
+    async def _close(self) -> None:
+        with contextlib.suppress(RedisError, OSError, TimeoutError):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
+                await self._client.aclose()
 
 
 def connect(url: str) -> Redis:

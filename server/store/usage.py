@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import secrets
 from collections import Counter
 
 from server.errors import StateUnreachable
@@ -18,9 +17,7 @@ class Usage:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._characters: Counter[str] = Counter()
-        self._server = secrets.token_hex(8)
-        self._number = 0
-        self._batch: Counter[str] | None = None
+        self._writing: Counter[str] = Counter()
         store.at_every_beat(self.flush)
 
     def add(self, key: str, characters: int) -> None:
@@ -33,16 +30,16 @@ class Usage:
             stored = await self._store.read(NAME, key)
         except StateUnreachable:
             raise StateUnreachable("The usage cannot be read now; try again later.") from None
-        waiting = self._batch[key] if self._batch else 0
-        return int(stored or 0) + waiting + self._characters[key]
+        return int(stored or 0) + self._writing[key] + self._characters[key]
 
     async def flush(self) -> None:
-        """Adds the counts since the last call to those in the store. Raises StateUnreachable, and repeats the batch at
-        the next call."""
-        if self._batch is None:
-            if not self._characters:
-                return
-            self._number += 1
-            self._batch, self._characters = self._characters, Counter()
-        await self._store.increase(NAME, self._batch, f"{self._server} {self._number}")
-        self._batch = None
+        """Adds the counts since the last call to those in the store. Raises StateUnreachable, and keeps them."""
+        self._writing, self._characters = self._characters, Counter()
+        try:
+            if self._writing:
+                await self._store.increase(NAME, self._writing)
+        except StateUnreachable:
+            self._characters += self._writing
+            raise
+        finally:
+            self._writing = Counter()

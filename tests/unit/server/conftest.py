@@ -69,7 +69,7 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Servers wait longer for Redis than usual, and for what another server writes to it, as the machine may be busy."""
     monkeypatch.setattr("server.store.redis_connection.TIMEOUT_SECONDS", 10.0)
     monkeypatch.setattr("server.store.history.RECENT_SECONDS", 60.0)
-    monkeypatch.setattr("server.store.history.WAITS", (0.02,) * 3_000)
+    monkeypatch.setattr("server.store.history.WAIT_SECONDS", 1.0)
 
 
 @pytest.fixture

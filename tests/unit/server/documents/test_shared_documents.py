@@ -106,7 +106,7 @@ def test_a_job_whose_server_was_killed_says_so(two, engine, direct):
     first, second = two
     engine.gate = threading.Event()
     sent = send(first).json()
-    first.portal.call(first.app.state.services.store._beats._tasks.clear)  # no heartbeat any more
+    first.portal.call(first.app.state.services.store._tasks.clear)  # no heartbeat any more
     direct.delete(*direct.keys("attentive:servers:*"))
     wait_for(lambda: len(direct.keys("attentive:servers:*")) == 1)  # that of the second
     answer = finished(second, sent)

@@ -70,13 +70,13 @@ def test_a_full_disk_refuses_a_glossary_until_there_is_room(tmp_path, caplog):
     with asyncio.Runner() as runner:
         glossaries = Blocking(store, runner)
         kept = glossaries.create("ann", "Devices", [DEVICES])
-        store._database.execute("PRAGMA max_page_count=1")
+        store.database.execute("PRAGMA max_page_count=1")
         for _ in range(2):
             with pytest.raises(Unavailable, match="disk"):
                 glossaries.create("ann", "Secret name", [large])
             assert glossaries.all("ann") == [kept]
         assert "database or disk is full" in caplog.text and "Secret" not in caplog.text
-        store._database.execute("PRAGMA max_page_count=100000")
+        store.database.execute("PRAGMA max_page_count=100000")
         added = glossaries.create("ann", "Secret name", [large])
         assert glossaries.all("ann") == [kept, added]
 

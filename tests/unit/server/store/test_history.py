@@ -1,10 +1,11 @@
-"""The history: its bounds, expired and unknown ids, and a store that fails."""
+"""The history: its bounds, expired and unknown ids, and a store that fails, in memory, SQLite and Redis."""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
 
 import pytest
 from hypothesis import given
@@ -14,72 +15,64 @@ from server.config import Settings
 from server.errors import ExpiredTranslation, SettingsError, StateUnreachable, Unavailable, UnknownTranslation
 from server.store.history import MIN_BYTES, History, open_history
 from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, creation_time, new_id
-from server.store.interface import Bounds
+from server.store.interface import Bounds, Store
+from server.store.redis import RedisStore
+from server.store.redis_connection import connect
 from server.store.sqlite import SQLiteStore
+from tests.support.ports import free_port
+
+BOUNDS = Bounds(10, 1_000_000, 60)
+HELLO = {"q": "Hello", "source": "en", "target": "de"}
+Result = TypeVar("Result")
 
 
-def record(text: str = "Hello", now: float | None = None) -> TranslationRecord:
+def record(text: str = "Hello") -> TranslationRecord:
     leg = LegRecord("toy", "en", "de", (SentenceRecord(text, (1, 2, 3), (4, 5)),))
-    return TranslationRecord(new_id(now), time.time(), (leg,))
+    return TranslationRecord(new_id(), time.time(), (leg,))
 
 
-class Clock:
-    def __init__(self) -> None:
-        self.now = 1_000.0
-
-    def __call__(self) -> float:
-        return self.now
-
-
-def memory(size: int, limit: int, clock=time.monotonic) -> History:
-    return History(SQLiteStore(None), Bounds(size, limit, 60), clock)
+async def with_store(store: Store, scenario: Callable[[Store], Awaitable[Result]]) -> Result:
+    try:
+        return await scenario(store)
+    finally:
+        await store.stop()
 
 
-def find(history: History, id: str) -> TranslationRecord:
-    return asyncio.run(history.find(id))
+def failing(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Makes a store fail until the patches are undone."""
+
+    async def fail(*_: object) -> None:
+        raise StateUnreachable
+
+    monkeypatch.setattr(store, "find", fail)
+    monkeypatch.setattr(store, "add", fail)
 
 
-def test_a_record_is_found_by_its_id():
-    history = memory(10, 1_000_000)
-    kept = record()
-    history.add(kept)
-    assert find(history, kept.id) == kept
-    assert (history.hits, history.misses) == (1, 0)
+def test_records_are_bounded_by_number_and_survive_a_restart(any_store):
+    async def scenario(store: Store) -> None:
+        records = [record(f"Text {i} äöü") for i in range(20)]
+        history = History(store, BOUNDS)
+        for each in records:
+            history.add(each)
+        assert await history.find(records[19].id) == records[19]
+        await history.flush()
+        for same in (history, History(store, BOUNDS)):
+            assert await same.find(records[19].id) == records[19]
+            with pytest.raises(ExpiredTranslation, match="no longer kept"):
+                await same.find(records[0].id)
+        assert (history.hits, history.misses) == (2, 1)
 
-
-def test_records_are_bounded_by_number_bytes_and_age():
-    clock = Clock()
-    history = memory(3, 1_000_000, clock)
-    kept = [record() for _ in range(5)]
-    for one in kept:
-        history.add(one)
-    assert len(history) == 3
-    with pytest.raises(ExpiredTranslation):
-        find(history, kept[0].id)
-    assert find(history, kept[4].id) == kept[4]
-    clock.now += 61
-    with pytest.raises(ExpiredTranslation, match="no longer kept"):
-        find(history, kept[4].id)
-    assert len(history) == 0
-    small = memory(100, 5_000)
-    for _ in range(50):
-        small.add(record("x" * 500))
-    assert 1 <= len(small) <= 4
-
-
-def test_a_jump_of_the_wall_clock_expires_no_record(monkeypatch):
-    history = memory(10, 1_000_000, Clock())
-    kept = record()
-    history.add(kept)
-    future = time.time() + 10_000_000
-    monkeypatch.setattr("time.time", lambda: future)
-    assert find(history, kept.id) == kept
+    any_store(scenario)
 
 
 @pytest.mark.parametrize("id", ["", "x", "0" * 25, "8" + "0" * 25, "../../etc/passwd", "0" * 25 + "I", "é" * 26])
-def test_a_text_that_is_not_an_id_is_unknown(id):
-    with pytest.raises(UnknownTranslation):
-        find(memory(10, 1_000_000), id)
+def test_a_text_that_is_not_an_id_is_unknown(id, monkeypatch):
+    async def scenario(store: Store) -> None:
+        failing(store, monkeypatch)
+        with pytest.raises(UnknownTranslation):
+            await History(store, BOUNDS).find(id)
+
+    asyncio.run(with_store(SQLiteStore(None), scenario))
 
 
 @given(st.floats(0, 2**47 / 1000))
@@ -93,109 +86,91 @@ def test_ids_are_distinct_and_sort_by_time():
     assert len({new_id(5) for _ in range(1_000)}) == 1_000
 
 
-@pytest.fixture
-def store(tmp_path) -> Iterator[SQLiteStore]:
-    store = SQLiteStore(tmp_path)
-    yield store
-    asyncio.run(store.stop())
-
-
-class Failing:
-    """A permanent store that fails while `failing` is set."""
-
-    shared = False
-    permanent = True
-
-    def __init__(self, store: SQLiteStore) -> None:
-        self._store = store
-        self.failing = True
-
-    def at_every_beat(self, task) -> None:
-        pass
-
-    async def add(self, *arguments) -> None:
-        self._check()
-        await self._store.add(*arguments)
-
-    async def find(self, *arguments) -> bytes | None:
-        self._check()
-        return await self._store.find(*arguments)
-
-    def _check(self) -> None:
-        if self.failing:
-            raise StateUnreachable
-
-
-def test_records_survive_a_restart(store):
-    async def scenario() -> None:
-        records = [record(f"Text {i} äöü") for i in range(20)]
-        first = History(store, Bounds(10, 1_000_000, 60))
-        for one in records:
-            first.add(one)
-        await first.close()
-        second = History(store, Bounds(10, 1_000_000, 60))
-        assert await second.find(records[19].id) == records[19]
-        with pytest.raises(ExpiredTranslation):
-            await second.find(records[0].id)
-
-    asyncio.run(scenario())
-
-
-def test_records_are_written_when_a_failing_store_recovers(store):
-    async def scenario() -> None:
-        failing = Failing(store)
-        history = History(failing, Bounds(100, 1_000_000, 60))
+def test_records_wait_for_a_failing_store_and_other_ids_are_unavailable(any_store, monkeypatch):
+    async def scenario(store: Store) -> None:
+        history = History(store, Bounds(100, 1_000_000, 60))
         records = [record(f"Text {i}") for i in range(20)]
-        for one in records:
-            history.add(one)
+        with monkeypatch.context() as patches:
+            failing(store, patches)
+            for each in records:
+                history.add(each)
+            await history.flush()
+            assert history.errors == 1
+            assert [await history.find(each.id) for each in records] == records
+            with pytest.raises(Unavailable):
+                await history.find(new_id())
         await history.flush()
-        assert history.errors == 1
-        assert [await history.find(one.id) for one in records] == records
-        failing.failing = False
-        await history.close()
-        assert [await History(store, history.bounds).find(one.id) for one in records] == records
+        assert [await History(store, history.bounds).find(each.id) for each in records] == records
 
-    asyncio.run(scenario())
+    any_store(scenario)
 
 
-def test_records_that_wait_for_a_failing_store_are_bounded(store):
-    async def scenario() -> None:
-        history = History(Failing(store), Bounds(10_000, 20_000, 60))
-        for _ in range(200):
-            history.add(record("x" * 1_000))
+def test_records_that_wait_are_bounded(monkeypatch):
+    async def scenario(store: Store) -> None:
+        failing(store, monkeypatch)
+        history = History(store, Bounds(10_000, 20_000, 60))
+        records = [record("x" * 1_000) for _ in range(200)]
+        for each in records:
+            history.add(each)
         await history.flush()
-        assert 0 < sum(one.size for one in history._pending) <= 20_000
         assert history.errors >= 180
-
-    asyncio.run(scenario())
-
-
-def test_an_unreadable_store_is_unavailable_rather_than_expired(store):
-    async def scenario() -> None:
-        failing = Failing(store)
-        history = History(failing, Bounds(100, 1_000_000, 60))
+        assert await history.find(records[-1].id) == records[-1]
         with pytest.raises(Unavailable):
-            await history.find(new_id())
-        with pytest.raises(UnknownTranslation):
-            await history.find("no id")
-        failing.failing = False
+            await history.find(records[0].id)
+
+    asyncio.run(with_store(SQLiteStore(None), scenario))
+
+
+@pytest.mark.parametrize("text", [b"{}", b"[1]", b"{"])
+def test_a_damaged_record_is_not_found(any_store, text):
+    async def scenario(store: Store) -> None:
+        id = new_id(1_000_000)  # an old one is looked up once
+        await store.add("history", [(id, text)], BOUNDS)
         with pytest.raises(ExpiredTranslation):
-            await history.find(new_id())
+            await History(store, BOUNDS).find(id)
 
-    asyncio.run(scenario())
-
-
-def test_a_damaged_record_is_not_found(store):
-    async def scenario() -> None:
-        id = new_id()
-        await store.add("history", [(id, b"{}")], Bounds(10, 1_000_000, 60))
-        with pytest.raises(ExpiredTranslation):
-            await History(store, Bounds(10, 1_000_000, 60)).find(id)
-
-    asyncio.run(scenario())
+    any_store(scenario)
 
 
-def test_a_limit_below_that_of_an_empty_database_is_a_setting_error(store):
+def test_a_limit_below_that_of_an_empty_database_is_a_setting_error(tmp_path):
+    store = SQLiteStore(tmp_path)
     with pytest.raises(SettingsError, match="ATTENTIVE_HISTORY_BYTES"):
         open_history(Settings(history_bytes=MIN_BYTES - 1), store)
     assert open_history(Settings(history=False), store) is None
+
+
+# -- several servers ---------------------------------------------------------------------------------------------------
+
+
+def test_a_record_that_another_server_has_just_made_is_found(redis):
+    async def scenario(store: Store) -> None:
+        async def read(other: Store) -> None:
+            kept = record()
+            looking = asyncio.create_task(History(other, BOUNDS).find(kept.id))
+            await asyncio.sleep(0.01)
+            History(store, BOUNDS).add(kept)
+            assert await looking == kept
+
+        await with_store(RedisStore(connect(redis)), read)
+
+    asyncio.run(with_store(RedisStore(connect(redis)), scenario))
+
+
+def test_translations_of_one_server_are_found_by_another(serve, redis):
+    first, second = (serve(state=redis) for _ in range(2))
+    id = first.post("/translate", json=HELLO).json()["id"]
+    for client in (second, first):
+        assert client.get("/attention", params={"id": id}).status_code == 200
+
+
+def test_translations_are_served_without_redis(serve, caplog):
+    client = serve(state=f"redis://:hunter2@127.0.0.1:{free_port()}")
+    id = client.post("/translate", json=HELLO).json()["id"]
+    assert client.get("/attention", params={"id": id}).status_code == 200
+    answer = client.get("/attention", params={"id": new_id()})
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"] == "1"
+    assert "hunter2" not in caplog.text
+    metrics = client.get("/metrics").text
+    assert "attentive_history_errors_total" in metrics
+    assert "attentive_state_up" in metrics

@@ -1,18 +1,111 @@
-"""API keys in the data folder and the command that changes them."""
+"""API keys in the data folder and in Redis: changes by another process, several servers, and a store that fails."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 
 import pytest
+import redis as redis_client
 
 from server.__main__ import main
 from server.config import Settings
 from server.errors import SettingsError
+from server.store import keys as bounds
+from server.store.interface import Store
+from server.store.keys import Keys
+from server.store.redis import name_of
 from server.store.setting import open_own
+from tests.support.in_process import wait_for
 from tests.support.keys import KeyFile
+from tests.support.ports import free_port
+from tests.unit.server.conftest import running_redis
 
 HELLO = {"q": "Hello", "source": "en", "target": "de"}
+
+
+def status(client, secret: str | None) -> int:
+    return client.post("/translate", json=HELLO | ({"api_key": secret} if secret else {})).status_code
+
+
+@pytest.fixture(params=["folder", "redis"])
+def place(request, tmp_path) -> tuple[str, str]:
+    """The flag and the value that name where the keys are."""
+    return ("--data", str(tmp_path)) if request.param == "folder" else ("--state", request.getfixturevalue("redis"))
+
+
+@pytest.fixture
+def command(capsys, place) -> Callable[..., str]:
+    """Runs `attentive keys` and returns what it prints."""
+
+    def run(*arguments: str) -> str:
+        assert main(["keys", *arguments, *place]) == 0
+        return capsys.readouterr().out.strip()
+
+    return run
+
+
+@pytest.fixture
+def start(serve, place, tmp_path):
+    """Starts a server with the keys."""
+    where = {"data": tmp_path} if place[0] == "--data" else {"state": place[1]}
+    return lambda **settings: serve(**where, **settings)
+
+
+def test_a_new_key_works_on_all_servers_at_once(start, command):
+    clients = [start(key_required=True) for _ in range(2)]
+    for name in ("Ann", "Bob"):
+        secret = command("create", name)
+        assert [status(client, secret) for client in clients] == [200, 200]
+    assert [status(client, wrong) for client in clients for wrong in ("wrong", secret + "x", None)] == [403] * 6
+
+
+def test_a_revoked_key_is_refused_by_all_servers(start, command, place):
+    secret = command("create", "Ann", "--weight", "2")
+    clients = [start() for _ in range(2)]
+    assert [status(client, secret) for client in clients] == [200, 200]
+    [entry] = json.loads(command("list", "--json"))
+    command("revoke", entry["id"])
+    command("create", "Bob")  # while no valid key exists, keys are ignored
+    for client in clients:
+        wait_for(lambda client=client: status(client, secret) == 403)
+    assert main(["keys", "revoke", entry["id"], *place]) == 2
+
+
+def test_keys_are_ignored_while_none_exists(start, command):
+    client = start()
+    assert status(client, "any") == 200
+    assert client.get("/frontend/settings").json()["apiKeys"] is False
+    command("create", "Ann")
+    wait_for(lambda: status(client, "any") == 403)
+    assert client.get("/frontend/settings").json()["apiKeys"] is True
+
+
+def test_the_number_of_keys_is_bounded_and_only_hashes_are_stored(any_store, monkeypatch):
+    monkeypatch.setattr(bounds, "LIMIT", 2)
+
+    async def scenario(store: Store) -> None:
+        keys = Keys(store)
+        secrets = [(await keys.create(name))[0] for name in "ab"]
+        with pytest.raises(SettingsError, match="2 is the limit"):
+            await keys.create("c")
+        stored = await store.read_all("keys")
+        assert not any(secret in f"{stored}" for secret in secrets)
+
+    any_store(scenario)
+
+
+def test_a_damaged_entry_is_no_key(any_store):
+    async def scenario(store: Store) -> None:
+        secret, key = await Keys(store).create("Ann")
+        await store.write({"keys": {"x": b"{"}})
+        assert await Keys(store).find(secret) == key
+        assert await Keys(store).all() == [key]
+
+    any_store(scenario)
+
+
+# -- the data folder ---------------------------------------------------------------------------------------------------
 
 
 @pytest.fixture
@@ -20,36 +113,18 @@ def keys(tmp_path) -> KeyFile:
     return KeyFile(tmp_path)
 
 
-def test_a_change_by_another_process_takes_effect_at_once(serve, keys):
-    client = serve(data=keys.folder)
-
-    def status(secret: str) -> int:
-        return client.post("/translate", json=HELLO | {"api_key": secret}).status_code
-
-    assert status("any") == 200  # there are no keys
-    secret, key = keys.create("Ann")
-    keys.create("Bob")
-    assert [status(secret), status(secret + "x")] == [200, 403]
-    keys.revoke(key.id)
-    assert keys.revoke(key.id) is None
-    assert status(secret) == 403
-
-
 def test_keys_are_in_the_data_folder_while_the_rest_is_in_memory(serve, keys):
     secret, _ = keys.create("Ann")
     client = serve(data=keys.folder, state="memory")
-    assert client.post("/translate", json=HELLO | {"api_key": secret}).status_code == 200
-    assert client.post("/translate", json=HELLO | {"api_key": "wrong"}).status_code == 403
+    assert [status(client, secret), status(client, "wrong")] == [200, 403]
 
 
 def test_known_keys_stay_valid_and_others_are_refused_while_the_file_cannot_be_used(serve, keys):
     secret, _ = keys.create("Ann")
     client = serve(data=keys.folder)
-    body = HELLO | {"api_key": secret}
-    assert client.post("/translate", json=body).status_code == 200
+    assert status(client, secret) == 200
     client.app.state.services.store._reader.close()
-    assert client.post("/translate", json=body).status_code == 200
-    assert client.post("/translate", json=HELLO | {"api_key": "wrong"}).status_code == 403
+    assert [status(client, secret), status(client, "wrong")] == [200, 403]
 
 
 def test_a_damaged_file_stops_a_start(keys):
@@ -59,60 +134,42 @@ def test_a_damaged_file_stops_a_start(keys):
         open_own(Settings(data=keys.folder))
 
 
-@pytest.mark.parametrize("action", [("revoke", "x"), ("list",)])
-def test_only_create_makes_a_key_file(action, tmp_path, capsys):
-    status = main(["keys", *action, "--data", str(tmp_path / "mistyped")])
-    assert status == (2 if action[0] == "revoke" else 0), capsys.readouterr().err
-    assert not list(tmp_path.iterdir())
+# -- Redis -------------------------------------------------------------------------------------------------------------
 
 
-def test_keys_are_created_listed_and_revoked_by_the_command(tmp_path, capsys):
-    data = ("--data", str(tmp_path))
-    assert main(["keys", "create", "Ann", "--requests-per-minute", "5", *data]) == 0
-    secret = capsys.readouterr().out.strip()
-    assert main(["keys", "list", "--json", *data]) == 0
-    [entry] = json.loads(capsys.readouterr().out)
-    assert (entry["name"], entry["requests_per_minute"], entry["revoked"]) == ("Ann", 5, None)
-    assert "digest" not in entry
-    assert main(["keys", "list", *data]) == 0
-    assert "Ann" in capsys.readouterr().out
-    assert main(["keys", "revoke", entry["id"], *data]) == 0
-    assert main(["keys", "revoke", entry["id"], *data]) == 2
-    assert [key.revoked is None for key in KeyFile(tmp_path).all()] == [False]
-    assert secret not in str(KeyFile(tmp_path).all())
-    assert main(["keys", "list"]) == 2
+def test_the_keys_of_a_data_folder_are_imported(serve, redis, tmp_path, caplog, capsys):
+    file = KeyFile(tmp_path)
+    (good, _), (bad, revoked) = file.create("good"), file.create("bad")
+    into = ["keys", "import", "--data", str(tmp_path), "--state", redis]
+    assert main(into) == 0
+    file.revoke(revoked.id)
+    assert [main(into) for _ in range(2)] == [0, 0]  # a repetition changes nothing
+    client = serve(state=redis, data=tmp_path / "other")
+    assert [status(client, secret) for secret in (good, bad)] == [200, 403]
+    with redis_client.Redis.from_url(redis) as stored:
+        assert stored.hlen(name_of("keys")) == 2
+    assert "not used" not in caplog.text
+    serve(state=redis, data=tmp_path)
+    assert "API keys of the data folder are not used" in caplog.text
+    assert main(["keys", "import", "--data", str(tmp_path)]) == main(["keys", "import", "--state", redis]) == 2
 
 
-@pytest.mark.parametrize("limit", ["-2", "1.5", "many"])
-def test_a_limit_that_is_no_whole_number_is_named(tmp_path, capsys, limit):
-    with pytest.raises(SystemExit, match="2"):
-        main(["keys", "create", "Ann", "--requests-per-minute", limit, "--data", str(tmp_path)])
-    assert f"must be a whole number from 0, not '{limit}'" in capsys.readouterr().err
-
-
-def test_a_data_folder_that_cannot_be_made_is_one_sentence(tmp_path, capsys):
-    (tmp_path / "file").write_text("")
-    for words in (["keys", "create", "Ann"], ["glossary", "create", "x", "-", "--from", "en", "--to", "de"]):
-        assert main([*words, "--data", str(tmp_path / "file" / "data")]) == 2
-        error = capsys.readouterr().err
-        assert error.count("\n") == 1
-        assert "Not a directory." in error
-        assert "Errno" not in error
-
-
-def test_the_weight_of_a_key_is_listed(tmp_path, capsys):
-    data = ("--data", str(tmp_path))
-    assert main(["keys", "create", "Ann", "--weight", "2.5", *data]) == main(["keys", "create", "Bob", *data]) == 0
-    capsys.readouterr()
-    assert main(["keys", "list", "--json", *data]) == 0
-    assert [entry["weight"] for entry in json.loads(capsys.readouterr().out)] == [2.5, 1.0]
-    assert main(["keys", "list", *data]) == 0
-    head, *rows = [line.split() for line in capsys.readouterr().out.splitlines()]
-    assert [row[-2] for row in (head, *rows)] == ["WEIGHT", "2.5", "1"]
-
-
-@pytest.mark.parametrize("weight", ["0", "0.05", "100.5", "-1", "nan"])
-def test_a_weight_out_of_range_is_one_sentence(tmp_path, capsys, weight):
-    assert main(["keys", "create", "Ann", "--weight", weight, "--data", str(tmp_path)]) == 2
-    assert capsys.readouterr().err == f"attentive: The weight of a key must be from 0.1 to 100, not {weight}.\n"
-    assert KeyFile(tmp_path).all() == []
+@pytest.mark.slow
+def test_known_keys_work_while_redis_is_down(serve, tmp_path, capsys):
+    port = free_port()
+    url = f"redis://127.0.0.1:{port}"
+    with running_redis(tmp_path, port):
+        assert main(["keys", "create", "Ann", "--state", url]) == 0
+        secret = capsys.readouterr().out.strip()
+        client = serve(state=url)
+        wait_for(lambda: status(client, secret) == 200)
+    cold = serve(state=url, key_required=True)
+    answer = client.post("/translate", json=HELLO | {"api_key": "unknown"})
+    assert answer.status_code == 503
+    assert answer.headers["Retry-After"] == "1"
+    assert "API key cannot be checked" in answer.json()["error"]
+    assert status(client, secret) == status(client, None) == 200
+    wait_for(lambda: client.get("/ready").status_code == 200)
+    assert (status(cold, secret), status(cold, None)) == (503, 403)
+    with running_redis(tmp_path, port):
+        wait_for(lambda: status(cold, secret) == 403)  # this Redis is empty

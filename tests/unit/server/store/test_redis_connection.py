@@ -10,8 +10,9 @@ from contextlib import asynccontextmanager
 import pytest
 
 from server.errors import StateUnreachable
-from server.store.beats import BEAT_SECONDS
-from server.store.redis_connection import FAILURES, RedisConnection, connect, send
+from server.store.interface import BEAT_SECONDS
+from server.store.redis import RedisStore
+from server.store.redis_connection import FAILURES, connect, send
 from tests.support.ports import free_port
 from tests.unit.server.conftest import running_redis
 
@@ -21,8 +22,8 @@ def ping(client):
 
 
 @asynccontextmanager
-async def opened(url: str) -> AsyncIterator[RedisConnection]:
-    state = RedisConnection(connect(url))
+async def opened(url: str) -> AsyncIterator[RedisStore]:
+    state = RedisStore(connect(url))
     await state.start()
     yield state
     await state.stop()
@@ -61,7 +62,7 @@ def test_operations_return_what_redis_answers(redis):
 def test_after_two_time_outs_operations_fail_without_waiting():
     async def scenario() -> None:
         async with silent_server() as (url, received):
-            state = RedisConnection(connect(url))  # without probes
+            state = RedisStore(connect(url))  # without probes
             for _ in range(50):
                 with pytest.raises(StateUnreachable):
                     await state.run(ping, seconds=0.02)
@@ -75,7 +76,7 @@ def test_after_two_time_outs_operations_fail_without_waiting():
 def test_an_operation_that_its_caller_cancels_is_no_failure():
     async def scenario() -> None:
         async with silent_server() as (url, received):
-            state = RedisConnection(connect(url))
+            state = RedisStore(connect(url))
             for count in range(1, FAILURES + 2):
                 operation = asyncio.create_task(state.run(ping, seconds=60))
                 await until(lambda wanted=count: len(received) == wanted)
@@ -97,7 +98,7 @@ def test_the_connection_recovers_by_itself(tmp_path, patient):
         async def task() -> None:
             done.append(await state.run(lambda client: client.incr("attentive:x")))
 
-        state = RedisConnection(connect(f"redis://127.0.0.1:{port}"))
+        state = RedisStore(connect(f"redis://127.0.0.1:{port}"))
         state.at_every_beat(task)
         await state.start()
         await until(lambda: not state.up)
@@ -115,7 +116,7 @@ def test_the_connection_recovers_by_itself(tmp_path, patient):
 
 
 def test_a_task_that_fails_does_not_end_the_others(redis, monkeypatch):
-    monkeypatch.setattr("server.store.beats.BEAT_SECONDS", BEAT_SECONDS / 50)
+    monkeypatch.setattr("server.store.interface.BEAT_SECONDS", BEAT_SECONDS / 50)
     beats = []
 
     async def fails() -> None:
@@ -128,7 +129,7 @@ def test_a_task_that_fails_does_not_end_the_others(redis, monkeypatch):
         beats.append(1)
 
     async def scenario() -> None:
-        state = RedisConnection(connect(redis))
+        state = RedisStore(connect(redis))
         state.at_every_beat(fails)
         state.at_every_beat(refused)
         state.at_every_beat(counts)
@@ -164,7 +165,7 @@ def test_the_log_has_no_password(caplog):
     caplog.set_level(logging.DEBUG)
 
     async def scenario() -> None:
-        state = RedisConnection(connect(f"redis://:hunter2@127.0.0.1:{free_port()}"))
+        state = RedisStore(connect(f"redis://:hunter2@127.0.0.1:{free_port()}"))
         for _ in range(FAILURES):
             with pytest.raises(StateUnreachable) as error:
                 await state.run(ping)

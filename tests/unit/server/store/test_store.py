@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import sqlite3
-from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
@@ -12,32 +11,9 @@ import pytest
 from server.errors import SettingsError, StateUnreachable
 from server.store import sqlite
 from server.store.interface import Bounds, Store
-from server.store.redis import RedisStore
-from server.store.redis_connection import connect
 from server.store.sqlite import FILE_NAME, SQLiteStore
 
-Scenario = Callable[[Store], Awaitable[None]]
 MANY = 1_000_000
-
-
-@pytest.fixture(params=["file", "memory", "redis"])
-def run(request, tmp_path) -> Callable[[Scenario], None]:
-    """Returns a function that runs a scenario with an empty store."""
-
-    def start(scenario: Scenario) -> None:
-        async def use() -> None:
-            if request.param == "redis":
-                store: Store = RedisStore(connect(request.getfixturevalue("redis")))
-            else:
-                store = SQLiteStore(tmp_path if request.param == "file" else None)
-            try:
-                await scenario(store)
-            finally:
-                await store.stop()
-
-        asyncio.run(use())
-
-    return start
 
 
 def ids(names: str) -> list[tuple[str, bytes]]:
@@ -48,7 +24,7 @@ async def kept(store: Store, names: str) -> str:
     return "".join([name for name in names if await store.find("history", name)])
 
 
-def test_records_of_a_table_are_written_read_and_deleted(run):
+def test_records_of_a_table_are_written_read_and_deleted(any_store):
     async def scenario(store: Store) -> None:
         assert (await store.read("t", "a"), await store.read_all("t"), await store.version("t")) == (None, {}, "")
         assert await store.write({"t": {"a": b"1", "b": b"2"}, "other": {"a": b"3"}})
@@ -59,10 +35,10 @@ def test_records_of_a_table_are_written_read_and_deleted(run):
         assert await store.read("other", "a") == b"3"
         assert await store.version("t") != first != ""
 
-    run(scenario)
+    any_store(scenario)
 
 
-def test_a_write_over_an_older_version_changes_nothing(run):
+def test_a_write_over_an_older_version_changes_nothing(any_store):
     async def scenario(store: Store) -> None:
         assert await store.write({"t": {"a": b"1"}}, {"t": ""})
         version = await store.version("t")
@@ -71,57 +47,54 @@ def test_a_write_over_an_older_version_changes_nothing(run):
         outcomes = await asyncio.gather(*[store.write({"t": {"a": b"%d" % i}}, {"t": version}) for i in range(5)])
         assert outcomes.count(True) == 1
 
-    run(scenario)
+    any_store(scenario)
 
 
-def test_counts_are_added(run):
+def test_counts_are_added(any_store):
     async def scenario(store: Store) -> None:
-        for number in range(1, 4):
-            await store.increase("usage", {"a": 5, "": 1}, f"writer {number}")
+        for _ in range(3):
+            await store.increase("usage", {"a": 5, "": 1})
         assert await store.read_all("usage") == {"a": b"15", "": b"3"}
 
-    run(scenario)
+    any_store(scenario)
 
 
-def test_a_collection_is_bounded_by_number(run):
+def test_a_collection_is_bounded_by_number(any_store):
     async def scenario(store: Store) -> None:
         for names in ("ab", "c", "defg"):
             await store.add("history", ids(names), Bounds(3, MANY, 60))
         assert await kept(store, "abcdefg") == "efg"
 
-    run(scenario)
+    any_store(scenario)
 
 
-def test_a_collection_is_bounded_by_bytes(run):
+def test_a_collection_is_bounded_by_bytes(any_store):
     async def scenario(store: Store) -> None:
         for names in ("ab", "c", "defghijklmnop"):
             await store.add("history", ids(names), Bounds(MANY, 1_400 if store.shared else 4_000, 60))
         newest = await kept(store, "abcdefghijklmnop")
-        assert (
-            2 <= len(newest) <= 30 and "abcdefghijklmnop".endswith(newest) and newest != "abcdefghijklmnop"[:16] + "x"
-        )
-        assert not await kept(store, "a") or len(newest) == 16
+        assert 2 <= len(newest) < 16 and "abcdefghijklmnop".endswith(newest)
 
-    run(scenario)
+    any_store(scenario)
 
 
-def test_records_of_a_collection_expire(run):
+def test_records_of_a_collection_expire(any_store):
     async def scenario(store: Store) -> None:
         await store.add("history", ids("a"), Bounds(10, MANY, 0.05))
         await asyncio.sleep(0.1)
         await store.add("history", ids("b"), Bounds(10, MANY, 60))
         assert await kept(store, "ab") == "b"
 
-    run(scenario)
+    any_store(scenario)
 
 
-def test_a_repeated_write_counts_once(run):
+def test_a_repeated_write_counts_once(any_store):
     async def scenario(store: Store) -> None:
         for _ in range(3):
             await store.add("history", ids("ab"), Bounds(2, MANY, 60))
         assert await kept(store, "ab") == "ab"
 
-    run(scenario)
+    any_store(scenario)
 
 
 # -- SQLite ------------------------------------------------------------------------------------------------------------
@@ -134,8 +107,7 @@ def test_the_file_stays_within_the_bytes_of_a_collection(tmp_path: Path):
             records = [(f"{number} {i}", bytes(4_000 if i % 2 else 100)) for i in range(50)]
             await store.add("history", records, Bounds(MANY, MANY, 60))
         size = sum([path.stat().st_size for path in list(tmp_path.iterdir())])  # noqa: ASYNC240
-        await store.add("history", [("large", bytes(200_000))], Bounds(MANY, MANY, 60))
-        assert await store.find("history", "large") is None and await store.find("history", "39 49")
+        assert await store.find("history", "39 49")
         assert MANY // 4 < size < MANY + sqlite.LOG_PAGES * sqlite.PAGE_BYTES + 500_000
         await store.stop()
 
@@ -155,11 +127,10 @@ def test_a_locked_file_fails_and_works_again(tmp_path, monkeypatch, caplog):
         assert await store.read("t", "a") is None
         other.rollback()
         assert await store.write({"t": {"a": b"1"}})
-        assert store.errors == 2
         await store.stop()
 
     asyncio.run(scenario())
-    assert caplog.text.count("cannot be used") <= 2
+    assert caplog.text.count("cannot be used") == 1
 
 
 def test_a_file_of_a_newer_version_stops_the_start(tmp_path):
