@@ -20,7 +20,7 @@ from server.errors import InvalidRequest
 from server.services import Services, default_options
 from server.translation.catalog import Leg, ModelCatalog, ServedModel
 from server.translation.model_discovery import find_models
-from server.translation.passes.checks import SentenceChecker
+from server.translation.passes.checks import attention_gap
 from server.translation.types import FAULTS, TranslationRequest
 
 NAME = "calibrate"
@@ -120,7 +120,7 @@ async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple
         from sacrebleu.metrics.chrf import CHRF
     except ImportError:
         raise InvalidRequest('This needs sacrebleu: pip install "attentive-server[train]".') from None
-    chrf, checker = CHRF(), SentenceChecker(services.engine, lambda: services.translator.detector)
+    chrf = CHRF()
     scored: list[ScoredTranslation] = []
     measured = 0
     with tqdm(total=len(rows), unit=" pairs", desc=f"{leg.source}-{leg.target}", disable=None, leave=False) as bar:
@@ -140,7 +140,8 @@ async def scored_translations(services: Services, leg: Leg, rows: Sequence[tuple
                 score = chrf.sentence_score(translation.text, [reference]).score
                 measure = score >= GOOD_CHRF and measured < MEASURED_GAPS
                 measured += measure
-                gap = await checker.gap(sentence, leg) if measure else None
+                given = (sentence.read, sentence.ids, best.tokens)
+                gap = await attention_gap(services.engine, leg, *given) if measure else None
                 flagged = bool(sentence.flags & FAULTS)
                 scored.append(ScoredTranslation(best.token_scores, len(sentence.ids), score, flagged, gap))
             bar.update(len(batch))

@@ -13,7 +13,7 @@ from server.text.markup.projection import Link
 from server.text.offsets import OffsetMap, reverse
 from server.text.segmentation import Span
 from server.translation.catalog import Leg
-from server.translation.segments import Segment, SegmentedText
+from server.translation.segments import SegmentedText
 from server.translation.types import Sentence
 from server.translation.word_pairs import sentence_pair
 
@@ -21,69 +21,65 @@ log = logging.getLogger(__name__)
 WORD = re.compile(r"\w+")
 
 
-class WordAligner:
-    """Links words by the attention of the model that translated them, or by their position if that is not available."""
+async def passage_links(
+    engine: EngineClient, segmented: SegmentedText, sentences: Sequence[Sentence], boundaries: Sequence[int]
+) -> list[Link]:
+    """Returns links between a passage and its best translation, as `SegmentedText.join` makes it.
 
-    def __init__(self, engine: EngineClient) -> None:
-        self._engine = engine
-
-    async def passage_links(
-        self, segmented: SegmentedText, sentences: Sequence[Sentence], boundaries: Sequence[int]
-    ) -> list[Link]:
-        """Returns links between a passage and its best translation, as `SegmentedText.join` makes it.
-
-        Only a sentence with a boundary of a mark inside is aligned by words. Any other sentence is one link.
-        """
-        links: list[Link] = []
-        done, written = 0, 0
-        for segment, sentence in zip(segmented.segments, sentences, strict=True):
-            start, end = segment.span
-            written += start - done  # the separator before the segment
-            target = sentence.targets[0]
-            if any(start < boundary < end for boundary in boundaries):
-                inside = await self._segment_links(segmented.leg, segment, sentence)
-                links += [(_shift(source, start), _shift(goal, written)) for source, goal in inside]
-            else:
-                links.append(((start, end), (written, written + len(target))))
-            written += len(target)
-            done = end
-        return links
-
-    async def sentence_links(self, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]) -> list[Link]:
-        """Returns links between the text `read` that the model read as `ids` and the text of the `tokens` it wrote."""
-        decoding = leg.model.tokenizer.decode_pieces(tokens)
-        pair = sentence_pair(leg, read, decoding.text)
-        try:
-            result = await self._engine.align(leg.model, ids, tokens, pair.worded if pair else None, leg.first_token)
-        except AttentiveError as error:
-            log.warning("words are linked by position because the alignment failed: %s", error.message)
-            return links_by_position(read, decoding.text)
-        encoding = leg.encode(read)
-        maps = result.maps.cross  # (L, H, T, S)
-        soft = alignment_map(maps, leg.model.alignment)  # (T, S)
-        links: list[Link] = []
-        if pair is not None and result.evidence is not None:
-            sources = words(read, encoding.pieces, encoding.offsets)
-            targets = words(decoding.text, decoding.pieces, decoding.offsets)
-            links = sorted(pair.links(result.evidence, soft, sources, targets))
-        return (
-            links
-            or _links_by_attention(soft, encoding.offsets, decoding.offsets)
-            or links_by_position(read, decoding.text)
-        )
-
-    async def _segment_links(self, leg: Leg, segment: Segment, sentence: Sentence) -> list[Link]:
-        """Returns links between the texts of a segment and of its translation."""
+    Only a sentence with a boundary of a mark inside is aligned by words. Any other sentence is one link.
+    """
+    links: list[Link] = []
+    done, written = 0, 0
+    for sentence in sentences:
+        start, end = sentence.span
+        written += start - done  # the separator before the sentence
         target = sentence.targets[0]
-        if sentence.copied and target == segment.text:
-            return [(found.span(), found.span()) for found in WORD.finditer(target)]
-        if sentence.copied or bool(sentence.to_read) != bool(sentence.to_target):  # the model's text was repaired
-            return links_by_position(segment.text, target)
-        links = await self.sentence_links(leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)
-        if not sentence.to_read:
-            return links
-        sources, goals = OffsetMap(reverse(sentence.to_read)), OffsetMap(sentence.to_target)
-        return [(sources.span(source), goals.span(goal)) for source, goal in links]
+        if any(start < boundary < end for boundary in boundaries):
+            inside = await _links_within(engine, segmented.leg, sentence)
+            links += [(_shift(source, start), _shift(goal, written)) for source, goal in inside]
+        else:
+            links.append(((start, end), (written, written + len(target))))
+        written += len(target)
+        done = end
+    return links
+
+
+async def sentence_links(
+    engine: EngineClient, leg: Leg, read: str, ids: tuple[int, ...], tokens: tuple[int, ...]
+) -> list[Link]:
+    """Returns links between the text `read` that the model read as `ids` and the text of the `tokens` it wrote: by the
+    attention of the model, or by position if that is not available."""
+    decoding = leg.model.tokenizer.decode_pieces(tokens)
+    pair = sentence_pair(leg, read, decoding.text)
+    try:
+        result = await engine.align(leg.model, ids, tokens, pair.worded if pair else None, leg.first_token)
+    except AttentiveError as error:
+        log.warning("words are linked by position because the alignment failed: %s", error.message)
+        return links_by_position(read, decoding.text)
+    encoding = leg.encode(read)
+    soft = alignment_map(result.maps.cross, leg.model.alignment)  # (L, H, T, S) -> (T, S)
+    links: list[Link] = []
+    if pair is not None and result.evidence is not None:
+        sources = words(read, encoding.pieces, encoding.offsets)
+        targets = words(decoding.text, decoding.pieces, decoding.offsets)
+        links = sorted(pair.links(result.evidence, soft, sources, targets))
+    return (
+        links or _links_by_attention(soft, encoding.offsets, decoding.offsets) or links_by_position(read, decoding.text)
+    )
+
+
+async def _links_within(engine: EngineClient, leg: Leg, sentence: Sentence) -> list[Link]:
+    """Returns links between the texts of a sentence and of its translation."""
+    source, target = sentence.source, sentence.targets[0]
+    if sentence.copied and target == source:
+        return [(word.span(), word.span()) for word in WORD.finditer(target)]
+    if sentence.copied or bool(sentence.to_read) != bool(sentence.to_target):  # the model's text was repaired
+        return links_by_position(source, target)
+    links = await sentence_links(engine, leg, sentence.read, sentence.ids, sentence.hypotheses[0].tokens)
+    if not sentence.to_read:
+        return links
+    sources, goals = OffsetMap(reverse(sentence.to_read)), OffsetMap(sentence.to_target)
+    return [(sources.span(source), goals.span(goal)) for source, goal in links]
 
 
 def _links_by_attention(soft: Weights, sources: Sequence[Span], targets: Sequence[Span]) -> list[Link]:

@@ -16,7 +16,6 @@ from model.search.options import DecodingOptions
 from model.tokenizer import Encoding, Tokenizer
 from server.errors import UnsupportedLanguage
 from server.text.language_id import resolve_language_code
-from server.translation.retry import wider_beam
 
 AUTO = "auto"
 INVISIBLE = re.compile("[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u2066-\u2069\ufeff]")
@@ -208,13 +207,11 @@ class ModelCatalog:
         raise UnsupportedLanguage(f"There is no model for {source} to {target}; {source} goes to {goals}.")
 
     def searched(self, source: str, target: str, options: DecodingOptions) -> DecodingOptions:
-        """Returns the options with which the model between two codes searches. If the codes need to be resolved or
-        detected first, or need two models, the beam is the widest of all models."""
-        known = self._routes.get((source, target), ())
-        if len(known) == 1:
-            return known[0].decoding_options(options)
-        if direct := self._direct(source, target):
-            return Leg(direct, source, target).decoding_options(options)
+        """Returns the options with the beam width and the reranking of the model between two codes. If the codes need to
+        be resolved or detected first, or need two models, the beam is the widest of all models."""
+        if model := self._direct(source, target):
+            resolved = Leg(model, source, target).decoding_options(options)
+            return dataclasses.replace(options, beam_size=resolved.beam_size, rerank=resolved.rerank)
         stated = [model.reranked_beam if options.rerank else model.beam_size for model in self.models]
         beam = options.beam_size or max([options.hypotheses, *stated])
         return dataclasses.replace(options, beam_size=beam, rerank=options.rerank and beam > 1)
@@ -245,6 +242,12 @@ class ModelCatalog:
                 found = found.union(*(near[target] for target in targets if target in near))
             reachable[source] = shared.setdefault(found, tuple(sorted(found)))
         return reachable
+
+
+def wider_beam(beam: int) -> int:
+    """Returns the beam width of a retry, or of a list for reranking: twice the width of the first decoding, at least 4
+    and at most 16, and never smaller than the first."""
+    return max(beam, min(16, max(4, 2 * beam)))
 
 
 def printable_code(code: str) -> str:

@@ -10,32 +10,22 @@ from functools import partial
 
 from server.text.languages import is_translatable
 from server.text.offsets import OffsetMap, edited
-from server.text.protection.copied import (
-    byte_fallback_spans,
-    copied_spans,
-    lost_spans,
-    number_spans,
-    sign_spans,
-    without_overlaps,
-    words_with,
-)
+from server.text.protection.copied import byte_fallback_spans, without_overlaps
 from server.text.protection.find import ProtectedSpan, find_protected_spans, spans_within
 from server.text.protection.glossary import TermIndex, TermMatch
 from server.text.protection.icu import message_arms
 from server.text.protection.mask import Masked, is_all_caps, mask, to_sentence_case, widened
 from server.text.protection.stand_ins import stand_ins_of
-from server.text.protection.terms import find_terms, terms_within, without_terms
+from server.text.protection.terms import find_terms, terms_within
 from server.text.segmentation import Span, Split, split_long_sentence, split_sentences
 from server.translation.catalog import Leg
 
 LINE_ENDS = re.compile(r"[\t-\r\x85]")
 _NUMBER_SIGN = re.compile(r"#(?!\w)")
 """Stands for the number in the arms of an ICU message."""
-_RARE_LETTERS = frozenset("àâæçèéêëîïôœùûüÿ")
-"""Letters that a vocabulary may lack although the language has them: a word such as Israël is translated."""
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class Segment:
     """One sentence, or a part of one that is too long for the model. A segment without ids is copied.
 
@@ -60,7 +50,7 @@ class Segment:
         return self.masked.read
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class SegmentedText:
     """The segments of a text in order. The text between two segments is copied."""
 
@@ -105,50 +95,6 @@ def segment_text(
     return SegmentedText(text, leg, tuple(segments))
 
 
-def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
-    """Returns the segment to translate instead if `target`, the translation of what the model read, lacks a stand-in, or
-    lacks or doubles a name, a sign or a number: the same segment with all of them masked. Returns None if nothing is lost,
-    or nothing more can be masked."""
-    names = _names_in_bytes(segment, leg) if leg.model.tokenizer.may_spell(segment.ids) else []
-    if not _has_lost(segment, target, names):
-        return None
-    text = segment.text
-    spans = _with_further(segment, [*copied_spans(text), *names, *sign_spans(text), *number_spans(text)])
-    return _masked(segment, spans, leg) if len(spans) > len(segment.spans) else None
-
-
-def _has_lost(segment: Segment, target: str, names: Sequence[ProtectedSpan]) -> bool:
-    """Returns whether a translation of what the model read lacks a stand-in or one of the `names`, or lacks or doubles
-    another name, a sign or a number."""
-    masked = segment.masked
-    if masked.missing(target):
-        return True
-    read, written = (masked.read.casefold(), target.casefold()) if names else ("", "")
-    for word in {segment.text[name.start : name.end].casefold() for name in names}:
-        name = word.removesuffix("s")  # of a genitive
-        if written.count(name) < read.count(name):
-            return True
-    return lost_spans(masked.without_stand_ins(masked.read), masked.without_stand_ins(target))
-
-
-def _names_in_bytes(segment: Segment, leg: Leg) -> list[ProtectedSpan]:
-    """Returns the words with a letter that the vocabulary spells in bytes, such as Đoković and Łódź. The languages of the
-    model do not have this letter, so the word is a name."""
-    tokenizer = leg.model.tokenizer
-    letters = {
-        character
-        for character in segment.text
-        if character.isalpha() and not character.isascii() and character.lower() not in _RARE_LETTERS
-    }
-    return words_with(segment.text, {one for one in letters if tokenizer.may_spell(tokenizer.encode_ids(one.lower()))})
-
-
-def without_stand_ins(segment: Segment, leg: Leg) -> Segment:
-    """Returns the segment with all its spans taken out of the text that the model reads."""
-    masked = mask(_text_to_read(segment.text, segment.spans, segment.capitals), segment.spans)
-    return replace(segment, masked=masked, ids=leg.encode_ids(masked.read))
-
-
 def _is_writable(leg: Leg, text: str) -> bool:
     """Returns whether the leg's model can write a text character by character."""
     tokenizer = leg.model.tokenizer
@@ -168,9 +114,12 @@ def _sentences(
     for start, end in (*breaks, (len(text), len(text))):
         sentences += [(first + done, last + done) for first, last in split_sentences(text[done:start], language, split)]
         done = end
-    whole = [(span.start, span.end) for span in spans if span.role != "break"]
-    whole = sorted([*whole, *[(term.start, term.end) for term in terms]]) if terms else whole
-    return _joined_within(sentences, whole)
+    return _joined_within(sentences, _places([*[span for span in spans if span.role != "break"], *terms]))
+
+
+def _places(parts: Sequence[ProtectedSpan | TermMatch]) -> list[Span]:
+    """Returns where spans and terms are, in order."""
+    return sorted([(part.start, part.end) for part in parts])
 
 
 def _joined_within(sentences: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
@@ -192,7 +141,7 @@ def _joined_within(sentences: Sequence[Span], spans: Sequence[Span]) -> list[Spa
     return joined
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Cutter:
     """Makes segments of sentences for one leg."""
 
@@ -202,39 +151,25 @@ class _Cutter:
     glossary: TermIndex | None
 
     def segments(
-        self,
-        content: str,
-        start: int,
-        spans: Sequence[ProtectedSpan],
-        terms: tuple[TermMatch, ...],
-        limit: int,
+        self, content: str, start: int, spans: Sequence[ProtectedSpan], terms: tuple[TermMatch, ...], limit: int
     ) -> list[Segment]:
         """Returns a sentence, which is at `start` of its text, as one segment, or as several of at most `limit` tokens
         if it is too long for the model."""
-        leg, tokenizer = self.leg, self.leg.model.tokenizer
-        span = (start, start + len(content))
-        if spans:
-            segment = self._with_spans(Segment(span, content, terms=terms), spans)
-        elif is_translatable(without_terms(content, terms) if terms else content, leg.source):
-            capitals = is_all_caps(content)
-            read = to_sentence_case(content) if capitals else content
-            if not read.isprintable():
-                read = LINE_ENDS.sub(" ", read)
-            ids = leg.encode_ids(read)
-            segment = Segment(span, content, ids, Masked(read), capitals, terms=terms)
-        else:
-            return [Segment(span, content, terms=terms)]
+        leg, whole = self.leg, Segment((start, start + len(content)), content, terms=terms)
+        messages = [self.message(content[span.start : span.end]) for span in spans if span.role == "icu"]
+        segment = _encoded(replace(whole, messages=tuple(messages)), spans, leg)
         if len(segment.ids) <= leg.model.segment_length:
-            return [_mask_byte_fallback(segment, leg) if tokenizer.may_spell(segment.ids) else segment]
-        encoding = leg.encode(segment.read if not spans else content)
+            if not leg.model.tokenizer.may_spell(segment.ids):
+                return [segment]
+            return [with_spans(segment, byte_fallback_spans(content, leg.source, leg.encode(content)), leg) or segment]
+        encoding = leg.encode(content if spans else segment.read)
         # The language tag and the end of sentence have empty offsets. They are part of every segment and reduce its
         # limit.
         starts = [offset[0] for offset in encoding.offsets if offset[1] > offset[0]]
         room = limit - (len(encoding.ids) - len(starts))
         if room < 1 or len(content) == 1:
-            return [Segment(span, content, terms=terms)]
-        whole = [*[(one.start, one.end) for one in spans], *[(one.start, one.end) for one in terms]]
-        parts = _outside_spans(split_long_sentence(content, starts, room), whole)
+            return [whole]
+        parts = _joined_within(split_long_sentence(content, starts, room), _places((*spans, *terms)))
         # A part can have more tokens on its own than within its sentence. It is then cut again with half the limit.
         finer = limit if len(parts) > 1 else limit // 2
         return [
@@ -259,67 +194,38 @@ class _Cutter:
         ]
         return SegmentedText(text, self.leg, tuple(segments))
 
-    def _with_spans(self, segment: Segment, spans: Sequence[ProtectedSpan]) -> Segment:
-        """Returns the segment with its spans masked and its ICU messages cut into segments."""
-        messages = [self.message(segment.text[span.start : span.end]) for span in spans if span.role == "icu"]
-        return _masked(replace(segment, messages=tuple(messages)), spans, self.leg)
 
-
-def _outside_spans(parts: Sequence[Span], spans: Sequence[Span]) -> list[Span]:
-    """Returns the parts of a sentence, joined where a span that is kept whole lies in both."""
-    result: list[Span] = []
-    for first, last in parts:
-        if result and any(start < result[-1][1] and first < end for start, end in spans):
-            result[-1] = (result[-1][0], last)
-        else:
-            result.append((first, last))
-    return result
-
-
-def _mask_byte_fallback(segment: Segment, leg: Leg) -> Segment:
-    """Masks the words and emoji of a segment that the vocabulary spells in bytes, and the emoji."""
-    spelled = byte_fallback_spans(segment.text, leg.source, leg.encode(segment.text))
-    spans = _with_further(segment, spelled)
-    return _masked(segment, spans, leg) if len(spans) > len(segment.spans) else segment
-
-
-def _with_further(segment: Segment, found: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
-    """Returns the spans of a segment and those found in it that do not overlap its spans and terms."""
+def with_spans(segment: Segment, further: Sequence[ProtectedSpan], leg: Leg) -> Segment | None:
+    """Returns the segment with further spans masked, as far as they do not overlap its spans and terms; None if there are
+    none."""
     free = [
-        span for span in found if not any(term.start < span.end and span.start < term.end for term in segment.terms)
+        span for span in further if not any(term.start < span.end and span.start < term.end for term in segment.terms)
     ]
-    return without_overlaps([*segment.spans, *free])
+    spans = without_overlaps([*segment.spans, *free])
+    return _encoded(segment, spans, leg) if len(spans) > len(segment.spans) else None
 
 
-def _masked(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segment:
-    """Returns the segment with these spans masked. It is copied if nothing else is left to translate."""
-    text, tokenizer = segment.text, leg.model.tokenizer
-    stand_ins = stand_ins_of(tokenizer)
+def _encoded(segment: Segment, spans: Sequence[ProtectedSpan], leg: Leg) -> Segment:
+    """Returns the segment as the model reads it, with these spans masked. It is copied if nothing else is left to
+    translate."""
+    text, stand_ins = segment.text, stand_ins_of(leg.model.tokenizer)
     spans = spans if stand_ins.symbols else widened(text, spans)
     masked = mask(text, spans)
-    plain = masked.read
-    if not is_translatable(_without_terms(masked, segment.terms), leg.source):
-        return Segment(segment.span, text, spans=tuple(spans), messages=segment.messages, terms=segment.terms)
-    capitals = is_all_caps(plain)
-    read = _text_to_read(text, spans, capitals)
+    places = OffsetMap(masked.runs or ((0, 0, len(text)),))
+    terms = [places.span((term.start, term.end)) for term in segment.terms]
+    segment = Segment(segment.span, text, spans=tuple(spans), messages=segment.messages, terms=segment.terms)
+    if not is_translatable(edited(masked.read, [(*term, " ") for term in terms])[0], leg.source):
+        return segment
+    capitals = is_all_caps(masked.read)
+    read = text_to_read(text, spans, capitals)
     masked = mask(read, spans, stand_ins.choose(text, spans))
-    ids = leg.encode_ids(masked.read)
-    return Segment(segment.span, text, ids, masked, capitals, tuple(spans), segment.messages, segment.terms)
+    return replace(segment, ids=leg.encode_ids(masked.read), masked=masked, capitals=capitals)
 
 
-def _without_terms(masked: Masked, terms: Sequence[TermMatch]) -> str:
-    """Returns the text that the model reads, without the terms."""
-    if not terms:
-        return masked.read
-    places = OffsetMap(masked.runs)
-    moved = [places.span((term.start, term.end)) for term in terms]
-    return edited(masked.read, [(start, end, " ") for start, end in moved])[0]
-
-
-def _text_to_read(text: str, spans: Sequence[ProtectedSpan], capitals: bool) -> str:
+def text_to_read(text: str, spans: Sequence[ProtectedSpan], capitals: bool) -> str:
     """Returns a text in sentence case if `capitals`, and without line ends. The spans are not changed."""
     read = to_sentence_case(text) if capitals else text
-    read = LINE_ENDS.sub(" ", read if len(read) == len(text) else text)
+    read = LINE_ENDS.sub(" ", read if len(read) == len(text) or not spans else text)
     for span in spans:
         read = read[: span.start] + text[span.start : span.end] + read[span.end :]
     return read

@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections import Counter
-from collections.abc import Coroutine, Sequence
-from itertools import chain
-from typing import Any, TypeVar
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain, islice
 
 from server.access.admission import Admission
 from server.engine.client.engine_client import EngineClient
@@ -16,20 +16,17 @@ from server.store.history_records import new_id
 from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.markup.passages import Passage
 from server.text.markup.projection import Link
-from server.translation.alignment import WordAligner
+from server.translation import sentence
+from server.translation.alignment import passage_links
 from server.translation.cache.result_cache import ResultCache, only
-from server.translation.catalog import AUTO, ModelCatalog
+from server.translation.catalog import AUTO, Leg, ModelCatalog
+from server.translation.context import CheckObserver, SentenceContext, gather_or_cancel
 from server.translation.history_record import history_record
-from server.translation.passes.checks import CheckObserver, SentenceChecker
-from server.translation.passes.reranking import MOST
 from server.translation.preparation import PreparedText, prepare, segment_passages
-from server.translation.retry import wider_beam
-from server.translation.segments import SegmentedText
-from server.translation.sentence import SentenceTranslator
+from server.translation.segments import Segment, SegmentedText
 from server.translation.time_limit import TimeLimit
 from server.translation.types import (
     FAULTS,
-    OnFlag,
     ProgressListener,
     Sentence,
     TranslatedLeg,
@@ -47,8 +44,6 @@ BYTES_PER_TOKEN = 4
 """For the estimate of a request's cost before tokenizing, so that a rejection is cheap."""
 THREAD_CHARACTERS = 2_000
 """A request with more characters is prepared in a thread, so that it does not block the event loop."""
-
-Result = TypeVar("Result")
 
 
 class Translator:
@@ -74,10 +69,7 @@ class Translator:
         self.admission = admission
         self.history = history
         self.cache = cache
-        self._aligner = WordAligner(engine)
-        self._sentences = SentenceTranslator(
-            engine, self._aligner, SentenceChecker(engine, lambda: self.detector), observer
-        )
+        self._observer = observer
         self._users: Counter[ModelCatalog] = Counter()
         self._released: dict[ModelCatalog, asyncio.Event] = {}
 
@@ -135,9 +127,7 @@ class Translator:
         catalog = self.catalog
         searched = catalog.searched(request.source, request.target, request.options)
         beam = searched.beam_size
-        rows = decodings(beam, request.options.hypotheses, searched.rerank, request.on_flag)
-        rows += request.thorough  # the attention of a sentence
-        cost = rows * estimated_tokens(request)
+        cost = sentence.rows(searched, request.on_flag, request.thorough) * estimated_tokens(request)
         document = characters > DOCUMENT_CHARACTERS or cost > DOCUMENT_COST or beam > DOCUMENT_ROWS
         with self.admission.admit(
             cost, request.deadline, caller=request.client, weight=request.weight, document=document, key=key
@@ -150,7 +140,7 @@ class Translator:
                     else:
                         texts = prepare(request, catalog, self.detector)
                     document = document or beam * sum([text.segments for text in texts]) > DOCUMENT_ROWS
-                    return await _gather_or_cancel(
+                    return await gather_or_cancel(
                         [self._translate_text(text, request, int(document), listener) for text in texts]
                     )
             finally:
@@ -189,7 +179,7 @@ class Translator:
             if len(prepared.route) > 1 and request.on_flag == "source":  # a sentence in the pivot language is of no use
                 leg_request = dataclasses.replace(leg_request, on_flag="mark")
             async with self.engine.holding(leg.model):
-                sentences = await self._sentences.translate(
+                sentences = await self._sentences(
                     segmented, leg_request, priority, prepared.number, listener if last else None
                 )
                 links = await self._links(passages, segmented, sentences)
@@ -211,6 +201,27 @@ class Translator:
         self._record(translation, request)
         return translation
 
+    async def _sentences(
+        self,
+        segmented: Sequence[SegmentedText],
+        request: TranslationRequest,
+        priority: int,
+        number: int,
+        listener: ProgressListener | None,
+    ) -> list[list[Sentence]]:
+        """Returns the sentences of each passage of a text, whose number in the request is `number`."""
+        pairs = [(segment, part.leg) for part in segmented for segment in part.segments]
+        contexts = [
+            SentenceContext(
+                segment, leg, request, priority, sentence.PASSES, self.engine, self.detector, self._observer,
+                _token_progress(listener, number, position, segment, leg),
+            )
+            for position, (segment, leg) in enumerate(pairs)
+        ]  # fmt: skip
+        on_sentence = partial(listener.on_sentence, number) if listener else None
+        sentences = iter(await sentence.translate(contexts, on_sentence))
+        return [list(islice(sentences, len(part.segments))) for part in segmented]
+
     async def _links(
         self, passages: Sequence[Passage], segmented: Sequence[SegmentedText], sentences: Sequence[Sequence[Sentence]]
     ) -> list[Sequence[Link]]:
@@ -218,17 +229,10 @@ class Translator:
         links: list[Sequence[Link]] = [()] * len(passages)
         for number, passage in enumerate(passages):
             if passage.marks:
-                links[number] = await self._aligner.passage_links(
-                    segmented[number], sentences[number], passage.boundaries
+                links[number] = await passage_links(
+                    self.engine, segmented[number], sentences[number], passage.boundaries
                 )
         return links
-
-
-def decodings(beam: int, hypotheses: int, rerank: bool, on_flag: OnFlag) -> int:
-    """Returns the rows that a sentence costs at most: those of its beam and of a retry, and those that score the hypotheses
-    of each for reranking. A beam of 1 is not reranked."""
-    compared = max(MOST, hypotheses) if rerank and beam > 1 else 0
-    return beam + compared + (wider_beam(beam) + compared if on_flag == "retry" else 0)
 
 
 def estimated_tokens(request: TranslationRequest) -> int:
@@ -257,23 +261,19 @@ def _translated_passages(
     return ranked
 
 
+def _token_progress(
+    listener: ProgressListener | None, number: int, position: int, segment: Segment, leg: Leg
+) -> Callable[[tuple[int, ...]], None] | None:
+    """Returns a function that reports the translation of a segment so far, with its spans."""
+    if listener is None or (on_tokens := listener.on_tokens) is None:
+        return None
+    decode, masked = leg.model.tokenizer.decode, segment.masked
+    return lambda tokens: on_tokens(number, position, masked.with_originals(decode(tokens)))
+
+
 def _has_faults(legs: Sequence[TranslatedLeg]) -> bool:
-    return any(sentence.flags & FAULTS for leg in legs for sentence in leg.sentences)
+    return any(each.flags & FAULTS for leg in legs for each in leg.sentences)
 
 
 def _without_alternatives(request: TranslationRequest) -> TranslationRequest:
     return dataclasses.replace(request, options=dataclasses.replace(request.options, hypotheses=1))
-
-
-async def _gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
-    """Returns all results in order. The first exception, or a cancellation, cancels the others and waits until they
-    have ended."""
-    if len(coroutines) == 1:
-        return [await coroutines[0]]
-    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
-    try:
-        return await asyncio.gather(*tasks)
-    finally:
-        for task in tasks:
-            task.cancel()
-        await asyncio.gather(*tasks, return_exceptions=True)

@@ -27,8 +27,8 @@ from server.api.sse import stream
 from server.config import Settings
 from server.errors import InvalidRequest
 from server.text.language_id import DetectedLanguage
-from server.translation.retry import wider_beam
-from server.translation.translator import decodings
+from server.translation.catalog import wider_beam
+from server.translation.sentence import rows
 from server.translation.types import Flag, OnFlag, Sentence, Translation, TranslationRequest
 
 router = APIRouter(tags=["translation"])
@@ -58,8 +58,8 @@ async def translate(
     services = services_of(request)
     texts = (parameters.q,) if isinstance(parameters.q, str) else tuple(parameters.q)
     options = decoding_options(parameters, services.settings)
-    rows = chosen_rows(parameters.beam_size or 0, options.hypotheses, bool(parameters.rerank), parameters.on_flag)
-    check_texts(texts, services.settings, rows)
+    chosen = chosen_rows(parameters.beam_size or 0, options.hypotheses, bool(parameters.rerank), parameters.on_flag)
+    check_texts(texts, services.settings, chosen)
     limit = deadline(request, services.settings.timeout_seconds, parameters.timeout)
     caller = await enter(request, sum(map(len, texts)), parameters.api_key)
     translation_request = TranslationRequest(
@@ -108,7 +108,9 @@ def chosen_rows(beam_size: int, hypotheses: int, rerank: bool, on_flag: OnFlag) 
     """Returns the rows of a sentence that a request itself chooses; `beam_size` 0 if it leaves the width to the
     server."""
     beam = max(beam_size or 1, hypotheses)
-    return decodings(beam if beam_size or not rerank else wider_beam(beam), hypotheses, rerank, on_flag)
+    if rerank and not beam_size:
+        beam = wider_beam(beam)
+    return rows(DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank and beam > 1), on_flag)
 
 
 def answer(parameters: TranslateParameters, translations: list[Translation]) -> dict[str, Any]:

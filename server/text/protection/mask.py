@@ -101,6 +101,8 @@ class Masked:
 def mask(text: str, spans: Sequence[ProtectedSpan], words: Mapping[str, str] | None = None) -> Masked:
     """Masks the spans, which are in order and do not overlap. `words` maps spans, as written, to their stand-ins; other
     spans are taken out."""
+    if not spans:
+        return Masked(text)
     builder = _Builder(text, words or {})
     partners = _partners(spans)
     for number, span in enumerate(spans):

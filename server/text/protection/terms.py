@@ -62,11 +62,6 @@ def with_translated_terms(text: str, terms: Sequence[TermMatch], spans: Sequence
     return edited(text, sorted(edits))[0] if edits else text
 
 
-def without_terms(text: str, terms: Sequence[TermMatch]) -> str:
-    """Returns the rest of a text."""
-    return edited(text, [(term.start, term.end, " ") for term in terms])[0]
-
-
 def _is_kept(span: ProtectedSpan, text: str, match: TermMatch) -> bool:
     """Returns whether the translation of a term has a span that is within the term."""
     written = text[span.start : span.end]

@@ -9,11 +9,12 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-from model.search.options import DecodingOptions, Hypothesis
-from server.text.markup.projection import SYMBOL
+from model.search.options import DecodingOptions
 from server.translation.catalog import Leg
-from server.translation.retry import search_score
+from server.translation.context import Draft, SentenceContext
+from server.translation.passes import reranking
 from server.translation.segments import Segment
+from server.translation.types import OnFlag
 
 WORDS, SENTENCE_WORDS = 5, 3
 """The longest text that is read again, and the longest that ends as a sentence. Longer ones gain nothing."""
@@ -24,42 +25,36 @@ GAIN, GAIN_OVER_COPY = 0.2, 0.1
 _ENGLISH_I = re.compile(r"I\b")
 
 
+def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+    return 0
+
+
+async def apply(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the translation of the reading that the model is surer of."""
+    segment = draft.segment
+    if not may_begin_small(segment):
+        return draft
+    options = context.options
+    score = draft.score(options)
+    if score >= UNSURE:
+        return draft
+    other = await context.decode(with_small_first_letter(segment, context.leg))
+    other = await reranking.apply(context, other)
+    gain = GAIN_OVER_COPY if draft.text.casefold() == segment.read.casefold() else GAIN
+    return other if other.score(options) > score + gain else draft
+
+
 def may_begin_small(segment: Segment) -> bool:
     """Returns whether a segment is short and only its first letter is a capital that may be small."""
     read = segment.read
     longest = SENTENCE_WORDS if read.endswith((".", "!", "?")) else WORDS
     if segment.messages or segment.terms or not read[:1].isupper() or len(read.split()) > longest:
         return False
-    small = _with_small_first_letter(read)
+    small = read[0].lower() + read[1:]
     return small == read.lower() and 1 < len(read) == len(small) and not _ENGLISH_I.match(read)
 
 
 def with_small_first_letter(segment: Segment, leg: Leg) -> Segment:
     """Returns a segment that may begin small, with a small first letter in what the model reads."""
-    small = _with_small_first_letter(segment.read)
+    small = segment.read[0].lower() + segment.read[1:]
     return replace(segment, ids=leg.encode_ids(small), masked=replace(segment.masked, read=small), small_first=True)
-
-
-def _with_small_first_letter(read: str) -> str:
-    return read[0].lower() + read[1:]
-
-
-def is_unsure(hypothesis: Hypothesis, options: DecodingOptions) -> bool:
-    """Returns whether a second reading may give a better translation."""
-    return search_score(hypothesis, options) < UNSURE
-
-
-def is_surer(other: Hypothesis, first: Hypothesis, options: DecodingOptions, *, copied: bool) -> bool:
-    """Returns whether the second reading's translation is kept. `copied`: the first one is the text itself."""
-    gain = GAIN_OVER_COPY if copied else GAIN
-    return search_score(other, options) > search_score(first, options) + gain
-
-
-def with_capital_first_letter(text: str) -> str:
-    """Returns a text with its first letter as a capital, if this is one letter too and no symbol for a span is before it."""
-    symbol = SYMBOL.search(text)
-    for i, character in enumerate(text[: symbol.start()] if symbol else text):
-        if character.isalpha():
-            capital = character.upper()
-            return text[:i] + capital + text[i + 1 :] if len(capital) == 1 else text
-    return text

@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from model.search.options import DecodingOptions
-from server.engine.client.engine_client import EngineClient
-from server.engine.client.single_flight import Waiter
-from server.engine.ipc.messages import Timings, TranslationResult
+from server.engine.ipc.messages import Timings
 from server.translation.catalog import Leg
-from server.translation.segments import Segment
-from server.translation.types import TranslationRequest
+from server.translation.context import Draft, SentenceContext, gather_or_cancel
+from server.translation.types import OnFlag
 
 WEIGHT = 0.3
 """The factor of the reverse score. Both scores are normalised by length."""
@@ -25,71 +23,58 @@ MARGIN, MOST = 0.6, 4
 MARGIN below the best. Others hardly ever win."""
 
 
-class Reranker:
-    """Reranks the translations of segments. The caller keeps the model loaded. Belongs to one event loop."""
+def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+    """The rows that score the hypotheses. A beam of 1 is not reranked."""
+    return max(MOST, options.hypotheses) if options.rerank and options.beam_size > 1 else 0
 
-    def __init__(self, engine: EngineClient) -> None:
-        self._engine = engine
 
-    async def ranked(
-        self, segment: Segment, leg: Leg, answer: TranslationResult, request: TranslationRequest, priority: int
-    ) -> TranslationResult:
-        """Returns the answer with as many hypotheses as the request wants, best first. If there are several to choose
-        from, their `score` is that of both directions, and the timings count the slowest of their scores."""
-        wanted = request.options.hypotheses
-        hypotheses = answer.hypotheses[: max(MOST, wanted)]
-        if wanted == 1:
-            hypotheses = tuple([one for one in hypotheses if one.score >= hypotheses[0].score - MARGIN])
-        answer = replace(answer, hypotheses=hypotheses)
-        if len(hypotheses) > 1 and (reverse := leg.reverse) is not None:
-            answer = await self._reranked(segment, reverse, answer, request, priority)
-        return replace(answer, hypotheses=answer.hypotheses[:wanted])
+async def apply(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft with as many hypotheses as the request wants, best first. If there are several to choose from,
+    their `score` is that of both directions, and the timings count the slowest of their scores. Passes apply it to their
+    decodings too, unless a part of the translation is given."""
+    if draft.copied or not context.options.rerank:
+        return draft
+    wanted, hypotheses = context.request.options.hypotheses, draft.answer.hypotheses
+    hypotheses = hypotheses[: max(MOST, wanted)]
+    if wanted == 1:
+        hypotheses = tuple([each for each in hypotheses if each.score >= hypotheses[0].score - MARGIN])
+    draft = replace(draft, answer=replace(draft.answer, hypotheses=hypotheses))
+    if len(hypotheses) > 1 and (reverse := context.leg.reverse) is not None:
+        draft = await _reranked(context, reverse, draft)
+    answer = replace(draft.answer, hypotheses=draft.answer.hypotheses[:wanted])
+    return Draft(draft.segment, answer, context.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
 
-    async def _reranked(
-        self,
-        segment: Segment,
-        reverse: Leg,
-        answer: TranslationResult,
-        request: TranslationRequest,
-        priority: int,
-    ) -> TranslationResult:
-        """Returns the hypotheses in the order of both directions, or as they are if one is too long to be read."""
-        hypotheses = answer.hypotheses
-        model, options = reverse.model, request.options
-        source = model.tokenizer.encode_target(segment.read)
-        texts = [model.tokenizer.decode(one.tokens) for one in hypotheses]
-        written = [reverse.encode_ids(text) for text in texts]
-        if max(len(source) + 1, *map(len, written)) > model.max_length:
-            return answer
-        scored = DecodingOptions(
-            target=source, length_penalty=options.length_penalty, normalization=options.normalization,
-            masked_heads=options.masked_heads,
-        )  # fmt: skip
-        waiters: list[Waiter[TranslationResult]] = []
-        try:
-            for ids in written:
-                waiters.append(
-                    self._engine.translate(
-                        model, ids, reverse.decoding_options(scored), priority=priority, client=request.client,
-                        weight=request.weight,
-                    )
-                )  # fmt: skip
-            answers = [await waiter.result() for waiter in waiters]
-        finally:
-            for waiter in waiters:
-                waiter.leave()
-        scores = [one.hypotheses[0].score for one in answers]
-        both = [replace(one, score=one.score + WEIGHT * score) for one, score in zip(hypotheses, scores, strict=True)]
-        # A copy predicts its text best, so a copy is first only if the search has put it there.
-        copies = [place > 0 and text.casefold() == segment.read.casefold() for place, text in enumerate(texts)]
-        order = sorted(range(len(both)), key=lambda i: (copies[i], -both[i].score))
-        timings = _with_slowest(answer.timings, [one.timings for one in answers])
-        return replace(answer, hypotheses=tuple([both[i] for i in order]), timings=timings)
+
+async def _reranked(context: SentenceContext, reverse: Leg, draft: Draft) -> Draft:
+    """Returns the hypotheses in the order of both directions, or as they are if one is too long to be read."""
+    hypotheses, read = draft.answer.hypotheses, draft.segment.read
+    model, options = reverse.model, context.request.options
+    source = model.tokenizer.encode_target(read)
+    texts = [model.tokenizer.decode(each.tokens) for each in hypotheses]
+    written = [reverse.encode_ids(text) for text in texts]
+    if max(len(source) + 1, *map(len, written)) > model.max_length:
+        return draft
+    scored = DecodingOptions(
+        target=source,
+        length_penalty=options.length_penalty,
+        normalization=options.normalization,
+        masked_heads=options.masked_heads,
+    )
+    answers = await gather_or_cancel([context.answer(reverse, ids, scored) for ids in written])
+    both = [
+        replace(each, score=each.score + WEIGHT * answer.hypotheses[0].score)
+        for each, answer in zip(hypotheses, answers, strict=True)
+    ]
+    # A copy predicts its text best, so a copy is first only if the search has put it there.
+    copies = [place > 0 and text.casefold() == read.casefold() for place, text in enumerate(texts)]
+    order = sorted(range(len(both)), key=lambda i: (copies[i], -both[i].score))
+    timings = _with_slowest(draft.answer.timings, [answer.timings for answer in answers])
+    return replace(draft, answer=replace(draft.answer, hypotheses=tuple([both[i] for i in order]), timings=timings))
 
 
 def _with_slowest(first: Timings, others: Sequence[Timings]) -> Timings:
     """Returns the timings of a job and of the slowest of those after it."""
-    slowest = max(others, key=lambda one: one.queue + one.encode + one.decode)
+    slowest = max(others, key=lambda other: other.queue + other.encode + other.decode)
     return replace(
         first,
         queue=first.queue + slowest.queue,

@@ -1,112 +1,142 @@
-"""Puts the protected spans of a segment into its translation, each once and at the aligned place."""
+"""Puts the protected spans of a segment into its translation, each once and at the aligned place.
+
+If the model drops a span, the segment is translated again with its stand-in forced at the aligned place; as a last resort
+the span is inserted there.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from collections.abc import Sequence
+from dataclasses import replace
+from itertools import islice
 
+from model.search.options import DecodingOptions
 from model.symbols import PLACEHOLDERS
-from server.engine.ipc.messages import TranslationResult
-from server.text.markup.projection import Link
-from server.text.offsets import Run
-from server.text.protection.mask import WORDS, Masked, StandIn
+from server.text.markup.projection import SYMBOL, Link
+from server.text.protection.mask import WORDS, Masked, StandIn, mask
 from server.text.protection.restore import aligned_place, repaired, restore
 from server.text.protection.stand_ins import stand_ins_of
-from server.translation.alignment import WORD, WordAligner, links_by_position
+from server.text.protection.terms import with_translated_terms
+from server.text.translation_checks import ordinary_words
+from server.translation.alignment import WORD, links_by_position, sentence_links
 from server.translation.catalog import Leg
-from server.translation.passes.first_letter import with_capital_first_letter
-from server.translation.segments import Segment, without_stand_ins
+from server.translation.context import COPIED, Draft, SentenceContext, gather_or_cancel
+from server.translation.passes import reranking, terms
+from server.translation.segments import Segment, text_to_read
+from server.translation.types import OnFlag
 
 _FORCED = 2
 """Most translations of a segment in which a stand-in that the model dropped is forced."""
 
 
-class TranslateWithPrefix(Protocol):
-    """Translates a segment; the translation begins with the tokens of `prefix`."""
-
-    async def __call__(self, segment: Segment, leg: Leg, *, prefix: tuple[int, ...] = ()) -> TranslationResult: ...
+def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+    return 0
 
 
-@dataclass(frozen=True, slots=True)
-class Placed:
-    """The translations of a segment with its spans, and the parts that the best shares with what the model wrote.
-    `inserted` is True if a span stands where the words before it are linked to, since the model did not place it."""
-
-    segment: Segment
-    answer: TranslationResult
-    texts: tuple[str, ...]
-    runs: tuple[Run, ...]
-    inserted: bool
-
-
-class SpanPlacer:
-    """Restores protected spans. If the model drops one, the segment is translated again with its stand-in forced at the
-    aligned place; as a last resort the span is inserted there."""
-
-    def __init__(self, aligner: WordAligner) -> None:
-        self._aligner = aligner
-
-    async def place(
-        self,
-        segment: Segment,
-        leg: Leg,
-        answer: TranslationResult,
-        messages: Mapping[str, str],
-        translate: TranslateWithPrefix,
-    ) -> Placed:
-        """Returns every hypothesis with all spans of the segment. `messages` holds the translations of ICU messages."""
-        decode = leg.model.tokenizer.decode
-        if segment.masked.missing(decode(answer.hypotheses[0].tokens)):
-            segment, answer = await self._forced(segment, leg, answer, translate)
-        masked = segment.masked.with_messages(messages)
-        best, *others = [decode(hypothesis.tokens) for hypothesis in answer.hypotheses]
-        if segment.small_first:
-            best, *others = [with_capital_first_letter(text) for text in (best, *others)]
-        inserted = bool(masked.missing(best)) or lacks_stand_ins(segment)
-        complete = masked.is_complete(best)
-        links: Sequence[Link]
-        if complete and not _needs_links(masked):
-            links = links_by_position(masked.read, best) if masked.marks else ()
-        else:
-            links = await self._aligner.sentence_links(leg, masked.read, segment.ids, answer.hypotheses[0].tokens)
-        write = str.upper if segment.capitals else str
-        if not complete:
-            best, links = repaired(masked, best, links)
-        restored = restore(masked, best, links, write)
-        texts = [restored.text]
-        for other in others:
-            fixed, links = repaired(masked, other, links_by_position(masked.read, other))
-            texts.append(restore(masked, fixed, links, write).text)
-        return Placed(segment, answer, tuple(texts), restored.runs if complete else (), inserted)
-
-    async def _forced(
-        self, segment: Segment, leg: Leg, answer: TranslationResult, translate: TranslateWithPrefix
-    ) -> tuple[Segment, TranslationResult]:
-        """Returns an answer with fewer stand-ins missing. Where a name or a number stands for a missing span, the
-        segment is translated without it, because the model may have written another one."""
-        decode = leg.model.tokenizer.decode
-        masked = segment.masked
-        if not stand_ins_of(leg.model.tokenizer).symbols:
-            bare = without_stand_ins(segment, leg)
-            return bare, await translate(bare, leg)
-        for _ in range(_FORCED):
-            tokens = answer.hypotheses[0].tokens
-            missing = masked.missing(decode(tokens))
-            if not missing:
-                break
-            links = await self._aligner.sentence_links(leg, masked.read, segment.ids, tokens)
-            prefix = _prefix(leg, masked, missing, tokens, links)
-            if len(prefix) + 1 >= leg.model.max_length:
-                break
-            found = await translate(segment, leg, prefix=prefix)
-            if len(masked.missing(decode(found.hypotheses[0].tokens))) >= len(missing):
-                break
-            answer = found
-        return segment, answer
+async def apply(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft with the final texts of its hypotheses: with all spans, in the case of the segment."""
+    if not draft.text.strip():
+        return await _copied(context, draft)
+    segment, decode = draft.segment, context.leg.model.tokenizer.decode
+    if not segment.spans and segment.masked.is_complete(draft.text):
+        others = [decode(hypothesis.tokens) for hypothesis in draft.answer.hypotheses[1:]]
+        return replace(draft, targets=tuple([_written(segment, text) for text in (draft.text, *others)]))
+    messages = await _messages(context, segment)
+    if segment.masked.missing(draft.text):
+        draft = await _forced(context, draft)
+        segment = draft.segment
+    masked = segment.masked.with_messages(messages)
+    best, *others = [decode(hypothesis.tokens) for hypothesis in draft.answer.hypotheses]
+    if segment.small_first:
+        best, *others = [with_capital_first_letter(text) for text in (best, *others)]
+    inserted = bool(masked.missing(best)) or _lacks_stand_ins(segment)
+    complete = masked.is_complete(best)
+    links: Sequence[Link]
+    if complete and not _needs_links(masked):
+        links = links_by_position(masked.read, best) if masked.marks else ()
+    else:
+        links = await sentence_links(context.engine, context.leg, masked.read, segment.ids, draft.tokens)
+    write = str.upper if segment.capitals else str
+    if not complete:
+        best, links = repaired(masked, best, links)
+    restored = restore(masked, best, links, write)
+    texts = [restored.text]
+    for other in others:
+        fixed, links = repaired(masked, other, links_by_position(masked.read, other))
+        texts.append(restore(masked, fixed, links, write).text)
+    return replace(
+        draft,
+        targets=tuple(texts),
+        to_read=masked.runs,
+        to_target=restored.runs if complete else (),
+        flags=frozenset({"placeholder_restored"} if inserted else ()),
+    )
 
 
-def lacks_stand_ins(segment: Segment) -> bool:
+async def _copied(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft of a segment of which at most the terms and the arms of ICU messages are translated. An empty
+    translation is less useful than its source."""
+    segment = draft.segment
+    text = with_translated_terms(segment.text, segment.terms, segment.spans)
+    for message, translation in (await _messages(context, segment)).items():
+        text = text.replace(message, translation)
+    flagged = not draft.copied and ordinary_words(segment.text)
+    bare = replace(segment, ids=(), masked=Masked(""))
+    return Draft(bare, COPIED, targets=(text,), flags=frozenset({"copied"} if flagged else ()))
+
+
+async def _messages(context: SentenceContext, segment: Segment) -> dict[str, str]:
+    """Returns the ICU messages of a segment with their arms translated, by the messages."""
+    if not segment.messages:
+        return {}
+    arms = [arm for message in segment.messages for arm in message.segments]
+    drafts = await gather_or_cancel([replace(context, segment=arm, on_progress=None).translate() for arm in arms])
+    targets = iter([draft.targets[0] for draft in drafts])
+    return {message.text: message.join(list(islice(targets, len(message.segments)))) for message in segment.messages}
+
+
+def _written(segment: Segment, text: str) -> str:
+    """Returns a translation with the capitals of its source."""
+    if segment.capitals:
+        return text.upper()
+    return with_capital_first_letter(text) if segment.small_first else text
+
+
+def with_capital_first_letter(text: str) -> str:
+    """Returns a text with its first letter as a capital, if this is one letter too and no symbol for a span is before it."""
+    symbol = SYMBOL.search(text)
+    for i, character in enumerate(text[: symbol.start()] if symbol else text):
+        if character.isalpha():
+            capital = character.upper()
+            return text[:i] + capital + text[i + 1 :] if len(capital) == 1 else text
+    return text
+
+
+async def _forced(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns a draft with fewer stand-ins missing. Where a name or a number stands for a missing span, the segment is
+    translated without it, because the model may have written another one."""
+    leg, segment = context.leg, draft.segment
+    masked = segment.masked
+    if not stand_ins_of(leg.model.tokenizer).symbols:
+        bare = mask(text_to_read(segment.text, segment.spans, segment.capitals), segment.spans)
+        segment = replace(segment, masked=bare, ids=leg.encode_ids(bare.read))
+        return await terms.enforced(context, await reranking.apply(context, await context.decode(segment)), forced=0)
+    for _ in range(_FORCED):
+        missing = masked.missing(draft.text)
+        if not missing:
+            break
+        links = await sentence_links(context.engine, leg, masked.read, segment.ids, draft.tokens)
+        prefix = _prefix(leg, masked, missing, draft.tokens, links)
+        if len(prefix) + 1 >= leg.model.max_length:
+            break
+        other = await terms.enforced(context, await context.decode(segment, prefix=prefix), forced=0)
+        if len(masked.missing(other.text)) >= len(missing):
+            break
+        draft = other
+    return draft
+
+
+def _lacks_stand_ins(segment: Segment) -> bool:
     """Returns whether a span that stands for a word of the segment was taken out of the text that the model read."""
     words = sum(span.role in WORDS for span in segment.spans)
     return words > len(segment.masked.stand_ins)
@@ -128,7 +158,7 @@ def _prefix(
     tokenizer = leg.model.tokenizer
     decoding = tokenizer.decode_pieces(tokens)
     place, item = min(
-        [(aligned_place(masked, decoding.text, links, item), item) for item in missing], key=lambda found: found[0]
+        [(aligned_place(masked, decoding.text, links, item), item) for item in missing], key=lambda placed: placed[0]
     )
     before = [
         token

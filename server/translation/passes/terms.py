@@ -8,17 +8,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Protocol
 
-from server.engine.ipc.messages import TranslationResult
+from model.search.options import DecodingOptions
 from server.text.markup.projection import SpanProjection
 from server.text.offsets import OffsetMap
 from server.text.protection.glossary import NO_SPACES, TermMatch
 from server.text.protection.terms import Edit, case_edits, form, is_start, lacking
 from server.text.segmentation import Span
-from server.translation.alignment import WordAligner
+from server.translation.alignment import sentence_links
 from server.translation.catalog import Leg
-from server.translation.segments import Segment
+from server.translation.context import Draft, SentenceContext
+from server.translation.types import OnFlag
 
 SPACE = "\u2581"
 """The piece of a space alone."""
@@ -28,102 +28,90 @@ _FORCED = 8
 """Most translations of a segment with forced terms."""
 
 
-class Translate(Protocol):
-    """Translates a segment. The translation begins with the tokens of `prefix`; with `target` it is only scored."""
-
-    async def __call__(
-        self, segment: Segment, leg: Leg, *, prefix: tuple[int, ...] = (), target: tuple[int, ...] | None = None
-    ) -> TranslationResult: ...
+def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+    return 0
 
 
-class TermEnforcer:
-    """Makes translations contain the terms of their segments."""
-
-    def __init__(self, aligner: WordAligner) -> None:
-        self._aligner = aligner
-
-    async def enforce(
-        self, segment: Segment, leg: Leg, answer: TranslationResult, translate: Translate, forced: int = _FORCED
-    ) -> TranslationResult:
-        """Returns an answer whose best hypothesis has the terms of the segment in their case, without alternatives that
-        lack one. At most `forced` further translations are made."""
-        decode = leg.model.tokenizer.decode
-        terms = in_sentence_case(segment.terms) if segment.capitals else segment.terms
-        text = decode(answer.hypotheses[0].tokens)
-        missing = lacking(terms, text)
-        failed: set[int] = set()
-        for _ in range(forced):
-            candidates = [term for term in missing if term.start not in failed]
-            if not candidates:
-                break
-            places = await self._places(segment, leg, answer, candidates)
-            term = min(candidates, key=lambda one: places[one.start])
-            prefix = _prefix(segment, leg, term, places[term.start][0], answer)
-            if len(prefix) + 1 >= leg.model.max_length:
-                break
-            found = await translate(segment, leg, prefix=prefix)
-            written = decode(found.hypotheses[0].tokens)
-            if len(still := lacking(terms, written)) < len(missing):
-                answer, text, missing = found, written, still
-            else:
-                failed.add(term.start)
-        if missing:
-            edits = _replacements(segment, text, await self._places(segment, leg, answer, missing), missing)
-            answer = await _with_edits(segment, leg, answer, edits, translate)
-            text = decode(answer.hypotheses[0].tokens)
-        answer = await _with_edits(segment, leg, answer, case_edits(terms, segment.text, text), translate)
-        best, *others = answer.hypotheses
-        kept = [other for other in others if not lacking(terms, decode(other.tokens))]
-        return replace(answer, hypotheses=(best, *kept))
-
-    async def _places(
-        self, segment: Segment, leg: Leg, answer: TranslationResult, terms: Sequence[TermMatch]
-    ) -> dict[int, Span]:
-        """Returns the words of the translation that terms are aligned to, by the position of the term."""
-        masked, tokens = segment.masked, answer.hypotheses[0].tokens
-        links = await self._aligner.sentence_links(leg, masked.read, segment.ids, tokens)
-        projection = SpanProjection(masked.read, leg.model.tokenizer.decode(tokens), links)
-        read = OffsetMap(masked.runs or ((0, 0, len(segment.text)),))
-        return {term.start: projection.project(read.span((term.start, term.end))) for term in terms}
+async def apply(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns a draft whose best hypothesis has the terms of the segment in their case, without alternatives that lack
+    one."""
+    return await enforced(context, draft)
 
 
-def in_sentence_case(terms: Sequence[TermMatch]) -> tuple[TermMatch, ...]:
-    """Returns the terms of a segment in capitals, which the model reads in sentence case."""
-    return tuple([replace(term, case="written") for term in terms])
+async def enforced(context: SentenceContext, draft: Draft, forced: int = _FORCED) -> Draft:
+    """Returns the same with at most `forced` further translations."""
+    segment, leg = draft.segment, context.leg
+    if not segment.terms or draft.copied:
+        return draft
+    terms = segment.terms
+    if segment.capitals:  # the model reads it in sentence case
+        terms = tuple([replace(term, case="written") for term in terms])
+    missing = lacking(terms, draft.text)
+    failed: set[int] = set()
+    for _ in range(forced):
+        candidates = [term for term in missing if term.start not in failed]
+        if not candidates:
+            break
+        places = await _places(context, draft, candidates)
+        term = min(candidates, key=lambda candidate: places[candidate.start])
+        prefix = _prefix(leg, draft, term, places[term.start][0])
+        if len(prefix) + 1 >= leg.model.max_length:
+            break
+        other = await context.decode(segment, prefix=prefix)
+        if len(still := lacking(terms, other.text)) < len(missing):
+            draft, missing = other, still
+        else:
+            failed.add(term.start)
+    if missing:
+        edits = _replacements(draft, await _places(context, draft, missing), missing)
+        draft = await _with_edits(context, draft, edits)
+    draft = await _with_edits(context, draft, case_edits(terms, segment.text, draft.text))
+    best, *others = draft.answer.hypotheses
+    kept = [other for other in others if not lacking(terms, leg.model.tokenizer.decode(other.tokens))]
+    return replace(draft, answer=replace(draft.answer, hypotheses=(best, *kept)))
 
 
-def _prefix(segment: Segment, leg: Leg, term: TermMatch, place: int, answer: TranslationResult) -> tuple[int, ...]:
+async def _places(context: SentenceContext, draft: Draft, terms: Sequence[TermMatch]) -> dict[int, Span]:
+    """Returns the words of the translation that terms are aligned to, by the position of the term."""
+    segment = draft.segment
+    masked = segment.masked
+    links = await sentence_links(context.engine, context.leg, masked.read, segment.ids, draft.tokens)
+    projection = SpanProjection(masked.read, draft.text, links)
+    read = OffsetMap(masked.runs or ((0, 0, len(segment.text)),))
+    return {term.start: projection.project(read.span((term.start, term.end))) for term in terms}
+
+
+def _prefix(leg: Leg, draft: Draft, term: TermMatch, place: int) -> tuple[int, ...]:
     """Returns the tokens before a place of the translation, and those of the term."""
-    tokens = answer.hypotheses[0].tokens
-    decoding = leg.model.tokenizer.decode_pieces(tokens)
-    before = [token for token, (_, end) in zip(tokens, decoding.offsets, strict=True) if end <= place]
+    decoding = leg.model.tokenizer.decode_pieces(draft.tokens)
+    before = [token for token, (_, end) in zip(draft.tokens, decoding.offsets, strict=True) if end <= place]
     before = _without_last_space(before, leg)
-    word = form(term, segment.text, is_start(decoding.text, place))
+    word = form(term, draft.segment.text, is_start(decoding.text, place))
     return (*before, *_tokens_of(word, leg, is_joined(decoding.text, place)))
 
 
-def _replacements(segment: Segment, text: str, places: dict[int, Span], terms: Sequence[TermMatch]) -> list[Edit]:
+def _replacements(draft: Draft, places: dict[int, Span], terms: Sequence[TermMatch]) -> list[Edit]:
     """Returns the edits that put the terms in place of the words that they are aligned to."""
+    text = draft.text
     edits: list[Edit] = []
-    for term in sorted(terms, key=lambda one: places[one.start]):
+    for term in sorted(terms, key=lambda term: places[term.start]):
         start, end = places[term.start]
         while edits and start < end and (start < edits[-1][1] or text[start].isspace()):
             start += 1
-        edits.append((start, max(start, end), form(term, segment.text, is_start(text, start))))
+        edits.append((start, max(start, end), form(term, draft.segment.text, is_start(text, start))))
     return edits
 
 
-async def _with_edits(
-    segment: Segment, leg: Leg, answer: TranslationResult, edits: Sequence[Edit], translate: Translate
-) -> TranslationResult:
-    """Returns the answer with edits of its best hypothesis, which the model scores."""
+async def _with_edits(context: SentenceContext, draft: Draft, edits: Sequence[Edit]) -> Draft:
+    """Returns the draft with edits of its best hypothesis, which the model scores."""
     if not edits:
-        return answer
-    tokens = _edited(answer.hypotheses[0].tokens, leg, edits)
-    if len(tokens) + 1 >= leg.model.max_length:
-        return answer
-    scored = await translate(segment, leg, target=tokens)
-    return replace(answer, hypotheses=(scored.hypotheses[0], *answer.hypotheses[1:]))
+        return draft
+    tokens = _edited(draft.tokens, context.leg, edits)
+    if len(tokens) + 1 >= context.leg.model.max_length:
+        return draft
+    scored = await context.decode(draft.segment, target=tokens)
+    hypotheses = (*scored.answer.hypotheses[:1], *draft.answer.hypotheses[1:])
+    return replace(draft, answer=replace(draft.answer, hypotheses=hypotheses), text=scored.text)
 
 
 def _edited(tokens: Sequence[int], leg: Leg, edits: Sequence[Edit]) -> tuple[int, ...]:

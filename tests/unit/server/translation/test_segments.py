@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from server.translation.catalog import Leg
 from server.translation.model_discovery import read_model
-from server.translation.segments import masked_retry, segment_text
+from server.translation.passes.masked_names import masked_retry
+from server.translation.segments import segment_text
 from tests.support.fake_engine import fake_model
 
 PIECES = [

@@ -15,9 +15,12 @@ from server.engine.ipc.messages import TranslationResult
 from server.errors import Overloaded
 from server.services import Services
 from server.translation.catalog import ModelCatalog
-from server.translation.retry import is_better, retry_options
-from server.translation.translator import decodings, estimated_tokens
-from server.translation.types import NO_TIMINGS, Sentence, Translation, TranslationRequest
+from server.translation.context import COPIED, Draft
+from server.translation.passes.retry import is_better, retry_options
+from server.translation.segments import Segment
+from server.translation.sentence import rows
+from server.translation.translator import estimated_tokens
+from server.translation.types import NO_TIMINGS, Translation, TranslationRequest
 from tests.support.fake_engine import FIRST, FakeEngine, fake_catalog, fake_model
 from tests.support.translating import measured
 
@@ -190,13 +193,14 @@ def test_source_through_a_pivot_is_the_whole_source():
     assert translation.text == text and len(translation.legs) == 2
 
 
-@pytest.mark.parametrize(("beam", "hypotheses", "rerank", "on_flag", "rows"), [
+@pytest.mark.parametrize(("beam", "hypotheses", "rerank", "on_flag", "expected"), [
     (1, 1, False, "mark", 1), (1, 1, False, "retry", 5), (1, 1, False, "source", 1), (8, 1, False, "retry", 24),
     (8, 1, True, "mark", 12), (8, 6, True, "mark", 14), (8, 1, True, "retry", 32),
     (1, 1, True, "mark", 1),
 ])  # fmt: skip
-def test_admission_counts_what_a_retry_and_reranking_may_cost(beam, hypotheses, rerank, on_flag, rows):
-    assert decodings(beam, hypotheses, rerank, on_flag) == rows
+def test_admission_counts_what_a_retry_and_reranking_may_cost(beam, hypotheses, rerank, on_flag, expected):
+    options = DecodingOptions(beam_size=beam, hypotheses=hypotheses, rerank=rerank)
+    assert rows(options, on_flag) == expected == rows(options, on_flag, thorough=True) - 1
 
 
 def test_a_retry_is_refused_where_there_is_room_only_for_the_first_decoding():
@@ -227,12 +231,12 @@ def test_the_beam_of_a_retry(beam, wider):
 
 
 def test_the_better_translation_has_fewer_faults_then_the_higher_score():
-    def sentence(score: float, *flags: str) -> Sentence:
-        hypothesis = Hypothesis((), (score,), score, "stop")
-        return Sentence((0, 1), "a", (1,), ("b",), (hypothesis,), flags=frozenset(flags))
+    def draft(score: float, *flags: str) -> Draft:
+        answer = dataclasses.replace(COPIED, hypotheses=(Hypothesis((), (score,), score, "stop"),))
+        return Draft(Segment((0, 1), "a"), answer, flags=frozenset(flags))
 
-    assert is_better(sentence(-2.0), sentence(-1.0, "copied"), DecodingOptions())
-    assert not is_better(sentence(-0.5, "copied", "truncated"), sentence(-1.0, "copied"), DecodingOptions())
-    assert is_better(sentence(-0.5, "copied"), sentence(-1.0, "omission"), DecodingOptions())
-    assert not is_better(sentence(-1.5), sentence(-1.0), DecodingOptions())
-    assert not is_better(sentence(-1.5), sentence(-1.0, "placeholder_restored"), DecodingOptions())
+    assert is_better(draft(-2.0), draft(-1.0, "copied"), DecodingOptions())
+    assert not is_better(draft(-0.5, "copied", "truncated"), draft(-1.0, "copied"), DecodingOptions())
+    assert is_better(draft(-0.5, "copied"), draft(-1.0, "omission"), DecodingOptions())
+    assert not is_better(draft(-1.5), draft(-1.0), DecodingOptions())
+    assert not is_better(draft(-1.5), draft(-1.0, "placeholder_restored"), DecodingOptions())

@@ -9,7 +9,8 @@ import pytest
 from model.search.options import DecodingOptions, Hypothesis
 from server.engine.ipc.messages import TranslationResult
 from server.translation.catalog import Leg
-from server.translation.passes.first_letter import may_begin_small, with_capital_first_letter, with_small_first_letter
+from server.translation.passes.first_letter import may_begin_small, with_small_first_letter
+from server.translation.passes.spans import with_capital_first_letter
 from server.translation.segments import segment_text
 from server.translation.types import Translation
 from tests.support.fake_engine import FIRST, FakeEngine, FakeTokenizer, fake_model

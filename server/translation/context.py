@@ -1,0 +1,167 @@
+"""What the passes over a sentence share: a frozen context, and the draft that each of them receives and returns."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+from collections.abc import Callable, Coroutine, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Protocol, TypeVar
+
+from model.search.options import DecodingOptions
+from model.search.search import normalize
+from server.engine.client.engine_client import EngineClient
+from server.engine.ipc.messages import TranslationResult
+from server.text.language_id import LanguageDetector
+from server.text.offsets import Run
+from server.translation.catalog import Leg
+from server.translation.segments import Segment
+from server.translation.types import NO_TIMINGS, Flag, OnFlag, Sentence, TranslationRequest
+
+Result = TypeVar("Result")
+COPIED = TranslationResult(0, (), NO_TIMINGS, 0)
+"""The answer for a segment that no model reads."""
+
+
+@dataclass(frozen=True, slots=True)
+class Draft:
+    """A translation of a segment between two passes. `segment` is the form of it that the model read, and `text` is its
+    best translation as the model wrote it. A copied draft has no hypotheses. `targets` are the final texts of the
+    hypotheses; the runs, flags and confidence are those of the `Sentence`."""
+
+    segment: Segment
+    answer: TranslationResult
+    text: str = ""
+    targets: tuple[str, ...] = ()
+    to_read: tuple[Run, ...] = ()
+    to_target: tuple[Run, ...] = ()
+    flags: frozenset[Flag] = frozenset()
+    confidence: float | None = None
+
+    @property
+    def copied(self) -> bool:
+        return not self.answer.hypotheses
+
+    @property
+    def tokens(self) -> tuple[int, ...]:
+        """The tokens of the best hypothesis."""
+        return self.answer.hypotheses[0].tokens
+
+    def score(self, options: DecodingOptions) -> float:
+        """Returns the score of the search: the log-probability of the best hypothesis divided by the length penalty.
+        (`Hypothesis.score` may be that of both directions.)"""
+        scores = self.answer.hypotheses[0].token_scores
+        return normalize(math.fsum(scores), max(1, len(scores)) + (options.first_token is not None), options)
+
+    def sentence(self) -> Sentence:
+        """Returns the result."""
+        segment, answer = self.segment, self.answer
+        return Sentence(
+            segment.span, segment.text, segment.ids, self.targets, answer.hypotheses, answer.timings, segment.read,
+            self.to_read, self.to_target, self.flags, self.confidence,
+        )  # fmt: skip
+
+
+class Pass(Protocol):
+    """A module of `server.translation.passes`."""
+
+    def rows(self, options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+        """Returns the rows that the pass adds to those of the first decoding, for admission. A rescue of a few sentences
+        counts as 0."""
+        ...
+
+    async def apply(self, context: SentenceContext, draft: Draft) -> Draft:
+        """Returns the draft, or a better one."""
+        ...
+
+
+class CheckObserver(Protocol):
+    """Receives each flag of a first translation, and whether a retry replaced it."""
+
+    def flagged(self, flag: Flag) -> None: ...
+    def retried(self, replaced: bool) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SentenceContext:
+    """One segment with the model of its leg, the request (its options, its caller), and the passes over its translation.
+    `on_progress` receives the tokens of the first decoding. The caller keeps the model loaded."""
+
+    segment: Segment
+    leg: Leg
+    request: TranslationRequest
+    priority: int
+    passes: tuple[Pass, ...]
+    engine: EngineClient
+    detector: LanguageDetector
+    observer: CheckObserver
+    on_progress: Callable[[tuple[int, ...]], None] | None = None
+
+    @property
+    def options(self) -> DecodingOptions:
+        """The options of the decoding, with what the model adds."""
+        return self.leg.decoding_options(self.request.options)
+
+    async def translate(self) -> Draft:
+        """Decodes the segment and runs the passes."""
+        draft = await self.decode(self.segment, on_progress=self.on_progress)
+        for step in self.passes:
+            draft = await step.apply(self, draft)
+        return draft
+
+    async def decode(
+        self,
+        segment: Segment,
+        *,
+        prefix: tuple[int, ...] = (),
+        target: tuple[int, ...] | None = None,
+        on_progress: Callable[[tuple[int, ...]], None] | None = None,
+    ) -> Draft:
+        """Translates a form of the segment. The translation begins with the tokens of `prefix`; a whole `target` is only
+        scored. A segment without ids is copied."""
+        if not segment.ids:
+            return Draft(segment, COPIED)
+        options = self.request.options
+        if prefix:
+            options = replace(options, prefix=prefix)
+        if target is not None:
+            options = replace(options, target=target, hypotheses=1)
+        answer = await self.answer(self.leg, segment.ids, options, on_progress)
+        return Draft(segment, answer, self.leg.model.tokenizer.decode(answer.hypotheses[0].tokens))
+
+    async def answer(
+        self,
+        leg: Leg,
+        ids: tuple[int, ...],
+        options: DecodingOptions,
+        on_progress: Callable[[tuple[int, ...]], None] | None = None,
+    ) -> TranslationResult:
+        """Sends one job for the caller and returns the worker's answer."""
+        # The request's deadline is not part of the job: requests with another deadline may share it.
+        waiter = self.engine.translate(
+            leg.model,
+            ids,
+            leg.decoding_options(options),
+            priority=self.priority,
+            client=self.request.client,
+            weight=self.request.weight,
+            on_progress=on_progress,
+        )
+        try:
+            return await waiter.result()
+        finally:
+            waiter.leave()
+
+
+async def gather_or_cancel(coroutines: Sequence[Coroutine[Any, Any, Result]]) -> list[Result]:
+    """Returns all results in order. The first exception, or a cancellation, cancels the others and waits until they
+    have ended."""
+    if len(coroutines) == 1:
+        return [await coroutines[0]]
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in coroutines]
+    try:
+        return await asyncio.gather(*tasks)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)

@@ -1,0 +1,23 @@
+"""Numbers get the decimal and thousands separators of the target language, if the request asks for them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from model.search.options import DecodingOptions
+from server.text.number_format import localize_numbers
+from server.translation.context import Draft, SentenceContext
+from server.translation.types import OnFlag
+
+
+def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+    return 0
+
+
+async def apply(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft with local numbers. A sentence that is copied because it has no translation stays as it is."""
+    if not context.request.localize_numbers or (draft.copied and draft.flags):
+        return draft
+    leg, source = context.leg, draft.segment.text
+    targets = [localize_numbers(source, target, leg.source, leg.target) for target in draft.targets]
+    return replace(draft, targets=tuple(targets))

@@ -1,0 +1,65 @@
+"""A sentence is translated again if its translation lost a span, a name, a sign or a number, with all of them masked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from model.search.options import DecodingOptions
+from server.text.protection.copied import copied_spans, lost_spans, number_spans, sign_spans, words_with
+from server.text.protection.find import ProtectedSpan
+from server.translation.catalog import Leg
+from server.translation.context import Draft, SentenceContext
+from server.translation.passes import reranking
+from server.translation.segments import Segment, with_spans
+from server.translation.types import OnFlag
+
+_RARE_LETTERS = frozenset("àâæçèéêëîïôœùûüÿ")
+"""Letters that a vocabulary may lack although the language has them: a word such as Israël is translated."""
+
+
+def rows(options: DecodingOptions, on_flag: OnFlag, thorough: bool) -> int:
+    return 0
+
+
+async def apply(context: SentenceContext, draft: Draft) -> Draft:
+    """Returns the draft if nothing is lost, or nothing more can be masked."""
+    if draft.copied or (segment := masked_retry(draft.segment, draft.text, context.leg)) is None:
+        return draft
+    return await reranking.apply(context, await context.decode(segment))
+
+
+def masked_retry(segment: Segment, target: str, leg: Leg) -> Segment | None:
+    """Returns the segment with all names, signs and numbers masked if `target`, the translation of what the model read,
+    lacks a stand-in, or lacks or doubles one of them; None if nothing is lost, or nothing more can be masked."""
+    names = _names_in_bytes(segment, leg) if leg.model.tokenizer.may_spell(segment.ids) else []
+    if not _has_lost(segment, target, names):
+        return None
+    text = segment.text
+    return with_spans(segment, [*copied_spans(text), *names, *sign_spans(text), *number_spans(text)], leg)
+
+
+def _has_lost(segment: Segment, target: str, names: Sequence[ProtectedSpan]) -> bool:
+    """Returns whether a translation of what the model read lacks a stand-in or one of the `names`, or lacks or doubles
+    another name, a sign or a number."""
+    masked = segment.masked
+    if masked.missing(target):
+        return True
+    read, written = (masked.read.casefold(), target.casefold()) if names else ("", "")
+    for word in {segment.text[name.start : name.end].casefold() for name in names}:
+        name = word.removesuffix("s")  # of a genitive
+        if written.count(name) < read.count(name):
+            return True
+    return lost_spans(masked.without_stand_ins(masked.read), masked.without_stand_ins(target))
+
+
+def _names_in_bytes(segment: Segment, leg: Leg) -> list[ProtectedSpan]:
+    """Returns the words with a letter that the vocabulary spells in bytes, such as Đoković and Łódź. The languages of the
+    model do not have this letter, so the word is a name."""
+    tokenizer = leg.model.tokenizer
+    letters = {
+        character
+        for character in segment.text
+        if character.isalpha() and not character.isascii() and character.lower() not in _RARE_LETTERS
+    }
+    spelled = {letter for letter in letters if tokenizer.may_spell(tokenizer.encode_ids(letter.lower()))}
+    return words_with(segment.text, spelled)
