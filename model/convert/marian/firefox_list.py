@@ -6,133 +6,99 @@ and SHA-256 of the unpacked weights, and scores on FLORES-200. For the other fil
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import json
-import shutil
-import urllib.error
-import urllib.request
-import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
-from http.client import HTTPException
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from model.convert.downloads import Downloaded, RemoteFile, fetch, pull_folder, read_url
 from model.convert.languages import language_code
 from model.convert.marian.firefox import METADATA
-from model.convert.pull_folder import Downloaded, FolderLock, unwritable
 from model.model_folder import FolderError
 
 PREFIX = "firefox/"
 _ARCHITECTURES = ("base-memory", "base", "tiny")
 _VOCABULARIES = (("vocab",), ("srcVocab", "trgVocab"))
 _SHORTLIST = "lexicalShortlist"
-_MAX_LIST_BYTES = 20_000_000
 _MAX_FILE_BYTES = 1_000_000_000
-_BLOCK = 1 << 20
-_SECONDS = 30
-_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
+_SCORES = (("bleu", "BLEU", 1), ("comet22", "COMET", 4), ("comet", "COMET", 4))
 
 
 @dataclass(frozen=True, slots=True)
 class Published:
-    """A model of the list. `urls` are those of the weights, of one or two vocabularies, and of the shortlist if there is
-    one, gzip; `size` and `sha256` those of the unpacked weights."""
+    """A model of the list. `files` are the weights, one or two vocabularies, and the shortlist if there is one."""
 
     source: str
     target: str
     architecture: str
-    urls: tuple[str, ...]
-    size: int
-    sha256: str
+    files: tuple[RemoteFile, ...]
     scores: dict[str, float]
+
+    @property
+    def name(self) -> str:
+        """The name with which `pull` finds the model."""
+        return f"{PREFIX}{self.source}-{self.target}"
 
     def __str__(self) -> str:
         shown = [f"{name} {self.scores[key]:.{digits}f}" for key, name, digits in _SCORES if key in self.scores]
         scores = f"; {', '.join(shown)} on FLORES-200, measured by Mozilla" if shown else ""
-        return (
-            f"{PREFIX}{self.source}-{self.target}: {self.architecture}, {self.size / 1e6:,.1f} MB of weights; "
-            f"licence: MPL-2.0{scores}."
-        )
-
-
-_SCORES = (("bleu", "BLEU", 1), ("comet22", "COMET", 4), ("comet", "COMET", 4))
+        megabytes = self.files[0].most / 1e6
+        return f"{self.name}: {self.architecture}, {megabytes:,.1f} MB of weights; licence: MPL-2.0{scores}."
 
 
 def find(pair: str, address: str) -> Published:
     """Returns the model of a pair such as en-de in the list at `address`: a released one if there is one, the largest
     architecture first. Raises FolderError with one sentence."""
-    listed = _read_list(address)
+    answer = read_url(address, "The list of Firefox's models")
     try:
+        listed = json.loads(answer)
         base, models = str(listed["baseUrl"]).rstrip("/"), dict(listed["models"])
         named = {_our_codes(name): name for name in models}
         entries = models.get(pair) or models.get(named.get(_our_codes(pair)), [])
         entries = [entry for entry in entries if "model" in entry.get("files", {})]
-        found = [_published(base, entry) for entry in sorted(entries, key=_preference)[:1]]
-    except (KeyError, TypeError, ValueError, AttributeError, StopIteration):
+        published = [_published(base, entry) for entry in sorted(entries, key=_preference)[:1]]
+    except (KeyError, TypeError, ValueError, AttributeError, StopIteration, RecursionError):
         raise FolderError(f"{address} is not a list of Firefox's models.") from None
-    if not found:
+    if not published:
         raise FolderError(f"Mozilla publishes no model for {pair}; it has {_near(pair, list(models))}.")
-    return found[0]
+    return published[0]
 
 
-def download(model: Published, weights: Path) -> Downloaded:
-    """Downloads and unpacks the files of a model to a folder under `weights`. Files of an interrupted download that are
-    complete are not downloaded again. Raises FolderError with one sentence for every failure."""
-    folder = weights / ".pull" / f"firefox--{model.source}-{model.target}-{model.sha256[:12]}"
-    name = f"{PREFIX}{model.source}-{model.target}"
-    try:
-        lock = FolderLock(folder)
-        try:
-            _fetch_all(model, folder)
-        except BaseException:
-            lock.release()
-            raise
-    except (urllib.error.URLError, HTTPException, TimeoutError, ConnectionError) as error:
-        raise _unreachable(name, error) from None
-    except OSError as error:
-        raise unwritable(name, weights, error) from None
-    return Downloaded(folder, model.sha256, lock)
-
-
-def _fetch_all(model: Published, folder: Path) -> None:
-    for number, url in enumerate(model.urls):
-        file = folder / PurePosixPath(url).name.removesuffix(".gz")
-        if not file.is_file():
-            _fetch(url, file, model.size if number == 0 else _MAX_FILE_BYTES, model.sha256 if number == 0 else None)
-    metadata = {"sourceLanguage": model.source, "targetLanguage": model.target, "architecture": model.architecture}
-    (folder / METADATA).write_text(json.dumps(metadata) + "\n", encoding="utf-8")
-
-
-def _read_list(address: str) -> dict[str, Any]:
-    if not address.startswith(("http://", "https://")):
-        raise FolderError(f"{address!r} is not an address of a list of Firefox's models.")
-    try:
-        with _open(address) as answer:
-            fields = json.loads(answer.read(_MAX_LIST_BYTES))
-    except (OSError, HTTPException) as error:
-        raise _unreachable("The list of Firefox's models", error) from None
-    except (ValueError, RecursionError):
-        fields = None
-    if not isinstance(fields, dict):
-        raise FolderError(f"{address} is not a list of Firefox's models.")
-    return fields
+@contextmanager
+def download(model: Published, weights: Path) -> Iterator[Downloaded]:
+    """Downloads and unpacks the files of a model to a folder under `weights`, which is removed after the block. Raises
+    FolderError with one sentence for every failure."""
+    first = model.files[0]
+    with pull_folder(weights, f"firefox--{model.source}-{model.target}-{str(first.sha256)[:12]}") as folder:
+        for file in model.files:
+            fetch(file, folder, model.name)
+        metadata = {"sourceLanguage": model.source, "targetLanguage": model.target, "architecture": model.architecture}
+        (folder / METADATA).write_text(json.dumps(metadata) + "\n", encoding="utf-8")
+        yield Downloaded(folder, f"{first.url}, SHA-256 {first.sha256}")
 
 
 def _published(base: str, entry: dict[str, Any]) -> Published:
     """Returns an entry of the list. Raises KeyError, TypeError or ValueError for one without the necessary files."""
-    files = entry["files"]
-    vocabularies = next(names for names in _VOCABULARIES if all(name in files for name in names))
-    shortlist = (_SHORTLIST,) if _SHORTLIST in files else ()
-    urls = tuple(f"{base}/{files[name]['path']}" for name in ("model", *vocabularies, *shortlist))
-    size, sha256 = int(files["model"]["uncompressedSize"]), str(files["model"]["uncompressedHash"]).lower()
-    if not 0 < size <= _MAX_FILE_BYTES or not all(url.startswith(("http://", "https://")) for url in urls):
-        raise ValueError
-    scores = {key: float(value) for key, value in entry.get("metrics", {}).get("flores200-plus", {}).items()}
+    listed = entry["files"]
+    vocabularies = next(names for names in _VOCABULARIES if all(name in listed for name in names))
+    size, sha256 = int(listed["model"]["uncompressedSize"]), str(listed["model"]["uncompressedHash"]).lower()
     source, target = str(entry["sourceLanguage"]), str(entry["targetLanguage"])
-    if not sha256.isalnum() or not all(code.replace("_", "").replace("-", "").isalnum() for code in (source, target)):
+    codes = (code.replace("_", "").replace("-", "") for code in (source, target))
+    if not 0 < size <= _MAX_FILE_BYTES or not all(part.isalnum() for part in (sha256, *codes)):
         raise ValueError
-    return Published(source, target, str(entry["architecture"]), urls, size, sha256, scores)
+    files = [_remote(base, listed["model"], most=size, sha256=sha256)]
+    for name in (*vocabularies, _SHORTLIST):
+        if name in listed:
+            files.append(_remote(base, listed[name], most=_MAX_FILE_BYTES, exact=False))
+    scores = {key: float(value) for key, value in entry.get("metrics", {}).get("flores200-plus", {}).items()}
+    return Published(source, target, str(entry["architecture"]), tuple(files), scores)
+
+
+def _remote(base: str, file: dict[str, Any], **sizes: Any) -> RemoteFile:
+    name = PurePosixPath(file["path"]).name.removesuffix(".gz")
+    return RemoteFile(name, f"{base}/{file['path']}", packed=True, **sizes)
 
 
 def _preference(entry: dict[str, Any]) -> tuple[bool, int]:
@@ -154,45 +120,3 @@ def _near(pair: str, names: list[str]) -> str:
     return (
         ", ".join(sorted(near)[:12]) + (" and more" if len(near) > 12 else "") if near else f"{len(names)} other pairs"
     )
-
-
-def _fetch(url: str, file: Path, most: int, sha256: str | None) -> None:
-    """Downloads a gzip file and unpacks it to `file`, at most `most` bytes. Raises FolderError, OSError."""
-    packed, part = file.with_name(f"{file.name}.gz"), file.with_name(f"{file.name}.part")
-    with _open(url) as answer, packed.open("wb") as out:
-        shutil.copyfileobj(answer, out, _BLOCK)
-    hashed, done = hashlib.sha256(), 0
-    try:
-        with gzip.open(packed) as unpacked, part.open("wb") as out:
-            while done <= most and (block := unpacked.read(_BLOCK)):
-                out.write(block)
-                hashed.update(block)
-                done += len(block)
-        right = done <= most and sha256 in (None, hashed.hexdigest())
-    except _BROKEN:
-        right = False
-    packed.unlink()
-    if not right:
-        part.unlink(missing_ok=True)
-        raise FolderError(f"{file.name} was damaged on the way and is deleted: pull it again.")
-    part.rename(file)
-
-
-def _open(url: str) -> Any:
-    request = urllib.request.Request(url, headers={"User-Agent": "attentive"})  # noqa: S310 - checked by the callers
-    return urllib.request.urlopen(request, timeout=_SECONDS)  # noqa: S310
-
-
-def _unreachable(name: str, error: Exception) -> FolderError:
-    """Returns the error for a server that refuses (its status is stated) or does not answer."""
-    otherwise = "or download its files elsewhere and use `attentive import FOLDER`"
-    if not isinstance(error, urllib.error.HTTPError):
-        cause = getattr(error, "reason", None) or error
-        reason = getattr(cause, "strerror", None) or type(cause).__name__
-        return FolderError(f"{name} could not be downloaded ({reason}): check the connection, {otherwise}.")
-    error.close()
-    if error.code == 429:
-        seconds = error.headers.get("Retry-After", "")
-        when = f"in {seconds} seconds" if seconds.isdecimal() else "later"
-        return FolderError(f"{name}: the server refuses further requests from this address (429): try again {when}.")
-    return FolderError(f"{name} could not be downloaded ({error.code}): try again later, {otherwise}.")

@@ -1,0 +1,191 @@
+"""Downloads of model files over HTTP, for every source of models: continued where they stopped, with checked hashes, to a
+folder that one process at a time uses. Every failure is a FolderError with one sentence."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import fcntl
+import gzip
+import hashlib
+import os
+import shutil
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from http.client import HTTPException
+from pathlib import Path
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+from tqdm import tqdm
+
+from model.model_folder import FolderError
+
+MAX_LIST_BYTES = 20_000_000
+_BLOCK = 1 << 20
+_SECONDS = 30
+_BROKEN = (EOFError, zlib.error, gzip.BadGzipFile)
+
+
+class Refused(FolderError):
+    """A server refuses a request with `status`. `code` is the error code of the hub."""
+
+    def __init__(self, message: str, status: int, code: str) -> None:
+        super().__init__(message)
+        self.status, self.code = status, code
+
+
+class Unreachable(FolderError):
+    """A server does not answer, or not at the moment."""
+
+
+@dataclass(frozen=True, slots=True)
+class RemoteFile:
+    """A file to download as `name`. A `packed` file is unpacked by gzip; `most` bytes and the hashes are those of the
+    unpacked file. With `exact`, the file has `most` bytes."""
+
+    name: str
+    url: str
+    most: int
+    exact: bool = True
+    packed: bool = False
+    sha256: str | None = None
+    git_sha1: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Downloaded:
+    """The folder of a downloaded model, and where its files came from."""
+
+    path: Path
+    origin: str
+
+
+@contextlib.contextmanager
+def pull_folder(weights: Path, name: str) -> Iterator[Path]:
+    """Creates the folder `.pull/NAME` beside the model folders and locks it until the end of the block, which removes it.
+
+    After an error its files stay, and the next download continues with them. Raises FolderError while another process
+    has locked it.
+    """
+    folder = weights / ".pull" / name
+    with _one_sentence(name, folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        busy = os.fstat(descriptor).st_nlink == 0  # the other process has just removed it
+    except OSError:
+        busy = True
+    if busy:
+        os.close(descriptor)
+        raise FolderError(f"Another process is downloading to {folder}: pull again when it has finished.")
+    try:
+        yield folder
+        shutil.rmtree(folder)
+    finally:
+        for empty in (folder, folder.parent):
+            with contextlib.suppress(OSError):  # there is a part of this download, or another download
+                empty.rmdir()
+        os.close(descriptor)
+
+
+def read_url(url: str, name: str, token: str | None = None) -> bytes:
+    """Returns a list of models or of files. `name` is what the errors call it. Raises FolderError."""
+    with _one_sentence(name), _open(url, token) as answer:
+        data: bytes = answer.read(MAX_LIST_BYTES)
+    return data
+
+
+def fetch(file: RemoteFile, folder: Path, name: str, token: str | None = None) -> None:
+    """Downloads a file of the model `name` to `folder` unless it is there.
+
+    A part of it that is there is continued, unless it is packed. A file with a wrong hash is deleted. Raises FolderError.
+    """
+    path, part = folder / file.name, folder / f"{file.name}.part"
+    with _one_sentence(name, folder):
+        if path.is_file() and _is_right(path, file):
+            return
+        try:
+            _continue(file, part, token)
+            if file.exact and not file.packed and part.stat().st_size < file.most:
+                raise Unreachable(
+                    f"The download of {file.name} of {name} ended early: pull it again, and it continues."
+                )
+            right = _is_right(part, file)
+        except _BROKEN:
+            right = False
+        if not right:
+            part.unlink()
+            raise FolderError(f"{file.name} of {name} was damaged on the way and is deleted: pull it again.")
+        part.rename(path)
+
+
+def _continue(file: RemoteFile, part: Path, token: str | None) -> None:
+    """Appends the missing bytes of a file to `part`, and one more where there are too many."""
+    done = part.stat().st_size if part.is_file() and not file.packed else 0
+    if done >= file.most:
+        return
+    with _open(file.url, token, start=done) as answer, contextlib.ExitStack() as stack:
+        source = stack.enter_context(gzip.open(answer)) if file.packed else answer
+        appended = done > 0 and answer.status == 206
+        out = stack.enter_context(part.open("ab" if appended else "wb"))
+        total = file.most if file.exact else None
+        bar = stack.enter_context(
+            tqdm(desc=file.name, total=total, initial=out.tell(), unit="B", unit_scale=True, disable=None)
+        )
+        while block := source.read(min(_BLOCK, file.most + 1 - out.tell())):
+            bar.update(out.write(block))
+
+
+def _open(url: str, token: str | None, start: int = 0) -> Any:
+    if not url.startswith(("http://", "https://")):
+        raise FolderError(f"{url!r} is not an address that starts with http:// or https://.")
+    request = Request(url, headers={"User-Agent": "attentive"})  # noqa: S310 - checked above
+    if start:
+        request.add_header("Range", f"bytes={start}-")
+    if token:  # not sent to the storage that the hub redirects to
+        request.add_unredirected_header("Authorization", f"Bearer {token}")
+    return urlopen(request, timeout=_SECONDS)  # noqa: S310
+
+
+def _is_right(path: Path, file: RemoteFile) -> bool:
+    """Checks the size, and the hash if there is one: SHA-256, or git's SHA-1 of the blob."""
+    size = path.stat().st_size
+    if size > file.most or (file.exact and size < file.most):
+        return False
+    with path.open("rb") as opened:
+        if file.sha256 is not None:
+            return hashlib.file_digest(opened, "sha256").hexdigest() == file.sha256
+        if file.git_sha1 is not None:
+            blob = hashlib.sha1(f"blob {size}\0".encode(), usedforsecurity=False)
+            return hashlib.file_digest(opened, lambda: blob).hexdigest() == file.git_sha1
+    return True
+
+
+@contextlib.contextmanager
+def _one_sentence(name: str, folder: Path | None = None) -> Iterator[None]:
+    """Turns errors of the connection, and of the disk of `folder`, into FolderError."""
+    otherwise = "or download its files elsewhere and use `attentive import FOLDER`"
+    try:
+        yield
+    except HTTPError as error:
+        error.close()
+        code = error.headers.get("X-Error-Code", "")
+        if error.code == 429:
+            seconds = error.headers.get("Retry-After", "")
+            when = f"in {seconds} seconds" if seconds.isdecimal() else "later"
+            message = f"{name}: the server refuses further requests from this address (429): try again {when}."
+            raise Refused(message, error.code, code) from None
+        message = f"{name} could not be downloaded ({error.code}): try again later, {otherwise}."
+        raise (Refused(message, error.code, code) if error.code < 500 else Unreachable(message)) from None
+    except (URLError, HTTPException, TimeoutError, ConnectionError) as error:
+        cause = getattr(error, "reason", None) or error
+        reason = getattr(cause, "strerror", None) or type(cause).__name__
+        raise Unreachable(f"{name} could not be downloaded ({reason}): check the connection, {otherwise}.") from None
+    except OSError as error:
+        full = error.errno in (errno.ENOSPC, errno.EDQUOT)
+        reason = f"the disk of {folder} is full; free some space and pull again" if full else error.strerror or error
+        raise FolderError(f"The download of {name} cannot be written: {reason}.") from None
