@@ -47,7 +47,8 @@ ROUTERS = (
 ROUTES = [route for router in ROUTERS for route in router.routes if isinstance(route, APIRoute)]
 DESCRIPTION = (
     "Self-hosted translation with a view of the model's attention. The interface is LibreTranslate's with further "
-    "parameters; clients of DeepL and of Google Translate v2 work under `/v2` and `/language/translate/v2`."
+    "parameters; clients of DeepL and of Google Translate v2 work under `/v2` and `/language/translate/v2`, whose answers "
+    "DeepL and Google describe."
 )
 
 
@@ -106,5 +107,5 @@ def new_app(lifespan: Lifespan | None = None) -> FastAPI:
     )
     for router in ROUTERS:
         app.include_router(router)
-    app.openapi = cache(partial(document, app, ROUTES))  # type: ignore[method-assign]
+    app.openapi = cache(partial(document, app))  # type: ignore[method-assign]
     return app

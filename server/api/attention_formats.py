@@ -34,13 +34,14 @@ PICTURE_POLICY = "default-src 'none'; img-src data:; frame-ancestors 'none'"
 """An SVG contains a large map as an image."""
 
 
-async def formatted(query: AttentionQuery, result: InspectionResult, headers: dict[str, str]) -> Response:
+async def formatted(query: AttentionQuery, result: InspectionResult) -> Response:
     """Returns the response in the format of the query. Pictures and reports are made in a thread.
 
     Raises InvalidRequest for maps that the model does not have or that exceed a limit.
     """
     leg = result.subject.leg
-    headers = headers | {"Link": f'</model?source={leg.source}&target={leg.target}>; rel="describedby"'}
+    link = f'</model?source={leg.source}&target={leg.target}>; rel="describedby"'
+    headers = {"Cache-Control": "private, no-cache", "Vary": "Accept", "Link": link}
     match query.format:
         case "json":
             return json_response(attention_body(query, result), headers=headers)

@@ -1,21 +1,15 @@
-"""The query of GET /attention as one validated object, and its ETag."""
+"""The query of GET /attention as one validated object."""
 
 from __future__ import annotations
 
-import hashlib
 from dataclasses import dataclass
 
-from starlette.requests import Request
-
-from server.api.parameters import ParameterReader, accepted_media, merged, validated
+from server.api.parameters import accepted_media
 from server.api.schemas.attention import AttentionParameters, Format
 from server.errors import InvalidRequest
 from server.inspection.attention_view import KINDS, ViewOptions
 from server.inspection.pictures.render import PictureFormat, PictureOptions
 from server.inspection.types import InspectionOptions
-from server.services import Services
-from server.translation.cache.keys import KEYED_SETTINGS
-from server.version import server_version
 
 MEDIA: dict[Format, str] = {
     "json": "application/json",
@@ -84,16 +78,6 @@ class AttentionQuery:
         )
 
 
-class AttentionReader(ParameterReader[AttentionParameters]):
-    """Reads the parameters. Returns None if a browser requests the explorer, which is free."""
-
-    async def __call__(self, request: Request) -> AttentionParameters | None:  # type: ignore[override]
-        """Raises InvalidRequest or UnsupportedMediaType."""
-        values = await merged(request)
-        media = accepted_media(request.headers.get("accept", ""), ("application/json", "text/html"))
-        return None if media == "text/html" and "format" not in values else validated(self.model, values)
-
-
 def attention_query(parameters: AttentionParameters, accept: str, deadline: float) -> AttentionQuery:
     """Returns the query; `accept` is the header that decides without `format`. Raises InvalidRequest."""
     format = parameters.format or negotiated_format(accept)
@@ -126,28 +110,3 @@ def negotiated_format(accept: str) -> Format:
     """Returns the format for a request without the parameter `format`."""
     media = accepted_media(accept, NEGOTIATED)
     return next(format for format, kind in MEDIA.items() if kind.startswith(media))
-
-
-def etag(query: AttentionQuery, services: Services) -> str:
-    """Returns the weak ETag of the answer without computing the answer: the id of a new translation differs each time.
-
-    Otherwise an answer is a function of the query, the served models, the settings of the search, and how the workers
-    compute: device, number format, decode path and instruction set. The ETag is a digest of these and of the server's
-    version.
-    """
-    status = services.engine.status()
-    models = sorted(model.key for model in services.translator.catalog.models)
-    settings = [getattr(services.settings, name) for name in ("beam_size", "rerank", *KEYED_SETTINGS)]
-    state = (
-        query.parameters,
-        query.format,
-        query.options,
-        models,
-        settings,
-        status.device,
-        status.dtype,
-        status.engine,
-        sorted(status.details.items()),
-        server_version(),
-    )
-    return f'W/"{hashlib.sha256(repr(state).encode("utf-8", "replace")).hexdigest()[:32]}"'

@@ -1,78 +1,63 @@
-"""Parameters of a request: a JSON body, a form and the query string, merged and validated as one pydantic model."""
+"""Parameters of a request: for a route, a JSON body, a form and the query string are the same."""
 
 from __future__ import annotations
 
 from codecs import BOM_UTF8
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
-from urllib.parse import parse_qsl
+from collections.abc import Callable, Coroutine, Sequence
+from typing import Any
+from urllib.parse import parse_qsl, urlencode
 
 import orjson
-from pydantic import BaseModel, ValidationError
-from starlette.datastructures import UploadFile
+from fastapi.params import File
+from fastapi.routing import APIRoute
 from starlette.requests import Request
+from starlette.responses import Response
 
-from server.api.errors import validation_message
 from server.errors import InvalidRequest, UnsupportedMediaType
 
 FIELDS_LIMIT = 10_000
 FORM = "application/x-www-form-urlencoded"
 MULTIPART = "multipart/form-data"
-Model = TypeVar("Model", bound=BaseModel)
+Handler = Callable[[Request], Coroutine[Any, Any, Response]]
 
 
-class ParameterReader(Generic[Model]):
-    """FastAPI dependency that reads parameters of `model` from the body and the query string.
+class ParameterRoute(APIRoute):
+    """A route that accepts its parameters as JSON, as a form and in the query string.
 
-        parameters: Annotated[TranslateParameters, Depends(ParameterReader(TranslateParameters))]
-
-    `server.api.openapi` documents the model as the request body, or as query parameters of a GET.
+    A function has one model of parameters: as the body, or marked `Query()` if the method is GET or DELETE. The mark is for
+    the documentation; both get the merged parameters.
     """
 
-    media_types: tuple[str, ...] = ("application/json", FORM, MULTIPART)
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+        field = self.body_field
+        if isinstance(field.field_info, File) if field else not self.dependant.query_params:
+            return handle  # a file, or no parameters
 
-    def __init__(self, model: type[Model]) -> None:
-        self.model = model
+        async def handle_merged(request: Request) -> Response:
+            parameters = await merged(request)
+            if field:
+                return await handle(JsonRequest(request, parameters))
+            query = urlencode(parameters, doseq=True).encode()
+            return await handle(Request({**request.scope, "query_string": query}, request.receive))
 
-    async def __call__(self, request: Request) -> Model:
-        """Raises InvalidRequest with one sentence, or UnsupportedMediaType."""
-        return validated(self.model, await merged(request))
-
-
-@dataclass(frozen=True, slots=True)
-class Upload(Generic[Model]):
-    """The file of a multipart form and the form's other fields."""
-
-    content: bytes
-    name: str
-    parameters: Model
+        return handle_merged
 
 
-class UploadReader(ParameterReader[Model]):
-    """Like ParameterReader, for a multipart form with one file in the field `file`."""
+class JsonRequest(Request):
+    """A request whose body is JSON with the given parameters, whatever its client sent."""
 
-    media_types = (MULTIPART,)
+    def __init__(self, request: Request, parameters: dict[str, Any]) -> None:
+        headers = [header for header in request.scope["headers"] if header[0] != b"content-type"]
+        headers.append((b"content-type", b"application/json"))
+        super().__init__({**request.scope, "headers": headers}, request.receive)
+        self.parameters = parameters
 
-    async def __call__(self, request: Request) -> Upload[Model]:  # type: ignore[override]
-        """Raises InvalidRequest or UnsupportedMediaType."""
-        if not request.headers.get("content-type", "").lower().startswith(MULTIPART):
-            raise UnsupportedMediaType("Send the file as multipart/form-data.")
-        async with request.form(max_files=1, max_fields=100) as form:
-            file = form.get("file")
-            if not isinstance(file, UploadFile) or not file.filename:
-                raise InvalidRequest("Invalid request: missing file parameter.")
-            fields = gathered([(name, value) for name, value in form.multi_items() if isinstance(value, str)])
-            content = await file.read()
-        return Upload(content, file.filename, validated(self.model, fields))
+    async def body(self) -> bytes:
+        return b"{}"
 
-
-def validated(model: type[Model], values: dict[str, Any]) -> Model:
-    """Returns the values as an object of `model`. Raises InvalidRequest."""
-    try:
-        return model.model_validate(values)
-    except ValidationError as error:
-        raise InvalidRequest(validation_message(error.errors(include_url=False, include_input=False))) from None
+    async def json(self) -> Any:
+        return self.parameters
 
 
 async def merged(request: Request) -> dict[str, Any]:
@@ -90,7 +75,8 @@ async def merged(request: Request) -> dict[str, Any]:
         elif kind == FORM:
             values |= decoded_pairs(body)
         elif kind == MULTIPART:
-            values |= await multipart_fields(request)
+            form = await request.form(max_files=16, max_fields=FIELDS_LIMIT)  # files are ignored
+            values |= gathered([(name, value) for name, value in form.multi_items() if isinstance(value, str)])
         else:
             raise UnsupportedMediaType("Send the parameters as application/json or as a form.")
     return values
@@ -99,6 +85,11 @@ async def merged(request: Request) -> dict[str, Any]:
 def accepted_media(accept: str, offered: Sequence[str]) -> str:
     """Returns the first media type of `offered` that the header `Accept` names, or the first. Qualities are not read."""
     return next((media for media in offered if media in accept.lower()), offered[0])
+
+
+def prefers_html(request: Request) -> bool:
+    """Returns whether the client is a browser."""
+    return accepted_media(request.headers.get("accept", ""), ("application/json", "text/html")) == "text/html"
 
 
 def json_object(body: bytes) -> dict[str, Any]:
@@ -128,12 +119,6 @@ def decoded_pairs(encoded: bytes) -> dict[str, Any]:
     except ValueError:
         raise InvalidRequest(f"There are more than {FIELDS_LIMIT:,} parameters.") from None
     return gathered(pairs)
-
-
-async def multipart_fields(request: Request) -> dict[str, Any]:
-    """Returns the text fields of a multipart form; its files are ignored."""
-    form = await request.form(max_files=16, max_fields=FIELDS_LIMIT)
-    return gathered([(name, value) for name, value in form.multi_items() if isinstance(value, str)])
 
 
 def gathered(pairs: list[tuple[str, str]]) -> dict[str, Any]:

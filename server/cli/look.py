@@ -13,12 +13,13 @@ from urllib.parse import urlencode, urlsplit
 from urllib.request import Request, urlopen
 
 import orjson
+from pydantic import ValidationError
 from rich.console import Console
 
 from server.access.authentication import Caller
 from server.api.attention_formats import formatted
 from server.api.attention_query import PICTURES, attention_query
-from server.api.parameters import validated
+from server.api.errors import validation_message
 from server.api.routes.attention import inspected_sentence
 from server.api.schemas.attention import AttentionParameters
 from server.cli.local_services import FLAGS, local_services, local_settings, running
@@ -143,13 +144,17 @@ def picture_fields(arguments: argparse.Namespace) -> dict[str, Any]:
 async def local(services: Services, requests: list[dict[str, Any]]) -> list[bytes]:
     """Returns the answers that a server would give. Raises AttentiveError."""
     deadline = time.monotonic() + services.settings.timeout_seconds
-    queries = [attention_query(validated(AttentionParameters, fields), "", deadline) for fields in requests]
+    try:
+        parameters = [AttentionParameters.model_validate(fields) for fields in requests]
+    except ValidationError as error:
+        raise InvalidRequest(validation_message(error.errors())) from None
+    queries = [attention_query(each, "", deadline) for each in parameters]
     answers = []
     async with running(services, detector=requests[0]["source"].lower() == AUTO):
         for query in queries:
             subject = await inspected_sentence(query, services, Caller(NAME))
             result = await services.inspector.attend(subject, query.options, query.deadline)
-            answers.append(bytes((await formatted(query, result, {})).body))
+            answers.append(bytes((await formatted(query, result)).body))
     return answers
 
 

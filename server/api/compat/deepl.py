@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -23,19 +23,9 @@ from server.api.dependencies import (
     services_of,
     storage_of,
 )
-from server.api.openapi import WORK, errors
-from server.api.parameters import ParameterReader
+from server.api.parameters import ParameterRoute
 from server.api.routes.translate import chosen_rows
-from server.api.schemas.deepl import (
-    DeeplAnswer,
-    DeeplError,
-    DeeplLanguage,
-    DeeplLanguagesParameters,
-    DeeplParameters,
-    DeeplUsage,
-    DeeplUsageParameters,
-)
-from server.api.schemas.glossaries import GlossaryPairsAnswer
+from server.api.schemas.deepl import DeeplLanguagesParameters, DeeplParameters, DeeplUsageParameters
 from server.errors import InvalidRequest
 from server.glossaries.types import base_language
 from server.services import default_options
@@ -44,7 +34,7 @@ from server.text.segmentation import Split
 from server.translation.catalog import AUTO, ModelCatalog
 from server.translation.types import Formality, Translation, TranslationRequest
 
-router = APIRouter(prefix="/v2", tags=["DeepL"])
+router = APIRouter(prefix="/v2", tags=["DeepL"], route_class=ParameterRoute)
 
 VARIANTS = {"en": ("EN-GB", "EN-US"), "pt": ("PT-PT", "PT-BR")}
 """Target languages that DeepL's clients accept only with a region."""
@@ -61,15 +51,8 @@ SPLITS: dict[str, Split] = {"0": "none", "1": "all", "nonewlines": "punctuation"
 
 
 @router.get("/translate", include_in_schema=False)
-@router.post(
-    "/translate",
-    summary="Translate texts",
-    response_model=DeeplAnswer,
-    responses=errors(404, *WORK, model=DeeplError),
-)
-async def translate(
-    request: Request, parameters: Annotated[DeeplParameters, Depends(ParameterReader(DeeplParameters))]
-) -> Response:
+@router.post("/translate", summary="Translate texts")
+async def translate(request: Request, parameters: DeeplParameters) -> Response:
     services = services_of(request)
     if parameters.strict and parameters.context:
         raise InvalidRequest("'context' is not supported: sentences are translated one by one.")
@@ -114,16 +97,11 @@ async def translate(
     return json_response({"translations": answers})
 
 
-@router.get(
-    "/languages",
-    summary="List languages",
-    response_model=list[DeeplLanguage],
-    responses=errors(400, 403, model=DeeplError),
-)
+@router.get("/languages", summary="List languages")
 @router.post("/languages", include_in_schema=False)
 async def languages(
     request: Request,
-    parameters: Annotated[DeeplLanguagesParameters, Depends(ParameterReader(DeeplLanguagesParameters))],
+    parameters: Annotated[DeeplLanguagesParameters, Query()],
 ) -> Response:
     """The official client sends the parameter as the form of a GET request."""
     await enter(request, 0, parameters.auth_key)
@@ -145,27 +123,16 @@ async def languages(
     )
 
 
-@router.get(
-    "/usage",
-    summary="Characters sent with this key, or without a key",
-    response_model=DeeplUsage,
-    responses=errors(403, model=DeeplError),
-)
+@router.get("/usage", summary="Characters sent with this key, or without a key")
 @router.post("/usage", include_in_schema=False)
-async def usage(
-    request: Request, parameters: Annotated[DeeplUsageParameters, Depends(ParameterReader(DeeplUsageParameters))]
-) -> Response:
+async def usage(request: Request, parameters: Annotated[DeeplUsageParameters, Query()]) -> Response:
     key = parameters.auth_key or header_key(request)
     caller = await enter(request, 0, key)
     used = await services_of(request).rate_limiter.usage.read(caller.owner)
     return json_response({"character_count": used, "character_limit": UNLIMITED})
 
 
-@router.get(
-    "/glossary-language-pairs",
-    summary="List the language pairs of glossaries: those that are served",
-    response_model=GlossaryPairsAnswer,
-)
+@router.get("/glossary-language-pairs", summary="List the language pairs of glossaries: those that are served")
 async def glossary_language_pairs(request: Request) -> Response:
     catalog = services_of(request).translator.catalog
     routes = {(source, target) for source in catalog.sources for target in catalog.targets(source)}

@@ -5,45 +5,36 @@ from __future__ import annotations
 from contextlib import ExitStack
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, File, Path
 from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api.compat.deepl import FORMALITY
 from server.api.dependencies import deadline, enter, glossary_terms, json_response, services_of, storage_of
-from server.api.openapi import WORK, errors
-from server.api.parameters import ParameterReader, Upload, UploadReader
+from server.api.parameters import ParameterRoute
 from server.api.routes.files import DOWNLOADED, file_response
-from server.api.schemas.deepl import DeeplError, DocumentAnswer, DocumentKey, DocumentParameters, DocumentStatus
+from server.api.schemas.deepl import DocumentKey, DocumentParameters
 from server.errors import InvalidRequest, Unavailable
 from server.services import default_options
 from server.translation.catalog import AUTO
 from server.translation.preparation import addressed
 from server.translation.types import TranslationRequest
 
-router = APIRouter(prefix="/v2/document", tags=["DeepL"])
+router = APIRouter(prefix="/v2/document", tags=["DeepL"], route_class=ParameterRoute)
 Id = Annotated[str, Path(description="From the answer to the upload.")]
-Key = Annotated[DocumentKey, Depends(ParameterReader(DocumentKey))]
 
 
-@router.post(
-    "",
-    summary="Upload a file for translation",
-    response_model=DocumentAnswer,
-    responses=errors(404, *WORK, model=DeeplError),
-)
-async def send(
-    request: Request, upload: Annotated[Upload[DocumentParameters], Depends(UploadReader(DocumentParameters))]
-) -> Response:
-    services = services_of(request)
-    parameters = upload.parameters
-    if parameters.output_format and not upload.name.lower().endswith(f".{parameters.output_format.lower()}"):
+@router.post("", summary="Upload a file for translation")
+async def send(request: Request, parameters: Annotated[DocumentParameters, File()]) -> Response:
+    services, file = services_of(request), parameters.file
+    name = file.filename or ""
+    if parameters.output_format and not name.lower().endswith(f".{parameters.output_format.lower()}"):
         raise InvalidRequest("'output_format' is not supported: a translated file has the format of the original.")
     caller = await enter(request, 0, parameters.auth_key)  # counted before the file is read, because reading takes time
     glossary = await glossary_terms(
         request, caller, parameters.glossaries, parameters.source_lang, parameters.target_lang
     )
-    document = await services.documents.receive(upload.content, upload.name, parameters.target_lang, caller.name)
+    document = await services.documents.receive(await file.read(), name, parameters.target_lang, caller.name)
     with ExitStack() as stack:
         stack.callback(services.documents.close, document)
         await enter(request, document.characters, parameters.auth_key, requests=0)
@@ -69,13 +60,8 @@ async def send(
     return json_response({"document_id": id, "document_key": key})
 
 
-@router.post(
-    "/{document_id}",
-    summary="Status of a file",
-    response_model=DocumentStatus,
-    responses=errors(400, 403, 404, 410, model=DeeplError),
-)
-async def status(document_id: Id, request: Request, parameters: Key) -> Response:
+@router.post("/{document_id}", summary="Status of a file")
+async def status(document_id: Id, request: Request, parameters: DocumentKey) -> Response:
     await enter(request, 0, parameters.auth_key)
     job = await services_of(request).file_jobs.find(document_id, parameters.document_key)
     body: dict[str, Any] = {"document_id": job.id, "status": job.state}
@@ -89,13 +75,8 @@ async def status(document_id: Id, request: Request, parameters: Key) -> Response
     return json_response(body)
 
 
-@router.post(
-    "/{document_id}/result",
-    summary="Fetch a translated file, once",
-    response_class=Response,
-    responses=errors(400, 403, 404, 410, 503, model=DeeplError) | {200: DOWNLOADED},
-)
-async def result(document_id: Id, request: Request, parameters: Key) -> Response:
+@router.post("/{document_id}/result", summary="Fetch a translated file, once", responses={200: DOWNLOADED})
+async def result(document_id: Id, request: Request, parameters: DocumentKey) -> Response:
     await enter(request, 0, parameters.auth_key)
     jobs = services_of(request).file_jobs
     job = await jobs.find(document_id, parameters.document_key)

@@ -5,14 +5,13 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, Path, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api.dependencies import enter, json_response, services_of
-from server.api.openapi import content, errors
-from server.api.parameters import ParameterReader
-from server.api.schemas.deepl import DeeplError
+from server.api.openapi import content
+from server.api.parameters import ParameterRoute
 from server.api.schemas.glossaries import (
     ENTRIES_EXAMPLE,
     DictionaryAnswer,
@@ -35,16 +34,14 @@ from server.glossaries.types import Dictionary, DictionaryInfo, Glossary, base_l
 from server.translation.catalog import ModelCatalog
 
 Id = Annotated[str, Path(description="From the answer to the creation.")]
-Key = Annotated[GlossaryKey, Depends(ParameterReader(GlossaryKey))]
-Pair = Annotated[DictionaryPair, Depends(ParameterReader(DictionaryPair))]
-router = APIRouter(tags=["DeepL"], responses=errors(400, 403, 404, 413, 429, model=DeeplError))
+Key = Annotated[GlossaryKey, Query()]
+Pair = Annotated[DictionaryPair, Query()]
+router = APIRouter(tags=["DeepL"], route_class=ParameterRoute)
 V2, V3 = "/v2/glossaries", "/v3/glossaries"
 
 
 @router.post(V2, summary="Create a glossary", status_code=201, response_model=GlossaryAnswer)
-async def create(
-    request: Request, parameters: Annotated[GlossaryParameters, Depends(ParameterReader(GlossaryParameters))]
-) -> Response:
+async def create(request: Request, parameters: GlossaryParameters) -> Response:
     owner = await owner_of(request, parameters.auth_key, change=True)
     dictionary = dictionary_of(parameters, services_of(request).translator.catalog)
     created = await glossaries_of(request).create(owner, parameters.name, [dictionary])
@@ -80,9 +77,7 @@ async def entries(glossary_id: Id, request: Request, parameters: Key) -> Respons
 
 
 @router.post(V3, summary="Create a glossary of several pairs", status_code=201, response_model=MultilingualAnswer)
-async def create_multilingual(
-    request: Request, parameters: Annotated[MultilingualParameters, Depends(ParameterReader(MultilingualParameters))]
-) -> Response:
+async def create_multilingual(request: Request, parameters: MultilingualParameters) -> Response:
     owner = await owner_of(request, parameters.auth_key, change=True)
     catalog = services_of(request).translator.catalog
     dictionaries = [dictionary_of(entry, catalog) for entry in parameters.dictionaries]
@@ -105,7 +100,7 @@ async def multilingual_glossary(glossary_id: Id, request: Request, parameters: K
 async def change(
     glossary_id: Id,
     request: Request,
-    parameters: Annotated[MultilingualChanges, Depends(ParameterReader(MultilingualChanges))],
+    parameters: MultilingualChanges,
 ) -> Response:
     owner = await owner_of(request, parameters.auth_key, change=True)
     glossaries, catalog = glossaries_of(request), services_of(request).translator.catalog
@@ -120,7 +115,7 @@ async def change(
 async def replace_dictionary(
     glossary_id: Id,
     request: Request,
-    parameters: Annotated[DictionaryParameters, Depends(ParameterReader(DictionaryParameters))],
+    parameters: DictionaryParameters,
 ) -> Response:
     owner = await owner_of(request, parameters.auth_key, change=True)
     dictionary = dictionary_of(parameters, services_of(request).translator.catalog)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -19,31 +19,19 @@ from server.api.dependencies import (
     storage_of,
 )
 from server.api.errors import GOOGLE
-from server.api.openapi import WORK, errors
-from server.api.parameters import ParameterReader
-from server.api.schemas.google import (
-    GoogleAnswer,
-    GoogleDetectAnswer,
-    GoogleDetectParameters,
-    GoogleError,
-    GoogleLanguagesAnswer,
-    GoogleLanguagesParameters,
-    GoogleParameters,
-)
+from server.api.parameters import ParameterRoute
+from server.api.schemas.google import GoogleDetectParameters, GoogleLanguagesParameters, GoogleParameters
 from server.services import default_options
 from server.text.languages import language_name
 from server.translation.catalog import AUTO
 from server.translation.types import TranslationRequest
 
-router = APIRouter(prefix=GOOGLE, tags=["Google v2"])
-FAILURES = errors(*WORK, model=GoogleError)
+router = APIRouter(prefix=GOOGLE, tags=["Google v2"], route_class=ParameterRoute)
 
 
 @router.get("", include_in_schema=False)
-@router.post("", summary="Translate texts", response_model=GoogleAnswer, responses=FAILURES)
-async def translate(
-    request: Request, parameters: Annotated[GoogleParameters, Depends(ParameterReader(GoogleParameters))]
-) -> Response:
+@router.post("", summary="Translate texts")
+async def translate(request: Request, parameters: GoogleParameters) -> Response:
     services = services_of(request)
     check_texts(tuple(parameters.q), services.settings)
     caller = await enter(request, sum(map(len, parameters.q)), parameters.key or key_header(request))
@@ -67,10 +55,8 @@ async def translate(
 
 
 @router.get("/detect", include_in_schema=False)
-@router.post("/detect", summary="Detect languages", response_model=GoogleDetectAnswer, responses=FAILURES)
-async def detect(
-    request: Request, parameters: Annotated[GoogleDetectParameters, Depends(ParameterReader(GoogleDetectParameters))]
-) -> Response:
+@router.post("/detect", summary="Detect languages")
+async def detect(request: Request, parameters: GoogleDetectParameters) -> Response:
     services = services_of(request)
     check_texts(tuple(parameters.q), services.settings)
     await enter(request, sum(map(len, parameters.q)), parameters.key or key_header(request))
@@ -84,16 +70,11 @@ async def detect(
     return json_response({"data": {"detections": detections}})
 
 
-@router.get(
-    "/languages",
-    summary="List languages",
-    response_model=GoogleLanguagesAnswer,
-    responses=errors(400, 403, model=GoogleError),
-)
+@router.get("/languages", summary="List languages")
 @router.post("/languages", include_in_schema=False)
 async def languages(
     request: Request,
-    parameters: Annotated[GoogleLanguagesParameters, Depends(ParameterReader(GoogleLanguagesParameters))],
+    parameters: Annotated[GoogleLanguagesParameters, Query()],
 ) -> Response:
     await enter(request, 0, parameters.key or key_header(request))
     codes = services_of(request).translator.catalog.languages

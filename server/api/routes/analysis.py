@@ -7,7 +7,7 @@ import dataclasses
 import math
 from typing import Annotated, Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -17,7 +17,7 @@ from model.search.options import DecodingOptions, Hypothesis, TraceStep
 from server.api.attention_formats import text_pieces
 from server.api.dependencies import check_texts, deadline, enter, json_response, services_of, storage_of
 from server.api.openapi import WORK, errors
-from server.api.parameters import ParameterReader
+from server.api.parameters import ParameterRoute
 from server.api.schemas.analysis import (
     SCORED_LIMIT,
     ModelAnswer,
@@ -33,7 +33,7 @@ from server.inspection.types import InspectionOptions, InspectionResult
 from server.translation.catalog import Leg
 from server.translation.types import TranslationRequest
 
-router = APIRouter(tags=["attention"])
+router = APIRouter(tags=["attention"], route_class=ParameterRoute)
 
 
 @router.post(
@@ -42,9 +42,7 @@ router = APIRouter(tags=["attention"])
     response_model=ScoreAnswer,
     responses=errors(*WORK),
 )
-async def score(
-    request: Request, parameters: Annotated[ScoreParameters, Depends(ParameterReader(ScoreParameters))]
-) -> Response:
+async def score(request: Request, parameters: ScoreParameters) -> Response:
     services = services_of(request)
     given = [parameters.translation] if isinstance(parameters.translation, str) else parameters.translation
     if len(given) > SCORED_LIMIT:
@@ -72,9 +70,7 @@ async def score(
     response_model=TraceAnswer,
     responses=errors(*WORK),
 )
-async def traced(
-    request: Request, parameters: Annotated[TraceParameters, Depends(ParameterReader(TraceParameters))]
-) -> Response:
+async def traced(request: Request, parameters: TraceParameters) -> Response:
     services = services_of(request)
     options = DecodingOptions(
         beam_size=parameters.beam_size or services.settings.beam_size,
@@ -105,9 +101,7 @@ async def traced(
     response_model=ModelAnswer,
     responses=errors(400, 403, 404, 429, 503),
 )
-async def model(
-    request: Request, parameters: Annotated[ModelParameters, Depends(ParameterReader(ModelParameters))]
-) -> Response:
+async def model(request: Request, parameters: Annotated[ModelParameters, Query()]) -> Response:
     await enter(request, 0, parameters.api_key)
     catalog = services_of(request).translator.catalog
     route = catalog.route(catalog.source(parameters.source), catalog.target(parameters.target))

@@ -5,16 +5,17 @@ from __future__ import annotations
 import dataclasses
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
 from server.api.attention_formats import formatted
-from server.api.attention_query import MEDIA, AttentionQuery, AttentionReader, attention_query, etag
+from server.api.attention_query import MEDIA, AttentionQuery, attention_query
 from server.api.dependencies import check_texts, deadline, enter, services_of, storage_of
 from server.api.openapi import content, errors
+from server.api.parameters import Handler, ParameterRoute, prefers_html
 from server.api.routes.pages import HTML_EXAMPLE, explorer_page
 from server.api.schemas.attention import AttentionAnswer, AttentionParameters
 from server.errors import InvalidRequest
@@ -22,7 +23,21 @@ from server.inspection.types import InspectedSentence
 from server.services import Services
 from server.translation.types import Storage, TranslationRequest
 
-router = APIRouter(tags=["attention"])
+
+class AttentionRoute(ParameterRoute):
+    """Sends the explorer's page to a browser that names no format. The page is free, and it shows errors itself."""
+
+    def get_route_handler(self) -> Handler:
+        handle = super().get_route_handler()
+
+        async def handle_or_explore(request: Request) -> Response:
+            explores = prefers_html(request) and "format" not in request.query_params
+            return explorer_page(request) if explores else await handle(request)
+
+        return handle_or_explore
+
+
+router = APIRouter(tags=["attention"], route_class=AttentionRoute)
 EXAMPLES = {
     MEDIA["npz"]: "(binary NumPy archive)",
     MEDIA["svg"]: '<svg xmlns="http://www.w3.org/2000/svg">...</svg>',
@@ -36,31 +51,18 @@ EXAMPLES = {
     "/attention",
     summary="Attention weights of a translation",
     response_model=AttentionAnswer,
-    responses=errors(400, 403, 404, 410, 429, 503, 504)
-    | {200: content(EXAMPLES), 304: {"description": "The answer with the ETag in `If-None-Match` is still valid."}},
+    responses=errors(400, 403, 404, 410, 429, 503, 504) | {200: content(EXAMPLES)},
 )
-async def attention(
-    request: Request,
-    parameters: Annotated[AttentionParameters | None, Depends(AttentionReader(AttentionParameters))],
-) -> Response:
+async def attention(request: Request, parameters: Annotated[AttentionParameters, Query()]) -> Response:
     """Inspects an earlier translation (`id`), a new one (`q`, `source`, `target`), or a given one (also
     `translation`)."""
-    if parameters is None:
-        return explorer_page(request)
     services = services_of(request)
     accept = request.headers.get("accept", "")
     query = attention_query(parameters, accept, deadline(request, services.settings.timeout_seconds))
     caller = await enter(request, len(parameters.q or ""), parameters.api_key)
-    tag = etag(query, services)
-    headers = {"ETag": tag, "Cache-Control": "private, no-cache", "Vary": "Accept"}
-    given = [value.strip().removeprefix("W/") for value in request.headers.get("if-none-match", "").split(",")]
-    if tag.removeprefix("W/") in given:
-        if parameters.id is not None:  # raises if the id or its model is no longer served
-            await services.inspector.find(parameters.id, sentence=parameters.sentence, leg=parameters.leg)
-        return Response(status_code=304, headers=headers)
     subject = await inspected_sentence(query, services, caller, storage_of(request, caller))
     result = await services.inspector.attend(subject, query.options, query.deadline)
-    return await formatted(query, result, headers)
+    return await formatted(query, result)
 
 
 async def inspected_sentence(

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Annotated
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter, Query
 from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api.dependencies import check_texts, deadline, enter, json_response, services_of
 from server.api.openapi import WORK, errors
-from server.api.parameters import ParameterReader
+from server.api.parameters import ParameterRoute
 from server.api.schemas.encoder import EncoderAnswer, EncoderParameters
 from server.inspection.encoder_study import study_encoder
 
-router = APIRouter(tags=["attention"])
+router = APIRouter(tags=["attention"], route_class=ParameterRoute)
 
 
 @router.get(
@@ -23,9 +23,7 @@ router = APIRouter(tags=["attention"])
     response_model=EncoderAnswer,
     responses=errors(*WORK),
 )
-async def encoder(
-    request: Request, parameters: Annotated[EncoderParameters, Depends(ParameterReader(EncoderParameters))]
-) -> Response:
+async def encoder(request: Request, parameters: Annotated[EncoderParameters, Query()]) -> Response:
     """Computed in float32 from the weights of the model. The answer has the numbers of one sentence, and of the same
     words in reverse order with and without positions."""
     services = services_of(request)

@@ -7,14 +7,13 @@ import os
 from typing import Annotated
 from urllib.parse import quote
 
-from fastapi import APIRouter, Depends, Path
+from fastapi import APIRouter, File, Path
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
 
 from server.api.dependencies import deadline, enter, inline_or_stored, json_response, services_of, storage_of
 from server.api.openapi import WORK, content, errors
-from server.api.parameters import Upload, UploadReader
 from server.api.schemas.files import FileAnswer, FileParameters
 from server.documents.formats import SUFFIXES
 from server.documents.store import StoredFile
@@ -33,14 +32,12 @@ DOWNLOADED = content({"application/octet-stream": "Die Katze schläft.\n"})
     response_model=FileAnswer,
     responses=errors(404, *WORK),
 )
-async def translate_file(
-    request: Request, upload: Annotated[Upload[FileParameters], Depends(UploadReader(FileParameters))]
-) -> Response:
+async def translate_file(request: Request, parameters: Annotated[FileParameters, File()]) -> Response:
     services = services_of(request)
-    parameters, documents = upload.parameters, services.documents
+    documents, file = services.documents, parameters.file
     caller = await enter(request, 0, parameters.api_key)  # counted before the file is read, because reading takes time
     glossary = await inline_or_stored(request, caller, parameters.glossary, parameters.source, parameters.target)
-    document = await documents.receive(upload.content, upload.name, parameters.target, caller.name)
+    document = await documents.receive(await file.read(), file.filename or "", parameters.target, caller.name)
     try:
         await enter(request, document.characters, parameters.api_key, requests=0)
         translation_request = TranslationRequest(

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api.dependencies import check_texts, enter, json_response, reader_languages, services_of
 from server.api.openapi import WORK, errors
-from server.api.parameters import ParameterReader
+from server.api.parameters import ParameterRoute
 from server.api.schemas.base import ErrorAnswer
 from server.api.schemas.languages import DetectedLanguage, DetectParameters, FrontendSettings, Language
 from server.documents.formats import SUFFIXES
@@ -19,7 +19,7 @@ from server.errors import Forbidden
 from server.text.languages import language_name
 from server.translation.catalog import AUTO
 
-router = APIRouter(tags=["languages"])
+router = APIRouter(tags=["languages"], route_class=ParameterRoute)
 
 
 @router.get("/languages", summary="List the languages that are served", response_model=list[Language])
@@ -36,9 +36,7 @@ async def languages(request: Request) -> Response:
     response_model=list[DetectedLanguage],
     responses=errors(*WORK),
 )
-async def detect(
-    request: Request, parameters: Annotated[DetectParameters, Depends(ParameterReader(DetectParameters))]
-) -> Response:
+async def detect(request: Request, parameters: DetectParameters) -> Response:
     """The answer lists the candidates, the most probable first."""
     services = services_of(request)
     check_texts((parameters.q,), services.settings)

@@ -8,7 +8,7 @@ from starlette.responses import Response
 
 from server.api.dependencies import json_response, reader_languages
 from server.api.openapi import content
-from server.api.parameters import accepted_media
+from server.api.parameters import prefers_html
 from server.api.schemas.operation import ServerAnswer
 from server.errors import NotFound
 from server.version import server_version
@@ -26,7 +26,7 @@ HTML_EXAMPLE = '<!doctype html>\n<html lang="en">...</html>\n'
     responses={200: content({"text/html": HTML_EXAMPLE})},
 )
 async def root(request: Request) -> Response:
-    if accepted_media(request.headers.get("accept", ""), ("application/json", "text/html")) == "text/html":
+    if prefers_html(request):
         return translator_page(request)
     links = {"explorer": "/attention", "documentation": "/docs", "openapi": "/openapi.json", "languages": "/languages"}
     return json_response({"name": "Attentive", "version": server_version(), **links}, headers={"Vary": "Accept"})

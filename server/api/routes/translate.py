@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from functools import partial
-from typing import Annotated, Any
+from typing import Any
 
-from fastapi import APIRouter, Depends
+from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -21,7 +21,7 @@ from server.api.dependencies import (
     storage_of,
 )
 from server.api.openapi import WORK, content, errors
-from server.api.parameters import ParameterReader
+from server.api.parameters import ParameterRoute
 from server.api.schemas.translation import TRANSLATE_EVENTS, TranslateAnswer, TranslateParameters
 from server.api.sse import stream
 from server.config import Settings
@@ -31,7 +31,7 @@ from server.translation.catalog import wider_beam
 from server.translation.sentence import rows
 from server.translation.types import Flag, OnFlag, Sentence, Translation, TranslationRequest
 
-router = APIRouter(tags=["translation"])
+router = APIRouter(tags=["translation"], route_class=ParameterRoute)
 WARNINGS: dict[Flag, str] = {
     "truncated": "the translation ends before the sentence does.",
     "repetition": "the translation repeats words that the source does not repeat.",
@@ -49,9 +49,7 @@ WARNINGS: dict[Flag, str] = {
     response_model=TranslateAnswer,
     responses=errors(404, *WORK) | {200: content({"text/event-stream": TRANSLATE_EVENTS})},
 )
-async def translate(
-    request: Request, parameters: Annotated[TranslateParameters, Depends(ParameterReader(TranslateParameters))]
-) -> Response:
+async def translate(request: Request, parameters: TranslateParameters) -> Response:
     """With `stream`, the answer is a stream of server-sent events: `sentence` for each finished sentence, `tokens`
     while one is decoded (with `stream_tokens`), and at the end `translation` with the whole body, or `error`.
     """

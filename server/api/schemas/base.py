@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from typing import Annotated, Any
 
+from fastapi import UploadFile
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictStr, WithJsonSchema
 
 from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY
@@ -41,7 +42,10 @@ def number_or_word(value: Any) -> Any:
 
 
 def read_heads(text: Any) -> Heads:
-    """Returns the heads of "kind.layer.head,...", sorted and without repetition. Raises InvalidRequest."""
+    """Returns the heads of "kind.layer.head,..." or of a list of such texts, sorted and without repetition. Raises
+    InvalidRequest."""
+    if isinstance(text, list):
+        text = ",".join(map(str, text))
     if not isinstance(text, str) or len(text) > HEAD_MASK_LIMIT:
         raise InvalidRequest(HEAD_MASK_FORM)
     matches = [HEAD.fullmatch(part.strip()) for part in text.split(",") if part.strip()]
@@ -55,6 +59,12 @@ class Parameters(BaseModel):
     """Base class of request parameters. Unknown fields are ignored, because clients send many."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
+
+
+class UploadParameters(Parameters):
+    """Base class of the fields of a multipart form with one file."""
+
+    file: UploadFile = Field(description="The file.")
 
 
 class Answer(BaseModel):

@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, ValidationInfo
 
-from server.api.schemas.base import Answer, Code, OptionalCode, OptionalText, Parameters, list_of_one
+from server.api.schemas.base import Code, OptionalCode, OptionalText, Parameters, UploadParameters, list_of_one
 from server.errors import InvalidRequest
 
 
@@ -18,6 +18,9 @@ def _text_of(value: Any) -> Any:
 
 
 def _comma_separated(value: Any) -> Any:
+    """Returns the parts of text. A multipart form has a list of one text."""
+    if isinstance(value, list) and len(value) == 1:
+        [value] = value
     return [part.strip() for part in value.split(",") if part.strip()] if isinstance(value, str) else value
 
 
@@ -44,10 +47,6 @@ Tags = Annotated[list[Annotated[StrictStr, Field(max_length=256)]] | None, Befor
 DeeplKey = Annotated[
     StrictStr | None, Field(default=None, max_length=512, description="API key, for clients without the header.")
 ]
-
-
-class DeeplError(Answer):
-    message: str = Field(description="One sentence.", examples=["Parameter 'text' not specified."])
 
 
 class TranslationParameters(Parameters):
@@ -98,19 +97,6 @@ class DeeplParameters(TranslationParameters):
     custom_instructions: Unsupported = None
 
 
-class DeeplTranslation(Answer):
-    detected_source_language: str = Field(examples=["EN"])
-    text: str = Field(examples=["Hallo, Welt!"])
-    billed_characters: int = Field(examples=[13])
-    model_type_used: Literal["quality_optimized", "latency_optimized"] = Field(
-        default="latency_optimized", description="Only there if the request has `model_type`."
-    )
-
-
-class DeeplAnswer(Answer):
-    translations: list[DeeplTranslation]
-
-
 class DeeplUsageParameters(Parameters):
     auth_key: OptionalText = Field(default=None, description="API key, for clients without the header.")
 
@@ -119,21 +105,7 @@ class DeeplLanguagesParameters(DeeplUsageParameters):
     type: Literal["source", "target"] = Field(default="source", description="List of source or of target languages.")
 
 
-class DeeplLanguage(Answer):
-    language: str = Field(examples=["EN-GB"])
-    name: str = Field(examples=["English (British)"])
-    supports_formality: bool = Field(examples=[False])
-
-
-class DeeplUsage(Answer):
-    character_count: int = Field(
-        description="Characters sent with this key; without stored state, since the server started.",
-        examples=[1234],
-    )
-    character_limit: int = Field(examples=[10**12])
-
-
-class DocumentParameters(TranslationParameters):
+class DocumentParameters(TranslationParameters, UploadParameters):
     output_format: OptionalText = Field(default=None, description="Rejected, unless it is the format of the file.")
 
 
@@ -142,16 +114,3 @@ class DocumentKey(Parameters):
         max_length=256, description="Key from the answer to the upload.", examples=["2c6f0b9d4e7a4c0f"]
     )
     auth_key: DeeplKey = None
-
-
-class DocumentAnswer(Answer):
-    document_id: str = Field(examples=["8f1b0c5d2a3e4f60"])
-    document_key: str = Field(examples=["2c6f0b9d4e7a4c0f"])
-
-
-class DocumentStatus(Answer):
-    document_id: str = Field(examples=["8f1b0c5d2a3e4f60"])
-    status: Literal["translating", "done", "error"] = Field(examples=["done"])
-    seconds_remaining: int | None = Field(default=None, description="Only while the file is translated.")
-    billed_characters: int | None = Field(default=None, description="Only when done.", examples=[1234])
-    error_message: str | None = Field(default=None, description="Only after an error.")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from pydantic import Field
 
-from server.api.schemas.base import Answer, Code, Key, Parameters
+from server.api.schemas.base import Answer, Code, Key, UploadParameters
 from server.api.schemas.glossaries import InlineGlossary
 
 
-class FileParameters(Parameters):
+class FileParameters(UploadParameters):
     source: Code = Field(description="Language of the file, or `auto`.", examples=["en"])
     target: Code = Field(description="Language to translate into.", examples=["de"])
     api_key: Key = None

@@ -31,6 +31,8 @@ class GlossaryPair(Parameters):
 
 def _glossary(value: Any) -> Any:
     """Returns pairs written as an object, or as lists of two, as GlossaryPair; JSON in a form is read."""
+    if isinstance(value, list) and len(value) == 1 and isinstance(value[0], str):  # of a multipart form
+        [value] = value
     if isinstance(value, str) and value.lstrip()[:1] in ("[", "{"):
         try:
             value = orjson.loads(value)
@@ -124,12 +126,3 @@ class DictionaryEntries(Answer):
 
 class EntriesAnswer(Answer):
     dictionaries: list[DictionaryEntries]
-
-
-class GlossaryLanguagePair(Answer):
-    source_lang: str = Field(examples=["en"])
-    target_lang: str = Field(examples=["de"])
-
-
-class GlossaryPairsAnswer(Answer):
-    supported_languages: list[GlossaryLanguagePair]

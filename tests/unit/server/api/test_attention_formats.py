@@ -1,18 +1,14 @@
-"""Formats, views and ETags of GET /attention."""
+"""Formats and views of GET /attention."""
 
 from __future__ import annotations
 
 import base64
-import dataclasses
 import io
 import json
 import re
-from unittest.mock import AsyncMock
 
 import numpy as np
 import pytest
-
-from server.errors import ExpiredTranslation
 
 ASK = {"q": "Hello", "source": "en", "target": "de"}
 PNG, SVG = b"\x89PNG\r\n", b"<?xml"
@@ -20,13 +16,10 @@ PNG, SVG = b"\x89PNG\r\n", b"<?xml"
 
 def test_formats(client):
     starts = {"json": b"{", "npz": b"PK", "svg": SVG, "png": PNG, "pdf": b"%PDF", "html": b"<!doctype html>"}
-    tags = set()
     for format, start in starts.items():
         fields = ASK | {"format": format, "kind": "cross", "translation": "Hallo"}
         answer = client.get("/attention", params=fields)
         assert answer.content.startswith(start)
-        tags.add(answer.headers["etag"])
-    assert len(tags) == len(starts)
     for accept, start in (("image/png", PNG), ("image/svg+xml", SVG), ("application/x-npz", b"PK")):
         assert client.get("/attention", params=ASK, headers={"Accept": accept}).content.startswith(start)
 
@@ -117,51 +110,6 @@ def test_limits_of_pictures_and_of_weights(client, engine, monkeypatch):
     assert answer.status_code == 400 and "choose" in answer.json()["error"]
     monkeypatch.setattr("server.api.attention_formats.WEIGHTS_LIMIT", 10)
     assert client.get("/attention", params=ASK).status_code == 400
-
-
-@pytest.mark.parametrize(("format", "prefix"), [("json", "W/"), ("svg", ""), ("html", "W/")])
-def test_a_304_needs_no_worker_and_compares_weakly(client, engine, format, prefix):
-    fields = ASK | {"kind": "cross", "format": format}
-    first, second = (client.get("/attention", params=fields) for _ in range(2))
-    tag = first.headers["etag"]
-    assert second.headers["etag"] == tag and tag.startswith('W/"')  # each answer has an id of its own
-    before = len(engine.submitted), len(engine.attended)
-    known = {"If-None-Match": f'"other", {prefix}{tag.removeprefix("W/")}'}
-    answer = client.get("/attention", params=fields, headers=known)
-    assert (answer.status_code, answer.content, answer.headers["etag"]) == (304, b"", tag)
-    assert (len(engine.submitted), len(engine.attended)) == before
-
-
-def test_the_etag_depends_on_the_parameters_and_the_models(client, monkeypatch):
-    def tag(**fields) -> str:
-        return client.get("/attention", params=ASK | {"kind": "cross"} | fields).headers["etag"]
-
-    assert tag() == tag() == tag(unknown="field")
-    changes = ({}, {"q": "Hallo"}, {"layer": 0}, {"head": "mean"}, {"masked_heads": "cross.0.1"}, {"numbers": "uint16"})
-    different = [tag(**fields) for fields in changes]
-    assert len(set(different)) == len(different)
-    id = client.post("/translate", json=ASK).json()["id"]
-    by_id = client.get("/attention", params={"id": id}).headers["etag"]
-    history = client.app.state.services.translator.history
-    monkeypatch.setattr(history, "find", AsyncMock(side_effect=ExpiredTranslation("It is no longer kept.")))
-    gone = client.get("/attention", params={"id": id}, headers={"If-None-Match": by_id})
-    assert gone.status_code in (404, 410)
-
-
-def test_the_etag_depends_on_how_the_workers_compute(client, engine, monkeypatch):
-    status = engine.status()
-    computed = ({}, {"dtype": "int8"}, {"device": "cuda:0"}, {"engine": "native"}, {"details": {"isa": "avx2"}})
-    tags = []
-    for changes in computed:
-        monkeypatch.setattr(engine, "status", lambda changes=changes: dataclasses.replace(status, **changes))
-        tags.append(client.get("/attention", params=ASK | {"kind": "cross"}).headers["etag"])
-    services = client.app.state.services
-    settings = services.settings
-    changed: list[dict] = [{"shortlist": "off"}, {"slots": 7}, {"beam_size": 3}, {"rerank": not settings.rerank}]
-    for changes in changed:
-        monkeypatch.setattr(services, "settings", dataclasses.replace(settings, **changes))
-        tags.append(client.get("/attention", params=ASK | {"kind": "cross"}).headers["etag"])
-    assert len(set(tags)) == len(tags)
 
 
 def test_pictures_have_views_themes_and_sizes(client):

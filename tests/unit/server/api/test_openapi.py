@@ -9,7 +9,7 @@ import pytest
 from pydantic import TypeAdapter
 
 from server.api.app import ROUTES, new_app
-from server.api.openapi import readers
+from server.api.parameters import FORM, MULTIPART
 from server.web.assets import DOCS_POLICY
 
 DOCUMENT: dict[str, Any] = new_app().openapi()
@@ -35,14 +35,7 @@ CALLS = [
     ("get", "/health", {}),
     ("get", "/ready", {}),
     ("get", "/", {}),
-    ("post", "/v2/translate", {"text": ["Hello"], "target_lang": "DE"}),
-    ("get", "/v2/languages", {"type": "target"}),
-    ("get", "/v2/usage", {}),
     ("get", "/v2/glossaries", {}),
-    ("get", "/v2/glossary-language-pairs", {}),
-    ("post", "/language/translate/v2", {"q": ["Hello"], "target": "de"}),
-    ("post", "/language/translate/v2/detect", {"q": ["Hello"]}),
-    ("get", "/language/translate/v2/languages", {"target": "en"}),
 ]
 
 
@@ -65,6 +58,8 @@ def test_every_answer_has_a_schema(path, method, operation):
     assert operation["summary"] and operation["tags"]
     assert "422" not in operation["responses"]  # validation errors are 400
     assert path == "/suggest" or sum(status.startswith("2") for status in operation["responses"]) == 1
+    if {"DeepL", "Google v2"}.intersection(operation["tags"]):
+        return  # DeepL and Google document the answers
     for status, response in operation["responses"].items():
         if status in ("204", "304"):
             assert "content" not in response
@@ -76,22 +71,17 @@ def test_every_answer_has_a_schema(path, method, operation):
                 assert resolved(schema["items"])["properties"]
 
 
-@pytest.mark.parametrize("route", [route for route in DOCUMENTED if list(readers(route))], ids=lambda route: route.path)
-def test_parameters_are_described(route):
-    [reader] = readers(route)
-    schema = SCHEMAS[reader.model.__name__]
-    assert all(field.get("description") for field in schema["properties"].values())
-    [method] = route.methods
-    operation = DOCUMENT["paths"][route.path][method.lower()]
-    if method in ("GET", "DELETE"):
-        names = {one["name"] for one in operation["parameters"] if one["in"] == "query"}
-        assert names == set(schema["properties"])
-    else:
-        contents = operation["requestBody"]["content"]
-        assert set(contents) == set(reader.media_types)
-        for content in contents.values():
-            if "example" in content:
-                reader.model.model_validate(content["example"])
+@pytest.mark.parametrize(("path", "method", "operation"), OPERATIONS)
+def test_parameters_are_described(path, method, operation):
+    assert all(parameter.get("description") for parameter in operation.get("parameters", []))
+    contents = operation.get("requestBody", {}).get("content", {})
+    for content in contents.values():
+        fields = resolved(content["schema"])["properties"]
+        assert all(field.get("description") for field in fields.values())
+        assert set(content.get("example", {})) <= set(fields)
+    if "application/json" in contents:
+        assert set(contents) == {"application/json", FORM, MULTIPART}
+        assert set(resolved(contents[FORM]["schema"]).get("required", [])) <= set(contents[FORM]["example"])
 
 
 @pytest.mark.parametrize(("method", "path", "fields"), CALLS)

@@ -6,10 +6,7 @@ import json
 
 import pytest
 
-from server.api.parameters import json_object, validated
-from server.api.schemas.attention import AttentionParameters
-from server.api.schemas.translation import TranslateParameters
-from server.errors import InvalidRequest
+from server.api.parameters import json_object
 
 ASK = {"q": "One.", "source": "en", "target": "de"}
 
@@ -31,15 +28,15 @@ ASK = {"q": "One.", "source": "en", "target": "de"}
         ({"glossary": "{"}, "glossary must be an id or JSON"),
     ],
 )
-def test_a_wrong_parameter_is_named(changes, message):
-    with pytest.raises(InvalidRequest) as error:
-        validated(TranslateParameters, ASK | changes)
-    assert error.value.message == f"Invalid request: {message}."
+def test_a_wrong_parameter_is_named(client, changes, message):
+    answer = client.post("/translate", json=ASK | changes)
+    assert (answer.status_code, answer.json()) == (400, {"error": f"Invalid request: {message}."})
 
 
-def test_the_first_missing_parameter_is_named():
-    with pytest.raises(InvalidRequest, match=r"^Invalid request: missing source parameter\.$"):
-        validated(TranslateParameters, {"q": "One."})
+def test_the_first_missing_parameter_is_named(client):
+    for fields in ({"json": {"q": "One."}}, {"data": {"q": "One."}}, {"params": {"q": "One."}}):
+        answer = client.post("/translate", **fields)
+        assert (answer.status_code, answer.json()["error"]) == (400, "Invalid request: missing source parameter.")
 
 
 @pytest.mark.parametrize(
@@ -49,10 +46,9 @@ def test_the_first_missing_parameter_is_named():
         ("head", "x", "head must be a number, several such as 0,3, or one of all, mean, max"),
     ],
 )
-def test_a_parameter_of_two_types_names_both(name, value, message):
-    with pytest.raises(InvalidRequest) as error:
-        validated(AttentionParameters, {name: value})
-    assert error.value.message == f"Invalid request: {message}."
+def test_a_parameter_of_two_types_names_both(client, name, value, message):
+    answer = client.get("/attention", params={name: value})
+    assert (answer.status_code, answer.json()["error"]) == (400, f"Invalid request: {message}.")
 
 
 @pytest.mark.parametrize(
@@ -63,10 +59,9 @@ def test_a_parameter_of_two_types_names_both(name, value, message):
         (json.dumps({"q": "\ud800"}).encode(), "The body is not valid JSON: no low surrogate in string at byte 7."),
     ],
 )
-def test_a_body_that_is_no_json_is_refused_with_the_place(body, message):
-    with pytest.raises(InvalidRequest) as error:
-        json_object(body)
-    assert error.value.message == message
+def test_a_body_that_is_no_json_is_refused_with_the_place(client, body, message):
+    answer = client.post("/translate", content=body, headers={"Content-Type": "application/json"})
+    assert (answer.status_code, answer.json()["error"]) == (400, message)
 
 
 def test_a_null_is_as_if_absent():
