@@ -7,10 +7,11 @@ variable, and a variable overrides the default. All values are validated before 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import dataclasses
 import difflib
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, Self, get_args, get_type_hints
@@ -29,15 +30,14 @@ MAX_INT = 2**53
 CHECKOUT = Path(__file__).parents[1]
 REMOVED = {"history_storage": "state", "limits_storage": "state"}
 """Settings of earlier versions, and the settings that replace them."""
-BOOLEANS = {
-    **dict.fromkeys(("1", "true", "yes", "on"), True),
-    **dict.fromkeys(("0", "false", "no", "off"), False),
-}
+BOOLEANS = dict.fromkeys(("1", "true", "yes", "on"), True) | dict.fromkeys(("0", "false", "no", "off"), False)
+PLACEHOLDERS = {int: "N", float: "X", bool: "BOOL"}
+"""Of values in `--help`, by type."""
 
 
-def setting(default: Any, help: str, low: float | None = None, high: float | None = None) -> Any:
+def setting(default: Any, help: str, low: float | None = None, high: float = MAX_INT) -> Any:
     """Returns a dataclass field with its help text and the inclusive bounds of its value."""
-    return field(default=default, metadata={"help": help, "low": low, "high": high})
+    return field(default=default, metadata={"help": help, "bounds": (low, high)})
 
 
 def default_weights() -> Path:
@@ -59,8 +59,8 @@ class Settings:
     )
     data: Path | None = setting(
         None,
-        "Folder that keeps the history, the API keys, the usage and the glossaries over a restart. Without it they are in "
-        "memory, and there are no keys.",
+        "Folder that keeps history, API keys, usage and glossaries over a restart. Without it they are in memory, and "
+        "there are no keys.",
     )
     state: str = setting(
         "",
@@ -69,20 +69,13 @@ class Settings:
     )
 
     model_bytes: int = setting(
-        0,
-        "Maximum bytes of model weights in memory; the least recently used model is unloaded. 0 is no limit.",
-        0,
-        MAX_INT,
+        0, "Maximum bytes of model weights in memory; the least recently used model is unloaded. 0 is no limit.", 0
     )
-    admin_key: str = setting(
-        "", "Secret that POST /admin/reload requires. Empty disables that endpoint; SIGHUP still works."
-    )
+    admin_key: str = setting("", "Secret that POST /admin/reload requires. Empty disables it; SIGHUP still works.")
 
     device: Device = setting("auto", "Device that runs the model. auto is a GPU if there is one.")
     dtype: Dtype = setting("auto", "Number format of the weights. auto is int8 on a CPU and bfloat16 on a GPU.")
-    isa: Isa = setting(
-        "auto", "Instruction set of the CPU backend. auto is the fastest one of the processor, found by a trial."
-    )
+    isa: Isa = setting("auto", "Instruction set of the CPU backend. auto is the fastest one in a trial.")
     shortlist: ShortlistUse = setting(
         "auto",
         "Write only tokens of the lexical shortlist of a sentence, for models that have one: faster. auto does so on a "
@@ -91,43 +84,30 @@ class Settings:
     threads: int = setting(0, "CPU threads of a worker. 0 uses every core.", 0, 1024)
     slots: int = setting(
         0,
-        "Sequences decoded at the same time; a beam of k takes k slots. 0 selects a number that suits the device.",
+        "Sequences decoded at the same time; a beam of k takes k slots. 0 is a number that suits the device.",
         0,
         4096,
     )
     prefill_tokens: int = setting(4096, "Maximum source tokens, padding included, encoded in one batch.", 16, 1_000_000)
 
     beam_size: int = setting(
-        0,
-        "Beam width of requests that do not set one. 1 is greedy search, 0 the width that the model states, else 1.",
-        0,
-        32,
+        0, "Beam width of requests that set none. 1 is greedy search, 0 the width that the model states, else 1.", 0, 32
     )
     rerank: bool = setting(
-        False,
-        "Rerank translations with the reverse direction, where the model has it, unless a request says otherwise.",
+        False, "Rerank translations with the reverse direction, where the model has it. A request may say otherwise."
     )
-    char_limit: int = setting(100_000, "Maximum characters in one request, over all its texts.", 1, MAX_INT)
+    char_limit: int = setting(100_000, "Maximum characters in one request, over all its texts.", 1)
     beam_char_limit: int = setting(
-        400_000,
-        "Maximum characters in one request times the beam width that it chooses; beyond it, 413.",
-        1,
-        MAX_INT,
+        400_000, "Maximum characters in one request times the beam width that it chooses; beyond it, 413.", 1
     )
     list_limit: int = setting(1_000, "Maximum texts in one request.", 1, 1_000_000)
     alternatives_limit: int = setting(10, "Maximum alternative translations of one text.", 0, 31)
-    body_bytes: int = setting(10_000_000, "Maximum bytes of a request body.", 1024, MAX_INT)
+    body_bytes: int = setting(10_000_000, "Maximum bytes of a request body.", 1024)
     queue_tokens: int = setting(
-        200_000,
-        "Maximum source tokens, times beam width, accepted and not yet answered. Further requests get 429.",
-        1,
-        MAX_INT,
+        200_000, "Maximum source tokens, times beam width, accepted and not yet answered. Further requests get 429.", 1
     )
     queue_seconds: float = setting(
-        5.0,
-        "Maximum seconds that a short request waits in the queue. Requests that would wait longer get 429.",
-        0.1,
-        3_600,
+        5.0, "Maximum seconds that a short request waits in the queue. One that would wait longer gets 429.", 0.1, 3_600
     )
     attention_jobs: int = setting(
         8, "Maximum attention requests accepted and not yet answered. Further ones get 429.", 1, 10_000
@@ -140,64 +120,54 @@ class Settings:
     )
     drain_seconds: float = setting(
         0.0,
-        "Seconds after SIGTERM in which requests are still accepted while GET /ready is 503, so that load balancers stop "
-        "sending them.",
-        0.0,
+        "Seconds after SIGTERM in which requests are accepted while GET /ready is 503 for load balancers.",
+        0,
         3_600,
     )
     grace_seconds: float = setting(
-        30.0, "Seconds that accepted requests have to finish after SIGTERM and --drain-seconds.", 0.0, 3_600
+        30.0, "Seconds that accepted requests have to finish after SIGTERM and --drain-seconds.", 0, 3_600
     )
 
     history: bool = setting(True, "Keep recent translations, so that /attention can show them by id.")
     history_size: int = setting(10_000, "Maximum translations in the history.", 1, 100_000_000)
     history_bytes: int = setting(
-        64_000_000, "Maximum bytes of the history: in memory, approximately, and of its files on disk.", 1, MAX_INT
+        64_000_000, "Maximum bytes of the history: in memory, approximately, and of its files on disk.", 1
     )
-    history_seconds: float = setting(3_600.0, "Seconds that a translation is kept.", 1.0, 10 * 365 * 86_400)
+    history_seconds: float = setting(3_600.0, "Seconds that a translation is kept.", 1, 10 * 365 * 86_400)
 
     cache_bytes: int = setting(
         32_000_000,
-        "Maximum bytes of translations kept in memory to answer the same text again, approximately, and as many again in "
-        "Redis with --state redis://. 0 keeps none.",
+        "Maximum bytes of translations kept in memory to answer the same text again, approximately, and as many again "
+        "in Redis with --state redis://. 0 keeps none.",
         0,
-        MAX_INT,
     )
     cache_seconds: float = setting(
-        3_600.0, "Seconds that a translation is kept to answer the same text again.", 1.0, 365 * 86_400
+        3_600.0, "Seconds that a translation is kept to answer the same text again.", 1, 365 * 86_400
     )
 
-    file_characters: int = setting(
-        1_000_000, "Maximum characters in one document. --body-bytes limits its bytes.", 1, MAX_INT
-    )
+    file_characters: int = setting(1_000_000, "Maximum characters in one document. --body-bytes limits its bytes.", 1)
     file_jobs: int = setting(
-        4,
-        "Maximum documents translated at the same time. 16 times as many are accepted; further ones get 429.",
-        1,
-        1_000,
+        4, "Maximum documents translated at the same time. 16 times as many are accepted; others get 429.", 1, 1_000
     )
     file_timeout_seconds: float = setting(
-        1_800.0, "Seconds after which the translation of a document is cancelled.", 1.0, 86_400
+        1_800.0, "Seconds after which the translation of a document is cancelled.", 1, 86_400
     )
-    file_keep_seconds: float = setting(900.0, "Seconds that a translated document can be fetched.", 1.0, 30 * 86_400)
+    file_keep_seconds: float = setting(900.0, "Seconds that a translated document can be fetched.", 1, 30 * 86_400)
     file_keep_bytes: int = setting(
         100_000_000,
-        "Maximum bytes on disk of all uploads in progress, and of all translated documents that wait to be fetched.",
+        "Maximum bytes on disk of all uploads in progress, and of all translated documents not yet fetched.",
         1,
-        MAX_INT,
     )
-
     file_folder: Path | None = setting(
-        None,
-        "Folder that the servers of one --state redis:// share, for files over 5 MB. Without it such files are refused.",
+        None, "Folder that the servers of one --state redis:// share, for files over 5 MB. Without it they are refused."
     )
 
     key_required: bool = setting(False, "Reject requests without an API key (see `attentive keys`).")
     requests_per_minute: int = setting(
-        0, "Maximum requests per minute of one API key, or of one address without a key. 0 is no limit.", 0, MAX_INT
+        0, "Maximum requests per minute of one API key, or of one address without a key. 0 is no limit.", 0
     )
     characters_per_minute: int = setting(
-        0, "Maximum characters per minute of one API key, or of one address without a key. 0 is no limit.", 0, MAX_INT
+        0, "Maximum characters per minute of one API key, or of one address without a key. 0 is no limit.", 0
     )
     trusted_proxies: str = setting(
         "", "Addresses of proxies, separated by commas, whose X-Forwarded-For is used. * trusts every sender."
@@ -213,37 +183,24 @@ class Settings:
     log_level: LogLevel = setting("info", "Least severe level of the log lines that are written.")
 
     def __post_init__(self) -> None:
-        hints = get_type_hints(type(self))
-        for item in dataclasses.fields(self):
-            value = getattr(self, item.name)
-            choices = get_args(hints[item.name]) if isinstance(value, str) else ()
-            if choices and value not in choices:
-                raise SettingsError(
-                    f"{flag_and_variable(item.name)} must be one of {', '.join(choices)}, not {value!r}."
-                )
-            low, high = item.metadata["low"], item.metadata["high"]
-            if low is not None and not low <= value <= high:
-                raise SettingsError(
-                    f"{flag_and_variable(item.name)} must be between {low:,} and {high:,}, not {value!r}."
-                )
+        check_bounds(self, flag_and_variable)
         if self.data is not None and self.data.exists() and not self.data.is_dir():
             raise SettingsError(f"{flag_and_variable('data')} must be a folder, and {str(self.data)!r} is a file.")
 
     @classmethod
     def read(cls, arguments: argparse.Namespace | None = None, environment: Mapping[str, str] = os.environ) -> Self:
         """Returns the settings of parsed flags and the environment. Raises SettingsError for an invalid value."""
+
+        def text_of(name: str) -> str:
+            text: str | None = getattr(arguments, name, None)
+            return environment.get(PREFIX + name.upper(), "") if text is None else text
+
         for name, successor in REMOVED.items():
-            if getattr(arguments, name, None) or environment.get(PREFIX + name.upper()):
+            if text_of(name):
                 raise SettingsError(f"{flag_and_variable(name)} was removed; use {flag_and_variable(successor)}.")
-        hints = get_type_hints(cls)
-        values: dict[str, Any] = {}
-        for item in dataclasses.fields(cls):
-            text = getattr(arguments, item.name, None)
-            if text is None:
-                text = environment.get(PREFIX + item.name.upper())
-            if text is not None and text != "":
-                values[item.name] = parse(item.name, text, hints[item.name])
-        return cls(**values)
+        kinds = get_type_hints(cls)
+        texts = {item.name: text_of(item.name) for item in dataclasses.fields(cls)}
+        return cls(**{name: parse(flag_and_variable(name), text, kinds[name]) for name, text in texts.items() if text})
 
 
 def unknown_variables(environment: Mapping[str, str] = os.environ) -> list[str]:
@@ -264,50 +221,50 @@ def flag_and_variable(name: str) -> str:
 
 
 def parse(name: str, text: str, kind: Any) -> Any:
-    """Returns the value of a text. Raises SettingsError where the text is not of type `kind`."""
-    if kind is bool:
-        if text.lower() not in BOOLEANS:
-            raise SettingsError(f"{flag_and_variable(name)} must be true or false, not {text!r}.")
-        return BOOLEANS[text.lower()]
-    if kind == ShortlistUse and text.lower() in BOOLEANS:  # it was a switch
-        return "on" if BOOLEANS[text.lower()] else "off"
+    """Returns the value of a text. Raises SettingsError, which begins with `name`, where it is not of type `kind`."""
+    switch = BOOLEANS.get(text.lower())
+    if kind == ShortlistUse and switch is not None:  # it was a switch
+        return "on" if switch else "off"
+    if kind in (Path, Path | None):
+        return Path(text).expanduser()
+    if kind is bool and switch is not None:
+        return switch
     if kind in (int, float):
-        try:
+        with contextlib.suppress(ValueError):
             return kind(text)
-        except ValueError:
-            number = "a whole number" if kind is int else "a number"
-            raise SettingsError(f"{flag_and_variable(name)} must be {number}, not {text!r}.") from None
-    return Path(text).expanduser() if kind in (Path, Path | None) else text
+    elif kind is str or text in get_args(kind):
+        return text
+    expected = {bool: "true or false", int: "a whole number", float: "a number"}.get(kind)
+    raise SettingsError(f"{name} must be {expected or 'one of ' + ', '.join(get_args(kind))}, not {text!r}.")
 
 
-def add_flags(parser: argparse.ArgumentParser, names: tuple[str, ...] | None = None) -> None:
+def check_bounds(options: Any, title: Callable[[str], str]) -> None:
+    """Raises SettingsError for a field that is out of its bounds. `title` returns the name of a field in the message."""
+    for item in dataclasses.fields(options):
+        value, (low, high) = getattr(options, item.name), item.metadata.get("bounds", (None, None))
+        if low is not None and not low <= value <= high:
+            raise SettingsError(f"{title(item.name)} must be between {low:,} and {high:,}, not {value!r}.")
+
+
+def add_flags(parser: argparse.ArgumentParser, names: Collection[str] | None = None) -> None:
     """Adds the flags of all settings, or of the settings in `names`, to a command."""
     for name, successor in REMOVED.items():
         if names is None or successor in names:  # without these, the error would not name the successor
             parser.add_argument("--" + name.replace("_", "-"), dest=name, help=argparse.SUPPRESS)
-    hints = get_type_hints(Settings)
     for item in dataclasses.fields(Settings):
-        if names is not None and item.name not in names:
-            continue
-        help = f"{item.metadata['help']} [{PREFIX}{item.name.upper()}; default: {default_text(item.default)}]"
-        parser.add_argument(
-            "--" + item.name.replace("_", "-"),
-            dest=item.name,
-            metavar=metavar(item.name, hints[item.name]),
-            help=help.replace("%", "%%"),
-        )
+        if names is None or item.name in names:
+            add_flag(parser, Settings, item, f"{PREFIX}{item.name.upper()}; ")
 
 
-def metavar(name: str, kind: Any) -> str:
-    """Returns the placeholder of a value in `--help`."""
-    choices = get_args(kind)
-    if choices and all(isinstance(choice, str) for choice in choices):
-        return "{" + ",".join(choices) + "}"
-    return {int: "N", float: "X", bool: "BOOL"}.get(kind, name.upper())
+def add_flag(parser: argparse.ArgumentParser, owner: type, item: dataclasses.Field[Any], variable: str = "") -> None:
+    """Adds the flag of a field that `setting` made. Its value stays a text."""
+    kind = get_type_hints(owner)[item.name]
+    choices = [choice for choice in get_args(kind) if isinstance(choice, str)]
+    placeholder = "{" + ",".join(choices) + "}" if choices else PLACEHOLDERS.get(kind, item.name.upper())
+    help = f"{item.metadata['help']} [{variable}default: {default_text(item.default)}]".replace("%", "%%")
+    parser.add_argument("--" + item.name.replace("_", "-"), dest=item.name, metavar=placeholder, help=help)
 
 
 def default_text(default: Any) -> str:
     """Returns a default as `--help` prints it."""
-    if default is None or default == "":
-        return "none"
-    return str(default).lower() if isinstance(default, bool) else str(default)
+    return str(default).lower() if isinstance(default, bool) else "none" if default in (None, "") else str(default)

@@ -8,7 +8,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from server.config import Settings, add_flags
+from server.config import Settings, add_flag, add_flags
 from server.errors import SettingsError
 from server.ray_serve.options import NOT_FOR_REPLICAS, Options, flags
 
@@ -23,11 +23,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="Start or change the replicas. Settings that are not given come from each node.",
         formatter_class=parser.formatter_class,
     )
-    for name, item in flags().items():
-        metavar = "{queue,model}" if name == "router" else "N"
-        help = f"{item.metadata['help']} [default: {item.default}]"
-        deploy.add_argument("--" + name.replace("_", "-"), metavar=metavar, help=help)
-    add_flags(deploy, tuple(item.name for item in dataclasses.fields(Settings) if item.name not in NOT_FOR_REPLICAS))
+    for item in flags().values():
+        add_flag(deploy, Options, item)
+    add_flags(deploy, {item.name for item in dataclasses.fields(Settings)}.difference(NOT_FOR_REPLICAS))
     targets = actions.add_parser(
         "targets", help="Print the replicas as targets for Prometheus (file_sd). Needs HAProxy."
     )

@@ -9,23 +9,18 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import Any, Literal, Self, get_type_hints
 
-from server.config import Settings, flag_and_variable
+from server.config import Settings, check_bounds, flag_and_variable, parse, setting
 from server.errors import SettingsError
 
-ROUTERS = ("queue", "model")
 NOT_FOR_REPLICAS = ("host", "port")
 """Settings of the listener, which is Ray's."""
 _PASSWORD = re.compile(r"://[^/?]*@|[?&]password=")
 """Finds a user and a password in an address."""
 STOP_SECONDS = 10.0
 """Time after the grace time in which a replica ends its worker and closes its stores."""
-
-
-def option(default: float | str, help: str) -> Any:
-    """Returns a dataclass field with its help text."""
-    return field(default=default, metadata={"help": help})
+LEAST = 0.001
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -36,54 +31,40 @@ class Options:
     node, as do all secrets, because Ray stores `settings`.
     """
 
-    min_replicas: int = option(1, "Replicas that always run.")
-    max_replicas: int = option(
-        1, "Replicas at the highest load; above --min-replicas the number follows the waiting tokens."
+    min_replicas: int = setting(1, "Replicas that always run.", 1)
+    max_replicas: int = setting(
+        1, "Replicas at the highest load; above --min-replicas the number follows the waiting tokens.", 1
     )
-    cpus: float = option(1.0, "Cores of a replica.")
-    gpus: float = option(0.0, "GPUs of a replica.")
-    ongoing_requests: int = option(500, "Requests that a replica serves at the same time.")
-    tokens_per_replica: float = option(4_000.0, "Waiting tokens of a replica beyond which another one is started.")
-    upscale_seconds: float = option(30.0, "Seconds that the load must last before replicas are added.")
-    downscale_seconds: float = option(600.0, "Seconds without that load before replicas are removed.")
-    router: str = option(
+    cpus: float = setting(1.0, "Cores of a replica.", LEAST)
+    gpus: float = setting(0.0, "GPUs of a replica.", 0)
+    ongoing_requests: int = setting(500, "Requests that a replica serves at the same time.", 1)
+    tokens_per_replica: float = setting(
+        4_000.0, "Waiting tokens of a replica beyond which another one is started.", LEAST
+    )
+    upscale_seconds: float = setting(30.0, "Seconds that the load must last before replicas are added.", 0)
+    downscale_seconds: float = setting(600.0, "Seconds without that load before replicas are removed.", 0)
+    router: Literal["queue", "model"] = setting(
         "queue", "queue: the replica with fewer requests in progress; model: among those that have the model loaded."
     )
     settings: Mapping[str, str] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        if not 0 < self.min_replicas <= self.max_replicas:
-            raise SettingsError("min_replicas must be at least 1 and at most max_replicas.")
-        if self.router not in ROUTERS:
-            raise SettingsError(f"router must be queue or model, not {self.router!r}.")
-        for name in ("cpus", "ongoing_requests", "tokens_per_replica"):
-            if getattr(self, name) <= 0:
-                raise SettingsError(f"{name} must be more than 0.")
-        for name in ("gpus", "upscale_seconds", "downscale_seconds"):
-            if getattr(self, name) < 0:
-                raise SettingsError(f"{name} must be 0 or more.")
+        check_bounds(self, str)
+        if self.min_replicas > self.max_replicas:
+            raise SettingsError("min_replicas must be at most max_replicas.")
         self.replica_settings()
 
     @classmethod
     def read(cls, values: Mapping[str, Any]) -> Self:
         """Returns the options of a configuration file. Raises SettingsError for an unknown name or a wrong value."""
-        types: dict[str, type] = {name: type(item.default) for name, item in flags().items()}
-        if unknown := sorted(values.keys() - types.keys() - {"settings"}):
-            raise SettingsError(f"Unknown option {unknown[0]!r}; known are {', '.join([*types, 'settings'])}.")
+        kinds = get_type_hints(cls)
+        if unknown := sorted(values.keys() - kinds.keys()):
+            raise SettingsError(f"Unknown option {unknown[0]!r}; known are {', '.join(kinds)}.")
         settings = values.get("settings") or {}
         if not isinstance(settings, Mapping):
             raise SettingsError("settings must be a mapping of names to values.")
-        given = {}
-        for name in types.keys() & values.keys():
-            try:
-                given[name] = types[name](values[name])
-            except (TypeError, ValueError):
-                kind = "a whole number" if types[name] is int else "a number"
-                raise SettingsError(f"{name} must be {kind}, not {values[name]!r}.") from None
-        texts = {
-            name: str(value).lower() if isinstance(value, bool) else str(value) for name, value in settings.items()
-        }
-        return cls(**given, settings=texts)
+        given = {name: parse(name, text_of(values[name]), kinds[name]) for name in flags() if name in values}
+        return cls(**given, settings={name: text_of(value) for name, value in settings.items()})
 
     def replica_settings(self) -> dict[str, str]:
         """Returns the settings of a replica. Raises SettingsError for one that does not exist, is invalid, is Ray's or
@@ -106,6 +87,11 @@ class Options:
     def stop_seconds(self) -> float:
         """Returns the time after which Ray ends a replica that is draining."""
         return Settings.read(argparse.Namespace(**self.settings)).grace_seconds + STOP_SECONDS
+
+
+def text_of(value: object) -> str:
+    """Returns a value of a configuration file as the text of a flag."""
+    return str(value).lower() if isinstance(value, bool) else str(value)
 
 
 def flags() -> dict[str, dataclasses.Field[Any]]:

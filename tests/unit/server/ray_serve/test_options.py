@@ -27,7 +27,7 @@ def test_values_of_a_file_become_options() -> None:
     [
         ({"replicas": 2}, "replicas"),
         ({"max_replicas": "many"}, "max_replicas must be a whole number, not 'many'"),
-        ({"cpus": None}, "cpus must be a number, not None"),
+        ({"cpus": None}, "cpus must be a number, not 'None'"),
         ({"gpus": -1}, "gpus"),
         ({"upscale_seconds": -1}, "upscale_seconds"),
         ({"min_replicas": 0}, "min_replicas"),
