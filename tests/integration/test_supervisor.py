@@ -142,7 +142,7 @@ def test_a_job_that_ends_the_worker_is_refused_and_the_others_are_answered(poiso
             assert await kind_of(guilty) == kind
             check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
             restarts = made.supervisor.status().restarts
-            assert restarts <= (5 if poison == KILL else 2)
+            assert restarts <= 3
             assert await kind_of(made.supervisor.submit("m", bad, GREEDY)) == kind
             assert made.supervisor.status().restarts == restarts, "a convicted text was tried again"
 
@@ -157,7 +157,7 @@ def test_a_hanging_step_is_killed_and_its_job_is_refused(caplog: pytest.LogCaptu
             futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
             assert await kind_of(guilty) == "poison"
             check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-            assert made.supervisor.status().restarts == 2
+            assert made.supervisor.status().restarts == 3
 
     run(body)
     assert "hangs in a step" in caplog.text
@@ -171,31 +171,13 @@ def test_a_hanging_job_is_refused_although_its_callers_gave_up() -> None:
         async with crew(watchdog_seconds=0.5) as made:
             bad = (5, HANG, 6)
             restarts = 0
-            while restarts < 2:
+            while restarts < 3:
                 futures = [made.supervisor.submit("m", bad, GREEDY), made.supervisor.submit("m", (1, 2), GREEDY)]
                 await asyncio.sleep(0.1)
                 futures[0].cancel()
                 assert (await futures[1]).hypotheses[0].tokens == expected((1, 2))
                 restarts = made.supervisor.status().restarts
             assert await kind_of(made.supervisor.submit("m", bad, GREEDY)) == "poison"
-
-    run(body)
-
-
-def test_kills_from_outside_refuse_no_job() -> None:
-    async def body() -> None:
-        async with crew(Path("1-10")) as made:
-            texts = sources(24)
-            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
-            done = kills = 0
-            while (answered := sum(future.done() for future in futures)) < len(texts):
-                if answered > done:  # it gets somewhere between two kills
-                    await kill(made.supervisor)
-                    kills += 1
-                    done = sum(future.done() for future in futures)
-                await asyncio.sleep(0.01)
-            check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
-            assert kills >= 3
 
     run(body)
 
@@ -209,6 +191,7 @@ def test_a_worker_that_dies_without_a_cause_blames_no_job() -> None:
                 worker._pause = lambda: 0.0  # type: ignore[method-assign]
             futures = [made.supervisor.submit("m", text, GREEDY) for text in sources(5)]
             assert {await kind_of(future) for future in futures} == {"unavailable"}
+            await made.supervisor.unload("m")
             assert (await made.supervisor.load("m", FAST)).error is None
             check(sources(5), [await made.supervisor.submit("m", text, GREEDY) for text in sources(5)])
 
@@ -338,25 +321,25 @@ def test_bad_jobs_get_a_reason() -> None:
     run(body)
 
 
-def test_a_model_is_replaced_under_load_without_lost_requests() -> None:
+def test_a_model_that_is_loaded_again_while_it_is_unloaded_stays() -> None:
     async def body() -> None:
-        async with crew(Path("1-2")) as made:
-            texts = sources(80)
+        async with crew(SLOW) as made:
+            texts = sources(30)
             futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
-            await asyncio.sleep(0.05)
-            assert (await made.supervisor.load("m", Path("7-2"))).error is None
-            late = await made.supervisor.submit("m", (1, 2), GREEDY)
-            assert late.hypotheses[0].tokens == expected((1, 2), 7)
+            unloading = asyncio.ensure_future(made.supervisor.unload("m"))
+            await asyncio.sleep(0)
+            assert (await made.supervisor.load("m", SLOW)).error is None
             check(texts, list(await asyncio.gather(*futures, return_exceptions=True)))
+            await unloading
+            assert (await made.supervisor.submit("m", (1,), GREEDY)).hypotheses[0].tokens == (2,)
 
     run(body)
 
 
-def test_a_model_that_cannot_be_loaded_gives_an_error_and_the_old_one_serves() -> None:
+def test_a_model_that_cannot_be_loaded_gives_an_error_and_the_others_serve() -> None:
     async def body() -> None:
         async with crew() as made:
             assert made.supervisor.status().ready
-            assert (await made.supervisor.load("m", Path("absent"))).error == "There is no such folder."
             assert (await made.supervisor.load("n", Path("absent"))).error == "There is no such folder."
             assert (await made.supervisor.load("n", Path("crash"))).error is not None
             assert (await made.supervisor.submit("m", (1,), GREEDY)).hypotheses[0].tokens == (2,)
@@ -387,9 +370,9 @@ def test_several_devices_share_jobs_and_crash_history() -> None:
         async with crew(SLOW, devices=3) as made:
             while sum(worker.up for worker in made.supervisor.status().workers) < 3:  # noqa: ASYNC110
                 await asyncio.sleep(0.01)
-            await made.supervisor.load("m", SLOW)
+            await made.supervisor.load("n", SLOW)
             texts = sources(90)
-            futures = [made.supervisor.submit("m", text, GREEDY) for text in texts]
+            futures = [made.supervisor.submit("n", text, GREEDY) for text in texts]
             workers = made.supervisor.status().workers
             assert len(workers) == 3 and all(worker.jobs for worker in workers)
             await asyncio.sleep(0.1)
@@ -463,7 +446,7 @@ def test_every_future_resolves_in_random_failures() -> None:
                 assert bad, failure
                 outcomes.append(failure.kind)
             else:
-                assert answer.hypotheses[0].tokens in (expected(text, 1), expected(text, 2))
+                assert answer.hypotheses[0].tokens == expected(text)
                 answered[0] += 1
                 outcomes.append("translated")
         return outcomes
@@ -474,8 +457,7 @@ def test_every_future_resolves_in_random_failures() -> None:
             before = answered[0]
             while answered[0] < before + 50:  # noqa: ASYNC110  fate strikes those who get somewhere
                 await asyncio.sleep(0.01)
-            await supervisor.load("m", Path(rng.choice(("1-1", "2-1", "absent"))))
-            await supervisor.load("n", FAST)
+            await supervisor.load("n", Path(rng.choice(("1-1", "absent"))))
             await kill(supervisor)
             await supervisor.unload("n")
 

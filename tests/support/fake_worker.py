@@ -26,7 +26,6 @@ from server.engine.ipc.messages import (
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import NoDevice
 from server.engine.worker.main import serve
-from server.engine.worker.runner_interface import FinishedSequence, LoadOutcome, StepResult
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
 COMMAND = (sys.executable, str(Path(__file__).resolve()))
@@ -40,18 +39,20 @@ def expected(source: tuple[int, ...], shift: int = 1) -> tuple[int, ...]:
 
 
 class FakeRunner:
-    """One token per step. A folder name says how the model behaves: its shift, its step time in ms, or how it fails:
-    "absent", "crash" while it is loaded, "dying" at the first job."""
+    """A ModelRunner with one token per step. A folder name says how the model behaves: its shift, its step time in ms,
+    or how it fails: "absent", "crash" while it is loaded, "dying" at the first job."""
 
     def __init__(self, options: WorkerOptions, index: int) -> None:
         if options.device == "cuda":
             raise NoDevice
         self._index = index
         self._options = options
-        self._loads: list[LoadOutcome] = []
-        self._models: dict[int, tuple[int, float]] = {}
+        self._loads: list[ModelLoaded] = []
+        self._models: dict[str, tuple[int, float]] = {}
         self._made: dict[int, list[int]] = {}
         self._dying = False
+
+    slots = SLOTS
 
     def ready(self) -> WorkerReady:
         return WorkerReady(f"cpu:{self._index}", "float32", "fake", device_count=max(1, self._options.devices))
@@ -63,39 +64,34 @@ class FakeRunner:
         error = "There is no such folder." if name == "absent" else None
         self._dying, name = name == "dying", "1" if name == "dying" else name
         shift, _, milliseconds = name.partition("-") if error is None else ("0", "", "")
-        loaded = (int(shift), float(milliseconds or 0) / 1000)
-        self._loads.append(LoadOutcome(model, loaded, SLOTS, ModelLoaded(model, error=error)))
+        self._models[model] = (int(shift), float(milliseconds or 0) / 1000)
+        self._loads.append(ModelLoaded(model, error=error))
 
     def loading(self) -> bool:
         return False
 
-    def loaded(self) -> list[LoadOutcome]:
+    def loaded(self) -> list[ModelLoaded]:
         loads, self._loads = self._loads, []
         return loads
 
-    def attach(self, queue_id: int, outcome: LoadOutcome) -> None:
-        assert isinstance(outcome.loaded, tuple)
-        self._models[queue_id] = outcome.loaded
+    def unload(self, model: str) -> None:
+        del self._models[model]
 
-    def detach(self, queue_id: int) -> None:
-        del self._models[queue_id]
-
-    def refusal(self, queue_id: int, job: TranslateJob | AttentionJob) -> str | None:
+    def refusal(self, job: TranslateJob | AttentionJob) -> str | None:
         if self._dying:
             os.kill(os.getpid(), signal.SIGSEGV)
         return "There is a token outside the vocabulary." if REFUSED in job.source else None
 
-    def prefill(self, queue_id: int, sequences: list[Sequence]) -> None:
+    def prefill(self, model: str, sequences: list[Sequence]) -> None:
         for sequence in sequences:
             assert sequence.id not in self._made
             self._made[sequence.id] = []
 
-    def step(self, queue_id: int, sequences: list[Sequence]) -> StepResult:
-        shift, seconds = self._models[queue_id]
+    def step(self, model: str, sequences: list[Sequence]) -> int:
+        shift, seconds = self._models[model]
         time.sleep(seconds)
         slots = [slot for sequence in sequences for slot in sequence.slots]
         assert len(set(slots)) == len(slots) <= SLOTS
-        finished = []
         for sequence in sequences:
             made = self._made[sequence.id]
             token = sequence.job.source[-1 - len(made)]
@@ -104,14 +100,13 @@ class FakeRunner:
             made.append(token + shift)
             sequence.steps += 1
             if len(made) == sequence.length:
-                scores = (0.0,) * (len(made) + 1)
-                finished.append(FinishedSequence(sequence, (Hypothesis(tuple(made), scores, 0.0, "stop"),)))
-        return StepResult(1, tuple(finished))
+                sequence.hypotheses = (Hypothesis(tuple(made), (0.0,) * (len(made) + 1), 0.0, "stop"),)
+        return 1
 
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
         return tuple(self._made.get(sequence.id, ()))
 
-    def release(self, queue_id: int, sequence: Sequence) -> None:
+    def release(self, sequence: Sequence) -> None:
         self._made.pop(sequence.id, None)
 
     def attend(self, request: AttentionRequest) -> AttentionResult:

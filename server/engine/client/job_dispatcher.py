@@ -120,12 +120,12 @@ class JobDispatcher:
     def on_exit(self, ended: WorkerExit) -> None:
         """Records the jobs that an ended worker was computing, and sends its unanswered jobs again."""
         for job in ended.running:
-            self._crashes.record_exit(job, external=ended.external)
+            self._crashes.record_exit(job)
             if self._crashes.is_rejected(job):
                 _log.error("job %d killed its worker again; it is not tried any more", job.id)
         if self.broken:
             self._crashes.clear()
-        for job in sorted(ended.pending, key=lambda job: (self._crashes.kills(job), job.id)):
+        for job in sorted(ended.pending, key=lambda job: (self._crashes.ends_alone(job), job.id)):
             item = self._in_flight.get(job.id)
             if item is not None:
                 item.worker = None

@@ -30,8 +30,6 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import NO_DEVICE, WorkerOptions
 
-_KILL_WEIGHT, _CRASH_WEIGHT = 1, 2
-"""Weight of an external kill, and of a crash or hang, for the model that the worker was loading."""
 _TICK = 1.0
 _EXIT_SECONDS, _KILL_SECONDS = 2.0, 10.0
 """Seconds an idle worker has to exit after Drain, and any worker after SIGKILL."""
@@ -106,8 +104,8 @@ class Supervisor:
     # -- models --------------------------------------------------------------------------------------------------------
 
     async def load(self, model: str, folder: Path) -> ModelLoaded:
-        """Loads or replaces a model in every worker; waits for a worker that is still starting. Where `error` of the
-        answer is set, an earlier model of this name is still served."""
+        """Loads a model into every worker; waits for a worker that is still starting. `model` names the content of the
+        folder: a model that is loaded is not loaded again. `error` of the answer says why it cannot be loaded."""
         registered = self._registry.register(model, str(folder))
         self._jobs.clear_crashes()
         for worker in self._workers:
@@ -123,19 +121,20 @@ class Supervisor:
         futures = self._jobs.futures(model)
         if futures:
             await asyncio.wait(futures)
-        if self._registry.remove(registered):
-            for worker in self._workers:
-                if model in worker.loaded:
-                    worker.unload(model)
+        if not registered.unloading or self._registry.get(model) is not registered:
+            return  # it was loaded again in the meantime
+        self._registry.remove(registered)
+        for worker in self._workers:
+            if model in worker.loaded:
+                worker.unload(model)
 
     def _load_next(self, worker: WorkerHandle) -> None:
         """Loads the next model that a worker does not have, one at a time."""
-        if worker.ready is None or worker.loading or self._closed:
+        if worker.ready is None or worker.loading is not None or self._closed:
             return
         for model in self._registry:
-            versions = (worker.loaded.get(model.name), worker.refused.get(model.name))
-            if model.version not in versions and model.error is None:
-                worker.load(model.name, model.folder, model.version)
+            if model.name not in worker.loaded and model.error is None:
+                worker.load(model.name, model.folder)
                 return
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
@@ -197,7 +196,7 @@ class Supervisor:
         served = {name for worker in up for name in worker.loaded}
         expected = {model.name for model in self._registry if model.settled and not model.unloading}
         return WorkerStatus(
-            ready=any(worker.loaded and expected <= set(worker.loaded) for worker in up),
+            ready=any(worker.loaded and expected <= worker.loaded for worker in up),
             device=first.device if first else self._options.device,
             dtype=first.dtype if first else self._options.dtype,
             engine=first.engine if first else "",
@@ -229,13 +228,13 @@ class Supervisor:
     def on_progress(self, progress: Progress) -> None:
         self._jobs.on_progress(progress)
 
-    def on_loaded(self, worker: WorkerHandle, version: int, loaded: ModelLoaded) -> None:
+    def on_loaded(self, worker: WorkerHandle, loaded: ModelLoaded) -> None:
         """Records a load, sends the jobs that waited for it, and loads the next model. A model that was unloaded in the
         meantime is unloaded from this worker too."""
         if self._registry.get(loaded.model) is None and loaded.model in worker.loaded:
             worker.unload(loaded.model)
         others = [other for other in self._workers if other.ready is not None]
-        self._registry.record_load(loaded, version, others)
+        self._registry.record_load(loaded, others)
         self._jobs.dispatch_backlog()
         self._load_next(worker)
 
@@ -246,7 +245,7 @@ class Supervisor:
     def on_exit(self, worker: WorkerHandle, ended: WorkerExit) -> None:
         """Sends the jobs of an ended worker again, and counts its exit against the model that it was loading."""
         if ended.loading is not None:
-            self._registry.record_exit(*ended.loading, _KILL_WEIGHT if ended.external else _CRASH_WEIGHT)
+            self._registry.record_exit(ended.loading)
         self._jobs.on_exit(ended)
         if self._jobs.broken:
             self._registry.fail_unfinished(NO_DEVICE if worker.no_device else NO_WORKER)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import signal
 import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Protocol
 
 from server.engine.client.crash_history import Job
@@ -45,13 +43,11 @@ _log = logging.getLogger("attentive.worker")
 @dataclass(frozen=True, slots=True)
 class WorkerExit:
     """A worker process ended. `running` are the jobs it was computing, `pending` all jobs it had not answered, as they
-    were sent. `external`: it was killed by SIGKILL, not by the watchdog and not because memory ran out. `loading` is
-    the name and version of the model it was loading."""
+    were sent. `loading` is the model it was loading."""
 
     running: tuple[Job, ...]
     pending: tuple[Job, ...]
-    external: bool
-    loading: tuple[str, int] | None
+    loading: str | None
 
 
 class WorkerEvents(Protocol):
@@ -60,7 +56,7 @@ class WorkerEvents(Protocol):
     def on_ready(self, worker: WorkerHandle) -> None: ...
     def on_answer(self, answer: Answer) -> None: ...
     def on_progress(self, progress: Progress) -> None: ...
-    def on_loaded(self, worker: WorkerHandle, version: int, loaded: ModelLoaded) -> None: ...
+    def on_loaded(self, worker: WorkerHandle, loaded: ModelLoaded) -> None: ...
     def on_stats(self, stats: StepStats) -> None: ...
     def on_exit(self, worker: WorkerHandle, ended: WorkerExit) -> None: ...
 
@@ -71,10 +67,10 @@ class WorkerHandle:
     def __init__(self, index: int, options: WorkerOptions, command: Sequence[str], events: WorkerEvents) -> None:
         self.index = index
         self.ready: WorkerReady | None = None
-        self.loaded: dict[str, int] = {}
-        """Version of each model that this process serves."""
-        self.refused: dict[str, int] = {}
-        """Version of each model that it could not load."""
+        self.loaded: set[str] = set()
+        """The models that this process serves."""
+        self.loading: str | None = None
+        """The model that it loads now."""
         self.pending: dict[int, Job] = {}
         """Jobs that were sent and are not answered, by id."""
         self.no_device = False
@@ -87,23 +83,17 @@ class WorkerHandle:
         """torch's name of the device, once the worker has reported it."""
         self._options, self._command, self._events = options, command, events
         self._process: WorkerSubprocess | None = None
-        self._loading: tuple[str, int] | None = None
         self._running: set[int] = set()
         self._waited = self._silent = 0.0
         self._up_since = 0.0
         self._was_ready = False
         self._aborted = self._stopped = False
-        self._memory_kills: int | None = None
         self._restart: asyncio.TimerHandle | None = None
         self._starting: asyncio.Task[None] | None = None
 
     @property
     def pid(self) -> int | None:
         return None if self._process is None else self._process.pid
-
-    @property
-    def loading(self) -> bool:
-        return self._loading is not None
 
     # -- control -------------------------------------------------------------------------------------------------------
 
@@ -112,7 +102,6 @@ class WorkerHandle:
         self._restart = None
         self._waited = 0.0
         self._aborted = False
-        self._memory_kills = out_of_memory_kills()
         self._process = WorkerSubprocess(self._on_messages, self._on_exit)
         self._starting = asyncio.create_task(self._start(self._process))
 
@@ -133,15 +122,15 @@ class WorkerHandle:
             self.pending[message.id] = message
         self._process.send(message)
 
-    def load(self, model: str, folder: str, version: int) -> None:
+    def load(self, model: str, folder: str) -> None:
         """Loads a model; one at a time, so that a crash during a load has one cause."""
-        self._loading = (model, version)
+        self.loading = model
         self._waited = 0.0
         self.send(LoadModel(model, folder))
 
     def unload(self, model: str) -> None:
         """Unloads a model after its last job."""
-        self.loaded.pop(model, None)
+        self.loaded.discard(model)
         self.send(UnloadModel(model))
 
     def stop(self, *, kill: bool) -> None:
@@ -151,7 +140,7 @@ class WorkerHandle:
         if self._restart is not None:
             self._restart.cancel()
         if self._process is not None:
-            idle = not self.pending and (self.ready is None or self._loading is not None)
+            idle = not self.pending and (self.ready is None or self.loading is not None)
             self._process.kill() if kill or idle else self._process.send(Drain())
 
     def tick(self, seconds: float) -> None:
@@ -201,10 +190,10 @@ class WorkerHandle:
             case WorkerReady():
                 self._on_ready(message)
             case ModelLoaded(model=model, error=error):
-                loading, self._loading = self._loading, None
-                if loading is not None:
-                    (self.loaded if error is None else self.refused)[model] = loading[1]
-                    self._events.on_loaded(self, loading[1], message)
+                self.loading = None
+                if error is None:
+                    self.loaded.add(model)
+                self._events.on_loaded(self, message)
 
     def _on_ready(self, message: WorkerReady) -> None:
         """Logs a change of the backend, and reports the first message of a process."""
@@ -221,19 +210,16 @@ class WorkerHandle:
             self._events.on_ready(self)
 
     def _on_exit(self, code: int) -> None:
-        ready = self.ready is not None
-        healthy = ready and time.monotonic() - self._up_since >= _HEALTHY_SECONDS
+        healthy = self.ready is not None and time.monotonic() - self._up_since >= _HEALTHY_SECONDS
         running = tuple(job for id, job in self.pending.items() if id in self._running)
-        external = code == -signal.SIGKILL and not self._aborted and out_of_memory_kills() == self._memory_kills
-        ended = WorkerExit(running, tuple(self.pending.values()), external, self._loading)
-        self._process, self.ready, self._loading, self.stats = None, None, None, None
-        self.pending, self._running, self.loaded, self.refused = {}, set(), {}, {}
+        ended = WorkerExit(running, tuple(self.pending.values()), self.loading)
+        self._process, self.ready, self.loading, self.stats = None, None, None, None
+        self.pending, self._running, self.loaded = {}, set(), set()
         self.no_device = code == NO_DEVICE_STATUS and not self._was_ready
         if self._stopped or self.no_device:
             self._events.on_exit(self, ended)
             return
-        if not (ready and external):  # an external kill says nothing about the worker
-            self.failures = 1 if healthy else self.failures + 1
+        self.failures = 1 if healthy else self.failures + 1
         self.restarts += 1
         pause = self._pause()
         _log.error(
@@ -245,13 +231,3 @@ class WorkerHandle:
     def _pause(self) -> float:
         """Seconds before the next start: none after the first failure, then doubling."""
         return 0.0 if self.failures <= 1 else min(_MAX_PAUSE, 0.125 * 2.0 ** (self.failures - 1))
-
-
-def out_of_memory_kills() -> int | None:
-    """Returns how many processes the kernel has killed since boot because memory ran out, in any container; None where
-    it is not available. It separates such a SIGKILL from one that a person or another program sent."""
-    try:
-        lines = Path("/proc/vmstat").read_text(encoding="ascii").splitlines()
-    except OSError:
-        return None
-    return next((int(line.split()[1]) for line in lines if line.startswith("oom_kill ")), None)

@@ -1,45 +1,67 @@
 """Opens a model folder on the fastest backend that is available on this device.
 
-On a CPU the CPU backend decodes int8 and float32. While it compiles, and where it is not available, PyTorch decodes
-("eager"). On a GPU PyTorch decodes, with CUDA graphs where they can be used. torch is imported only where it is needed.
+On a CPU the CPU backend decodes int8 and float32; it is compiled at the first start. Where it is not available, PyTorch
+decodes ("eager"). On a GPU PyTorch decodes, with CUDA graphs where they can be used. torch is imported only where it is
+needed.
 """
 
 from __future__ import annotations
 
+import sys
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
 from model.backends.cpu.backend import open_backend
-from model.backends.cpu.build import find
+from model.backends.cpu.build import build, find
 from model.backends.cpu.engine import Precision
 from model.backends.cpu.isa import CpuBackendUnavailable, check_cpu
+from model.backends.interface import InspectableBackend
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.driver import check_trial_sentence
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
-from server.engine.worker.runner_interface import LoadedModel, OpenedBackend
 
-COMPILING = "The native engine is being compiled."
 NO_TORCH = "This installation has no PyTorch, which would run the model."
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class LoadedModel:
+    """A model that is ready to decode. `engine` names its backend: "native", "eager" or "cuda-graphs"; `reason` says why
+    a faster one is not used, None where there is none."""
+
+    folder: ModelFolder
+    backend: InspectableBackend
+    engine: str
+    reason: str | None
+    seconds: float
+
+
 def open_model(path: str, device: DeviceConfig, options: WorkerOptions) -> LoadedModel:
-    """Loads a model folder on the fastest backend that is ready now, and warms it up. Raises FolderError."""
+    """Loads a model folder on the fastest backend, compiling it if necessary. Decodes a trial sentence, so that lazy
+    initialization does not delay the first request. Raises FolderError, also where a score is not finite: large weights
+    overflow."""
     started = time.monotonic()
     folder = read_folder(Path(path))
+    backend, engine, reason = _open(folder, device, options)
+    check_trial_sentence(backend, folder.model)
+    return LoadedModel(folder, backend, engine, reason, time.monotonic() - started)
+
+
+def _open(
+    folder: ModelFolder, device: DeviceConfig, options: WorkerOptions
+) -> tuple[InspectableBackend, str, str | None]:
+    """Returns a backend, its name, and the reason why a faster one is not used."""
     if device.cuda:
         from server.engine.worker.torch_loader import open_on_gpu  # find_device has imported torch
 
-        return _warmed_up(folder, open_on_gpu(folder, device, options), started)
+        return open_on_gpu(folder, device, options)
     reason = cpu_backend_refusal(device, options)
-    library = None if reason else find(isa=options.isa)
-    if library is not None:
+    if reason is None:
         try:
-            return open_on_cpu_backend(folder, library, device, options)
+            return _open_on_cpu_backend(folder, device, options), "native", None
         except CpuBackendUnavailable as unavailable:
             reason = str(unavailable)
-    elif reason is None:
-        reason = COMPILING
     try:
         from server.engine.worker.torch_loader import open_on_cpu
     except ModuleNotFoundError as error:
@@ -47,15 +69,13 @@ def open_model(path: str, device: DeviceConfig, options: WorkerOptions) -> Loade
             raise
         raise FolderError(f"{reason} {NO_TORCH}") from None
 
-    return _warmed_up(folder, open_on_cpu(folder, device, options, reason), started)
+    return open_on_cpu(folder, device, options), "eager", reason
 
 
 def cpu_backend_refusal(device: DeviceConfig, options: WorkerOptions) -> str | None:
-    """Returns why this worker does not use the CPU backend; None if it does, at once or after compiling."""
+    """Returns why this worker on a CPU does not use the CPU backend; None if it does."""
     if options.engine == "eager":
         return "The eager engine was asked for."
-    if device.cuda:
-        return "The native engine is for CPUs."
     if device.dtype not in ("int8", "float32"):
         return f"The native engine computes in int8 or float32, not in {device.dtype}."
     try:
@@ -65,21 +85,12 @@ def cpu_backend_refusal(device: DeviceConfig, options: WorkerOptions) -> str | N
     return None
 
 
-def open_on_cpu_backend(
-    folder: ModelFolder, library: Path, device: DeviceConfig, options: WorkerOptions
-) -> LoadedModel:  # fmt: skip
-    """Loads a model on the CPU backend. Raises CpuBackendUnavailable for shapes that it does not have, FolderError."""
-    started = time.monotonic()
+def _open_on_cpu_backend(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> InspectableBackend:
+    """Opens a model on the CPU backend. Raises CpuBackendUnavailable for shapes that it does not have, FolderError."""
     precision: Precision = "int8" if device.dtype == "int8" else "float32"
-    backend = open_backend(
+    if find(isa=options.isa) is None:
+        sys.stderr.write("Compiling the CPU backend, once for this version; this takes about a minute.\n")
+    library = build(isa=options.isa)
+    return open_backend(
         folder, library, slots=device.slots, threads=device.threads, precision=precision, shortlist=options.shortlist
     )
-    return _warmed_up(folder, (backend, "native", None), started)
-
-
-def _warmed_up(folder: ModelFolder, opened: OpenedBackend, started: float) -> LoadedModel:
-    """Decodes a trial sentence, so that lazy initialization does not delay the first request. Raises FolderError where a
-    score is not finite: large weights overflow."""
-    backend, engine, reason = opened
-    check_trial_sentence(backend, folder.model)
-    return LoadedModel(folder, backend, engine, reason, time.monotonic() - started)

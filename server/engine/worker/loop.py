@@ -1,8 +1,7 @@
 """The worker's loop: receive messages -> schedule -> run -> answer, until the API process sends Drain or closes the
 pipe.
 
-One thread touches jobs. Models load and the CPU backend compiles in other threads; the loop takes the results between
-two steps.
+One thread touches jobs. Models load in other threads; the loop takes the results between two steps.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import WorkerOptions
 from server.engine.ipc.transport import Pipes
-from server.engine.worker.runner_interface import FinishedSequence, Runner
+from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.scheduler import Scheduler, SchedulerOutput
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
@@ -46,7 +45,7 @@ _LOADING_POLL_SECONDS = 0.02
 class WorkerLoop:
     """Passes messages between the API process, the Scheduler and the `runner`, which uses the device."""
 
-    def __init__(self, pipes: Pipes, runner: Runner, options: WorkerOptions) -> None:
+    def __init__(self, pipes: Pipes, runner: ModelRunner, options: WorkerOptions) -> None:
         self._pipes = pipes
         self._runner = runner
         self._scheduler = Scheduler(options.max_batch_tokens, options.max_attention_jobs)
@@ -89,15 +88,18 @@ class WorkerLoop:
             case LoadModel(model=model, folder=folder):
                 self._runner.load(model, folder)
             case UnloadModel(model=model):
+                for id in self._scheduler.jobs_of(model):
+                    self._answer(_unknown_model(id, model))
                 self._scheduler.close(model)
+                self._runner.unload(model)
             case Drain():
                 self._draining = True
 
     def _accept(self, job: TranslateJob | AttentionJob) -> None:
         queue = self._scheduler.queue(job.model)
         if queue is None:
-            self._outbox.append(Failed(job.id, "unknown_model", f"There is no model named {job.model}."))
-        elif (refusal := self._runner.refusal(queue.id, job)) is not None:
+            self._outbox.append(_unknown_model(job.id, job.model))
+        elif (refusal := self._runner.refusal(job)) is not None:
             self._outbox.append(Failed(job.id, "invalid", refusal))
         elif isinstance(job, TranslateJob):
             if job.options.beam_size > queue.slots:
@@ -114,15 +116,11 @@ class WorkerLoop:
             )
 
     def _update_models(self) -> None:
-        """Opens queues for models that finished loading, and releases models whose jobs are all answered."""
-        for outcome in self._runner.loaded():
-            if outcome.answer.error is None:
-                queue = self._scheduler.open(outcome.model, outcome.slots, same=not outcome.announce)
-                self._runner.attach(queue.id, outcome)
-            if outcome.announce:
-                self._outbox.append(outcome.answer)
-        for queue in self._scheduler.remove_closed():
-            self._runner.detach(queue.id)
+        """Opens queues for models that finished loading."""
+        for answer in self._runner.loaded():
+            if answer.error is None:
+                self._scheduler.open(answer.model, self._runner.slots)
+            self._outbox.append(answer)
         ready = self._runner.ready()
         if ready != self._ready:
             self._ready = ready
@@ -164,17 +162,17 @@ class WorkerLoop:
 
     def _run(self, output: SchedulerOutput) -> None:
         for queue, admitted in output.prefill:
-            self._guard(admitted, partial(self._prefill, queue.id, admitted))
+            self._guard(admitted, partial(self._prefill, queue.model, admitted))
         for queue, decoding in output.decode:
             running = [sequence for sequence in decoding if sequence.running]
             if running:
-                self._guard(running, partial(self._step, queue.id, running))
+                self._guard(running, partial(self._step, queue.model, running))
         if output.attention is not None:
             self._guard([output.attention], partial(self._attend, output.attention))
 
-    def _prefill(self, queue_id: int, admitted: list[Sequence]) -> None:
+    def _prefill(self, model: str, admitted: list[Sequence]) -> None:
         started = time.monotonic()
-        self._runner.prefill(queue_id, admitted)
+        self._runner.prefill(model, admitted)
         ended = time.monotonic()
         for sequence in admitted:
             sequence.admitted, sequence.encoded = started, ended
@@ -184,17 +182,17 @@ class WorkerLoop:
         self._stats.prefill_padded_tokens += len(lengths) * max(lengths)
         self._scheduler.record_prefill(admitted, ended - started)
 
-    def _step(self, queue_id: int, running: list[Sequence]) -> None:
+    def _step(self, model: str, running: list[Sequence]) -> None:
         started = time.monotonic()
-        result = self._runner.step(queue_id, running)
+        steps = self._runner.step(model, running)
         ended = time.monotonic()
-        self._scheduler.record_step(running, ended - started, result.steps)
+        self._scheduler.record_step(running, ended - started, steps)
         rows = sum(sequence.width for sequence in running)
-        self._stats.steps += [(rows, (ended - started) / result.steps)] * result.steps
+        self._stats.steps += [(rows, (ended - started) / steps)] * steps
         for sequence in running:
             sequence.first_token = sequence.first_token or (ended if sequence.steps else 0.0)
-        for finished in result.finished:
-            self._answer(_translation_result(finished, ended))
+            if sequence.hypotheses:
+                self._answer(_translation_result(sequence, ended))
 
     def _attend(self, request: AttentionRequest) -> None:
         started = time.monotonic()
@@ -234,15 +232,18 @@ class WorkerLoop:
     def _release(self, job: Sequence | AttentionRequest) -> None:
         self._progress.pop(job.id, None)
         if isinstance(job, Sequence) and job.slots:
-            self._runner.release(job.queue_id, job)
+            self._runner.release(job)
 
 
-def _translation_result(finished: FinishedSequence, ended: float) -> TranslationResult:
-    sequence = finished.sequence
+def _unknown_model(id: int, model: str) -> Failed:
+    return Failed(id, "unknown_model", f"There is no model named {model}.")
+
+
+def _translation_result(sequence: Sequence, ended: float) -> TranslationResult:
     timings = Timings(
         queue=sequence.admitted - sequence.arrived,
         encode=sequence.encoded - sequence.admitted,
         decode=ended - sequence.encoded,
         first_token=sequence.first_token - sequence.arrived,
     )
-    return TranslationResult(sequence.id, finished.hypotheses, timings, sequence.steps, finished.trace)
+    return TranslationResult(sequence.id, sequence.hypotheses, timings, sequence.steps, sequence.trace)

@@ -12,10 +12,10 @@ from server.engine.ipc.options import NO_DEVICE_STATUS, WorkerOptions
 from server.engine.ipc.transport import Pipes
 from server.engine.worker.device_config import NoDevice
 from server.engine.worker.loop import WorkerLoop
-from server.engine.worker.runner_interface import Runner
+from server.engine.worker.model_runner import ModelRunner
 
 
-def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int], Runner]) -> int:
+def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int], ModelRunner]) -> int:
     """Runs the worker's loop and returns the exit code. `arguments` are READ_FD WRITE_FD INDEX OPTIONS; `make_runner`
     makes the runner of device INDEX.
 

@@ -20,18 +20,14 @@ _DOCUMENT_PREFILL = 4
 
 @dataclass(slots=True, eq=False)
 class ModelQueue:
-    """One loaded model with `slots` slots. `running` maps job ids to sequences. `jobs` counts all jobs that are not
-    answered, attention requests included. A `closing` queue accepts no further jobs."""
+    """One loaded model with `slots` slots. `running` maps job ids to sequences."""
 
-    id: int
     model: str
     slots: int
     interactive: FairQueue = field(init=False)
     documents: FairQueue = field(init=False)
     free: list[int] = field(default_factory=list)
     running: dict[int, Sequence] = field(default_factory=dict)
-    jobs: int = 0
-    closing: bool = False
     held: int = 0
     document_slots: int = 0
     """Slots in which documents run."""

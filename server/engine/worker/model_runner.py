@@ -15,92 +15,81 @@ from server.engine.ipc.messages import (
 )
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker import job_check
-from server.engine.worker.backend_loader import COMPILING
+from server.engine.worker.backend_loader import LoadedModel
 from server.engine.worker.device_config import find_device
-from server.engine.worker.model_loader import ModelLoader, UpgradeOutcome
-from server.engine.worker.runner_interface import FinishedSequence, LoadedModel, LoadOutcome, StepResult
+from server.engine.worker.model_loader import ModelLoader
 from server.engine.worker.sequence import AttentionRequest, Sequence
 
 
 class ModelRunner:
-    """Implements `Runner` for one device and any number of models."""
+    """Runs any number of models on one device. All methods are called from the worker's loop.
+
+    `slots` is how many rows a model decodes at once.
+    """
 
     def __init__(self, options: WorkerOptions, index: int) -> None:
         self._device = find_device(options, index)
+        self.slots = self._device.slots
         if self._device.cuda:
             import torch
 
             torch.cuda.set_device(self._device.device)  # events, graphs and kernels use the thread's current device
         self._loader = ModelLoader(self._device, options)
-        self._models: dict[int, LoadedModel] = {}
-        self._drivers: dict[int, SearchDriver] = {}
-        self._current: dict[str, LoadedModel] = {}
+        self._models: dict[str, LoadedModel] = {}
+        self._drivers: dict[str, SearchDriver] = {}
         self._searches: dict[int, RunningSearch] = {}
         self._ready = self._describe()
 
     # -- models --------------------------------------------------------------------------------------------------------
 
     def ready(self) -> WorkerReady:
+        """Returns the device and how it computes, as sent to the API process."""
         return self._ready
 
     def load(self, model: str, folder: str) -> None:
+        """Starts to load a model; `loaded` returns the outcome later."""
         self._loader.load(model, folder)
 
     def loading(self) -> bool:
+        """Returns whether `loaded` may return something soon."""
         return self._loader.active()
 
-    def loaded(self) -> list[LoadOutcome]:
-        outcomes = []
-        for outcome in self._loader.finished():
-            if isinstance(outcome, LoadOutcome):
-                outcomes.append(outcome)
-            elif (upgraded := self._upgraded(outcome)) is not None:
-                outcomes.append(upgraded)
-        return outcomes
+    def loaded(self) -> list[ModelLoaded]:
+        """Returns the loads that ended since the last call. Jobs of those without error can run."""
+        answers = []
+        for answer, loaded in self._loader.finished():
+            answers.append(answer)
+            if loaded is not None:
+                self.attach(answer.model, loaded)
+        return answers
 
-    def attach(self, queue_id: int, outcome: LoadOutcome) -> None:
-        loaded = outcome.loaded
-        if not isinstance(loaded, LoadedModel):
-            raise TypeError(f"{type(loaded).__name__} is not a model of this runner.")
+    def attach(self, model: str, loaded: LoadedModel) -> None:
+        """Uses a loaded model for the jobs of the name `model`."""
         config = loaded.folder.model
-        self._models[queue_id] = self._current[outcome.model] = loaded
-        self._drivers[queue_id] = SearchDriver(
+        self._models[model] = loaded
+        self._drivers[model] = SearchDriver(
             loaded.backend,
             end=config.eos_id,
             max_length=config.max_length,
             forbidden=loaded.folder.generation.forbidden,
         )
         self._ready = self._describe()
-        if loaded.reason == COMPILING:
-            self._loader.upgrade(outcome.model, loaded)
 
-    def detach(self, queue_id: int) -> None:
-        loaded = self._models.pop(queue_id)
-        del self._drivers[queue_id]
-        self._current = {model: current for model, current in self._current.items() if current is not loaded}
-        loaded.backend.close()
+    def unload(self, model: str) -> None:
+        """Releases a model, which has no jobs any more."""
+        del self._drivers[model]
+        self._models.pop(model).backend.close()
         self._ready = self._describe()
-
-    def _upgraded(self, outcome: UpgradeOutcome) -> LoadOutcome | None:
-        """Returns the load of a faster backend; None where it failed or its model is not current any more."""
-        model, better = outcome.model, outcome.better
-        if better is None:
-            outcome.previous.reason = outcome.reason
-            self._ready = self._describe()
-            return None
-        if self._current.get(model) is not outcome.previous:  # unloaded or replaced in the meantime
-            better.backend.close()
-            return None
-        answer = ModelLoaded(model, better.seconds)
-        return LoadOutcome(model, better, self._device.slots, answer, announce=False)
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
-    def refusal(self, queue_id: int, job: TranslateJob | AttentionJob) -> str | None:
-        return job_check.refusal(self._models[queue_id].folder, job)
+    def refusal(self, job: TranslateJob | AttentionJob) -> str | None:
+        """Returns one sentence why the model cannot run this job, None if it can."""
+        return job_check.refusal(self._models[job.model].folder, job)
 
-    def prefill(self, queue_id: int, sequences: list[Sequence]) -> None:
-        folder = self._models[queue_id].folder
+    def prefill(self, model: str, sequences: list[Sequence]) -> None:
+        """Encodes the sources of sequences that were admitted."""
+        folder = self._models[model].folder
         started = []
         for sequence in sequences:
             job = sequence.job
@@ -109,29 +98,34 @@ class ModelRunner:
             )
             self._searches[sequence.id] = search
             started.append(search)
-        self._drivers[queue_id].start(started)
+        self._drivers[model].start(started)
 
-    def step(self, queue_id: int, sequences: list[Sequence]) -> StepResult:
+    def step(self, model: str, sequences: list[Sequence]) -> int:
+        """Advances sequences by one token or a few, sets the hypotheses of those that end, and returns the number of
+        decode steps."""
         running = [self._searches[sequence.id] for sequence in sequences]
-        steps = self._drivers[queue_id].step(running)
-        finished = []
+        steps = self._drivers[model].step(running)
         for sequence, item in zip(sequences, running, strict=True):
             sequence.steps = item.steps
             if item.search.done:
-                finished.append(FinishedSequence(sequence, item.search.hypotheses(), tuple(item.search.trace)))
-        return StepResult(steps, tuple(finished))
+                sequence.hypotheses, sequence.trace = item.search.hypotheses(), tuple(item.search.trace)
+        return steps
 
     def progress(self, sequence: Sequence) -> tuple[int, ...]:
+        """Returns the tokens so far."""
         item = self._searches.get(sequence.id)
         return () if item is None else tuple(item.search.generated)
 
-    def release(self, queue_id: int, sequence: Sequence) -> None:
+    def release(self, sequence: Sequence) -> None:
+        """Frees the slots of a sequence."""
         item = self._searches.pop(sequence.id, None)
         if item is not None:
-            self._drivers[queue_id].stop(item)
+            self._drivers[sequence.job.model].stop(item)
 
     def attend(self, request: AttentionRequest) -> AttentionResult:
-        backend, job = self._models[request.queue_id].backend, request.job
+        """Runs one attention pass."""
+        job = request.job
+        backend = self._models[job.model].backend
         hidden = () if job.first_token is None else (job.first_token,)
         maps = backend.attention_maps(job.source, (*hidden, *job.target), job.masked_heads, job.vectors_of)
         if hidden:
@@ -139,30 +133,27 @@ class ModelRunner:
         return AttentionResult(job.id, maps, None if job.words is None else pair_evidence(backend, *job.words))
 
     def failure_kind(self, error: Exception) -> FailureKind | None:
+        """Returns the kind of failure; None where the device is broken and the process has to be restarted."""
         name, text = type(error).__name__, str(error)
         if isinstance(error, MemoryError) or name == "OutOfMemoryError" or "out of memory" in text:
-            self._release_cached_memory()
+            if self._device.cuda:  # the jobs that failed run again one by one
+                import torch
+
+                torch.cuda.empty_cache()
             return "out_of_memory"
         if self._device.cuda and (name == "AcceleratorError" or "CUDA" in text or "cuDNN" in text):
             return None
         return "internal"
 
-    def _release_cached_memory(self) -> None:
-        """Returns memory that torch has cached to the device: the jobs that failed run again one by one."""
-        if self._device.cuda:
-            import torch
-
-            torch.cuda.empty_cache()
-
     def _describe(self) -> WorkerReady:
-        device, current = self._device, self._current
+        device = self._device
         details = {"threads": str(device.threads), "slots": str(device.slots)}
-        for model, loaded in current.items():
+        for model, loaded in self._models.items():
             details[f"engine of {model}"] = loaded.engine
             details |= loaded.backend.details
             if loaded.reason is not None:
                 details["reason"] = loaded.reason
-        engine = ", ".join(sorted({loaded.engine for loaded in current.values()}))
+        engine = ", ".join(sorted({loaded.engine for loaded in self._models.values()}))
         return WorkerReady(device.device, device.dtype, engine, details, device.count)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence as Items
 from dataclasses import dataclass, field
-from itertools import count
 
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 from server.engine.worker.device_time import DeviceTime
@@ -36,9 +35,7 @@ class Scheduler:
 
     def __init__(self, max_batch_tokens: int, max_attention_jobs: int) -> None:
         self._max_attention_jobs = max_attention_jobs
-        self._queues: dict[int, ModelQueue] = {}
-        self._current: dict[str, ModelQueue] = {}
-        self._ids = count()
+        self._queues: dict[str, ModelQueue] = {}
         self._jobs: dict[int, Sequence | AttentionRequest] = {}
         self._attention: deque[AttentionRequest] = deque()
         self._alone: deque[Sequence | AttentionRequest] = deque()
@@ -49,40 +46,27 @@ class Scheduler:
 
     # -- models --------------------------------------------------------------------------------------------------------
 
-    def open(self, model: str, slots: int, *, same: bool = False) -> ModelQueue:
-        """Opens the queue of a model that was loaded; new jobs of this name go to it. Jobs accepted before finish in
-        the old queue, whose vocabulary they use. With `same`, the same model moved to another backend and waiting jobs
-        move to the new queue."""
-        queue = ModelQueue(next(self._ids), model, slots)
-        old = self._current.get(model)
-        self._queues[queue.id] = self._current[model] = queue
-        if old is not None:
-            old.closing = True
-            if same:
-                self._move(old, queue)
-        return queue
+    def open(self, model: str, slots: int) -> None:
+        """Opens the queue of a model that was loaded."""
+        self._queues[model] = ModelQueue(model, slots)
 
     def close(self, model: str) -> None:
-        """Accepts no further jobs for `model`."""
-        if queue := self._current.pop(model, None):
-            queue.closing = True
-
-    def remove_closed(self) -> list[ModelQueue]:
-        """Removes and returns the closing queues whose jobs are all answered."""
-        closed = [queue for queue in self._queues.values() if queue.closing and not queue.jobs]
-        for queue in closed:
-            del self._queues[queue.id]
-        return closed
+        """Removes the queue of a model whose jobs are all answered."""
+        del self._queues[model]
 
     def queue(self, model: str) -> ModelQueue | None:
-        """Returns the queue for new jobs of `model`."""
-        return self._current.get(model)
+        """Returns the queue of `model`."""
+        return self._queues.get(model)
 
     # -- jobs ----------------------------------------------------------------------------------------------------------
 
     def __len__(self) -> int:
         """Jobs that are not answered."""
         return len(self._jobs)
+
+    def jobs_of(self, model: str) -> list[int]:
+        """Returns the ids of the jobs of `model` that are not answered."""
+        return [id for id, job in self._jobs.items() if job.job.model == model]
 
     @property
     def running(self) -> list[Sequence]:
@@ -103,20 +87,17 @@ class Scheduler:
     def add(self, job: TranslateJob, now: float) -> None:
         """Accepts a job for an open model with enough slots for its beams. A target that is only scored is the next of its
         client, because a sentence waits for it that was already translated."""
-        queue = self._current[job.model]
-        sequence = Sequence(job, now, queue.id, job.alone)
-        self._register(sequence)
+        self._jobs[job.id] = sequence = Sequence(job, now, job.alone)
         if sequence.alone:
             self._alone.append(sequence)
         else:
-            queue.waiting(sequence).push(sequence, first=job.options.target is not None)
+            self._queues[job.model].waiting(sequence).push(sequence, first=job.options.target is not None)
 
     def add_attention(self, job: AttentionJob) -> bool:
         """Accepts an attention job for an open model; returns False where too many wait already."""
         if len(self._attention) >= self._max_attention_jobs:
             return False
-        request = AttentionRequest(job, self._current[job.model].id, job.alone)
-        self._register(request)
+        self._jobs[job.id] = request = AttentionRequest(job, job.alone)
         (self._alone if request.alone else self._attention).append(request)
         return True
 
@@ -126,7 +107,6 @@ class Scheduler:
         if job is not None:
             self._remove(job)
             job.answered = True
-            self._queues[job.queue_id].jobs -= 1
         return job
 
     def restart(self, sequence: Sequence) -> None:
@@ -187,7 +167,7 @@ class Scheduler:
             job.running = True
             output.attention = job
         else:
-            queue = self._queues[job.queue_id]
+            queue = self._queues[job.job.model]
             queue.occupy(job)
             output.prefill.append((queue, [job]))
 
@@ -197,25 +177,9 @@ class Scheduler:
             output.attention = self._attention.popleft()
             output.attention.running = True
 
-    # -- parts ---------------------------------------------------------------------------------------------------------
-
-    def _register(self, job: Sequence | AttentionRequest) -> None:
-        self._jobs[job.id] = job
-        self._queues[job.queue_id].jobs += 1
-
-    def _move(self, old: ModelQueue, new: ModelQueue) -> None:
-        for job in self._jobs.values():
-            if job.queue_id != old.id or job.running:
-                continue
-            if isinstance(job, Sequence) and not job.alone:
-                old.waiting(job).drop(job)
-                new.waiting(job).push(job)
-            job.queue_id = new.id
-            old.jobs, new.jobs = old.jobs - 1, new.jobs + 1
-
     def _remove(self, job: Sequence | AttentionRequest) -> None:
         """Removes `job` from the place where it waits or runs."""
-        queue = self._queues[job.queue_id]
+        queue = self._queues[job.job.model]
         if job is self._isolated:
             self._isolated = None
         if isinstance(job, Sequence) and job.running:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from model.search.options import Hypothesis, TraceStep
 from server.engine.ipc.messages import AttentionJob, TranslateJob
 
 
@@ -11,13 +12,12 @@ from server.engine.ipc.messages import AttentionJob, TranslateJob
 class Sequence:
     """One sentence from its arrival to its answer. Times are seconds of the worker's monotonic clock.
 
-    `queue_id` names the ModelQueue it waits or runs in. `slots` is empty until it runs. An `alone` sequence runs with
-    nothing beside it. `answered` is set when its answer was sent.
+    `slots` is empty until it runs, `hypotheses` until it has ended. An `alone` sequence runs with nothing beside it.
+    `answered` is set when its answer was sent.
     """
 
     job: TranslateJob
     arrived: float
-    queue_id: int
     alone: bool
     slots: tuple[int, ...] = ()
     running: bool = False
@@ -26,6 +26,8 @@ class Sequence:
     encoded: float = 0.0
     first_token: float = 0.0  # 0: no token yet
     steps: int = 0
+    hypotheses: tuple[Hypothesis, ...] = ()
+    trace: tuple[TraceStep, ...] = ()
 
     @property
     def id(self) -> int:
@@ -56,7 +58,6 @@ class AttentionRequest:
     """One attention job from its arrival to its answer; the fields mean the same as those of Sequence."""
 
     job: AttentionJob
-    queue_id: int
     alone: bool
     running: bool = False
     answered: bool = False

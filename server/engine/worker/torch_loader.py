@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import sys
 
 import torch
@@ -18,23 +17,19 @@ from model.shortlist import Shortlist, read_shortlist
 from model.transformer import Transformer
 from server.engine.ipc.options import WorkerOptions
 from server.engine.worker.device_config import DeviceConfig
-from server.engine.worker.runner_interface import OpenedBackend
-
-_M_TRIM_THRESHOLD, _M_MMAP_MAX = -1, -4
-"""Parameters of mallopt(3)."""
 
 
-def open_on_cpu(
-    folder: ModelFolder, device: DeviceConfig, options: WorkerOptions, reason: str | None
-) -> OpenedBackend:  # fmt: skip
-    """Loads a model for eager steps on the CPU; `reason` says why the CPU backend is not used. Raises FolderError."""
-    _keep_freed_memory()
+def open_on_cpu(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> TorchBackend:
+    """Loads a model for eager steps on the CPU. Raises FolderError."""
     transformer = _load_transformer(folder, device)
-    return TorchBackend(transformer, device.slots, read_shortlist(folder, options.shortlist)), "eager", reason
+    return TorchBackend(transformer, device.slots, read_shortlist(folder, options.shortlist))
 
 
-def open_on_gpu(folder: ModelFolder, device: DeviceConfig, options: WorkerOptions) -> OpenedBackend:
-    """Loads a model on a GPU. Raises FolderError."""
+def open_on_gpu(
+    folder: ModelFolder, device: DeviceConfig, options: WorkerOptions
+) -> tuple[TorchBackend, str, str | None]:
+    """Loads a model on a GPU: its backend, the name of it, and the reason why a faster one is not used. Raises
+    FolderError."""
     if device.cuda:
         torch.cuda.set_device(device.device)  # each thread has its own current device
     transformer = _load_transformer(folder, device)
@@ -44,7 +39,9 @@ def open_on_gpu(folder: ModelFolder, device: DeviceConfig, options: WorkerOption
     return gpu_backend(transformer, device.slots, shortlist)
 
 
-def gpu_backend(transformer: Transformer, slots: int, shortlist: Shortlist | None = None) -> OpenedBackend:
+def gpu_backend(
+    transformer: Transformer, slots: int, shortlist: Shortlist | None = None
+) -> tuple[TorchBackend, str, str | None]:
     """Returns a backend with CUDA graphs if they can be captured and compute the same as eager steps; else eager
     steps."""
     if shortlist is not None or transformer.config.recurrence != "none":
@@ -85,13 +82,3 @@ def _kernels() -> list[SlotKernels | None]:
     except ImportError:
         return [None]
     return [KERNELS, None]
-
-
-def _keep_freed_memory() -> None:
-    """Makes glibc keep the memory that torch frees; otherwise every large temporary of a step is mapped anew."""
-    try:
-        mallopt = ctypes.CDLL("libc.so.6").mallopt
-    except (OSError, AttributeError):  # another C library
-        return
-    mallopt(_M_MMAP_MAX, 0)
-    mallopt(_M_TRIM_THRESHOLD, 1 << 30)

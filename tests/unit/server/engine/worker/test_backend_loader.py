@@ -1,17 +1,13 @@
-"""Which backend is used, and the move to a faster one while jobs run. The real runner in the real loop, in this
-process."""
+"""Which backend is used on which device, and why."""
 
 from __future__ import annotations
 
 import dataclasses
-import random
 import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
@@ -28,19 +24,11 @@ from model.search.driver import translate
 from model.search.options import DecodingOptions
 from model.shortlist import Shortlist
 from model.transformer import Transformer
-from server.engine.ipc.messages import (
-    LoadModel,
-    ModelLoaded,
-    TranslateJob,
-    TranslationResult,
-    WorkerReady,
-)
+from server.engine.ipc.messages import WorkerReady
 from server.engine.ipc.options import WorkerOptions
-from server.engine.ipc.transport import Pipes
-from server.engine.worker import backend_loader, device_config, model_loader, model_runner, torch_loader
-from server.engine.worker.backend_loader import COMPILING, cpu_backend_refusal, open_model
+from server.engine.worker import backend_loader, device_config, model_runner, torch_loader
+from server.engine.worker.backend_loader import cpu_backend_refusal, open_model
 from server.engine.worker.device_config import DeviceConfig, available_cores, find_device
-from server.engine.worker.loop import WorkerLoop
 from server.engine.worker.model_runner import ModelRunner
 from server.engine.worker.torch_loader import gpu_backend, open_on_cpu, open_on_gpu
 
@@ -60,69 +48,12 @@ def save(path: Path, config: ModelConfig = CONFIG) -> ModelFolder:
     return folder
 
 
-class Script(Pipes):
-    """The API process as a function: called between steps with the messages so far, it returns new ones, or None to
-    close."""
-
-    def __init__(self, say: Callable[[list[Any]], list[Any] | None]) -> None:
-        self._say = say
-        self.heard: list[Any] = []
-        self.closed = False
-
-    def receive(self, wait: float | None) -> list[Any]:
-        messages = self._say(self.heard)
-        self.closed = messages is None
-        return messages or []
-
-    def send(self, messages: list[Any]) -> None:
-        self.heard += messages
-
-
 @pytest.fixture
 def library() -> Path:
     try:
         return build()
     except CpuBackendUnavailable as unavailable:
         pytest.skip(str(unavailable))
-
-
-def test_a_running_batch_moves_to_the_cpu_backend_and_loses_no_job(
-    library: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = save(tmp_path / "tiny")
-    monkeypatch.setattr(backend_loader, "find", lambda isa: None)  # as if it were not compiled yet
-    rng = random.Random(7)
-    texts = [(*(rng.randrange(4, 64) for _ in range(rng.randint(1, 20))), 3) for _ in range(40)]
-    options = DecodingOptions(max_length=20)
-    jobs = [TranslateJob(id, "tiny", text, options) for id, text in enumerate(texts)]
-    pending = list(jobs)
-    moved: list[int] = []
-    asked: list[LoadModel] = []
-
-    def say(heard: list[Any]) -> list[Any] | None:
-        answers = [message for message in heard if isinstance(message, TranslationResult)]
-        ready = [message.engine for message in heard if isinstance(message, WorkerReady)]
-        if not asked:
-            asked.append(LoadModel("tiny", str(folder.path)))
-            return list(asked)
-        if not any(isinstance(message, ModelLoaded) for message in heard):
-            return []
-        if ready[-1] == "native" and not moved:
-            moved.append(len(answers))
-        if pending and (moved or len(pending) > 20):
-            return [pending.pop()]
-        return None if len(answers) == len(jobs) else []
-
-    script = Script(say)
-    WorkerLoop(script, ModelRunner(OPTIONS, 0), OPTIONS).serve()
-    assert [message.engine for message in script.heard if isinstance(message, WorkerReady)][-2:] == ["eager", "native"]
-    loads = [message for message in script.heard if isinstance(message, ModelLoaded)]
-    assert len(loads) == 1 and loads[0].error is None
-    expected = translate(TorchBackend(load_model(folder), 4), texts, options, start=2, end=3, max_length=48)
-    answers = {
-        message.id: message.hypotheses[0].tokens for message in script.heard if isinstance(message, TranslationResult)
-    }
-    assert answers == {id: found[0].tokens for id, found in enumerate(expected)}
 
 
 @pytest.mark.parametrize("dtype", ["float32", "int8"])
@@ -164,23 +95,10 @@ def test_without_a_compiler_pytorch_decodes_and_the_reason_is_reported(
     def refuse(isa: Isa) -> Path:
         raise CpuBackendUnavailable("There is no compiler.")
 
-    monkeypatch.setattr(backend_loader, "find", lambda isa: None)
     monkeypatch.setattr(backend_loader, "check_cpu", lambda isa: None)
-    monkeypatch.setattr(model_loader, "build", refuse)
-    details: list[str] = []
-    asked: list[LoadModel] = []
-
-    def say(heard: list[Any]) -> list[Any] | None:
-        details[:] = [m.details.get("reason", "") for m in heard if isinstance(m, WorkerReady)]
-        if details[-1] == "There is no compiler.":
-            return None
-        if asked:
-            return []
-        asked.append(LoadModel("tiny", str(folder.path)))
-        return list(asked)
-
-    WorkerLoop(Script(say), ModelRunner(OPTIONS, 0), OPTIONS).serve()
-    assert details[-2:] == [COMPILING, "There is no compiler."]
+    monkeypatch.setattr(backend_loader, "build", refuse)
+    loaded = open_model(str(folder.path), find_device(OPTIONS, 0), OPTIONS)
+    assert (loaded.engine, loaded.reason) == ("eager", "There is no compiler.")
 
 
 def test_shapes_and_settings_that_the_cpu_backend_lacks_run_eagerly(tmp_path: Path) -> None:
@@ -195,17 +113,20 @@ def test_shapes_and_settings_that_the_cpu_backend_lacks_run_eagerly(tmp_path: Pa
         assert "window" in loaded.reason
 
 
+def ready_after_loading(folder: ModelFolder, options: WorkerOptions) -> WorkerReady:
+    runner = ModelRunner(options, 0)
+    runner.load("tiny", str(folder.path))
+    while not runner.loaded():
+        time.sleep(0.01)
+    return runner.ready()
+
+
 def test_on_another_processor_pytorch_decodes_and_the_reason_is_reported(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processor.platform, "machine", lambda: "riscv64")
     folder = save(tmp_path / "tiny")
-    device = ModelRunner(dataclasses.replace(OPTIONS, dtype="auto"), 0)
-    device.load("tiny", str(folder.path))
-    while device.loading():
-        for loaded in device.loaded():
-            device.attach(0, loaded)
-    ready = device.ready()
+    ready = ready_after_loading(folder, dataclasses.replace(OPTIONS, dtype="auto"))
     assert (ready.engine, ready.dtype) == ("eager", "float32")
     assert "isa" not in ready.details
     assert ready.details["reason"].endswith("riscv64 PyTorch decodes, slower.")
@@ -218,12 +139,7 @@ def test_the_requested_instruction_set_is_used(tmp_path: Path) -> None:
         build(isa="avx2")
     except CpuBackendUnavailable as unavailable:
         pytest.skip(str(unavailable))
-    device = ModelRunner(options, 0)
-    device.load("tiny", str(folder.path))
-    while device.loading():
-        for loaded in device.loaded():
-            device.attach(0, loaded)
-    assert device.ready().details["isa"] == "avx2"
+    assert ready_after_loading(folder, options).details["isa"] == "avx2"
 
 
 def test_a_gpu_that_cannot_capture_graphs_falls_back_to_eager_steps(capsys: pytest.CaptureFixture[str]) -> None:
@@ -281,7 +197,7 @@ def test_a_cpu_uses_the_shortlists_that_say_so(by_default: bool, tmp_path: Path)
     device = find_device(OPTIONS, 0)
     for use, limited in (("auto", by_default), ("on", True), ("off", False)):
         options = dataclasses.replace(OPTIONS, shortlist=use)  # type: ignore[arg-type]
-        backend, _, _ = open_on_cpu(folder, device, options, None)
+        backend = open_on_cpu(folder, device, options)
         backend.prefill([[5, 3]], [0])
         assert np.isinf(backend.step([0], [2], size, [-1]).scores).any() == limited
 

@@ -21,7 +21,7 @@ def waiting(priority: int = 0, shortest: int = 1) -> FairQueue:
         client = "light" if id < 400 else "heavy"
         source = (4,) * draw.randint(shortest, LONGEST)
         job = TranslateJob(id, "m", source, DecodingOptions(), priority, client, WEIGHTS[client])
-        queue.push(Sequence(job, 0.0, 0, alone=False))
+        queue.push(Sequence(job, 0.0, alone=False))
     return queue
 
 
@@ -42,6 +42,6 @@ def test_weights_hold_within_one_batch_too() -> None:
 def test_a_client_of_little_weight_is_served() -> None:
     queue = waiting()
     job = TranslateJob(800, "m", (4,) * LONGEST, DecodingOptions(), 0, "least", 0.1)
-    queue.push(Sequence(job, 0.0, 0, alone=False))
+    queue.push(Sequence(job, 0.0, alone=False))
     taken = [queue.take(1, 10_000)[0].job.client for _ in range(3)]
     assert "least" in taken

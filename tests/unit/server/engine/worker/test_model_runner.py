@@ -26,10 +26,10 @@ from model.search.options import DecodingOptions, Hypothesis
 from model.transformer import Transformer
 from server.engine.client.status import WorkerFailure
 from server.engine.client.supervisor import Supervisor
-from server.engine.ipc.messages import ModelLoaded, TranslateJob
+from server.engine.ipc.messages import TranslateJob
 from server.engine.ipc.options import WorkerOptions
+from server.engine.worker.backend_loader import LoadedModel
 from server.engine.worker.model_runner import ModelRunner
-from server.engine.worker.runner_interface import LoadedModel, LoadOutcome
 from server.engine.worker.sequence import Sequence
 from tests.support.hypotheses import assert_same_up_to_ties
 
@@ -158,11 +158,10 @@ def test_new_sources_are_encoded_during_a_step_of_the_others(folder: ModelFolder
     options = WorkerOptions(device="cpu", dtype="float32", threads=1, slots=12, engine="eager")
     runner = ModelRunner(options, 0)
     backend = GraphedBackend(transformer, 12, capture=False)
-    loaded = LoadedModel(folder, backend, "eager", None, 0.0)
-    runner.attach(0, LoadOutcome("tiny", loaded, 12, ModelLoaded("tiny")))
+    runner.attach("tiny", LoadedModel(folder, backend, "eager", None, 0.0))
     wanted = [DecodingOptions(), DecodingOptions(beam_size=2), DecodingOptions(prefix=(9,))]
     jobs = [TranslateJob(i, "tiny", text, wanted[i % 3]) for i, text in enumerate(sources(9))]
-    waiting = [Sequence(job, 0.0, 0, False) for job in jobs]
+    waiting = [Sequence(job, 0.0, False) for job in jobs]
     free, running, found, late = list(range(12)), [], {}, 0
     while waiting or running:
         newcomers = []
@@ -170,22 +169,22 @@ def test_new_sources_are_encoded_during_a_step_of_the_others(folder: ModelFolder
             newcomers.append(waiting.pop(0))
             newcomers[-1].slots = tuple(free.pop() for _ in range(newcomers[-1].width))
         if newcomers:
-            runner.prefill(0, newcomers)
+            runner.prefill("tiny", newcomers)
         if len(waiting) == 3 and newcomers:
             gone = newcomers.pop()  # cancelled before it was encoded
-            runner.release(0, gone)
+            runner.release(gone)
             free += gone.slots
-            waiting.append(Sequence(gone.job, 0.0, 0, False))
+            waiting.append(Sequence(gone.job, 0.0, False))
         others = bool(running)
         running += newcomers
-        stepped = runner.step(0, running)
+        runner.step("tiny", running)
         late += sum(sequence.steps == 0 for sequence in newcomers)
         assert others or all(sequence.steps for sequence in newcomers)
-        for done in stepped.finished:
-            found[done.sequence.id] = done.hypotheses
-            runner.release(0, done.sequence)
-            free += done.sequence.slots
-            running.remove(done.sequence)
+        for done in [sequence for sequence in running if sequence.hypotheses]:
+            found[done.id] = done.hypotheses
+            runner.release(done)
+            free += done.slots
+            running.remove(done)
     assert late > 0
     for job in jobs:
         assert_same_up_to_ties(

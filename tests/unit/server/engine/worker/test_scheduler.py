@@ -213,28 +213,6 @@ def test_waiting_attention_requests_are_bounded() -> None:
     assert [made.add_attention(AttentionJob(id, "m", (1,), (2,))) for id in range(5)] == [True] * 4 + [False]
 
 
-def test_a_replaced_model_keeps_its_jobs_and_a_faster_backend_takes_those_that_wait() -> None:
-    made = scheduler(slots=1)
-    old = made.queue("m")
-    made.add(job(1), 0)
-    made.add(job(2), 0)
-    made.schedule(0)
-    new = made.open("m", 1)
-    made.add(job(3), 0)
-    assert old is not None and not made.remove_closed()
-    output = made.schedule(0)
-    assert [queue for queue, _ in output.prefill] == [new]
-    made.finish(1)
-    assert [queue for queue, _ in made.schedule(0).prefill] == [old]
-    made.finish(2)
-    assert made.remove_closed() == [old]
-    made.add(job(4), 0)
-    faster = made.open("m", 1, same=True)
-    assert [(queue, [s.id for s in group]) for queue, group in made.schedule(0).prefill] == [(faster, [4])]
-    made.finish(3)
-    assert made.remove_closed() == [new]
-
-
 def test_a_long_prefill_does_not_stall_running_sequences() -> None:
     made = Scheduler(1000, 4)
     made.open("m", 64)
