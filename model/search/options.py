@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import lru_cache
-from operator import attrgetter
 from typing import Literal
 
 from model.model_folder import MAX_BEAM, MAX_LENGTH_PENALTY
@@ -15,8 +14,6 @@ LENGTH_PENALTY = 0.6
 """Alpha where neither the caller nor the model states one (the paper, section 6.1)."""
 RERANK_THRESHOLD = 2.0
 """Nats. A beam pruned for the best hypothesis only has few others that are worth comparing."""
-_varying = attrgetter("beam_size", "max_length", "hypotheses", "prefix", "target", "masked_heads")
-"""The fields in which the options of requests usually differ."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,8 +53,6 @@ class DecodingOptions:
     masked_heads: tuple[tuple[str, int, int], ...] = ()
     rerank: bool = False
     trace: bool = False
-    _hash: int = field(init=False, repr=False, compare=False)
-    """Kept, because options are keys of several dictionaries per request."""
 
     def __post_init__(self) -> None:
         if not 0 <= self.beam_size <= MAX_BEAM:
@@ -70,10 +65,6 @@ class DecodingOptions:
             raise ValueError(f"no_repeat_ngram_size must be at least 0, not {self.no_repeat_ngram_size}.")
         if self.length_penalty is not None and not 0.0 <= self.length_penalty <= MAX_LENGTH_PENALTY:
             raise ValueError(f"length_penalty must be between 0 and {MAX_LENGTH_PENALTY}, not {self.length_penalty}.")
-        object.__setattr__(self, "_hash", hash(_varying(self)))
-
-    def __hash__(self) -> int:
-        return self._hash
 
     def with_defaults(self, beam_size: int, length_penalty: float | None = None) -> DecodingOptions:
         """Returns the options with the values that a model states, where they set none. A wider n-best list widens the

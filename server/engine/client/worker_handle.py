@@ -107,7 +107,7 @@ class WorkerHandle:
 
     async def _start(self, process: WorkerSubprocess) -> None:
         try:
-            await process.start(self._command, (str(self.index), self._options.to_json()))
+            await process.start((*self._command, str(self.index), self._options.to_json()))
         except OSError as error:
             _log.error("worker %d cannot be started: %s", self.index, error)
             self._on_exit(1)

@@ -4,8 +4,7 @@
     worker -> API: WorkerReady, ModelLoaded, Started, Progress, TranslationResult, AttentionResult, Failed, StepStats
 
 Every job is answered by exactly one of TranslationResult, AttentionResult, Failed. Times are in seconds; every interval
-is measured with one monotonic clock in one process. No message is changed after it is made. Those of which there are
-many are not `frozen`, because a frozen one takes three times as many steps to make.
+is measured with one monotonic clock in one process. No message is changed after it is made.
 """
 
 from __future__ import annotations

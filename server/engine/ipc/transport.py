@@ -6,45 +6,14 @@ code.
 
 from __future__ import annotations
 
-import copyreg
-import dataclasses
 import os
 import pickle
 import select
-from collections.abc import Callable, Iterable
-from functools import lru_cache
-from operator import attrgetter
+from collections.abc import Iterable
 from typing import Any
-
-from model.search.options import DecodingOptions, Hypothesis
-from server.engine.ipc.messages import Cancel, Started, StepStats, Timings, TranslateJob, TranslationResult
 
 _HEADER = 8
 _READ = 1 << 20
-
-
-@lru_cache(maxsize=256)
-def _options(*values: Any) -> DecodingOptions:
-    return DecodingOptions(**dict(zip(_OPTION_NAMES, values, strict=True)))
-
-
-def _names(kind: type[Any]) -> tuple[str, ...]:
-    """Returns the fields with which an object is made."""
-    return tuple([field.name for field in dataclasses.fields(kind) if field.init])
-
-
-def _pickle_as_call(kind: type[Any], make: Callable[..., Any]) -> None:
-    """Pickles `kind` as a call of `make` with the fields in order. The default for a dataclass with slots looks up
-    every field each time, which doubled the time of packing."""
-    names = _names(kind)
-    values, several = attrgetter(*names), len(names) > 1
-    copyreg.pickle(kind, lambda message: (make, values(message) if several else (values(message),)))
-
-
-_OPTION_NAMES = _names(DecodingOptions)
-_pickle_as_call(DecodingOptions, _options)
-for _kind in (TranslateJob, Cancel, Started, StepStats, TranslationResult, Timings, Hypothesis):
-    _pickle_as_call(_kind, _kind)
 
 
 def pack(messages: Iterable[Any]) -> bytes:
@@ -76,8 +45,6 @@ class Pipes:
     """The worker's end of the pipes, without threads: `receive` waits as long as the caller says, `send` blocks."""
 
     def __init__(self, read_fd: int, write_fd: int) -> None:
-        for descriptor in (read_fd, write_fd):
-            os.set_inheritable(descriptor, False)
         os.set_blocking(read_fd, False)
         self._read_fd, self._write_fd = read_fd, write_fd
         self._unpacker = Unpacker()

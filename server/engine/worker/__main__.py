@@ -1,4 +1,4 @@
-"""The program of a worker process: `python -m server.engine.worker READ_FD WRITE_FD INDEX OPTIONS`."""
+"""The program of a worker process: `python -m server.engine.worker INDEX OPTIONS`."""
 
 from __future__ import annotations
 

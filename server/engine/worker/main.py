@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import resource
 import signal
+import sys
 from collections.abc import Callable, Sequence
 
 from server.engine.gc_tuning import tune_garbage_collector
@@ -16,19 +18,19 @@ from server.engine.worker.model_runner import ModelRunner
 
 
 def serve(arguments: Sequence[str], make_runner: Callable[[WorkerOptions, int], ModelRunner]) -> int:
-    """Runs the worker's loop and returns the exit code. `arguments` are READ_FD WRITE_FD INDEX OPTIONS; `make_runner`
-    makes the runner of device INDEX.
+    """Runs the worker's loop and returns the exit code. `arguments` are INDEX OPTIONS; `make_runner` makes the runner of
+    device INDEX.
 
-    SIGINT and SIGTERM are ignored: they reach the whole process group, and the API process decides when workers end.
-    The API process starts the worker with these signals blocked.
+    Messages pass through standard input and output; what libraries print goes to standard error. SIGINT and SIGTERM are
+    ignored: a service manager sends them to all processes, and the API process decides when workers end.
     """
     faulthandler.enable()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would contain texts of callers
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    signal.pthread_sigmask(signal.SIG_UNBLOCK, (signal.SIGINT, signal.SIGTERM))
-    read_fd, write_fd, index, text = arguments
-    pipes = Pipes(int(read_fd), int(write_fd))
+    index, text = arguments
+    pipes = Pipes(os.dup(sys.stdin.fileno()), os.dup(sys.stdout.fileno()))
+    os.dup2(sys.stderr.fileno(), sys.stdout.fileno())
     options = WorkerOptions.from_json(text)
     try:
         runner = make_runner(options, int(index))
