@@ -25,7 +25,7 @@ from server.store.keys import Keys
 from server.store.setting import open_keys, open_own, open_shared
 from server.store.usage import Usage
 from server.text.language_id import LanguageDetector
-from server.translation.cache.result_cache import open_cache
+from server.translation.cache.result_cache import ResultCache
 from server.translation.catalog import ModelCatalog
 from server.translation.model_discovery import find_models
 from server.translation.served_models import ServedModels
@@ -80,7 +80,7 @@ class Services:
             admission or Admission(settings.queue_tokens, settings.queue_seconds),
             self.history,
             self.metrics,
-            open_cache(settings, self.state),
+            ResultCache(settings, self.state) if settings.cache_bytes else None,
         )
         self.models = ServedModels(settings.weights, self.engine, self.translator, errors, settings.slots)
 

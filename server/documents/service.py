@@ -18,7 +18,7 @@ from server.documents.workspace import Workspace
 from server.errors import InvalidRequest, Overloaded
 from server.text.segmentation import cut_text
 from server.translation.catalog import AUTO
-from server.translation.time_limit import TimeLimit
+from server.translation.time_limit import time_limit
 from server.translation.translator import Translator
 from server.translation.types import Format, TranslationRequest
 
@@ -122,7 +122,7 @@ class DocumentTranslator:
         """
         may_wait = patient
         workspace, caller = document.workspace, document.caller
-        async with TimeLimit(request.deadline):
+        async with time_limit(request.deadline):
             source = await self._source(document, request)
             for texts in batches(workspace.texts()):
                 parts = pieces(texts, document.markup)

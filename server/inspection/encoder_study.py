@@ -15,7 +15,7 @@ from model.tokenizer import Encoding
 from server.errors import InvalidRequest, TextTooLong, Unavailable
 from server.inspection.inspector import Inspector
 from server.translation.catalog import Leg
-from server.translation.time_limit import TimeLimit
+from server.translation.time_limit import time_limit
 
 PARAMETERS_LIMIT = 100_000_000
 """Largest encoder that is studied, in weights of its matrices: each study reads all of them from the disk."""
@@ -48,7 +48,7 @@ async def study_encoder(
     }
     try:
         check_size(leg)
-        async with TimeLimit(deadline):
+        async with time_limit(deadline):
             with inspector.admission.admit(1, deadline):
                 study = await inspector.encoders.run(task)
     except (FolderError, MemoryError, TimeoutError):

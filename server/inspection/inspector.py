@@ -15,7 +15,7 @@ from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
 from server.translation.catalog import Leg
 from server.translation.history_record import history_record
-from server.translation.time_limit import TimeLimit
+from server.translation.time_limit import time_limit
 from server.translation.translator import Translator
 from server.translation.types import TranslationRequest
 from server.translation.word_pairs import SentencePair, sentence_pair
@@ -92,7 +92,7 @@ class Inspector:
         if len(forced) >= min(self.token_limit, leg.model.max_length):
             raise InvalidRequest("prefix has more pieces than a translation of this model.")
         options = dataclasses.replace(options, hypotheses=hypothesis + 1, prefix=forced)
-        async with TimeLimit(deadline):
+        async with time_limit(deadline):
             with self.admission.admit(1, deadline):
                 answer = await self.translator.engine.trace(leg.model, pair.source, options, client=client)
         if hypothesis >= len(answer.hypotheses):
@@ -120,7 +120,7 @@ class Inspector:
         words = (
             sentence_pair(subject.leg, pair.source_text, model.tokenizer.decode(pair.target)) if options.align else None
         )
-        async with TimeLimit(deadline):
+        async with time_limit(deadline):
             with self.admission.admit(1, deadline):
                 attention = await self.translator.engine.attend(
                     model,

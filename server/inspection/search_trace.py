@@ -12,7 +12,7 @@ from server.inspection.inspector import Inspector
 from server.inspection.types import out_of_range
 from server.translation.catalog import AUTO, Leg
 from server.translation.segments import segment_text
-from server.translation.time_limit import TimeLimit
+from server.translation.time_limit import time_limit
 from server.translation.translator import Translator
 from server.translation.types import TranslationRequest
 
@@ -53,7 +53,7 @@ async def trace_search(inspector: Inspector, request: TranslationRequest, senten
         raise InvalidRequest(f"Sentence {sentence} holds nothing to translate and is copied.")
     options = leg.decoding_options(request.options)
     options = dataclasses.replace(options, trace=True, hypotheses=options.beam_size)
-    async with TimeLimit(request.deadline):
+    async with time_limit(request.deadline):
         with inspector.admission.admit(1, request.deadline):
             answer = await translator.engine.trace(leg.model, segment.ids, options, client=request.client)
     return SearchTrace(leg, sentence, len(segments), segment.text, segment.ids, answer)

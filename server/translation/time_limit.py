@@ -3,27 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-from types import TracebackType
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 from server.errors import DeadlineExceeded
 
 
-class TimeLimit:
-    """`async with`: cancels its block at `deadline`, in seconds on the monotonic clock, which is that of the event loop,
-    and raises DeadlineExceeded. With `deadline` None there is no limit."""
-
-    __slots__ = ("_timeout",)
-
-    def __init__(self, deadline: float | None) -> None:
-        self._timeout = asyncio.timeout_at(deadline)
-
-    async def __aenter__(self) -> None:
-        await self._timeout.__aenter__()
-
-    async def __aexit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        try:
-            await self._timeout.__aexit__(kind, error, trace)
-        except TimeoutError as expired:
-            raise DeadlineExceeded("The time that this request allows has passed.") from expired
+@asynccontextmanager
+async def time_limit(deadline: float | None) -> AsyncIterator[None]:
+    """Cancels its block at `deadline`, in seconds on the monotonic clock, which is that of the event loop, and raises
+    DeadlineExceeded. With `deadline` None there is no limit."""
+    try:
+        async with asyncio.timeout_at(deadline) as timeout:
+            yield
+    except TimeoutError as error:
+        if timeout.expired():
+            raise DeadlineExceeded("The time that this request allows has passed.") from error
+        raise

@@ -24,7 +24,7 @@ from server.translation.context import CheckObserver, SentenceContext, gather_or
 from server.translation.history_record import history_record
 from server.translation.preparation import PreparedText, prepare, segment_passages
 from server.translation.segments import Segment, SegmentedText
-from server.translation.time_limit import TimeLimit
+from server.translation.time_limit import time_limit
 from server.translation.types import (
     FAULTS,
     ProgressListener,
@@ -85,7 +85,7 @@ class Translator:
         cache, catalog, computation = self.cache, self.catalog, self.engine.computation
         if cache is None or not computation or request.storage == "none":
             return await self._translate(request, listener)
-        keys = cache.keys.of(request, catalog, computation)
+        keys = cache.keys(request, catalog, computation)
         found: dict[int, Translation] = {}
         if request.storage == "use":
             found = await cache.find(keys, together=request.source.strip().lower() == AUTO)
@@ -134,7 +134,7 @@ class Translator:
         ):
             self._users[catalog] += 1
             try:
-                async with TimeLimit(request.deadline):
+                async with time_limit(request.deadline):
                     if characters > THREAD_CHARACTERS:
                         texts = await asyncio.to_thread(prepare, request, catalog, self.detector)
                     else:

@@ -9,13 +9,8 @@ from sys import getsizeof
 
 from server.translation.types import Translation
 
-_ENTRY = 700
-"""Bytes of an entry without its sentences: key, translation, leg, and the places in the dictionary."""
-_SENTENCE = 300
-_HYPOTHESIS = 150
-_RUN = 120
-_INTEGER, _FLOAT = 40, 32
-"""Bytes of a number with its place in a tuple."""
+_ENTRY, _SENTENCE, _NUMBER = 700, 300, 40
+"""Bytes of an entry without its sentences, of a sentence with its hypotheses, and of a number in a tuple."""
 
 
 class MemoryCache:
@@ -66,16 +61,11 @@ class MemoryCache:
 
 def size_of(translation: Translation) -> int:
     """Returns the approximate bytes of a translation in memory."""
-    total = _ENTRY + getsizeof(translation.text)
-    for text in translation.alternatives:
-        total += getsizeof(text)
-    for leg in translation.legs:
-        total += getsizeof(leg.text)
-        for sentence in leg.sentences:
-            total += _SENTENCE + getsizeof(sentence.source) + getsizeof(sentence.read) + _INTEGER * len(sentence.ids)
-            total += _RUN * (len(sentence.to_read) + len(sentence.to_target))
-            for text in sentence.targets:
-                total += getsizeof(text)
-            for hypothesis in sentence.hypotheses:
-                total += _HYPOTHESIS + _INTEGER * len(hypothesis.tokens) + _FLOAT * len(hypothesis.token_scores)
-    return total
+    texts = [translation.text, *translation.alternatives, *[leg.text for leg in translation.legs]]
+    total = _ENTRY
+    for sentence in [sentence for leg in translation.legs for sentence in leg.sentences]:
+        texts += (sentence.source, sentence.read, *sentence.targets)
+        scores = [len(hypothesis.tokens) + len(hypothesis.token_scores) for hypothesis in sentence.hypotheses]
+        runs = len(sentence.to_read) + len(sentence.to_target)
+        total += _SENTENCE + _NUMBER * (len(sentence.ids) + sum(scores) + 3 * runs)
+    return total + sum(map(getsizeof, texts))

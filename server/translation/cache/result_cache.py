@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from server.config import Settings
-from server.translation.cache.keys import KEYED_SETTINGS, CacheKeys
+from server.translation.cache.keys import KEYED_SETTINGS, cache_keys
 from server.translation.cache.memory import MemoryCache
+from server.translation.catalog import ModelCatalog
 from server.translation.types import ProgressListener, Translation, TranslationRequest
 from server.version import server_version
 
@@ -21,15 +22,25 @@ class ResultCache:
     """Finds and keeps translations of whole texts. `hits` and `misses` count texts. Belongs to one event loop.
 
     A whole text is the unit, because a hit then skips everything: the queue, segmentation, tokenizing and the workers.
-    Identical sentences that are in flight at the same time are shared by the engine (`SingleFlight`).
+    Identical sentences that are in flight at the same time are shared by the engine (`SingleFlight`). Servers with the
+    same `store` share their results.
     """
 
-    def __init__(self, keys: CacheKeys, memory: MemoryCache, shared: SharedCache | None = None) -> None:
-        self.keys = keys
-        self.memory = memory
-        self.shared = shared
+    def __init__(self, settings: Settings, store: RedisStore | None) -> None:
+        bounds = (settings.cache_bytes, settings.cache_seconds)
+        self._server = (server_version(), *[getattr(settings, name) for name in KEYED_SETTINGS])
+        self.memory = MemoryCache(*bounds)
+        self.shared: SharedCache | None = None
+        if store is not None:
+            from server.translation.cache.shared import SharedCache  # the client of Redis is an extra
+
+            self.shared = SharedCache(store, *bounds)
         self.hits = 0
         self.misses = 0
+
+    def keys(self, request: TranslationRequest, catalog: ModelCatalog, computation: tuple[str, ...]) -> list[bytes]:
+        """Returns the keys of the texts of a request."""
+        return cache_keys(request, catalog, computation, self._server)
 
     async def find(self, keys: Sequence[bytes], together: bool = False) -> dict[int, Translation]:
         """Returns the translations of those keys that have one, as they were added, by position. With `together` it is
@@ -79,17 +90,3 @@ def only(
         lambda text, position, sentence: on_sentence(numbers[text], position, sentence),
         on_tokens and (lambda text, position, target: on_tokens(numbers[text], position, target)),
     )
-
-
-def open_cache(settings: Settings, store: RedisStore | None) -> ResultCache | None:
-    """Returns the cache of a server, or None where it is switched off. It is shared through `store`."""
-    if not settings.cache_bytes:
-        return None
-    keys = CacheKeys(server_version(), *[getattr(settings, name) for name in KEYED_SETTINGS])
-    bounds = (settings.cache_bytes, settings.cache_seconds)
-    shared = None
-    if store is not None:
-        from server.translation.cache.shared import SharedCache  # the client of Redis is an extra
-
-        shared = SharedCache(store, *bounds)
-    return ResultCache(keys, MemoryCache(*bounds), shared)

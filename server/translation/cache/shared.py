@@ -6,10 +6,11 @@ import asyncio
 import logging
 from collections.abc import Sequence
 
+from pydantic import TypeAdapter
+
 from server.errors import StateUnreachable
 from server.store.interface import Bounds
 from server.store.redis import RedisStore
-from server.translation.cache.serialization import deserialize, serialize
 from server.translation.types import Translation
 
 log = logging.getLogger(__name__)
@@ -19,6 +20,7 @@ LARGEST = 1_000_000
 """Bytes of JSON beyond which a translation is not shared."""
 UNWRITTEN = 16_000_000
 """Bytes of JSON that may wait to be written; further translations are not shared."""
+JSON = TypeAdapter(Translation)
 
 
 class SharedCache:
@@ -37,10 +39,10 @@ class SharedCache:
             return [None] * len(keys)
         try:
             values = await self._store.find_all(NAME, [key.hex() for key in keys])
-            found = [None if value is None else deserialize(value) for value in values]
+            found = [None if value is None else JSON.validate_json(value) for value in values]
         except StateUnreachable:
             return [None] * len(keys)
-        except (ValueError, TypeError, KeyError):
+        except ValueError:
             log.warning("the result cache in Redis holds a value that no server of this version wrote")
             return [None] * len(keys)
         self.hits += len(keys) - found.count(None)
@@ -59,7 +61,7 @@ class SharedCache:
 
     async def _write(self, keys: Sequence[bytes], translations: Sequence[Translation]) -> None:
         for key, translation in zip(keys, translations, strict=True):
-            value = serialize(translation)
+            value = JSON.dump_json(translation)
             if len(value) > LARGEST:
                 continue
             self._unwritten += len(value)

@@ -15,10 +15,10 @@ from server.config import Settings
 from server.engine.ipc.options import WorkerOptions
 from server.services import Services
 from server.text.protection.glossary import Entry, TermIndex
-from server.translation.cache.keys import KEYED_SETTINGS, NOT_KEYED, CacheKeys
+from server.translation.cache.keys import KEYED_SETTINGS, NOT_KEYED, cache_keys
 from server.translation.cache.memory import MemoryCache, size_of
-from server.translation.cache.result_cache import open_cache
-from server.translation.cache.serialization import deserialize, serialize
+from server.translation.cache.result_cache import ResultCache
+from server.translation.cache.shared import JSON
 from server.translation.catalog import ModelCatalog
 from server.translation.types import Translation, TranslationRequest
 from tests.support.fake_engine import FakeEngine, fake_catalog, fake_model
@@ -60,10 +60,8 @@ OTHER_OPTIONS = {
 COMPUTATION = ("cpu", "int8", "native")
 
 
-def key(request: TranslationRequest = REQUEST, keys: CacheKeys | None = None, **changed) -> bytes:
-    catalog, computation = changed.pop("catalog", fake_catalog()), changed.pop("computation", COMPUTATION)
-    keys = keys or CacheKeys("1.0", 0)
-    [found] = keys.of(dataclasses.replace(request, **changed), catalog, computation)
+def key(catalog: ModelCatalog | None = None, computation=COMPUTATION, server=("1.0", 0), **changed) -> bytes:
+    [found] = cache_keys(dataclasses.replace(REQUEST, **changed), catalog or fake_catalog(), computation, server)
     return found
 
 
@@ -82,7 +80,7 @@ def test_every_option_of_decoding_is_in_the_key():
     assert len(set(keys)) == len(keys)
 
 
-def test_keys_depend_on_models_computation_and_server_and_not_on_the_object_that_makes_them():
+def test_keys_depend_on_models_computation_and_server():
     changed = dataclasses.replace(fake_model(), version="2")
     wider = dataclasses.replace(fake_model(), beam_size=4)
     others = [
@@ -90,11 +88,11 @@ def test_keys_depend_on_models_computation_and_server_and_not_on_the_object_that
         key(catalog=ModelCatalog([changed])),
         key(catalog=ModelCatalog([wider])),
         key(computation=("cpu", "float32", "native")),
-        key(keys=CacheKeys("1.1", 0)),
+        key(server=("1.1", 0)),
         key(texts=("Guten Tag!",)),
     ]
     assert len(set(others)) == len(others)
-    assert key() == key(keys=CacheKeys("1.0", 0)) and len(key()) == 32
+    assert key() == key() and len(key()) == 32
 
 
 def test_every_option_of_a_worker_is_in_the_key_or_named_as_irrelevant():
@@ -103,8 +101,8 @@ def test_every_option_of_a_worker_is_in_the_key_or_named_as_irrelevant():
     times = {"watchdog_seconds", "start_seconds", "load_seconds"}
     names = {field.name for field in dataclasses.fields(WorkerOptions)}
     assert names == computation | irrelevant | times | set(KEYED_SETTINGS)
-    caches = [open_cache(settings, None) for settings in (Settings(), Settings(slots=8), Settings(shortlist="off"))]
-    assert len({key(keys=cache.keys) for cache in caches}) == 3
+    caches = [ResultCache(settings, None) for settings in (Settings(), Settings(slots=8), Settings(shortlist="off"))]
+    assert len({cache.keys(REQUEST, fake_catalog(), COMPUTATION)[0] for cache in caches}) == 3
 
 
 def test_glossaries_are_keyed_by_their_terms():
@@ -114,12 +112,12 @@ def test_glossaries_are_keyed_by_their_terms():
 
 
 def test_texts_whose_language_is_detected_together_depend_on_each_other():
-    keys = CacheKeys("1.0", 0)
-    alone = key(keys=keys)
-    together = keys.of(dataclasses.replace(REQUEST, texts=("Guten Tag", "Hello")), fake_catalog(), COMPUTATION)
-    assert alone not in together
-    named = dataclasses.replace(REQUEST, source="de", texts=("Guten Tag", "Hello"))
-    assert keys.of(named, fake_catalog(), COMPUTATION)[0] == key(source="de")
+    def first_key(**changed) -> bytes:
+        request = dataclasses.replace(REQUEST, texts=("Guten Tag", "Hello"), **changed)
+        return cache_keys(request, fake_catalog(), COMPUTATION, ("1.0", 0))[0]
+
+    assert first_key() != key()
+    assert first_key(source="de") == key(source="de")
 
 
 def with_services(scenario: Callable, engine: FakeEngine | None = None, **settings):
@@ -325,4 +323,4 @@ def test_a_result_as_json_is_the_same_result():
 
     one = with_services(scenario)
     assert len(one.legs) == 2 and one.detected is not None
-    assert deserialize(serialize(one)) == one
+    assert JSON.validate_json(JSON.dump_json(one)) == one

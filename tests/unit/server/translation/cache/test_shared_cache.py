@@ -11,8 +11,7 @@ from starlette.testclient import TestClient
 from server.store.redis import RedisStore, name_of
 from server.store.redis_connection import connect
 from server.translation.cache import shared
-from server.translation.cache.serialization import serialize
-from server.translation.cache.shared import SharedCache
+from server.translation.cache.shared import JSON, SharedCache
 from tests.support.in_process import wait_for
 from tests.support.ports import free_port
 from tests.unit.server.translation.cache.test_result_cache import ask, translation
@@ -78,7 +77,7 @@ def test_a_value_that_is_not_ours_is_a_miss(serve, engine, redis):
 
 def test_the_oldest_translations_are_dropped_beyond_the_bytes(redis):
     one = translation()
-    size = len(serialize(one))
+    size = len(JSON.dump_json(one))
     names = [bytes([number]) * 32 for number in range(5)]
 
     async def scenario() -> list[bool]:
