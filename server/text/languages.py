@@ -9,80 +9,28 @@ from __future__ import annotations
 import re
 import unicodedata
 from functools import lru_cache
+from pathlib import Path
 
 LATIN = frozenset({"LATIN"})
-_SCRIPTS = """
-ru uk be bg mk mn kk ky tg tt ba cv ce kv os ab av cu = CYRILLIC
-sr bs sh uz az tk = CYRILLIC LATIN
-el = GREEK
-he iw yi = HEBREW
-ar fa ur ps sd ug = ARABIC
-ku = ARABIC LATIN
-hi mr ne sa bh pi = DEVANAGARI
-ks = ARABIC DEVANAGARI
-bn as = BENGALI
-pa = GURMUKHI ARABIC
-gu = GUJARATI
-or = ORIYA
-ta = TAMIL
-te = TELUGU
-kn = KANNADA
-ml = MALAYALAM
-si = SINHALA
-th = THAI
-lo = LAO
-my = MYANMAR
-km = KHMER
-bo dz = TIBETAN
-ka = GEORGIAN
-hy = ARMENIAN
-am ti = ETHIOPIC
-dv = THAANA
-iu = CANADIAN
-zh zt cmn = CJK
-ja = HIRAGANA KATAKANA CJK
-ko = HANGUL CJK
-"""
-# First words of Unicode character names, by language. A language that is not listed is written in Latin letters.
-SCRIPTS: dict[str, frozenset[str]] = {
-    code: frozenset(row.partition("=")[2].split())
-    for row in _SCRIPTS.strip().splitlines()
-    for code in row.partition("=")[0].split()
-}
+
+
+def table(name: str) -> list[str]:
+    """Returns the rows of a table in `tables/`."""
+    rows = (Path(__file__).parent / "tables" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
+    return [row for row in rows if not row.startswith("#")]
+
+
+_ROWS = [f"{row}||".split("|")[:3] for row in table("languages")]
+NAMES: dict[str, str] = {code: name for code, name, _ in _ROWS if name}
+"""English names by ISO 639-1 code, and the few longer codes that translation models use."""
+SCRIPTS: dict[str, frozenset[str]] = {code: frozenset(scripts.split()) for code, _, scripts in _ROWS if scripts}
+"""First words of Unicode character names, by language. Other languages are written in Latin letters."""
 
 # Web addresses, e-mail addresses and handles. Words in them are not translated.
 ADDRESS = re.compile(
     r"(?:[a-z][a-z0-9+.\-]{1,30}://|www\.)[^\s<>]+|[\w.+\-]{1,64}@[\w\-]{1,63}(?:\.[\w\-]{1,63})+|(?<!\w)@\w+",
     re.IGNORECASE,
 )
-
-_NAMES = """
-aa Afar|ab Abkhazian|ae Avestan|af Afrikaans|ak Akan|am Amharic|an Aragonese|ar Arabic|as Assamese|av Avaric|ay Aymara
-az Azerbaijani|ba Bashkir|be Belarusian|bg Bulgarian|bh Bihari|bi Bislama|bm Bambara|bn Bengali|bo Tibetan|br Breton
-bs Bosnian|ca Catalan|ce Chechen|ch Chamorro|co Corsican|cr Cree|cs Czech|cu Church Slavonic|cv Chuvash|cy Welsh
-da Danish|de German|dv Divehi|dz Dzongkha|ee Ewe|el Greek|en English|eo Esperanto|es Spanish|et Estonian|eu Basque
-fa Persian|ff Fulah|fi Finnish|fj Fijian|fo Faroese|fr French|fy Western Frisian|ga Irish|gd Scottish Gaelic
-gl Galician|gn Guarani|gu Gujarati|gv Manx|ha Hausa|he Hebrew|hi Hindi|ho Hiri Motu|hr Croatian|ht Haitian Creole
-hu Hungarian|hy Armenian|hz Herero|ia Interlingua|id Indonesian|ie Interlingue|ig Igbo|ii Sichuan Yi|ik Inupiaq|io Ido
-is Icelandic|it Italian|iu Inuktitut|ja Japanese|jv Javanese|ka Georgian|kg Kongo|ki Kikuyu|kj Kuanyama|kk Kazakh
-kl Kalaallisut|km Khmer|kn Kannada|ko Korean|kr Kanuri|ks Kashmiri|ku Kurdish|kv Komi|kw Cornish|ky Kyrgyz|la Latin
-lb Luxembourgish|lg Ganda|li Limburgish|ln Lingala|lo Lao|lt Lithuanian|lu Luba-Katanga|lv Latvian|mg Malagasy
-mh Marshallese|mi Maori|mk Macedonian|ml Malayalam|mn Mongolian|mr Marathi|ms Malay|mt Maltese|my Burmese|na Nauru
-nb Norwegian Bokmål|nd North Ndebele|ne Nepali|ng Ndonga|nl Dutch|nn Norwegian Nynorsk|no Norwegian|nr South Ndebele
-nv Navajo|ny Chichewa|oc Occitan|oj Ojibwa|om Oromo|or Odia|os Ossetian|pa Punjabi|pi Pali|pl Polish|ps Pashto
-pt Portuguese|pt-BR Portuguese (Brazil)|pt-PT Portuguese (Portugal)|qu Quechua|rm Romansh|rn Rundi|ro Romanian
-ru Russian|rw Kinyarwanda|sa Sanskrit|sc Sardinian|sd Sindhi|se Northern Sami|sg Sango|sh Serbo-Croatian|si Sinhala
-sk Slovak|sl Slovenian|sm Samoan|sn Shona|so Somali|sq Albanian|sr Serbian|ss Swati|st Southern Sotho|su Sundanese
-sv Swedish|sw Swahili|ta Tamil|te Telugu|tg Tajik|th Thai|ti Tigrinya|tk Turkmen|tl Tagalog|tn Tswana|to Tonga
-tr Turkish|ts Tsonga|tt Tatar|tw Twi|ty Tahitian|ug Uyghur|uk Ukrainian|ur Urdu|uz Uzbek|ve Venda|vi Vietnamese
-vo Volapük|wa Walloon|wo Wolof|xh Xhosa|yi Yiddish|yo Yoruba|za Zhuang|zh Chinese|zh-Hans Chinese (simplified)
-zh-Hant Chinese (traditional)|zu Zulu|en-GB English (British)|en-US English (American)
-"""
-
-NAMES: dict[str, str] = {
-    code: name for entry in _NAMES.replace("\n", "|").split("|") if entry for code, name in [entry.split(" ", 1)]
-}
-"""English names by ISO 639-1 code, and the few longer codes that translation models use."""
 
 
 @lru_cache(maxsize=1024)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -23,8 +23,6 @@ INVISIBLE = re.compile("[\u00ad\u061c\u200e\u200f\u202a-\u202e\u2060-\u2064\u206
 _READ_AS = str.maketrans("\u2010\u2011\u00b4\u02bc\u201a\u2039\u203a", "--''„«»")
 """Hyphens, apostrophes and quotation marks that many vocabularies lack, and those that a model reads instead."""
 _CHANGED = re.compile(rf"[{INVISIBLE.pattern[1:-1]}{''.join(map(chr, _READ_AS))}]")
-ROUTES_LIMIT = 1_000
-"""Routes that a catalog keeps after their first use; a model of 200 languages has 39,800."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,16 +73,17 @@ class Leg:
     target: str
     symbol: str = ""
     """The form of address of the translation (`model.symbols`); empty for that which the model chooses."""
-    first_token: int | None = field(init=False, repr=False, compare=False)
-    """The token that the model's targets in this language begin with, and that is not part of them."""
-    limits: DirectionLimits | None = field(init=False, repr=False, compare=False)
-    """The fitted numbers of the direction, for checks of its translations; None for a model without them."""
 
-    def __post_init__(self) -> None:
+    @property
+    def first_token(self) -> int | None:
+        """The token that the model's targets in this language begin with, and that is not part of them."""
+        return self.model.tokenizer.first_token(self.target)
+
+    @property
+    def limits(self) -> DirectionLimits | None:
+        """The fitted numbers of the direction, for checks of its translations; None for a model without them."""
         confidence = self.model.confidence
-        limits = confidence.directions.get(f"{self.source}-{self.target}") if confidence else None
-        object.__setattr__(self, "first_token", self.model.tokenizer.first_token(self.target))
-        object.__setattr__(self, "limits", limits)
+        return confidence.directions.get(f"{self.source}-{self.target}") if confidence else None
 
     def encode(self, text: str) -> Encoding:
         """Returns the input of the model for a text. The offsets are those in the text itself."""
@@ -108,8 +107,8 @@ class Leg:
         the beam."""
         if options.rerank:
             options = self._for_reranking(options)
-        chosen = options.with_defaults(self.model.beam_size, self.model.length_penalty)
-        return chosen if self.first_token is None else dataclasses.replace(chosen, first_token=self.first_token)
+        chosen, first_token = options.with_defaults(self.model.beam_size, self.model.length_penalty), self.first_token
+        return chosen if first_token is None else dataclasses.replace(chosen, first_token=first_token)
 
     def _for_reranking(self, options: DecodingOptions) -> DecodingOptions:
         beam = max(options.beam_size or self.model.reranked_beam, options.hypotheses)
@@ -150,8 +149,9 @@ class ModelCatalog:
                 near[source] = targets if known is None or known <= targets else known | targets
         self.sources = tuple(sorted(near))
         self.languages = tuple(sorted(frozenset(near).union(*near.values())))
-        self._targets = self._reachable(near)
-        self._routes: dict[tuple[str, str], tuple[Leg, ...]] = {}
+        # The targets of a model of 200 languages are one set, which is united once.
+        reached = {source: {near[target] for target in targets if target in near} for source, targets in near.items()}
+        self._targets = {source: tuple(sorted(near[source].union({source}, *sets))) for source, sets in reached.items()}
         described = [(model.key, model.pairs, model.max_length, model.beam_size) for model in self.models]
         self.fingerprint = hashlib.sha256(repr(described).encode()).hexdigest()
         """A hash of the content of all models, for the keys of the result cache."""
@@ -163,23 +163,11 @@ class ModelCatalog:
 
     def source(self, code: str) -> str:
         """Returns the served source language for a caller's code. Raises UnsupportedLanguage."""
-        if code in self.sources:
-            return code
-        if (language := resolve_language_code(code, self.sources)) is None:
-            raise UnsupportedLanguage(
-                f"{printable_code(code)} is not supported as source language; served: {', '.join(self.sources)}."
-            )
-        return language
+        return _served(code, self.sources, "source")
 
     def target(self, code: str) -> str:
         """Returns the served target language for a caller's code. Raises UnsupportedLanguage."""
-        if code in self.languages:
-            return code
-        if (language := resolve_language_code(code, self.languages)) is None:
-            raise UnsupportedLanguage(
-                f"{printable_code(code)} is not supported as target language; served: {', '.join(self.languages)}."
-            )
-        return language
+        return _served(code, self.languages, "target")
 
     def route(self, source: str, target: str) -> tuple[Leg, ...]:
         """Returns the legs from one served language to another: none for the same language, one, or two through a
@@ -187,14 +175,6 @@ class ModelCatalog:
 
         Raises UnsupportedLanguage if there is no route.
         """
-        route = self._routes.get((source, target))
-        if route is None:
-            route = self._find_route(source, target)
-            if len(self._routes) < ROUTES_LIMIT:
-                self._routes[source, target] = route
-        return route
-
-    def _find_route(self, source: str, target: str) -> tuple[Leg, ...]:
         if source == target:
             return ()
         if model := self._direct(source, target):
@@ -230,18 +210,14 @@ class ModelCatalog:
             return None
         return next((model for model, table in self._tables if target in table.get(source, ())), None)
 
-    def _reachable(self, near: dict[str, frozenset[str]]) -> dict[str, tuple[str, ...]]:
-        """Returns for each source the languages it can be translated to, in one step or two. Equal tuples are one
-        object."""
-        everything = frozenset(self.languages)
-        shared: dict[frozenset[str], tuple[str, ...]] = {everything: self.languages}
-        reachable = {}
-        for source, targets in near.items():
-            found = targets | {source}
-            if found != everything:
-                found = found.union(*(near[target] for target in targets if target in near))
-            reachable[source] = shared.setdefault(found, tuple(sorted(found)))
-        return reachable
+
+def _served(code: str, served: Sequence[str], role: str) -> str:
+    language = code if code in served else resolve_language_code(code, served)
+    if language is None:
+        raise UnsupportedLanguage(
+            f"{printable_code(code)} is not supported as {role} language; served: {', '.join(served)}."
+        )
+    return language
 
 
 def wider_beam(beam: int) -> int:
