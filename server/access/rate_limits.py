@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from limits import RateLimitItemPerMinute
@@ -24,13 +24,8 @@ if TYPE_CHECKING:
 WINDOW_SECONDS = 60
 
 
-@dataclass(frozen=True, slots=True)
-class Charge:
-    """An amount of `unit` ("requests" or "characters") to count against a limit per minute."""
-
-    unit: str
-    limit: int
-    amount: int
+Charge = tuple[str, int, int]
+"""A unit ("requests" or "characters"), its limit per minute, and the amount to count."""
 
 
 class RateLimiter:
@@ -56,10 +51,9 @@ class RateLimiter:
             raise TextTooLong(
                 f"{characters:,} characters are over the limit of {characters_limit:,} characters per minute."
             )
-        if requests_limit or characters_limit:
-            charges = [Charge("requests", requests_limit, requests), Charge("characters", characters_limit, characters)]
-            if limited := [charge for charge in charges if charge.limit and charge.amount]:
-                await self._charge(caller.name, limited)
+        charges = [("requests", requests_limit, requests), ("characters", characters_limit, characters)]
+        if limited := [charge for charge in charges if charge[1] and charge[2]]:
+            await self._charge(caller.name, limited)
         if characters:
             self.usage.add(caller.owner, characters)
 
@@ -71,35 +65,28 @@ class RateLimiter:
             characters = characters if key.characters_per_minute is None else key.characters_per_minute
         return requests, characters
 
-    async def _charge(self, caller: str, charges: list[Charge]) -> None:
+    async def _charge(self, caller: str, charges: Sequence[Charge]) -> None:
+        over = None
         if self._shared is not None:
-            amounts = [(f"{each.unit}:{caller}", each.limit, each.amount) for each in charges]
-            try:
-                over, seconds = await self._shared.charge(amounts, WINDOW_SECONDS)
-            except StateUnreachable:
-                pass  # this server counts for itself
-            else:
-                if over >= 0:
-                    raise over_limit(charges[over], math.ceil(seconds))
-                return
-        charge(self._local, caller, charges)
+            amounts = [(f"{unit}:{caller}", limit, amount) for unit, limit, amount in charges]
+            with contextlib.suppress(StateUnreachable):  # this server counts for itself
+                over = await self._shared.charge(amounts, WINDOW_SECONDS)
+        position, seconds = over or charge(self._local, caller, charges)
+        if position >= 0:
+            unit, limit, _ = charges[position]
+            wait = min(WINDOW_SECONDS, max(1, math.ceil(seconds)))
+            raise Overloaded(f"Slow down: the limit of {unit} per minute is {limit:,}.", wait, "rate")
 
 
-def charge(limiter: FixedWindowRateLimiter, caller: str, charges: Sequence[Charge]) -> None:
-    """Counts all charges against the caller's limits, or none of them. Raises Overloaded."""
-    items = [(RateLimitItemPerMinute(each.limit), each) for each in charges]
-    for item, each in items:
-        if not limiter.test(item, each.unit, caller, cost=each.amount):
-            wait = math.ceil(limiter.get_window_stats(item, each.unit, caller).reset_time - time.time())
-            if wait > item.get_expiry() + 1:  # the clock was set back, which would prolong this window
-                limiter.clear(item, each.unit, caller)
-                continue
-            raise over_limit(each, wait)
-    for item, each in items:
-        limiter.hit(item, each.unit, caller, cost=each.amount)
-
-
-def over_limit(charge: Charge, seconds: int) -> Overloaded:
-    """Returns the error of a charge beyond its limit, whose window ends after `seconds`."""
-    wait = min(WINDOW_SECONDS, max(1, seconds))
-    return Overloaded(f"Slow down: the limit of {charge.unit} per minute is {charge.limit:,}.", wait, "rate")
+def charge(limiter: FixedWindowRateLimiter, caller: str, charges: Sequence[Charge]) -> tuple[int, float]:
+    """Counts all charges against the caller's limits, or none of them. Returns as `RedisStore.charge` does."""
+    items = [(RateLimitItemPerMinute(limit), unit, amount) for unit, limit, amount in charges]
+    for position, (item, unit, amount) in enumerate(items):
+        if not limiter.test(item, unit, caller, cost=amount):
+            seconds = limiter.get_window_stats(item, unit, caller).reset_time - time.time()
+            if seconds <= WINDOW_SECONDS + 1:
+                return position, seconds
+            limiter.clear(item, unit, caller)  # the clock was set back, which would prolong this window
+    for item, unit, amount in items:
+        limiter.hit(item, unit, caller, cost=amount)
+    return -1, 0.0

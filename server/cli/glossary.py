@@ -8,17 +8,16 @@ import asyncio
 import sys
 from datetime import UTC, datetime
 
-from server.cli.terminal import add_direction, add_state_flags, no_state, print_json, print_table, state_settings
+from server.cli.terminal import add_direction, add_state_flags, print_json, print_table, state_settings
 from server.cli.text_streams import open_text, utf8_lines
 from server.config import Settings
-from server.errors import InvalidRequest, NotFound
+from server.errors import NotFound
 from server.glossaries.formats import EntriesFormat, read_entries, write_entries
 from server.glossaries.glossaries import EVERYONE, Glossaries
 from server.glossaries.types import Dictionary, Glossary, base_language
 from server.store.interface import Store
 from server.store.keys import Keys
-from server.store.setting import open_own, open_shared, state_kind
-from server.store.sqlite import holds_data
+from server.store.setting import store_of_command
 
 NAME = "glossary"
 HELP = "Create, list, show, delete, import and export glossaries."
@@ -59,25 +58,18 @@ def add_entries(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    settings = state_settings(arguments)
-    if settings.data is None and state_kind(settings) != "redis":
-        raise no_state()
-    asyncio.run(run_action(settings, arguments))
+    asyncio.run(run_action(state_settings(arguments), arguments))
     return 0
 
 
 async def run_action(settings: Settings, arguments: argparse.Namespace) -> None:
     """Carries out one action on the glossaries of the settings. Only `create` makes a database."""
-    shared = open_shared(settings)
-    if shared is None and arguments.action != "create" and settings.data and not holds_data(settings.data):
-        raise NotFound(f"There are no glossaries in {str(settings.data)!r}.")
-    store = shared or open_own(settings)
-    try:
+    async with store_of_command(settings, create=arguments.action == "create") as store:
+        if not store.permanent:
+            raise NotFound(f"There are no glossaries in {str(settings.data)!r}.")
         if arguments.action == "create" and arguments.key != EVERYONE:
             await check_key(arguments.key, store)
         await act(Glossaries(store), arguments)
-    finally:
-        await store.stop()
 
 
 async def act(glossaries: Glossaries, arguments: argparse.Namespace) -> None:
@@ -110,13 +102,11 @@ async def check_key(id: str, store: Store) -> None:
 
 def dictionary_of(arguments: argparse.Namespace) -> Dictionary:
     """Returns the entries of a file. Raises InvalidRequest."""
-    source, target = base_language(arguments.source), base_language(arguments.target)
-    if source == target:
-        raise InvalidRequest("The two languages of a dictionary must be different.")
     format: EntriesFormat = "csv" if arguments.file.lower().endswith(".csv") else "tsv"
     with open_text(arguments.file, "r") as file:
-        text = "".join(utf8_lines(file))
-    return Dictionary(source, target, read_entries(text, format), not arguments.inflected)
+        entries = read_entries("".join(utf8_lines(file)), format)
+    pair = base_language(arguments.source), base_language(arguments.target)
+    return Dictionary(*pair, entries, exact=not arguments.inflected)
 
 
 def described(glossary: Glossary) -> dict[str, object]:

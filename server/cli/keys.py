@@ -7,16 +7,12 @@ import asyncio
 import dataclasses
 import sys
 import time
-from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 
-from server.cli.terminal import add_state_flags, no_state, print_json, print_table, state_settings, whole_number
+from server.cli.terminal import add_state_flags, print_json, print_table, state_settings, whole_number
 from server.config import Settings
 from server.errors import NotFound, SettingsError
-from server.store.interface import Store
 from server.store.keys import MAX_WEIGHT, MIN_WEIGHT, Key, Keys
-from server.store.setting import open_shared, state_kind
-from server.store.sqlite import SQLiteStore, holds_data
+from server.store.setting import state_kind, store_of_command
 
 NAME = "keys"
 HELP = "Create, list and revoke API keys."
@@ -65,9 +61,10 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
-    """Runs the action on the keys of the settings. Raises SettingsError, NotFound for an unknown id, or StateUnreachable
-    without Redis."""
-    async with open_keys(settings, arguments.action == "create") as keys:
+    """Runs the action on the keys of the data folder, or of the Redis that servers share. Raises SettingsError, NotFound
+    for an unknown id, or StateUnreachable without Redis."""
+    async with store_of_command(settings, create=arguments.action == "create") as store:
+        keys = Keys(store)
         match arguments.action:
             case "create":
                 await create(keys, arguments, settings)
@@ -82,46 +79,27 @@ async def run_action(arguments: argparse.Namespace, settings: Settings) -> None:
                 await import_keys(keys, settings)
 
 
-@asynccontextmanager
-async def open_keys(settings: Settings, create: bool) -> AsyncIterator[Keys]:
-    """Yields the keys of the data folder, or of the Redis that servers share. Only with `create` it makes a file.
-    Raises SettingsError."""
-    folder = settings.data
-    store: Store | None = open_shared(settings)
-    if store is None and folder is None:
-        raise no_state()
-    if store is None:  # a command with a mistyped folder creates none
-        store = SQLiteStore(folder if folder and (create or holds_data(folder)) else None)
-    try:
-        yield Keys(store)
-    finally:
-        await store.stop()
-
-
 async def import_keys(keys: Keys, settings: Settings) -> None:
     """Copies the keys of the data folder to Redis."""
     if state_kind(settings) != "redis":
         raise SettingsError("--state (ATTENTIVE_STATE) must be the redis://host:port that receives the keys.")
     if settings.data is None:
         raise SettingsError("--data (ATTENTIVE_DATA) must name the folder with the keys to copy.")
-    folder = SQLiteStore(settings.data if holds_data(settings.data) else None)
-    try:
+    async with store_of_command(Settings(data=settings.data)) as folder:
         copied = await Keys(folder).all()
-    finally:
-        await folder.stop()
     await keys.add(copied)
     print(f"The {len(copied):,} keys of the data folder are in Redis.", file=sys.stderr)
 
 
 async def create(keys: Keys, arguments: argparse.Namespace, settings: Settings) -> None:
     """Creates a key and prints its secret."""
-    options = {
-        "requests_per_minute": arguments.requests_per_minute,
-        "characters_per_minute": arguments.characters_per_minute,
-        "weight": arguments.weight,
-        "remembered": not arguments.no_store,
-    }
-    secret, key = await keys.create(arguments.name, **options)
+    secret, key = await keys.create(
+        arguments.name,
+        requests_per_minute=arguments.requests_per_minute,
+        characters_per_minute=arguments.characters_per_minute,
+        weight=arguments.weight,
+        remembered=not arguments.no_store,
+    )
     print(secret)
     print(f"Key {key.id} for {key.name}; the secret above is shown this once.", file=sys.stderr)
     if not settings.key_required:

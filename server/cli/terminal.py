@@ -7,7 +7,6 @@ import json
 from collections.abc import Callable, Sequence
 
 from server.config import Settings, add_flags
-from server.errors import SettingsError
 
 
 def whole_number(least: int) -> Callable[[str], int]:
@@ -37,13 +36,6 @@ def add_state_flags(*parsers: argparse.ArgumentParser) -> None:
 def state_settings(arguments: argparse.Namespace) -> Settings:
     """Returns the settings of `add_state_flags`; a command may have other flags with names of settings."""
     return Settings.read(argparse.Namespace(data=arguments.data, state=arguments.state))
-
-
-def no_state() -> SettingsError:
-    """The error of a command without the flags of `add_state_flags`."""
-    return SettingsError(
-        "--data (ATTENTIVE_DATA) must name the data folder of the server, or --state (ATTENTIVE_STATE) its Redis."
-    )
 
 
 def print_json(value: object) -> None:

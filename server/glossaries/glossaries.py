@@ -7,7 +7,7 @@ import secrets
 import time
 from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 import orjson
@@ -32,7 +32,6 @@ from server.glossaries.types import (
     base_language,
     check_entries,
     check_name,
-    info_of,
 )
 from server.store.interface import Store
 from server.text.protection.glossary import Entry, TermIndex
@@ -52,12 +51,8 @@ Pair = tuple[str, str]
 Result = TypeVar("Result")
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
-    """The new state of a glossary, or None to delete it, and the dictionaries whose entries are new."""
-
-    glossary: Glossary | None
-    dictionaries: tuple[Dictionary, ...] = ()
+Change = tuple[Glossary | None, Sequence[Dictionary]]
+"""The new state of a glossary, or None to delete it, and the dictionaries whose entries are new."""
 
 
 class Glossaries:
@@ -73,18 +68,16 @@ class Glossaries:
 
     async def create(self, owner: str, name: str, dictionaries: Sequence[Dictionary]) -> Glossary:
         """Raises InvalidRequest or PayloadTooLarge beyond a bound."""
-        glossary = Glossary(secrets.token_hex(16), owner, check_name(name), time.time())
-        pairs = {(dictionary.source, dictionary.target) for dictionary in dictionaries}
-        if len(pairs) < len(dictionaries):
+        new = Glossary(secrets.token_hex(16), owner, check_name(name), time.time())
+        if len({(dictionary.source, dictionary.target) for dictionary in dictionaries}) < len(dictionaries):
             raise InvalidRequest("A glossary has at most one dictionary for a language pair.")
 
-        async def make(before: Glossary | None, owned: Sequence[Glossary]) -> Change:
-            if len(owned) >= GLOSSARIES:
+        async def add(glossary: Glossary, others: Sequence[Glossary]) -> Change:
+            if len(others) >= GLOSSARIES:
                 raise InvalidRequest(f"There are {GLOSSARIES} glossaries, which is the limit; delete one of them.")
-            return with_dictionaries(glossary, dictionaries, owned)
+            return with_dictionaries(glossary, dictionaries, others)
 
-        await self._write(owner, glossary.id, make)
-        return await self._get(glossary.id)
+        return await self._change(owner, new.id, add, new)
 
     async def owner(self, id: str) -> str:
         """Returns the owner of a glossary. Raises NotFound."""
@@ -119,39 +112,38 @@ class Glossaries:
         """Changes the name of a glossary."""
         name = check_name(name)
 
-        async def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
-            return Change(replace(glossary, name=name))
+        async def change(glossary: Glossary, others: Sequence[Glossary]) -> Change:
+            return replace(glossary, name=name), ()
 
         await self._change(owner, id, change)
 
     async def delete(self, owner: str, id: str) -> None:
         """Deletes a glossary."""
 
-        async def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
-            return Change(None)
+        async def change(glossary: Glossary, others: Sequence[Glossary]) -> Change:
+            return None, ()
 
         await self._change(owner, id, change)
 
     async def put(self, owner: str, id: str, dictionary: Dictionary, merge: bool = False) -> Glossary:
         """Replaces the dictionary of a language pair; with `merge` its entries are added to those that it has."""
 
-        async def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
+        async def change(glossary: Glossary, others: Sequence[Glossary]) -> Change:
             before = await self._dictionary(id, (dictionary.source, dictionary.target)) if merge else None
             entries = {**before.entries, **dictionary.entries} if before else dictionary.entries
-            return with_dictionaries(glossary, [replace(dictionary, entries=entries)], owned)
+            return with_dictionaries(glossary, [replace(dictionary, entries=entries)], others)
 
-        await self._change(owner, id, change)
-        return await self._get(id)
+        return await self._change(owner, id, change)
 
     async def remove(self, owner: str, id: str, source: str, target: str) -> None:
         """Deletes the dictionary of a language pair. Raises NotFound."""
         pair = base_language(source), base_language(target)
 
-        async def change(glossary: Glossary, owned: Sequence[Glossary]) -> Change:
+        async def change(glossary: Glossary, others: Sequence[Glossary]) -> Change:
             kept = tuple([info for info in glossary.dictionaries if (info.source, info.target) != pair])
             if len(kept) == len(glossary.dictionaries):
                 raise NotFound("The glossary has no dictionary for this language pair.")
-            return Change(replace(glossary, dictionaries=kept))
+            return replace(glossary, dictionaries=kept), ()
 
         await self._change(owner, id, change)
 
@@ -165,20 +157,16 @@ class Glossaries:
             raise InvalidRequest("The glossary has no dictionary for this language pair.")
         key = (pair, tuple([(id, info and info.revision) for id, info in zip(ids, infos, strict=True)]))
         if (index := self._indexes.pop(key, None)) is None:
-            entries = await self._entries(ids, pair)
-            index = await asyncio.to_thread(TermIndex, entries)  # takes long for many entries
+            entries: dict[str, Entry] = {}
+            for id in ids:
+                if dictionary := await self._dictionary(id, pair):
+                    for term, translation in dictionary.entries.items():
+                        entries.setdefault(term, Entry(term, translation, dictionary.exact))
+            index = await asyncio.to_thread(TermIndex, list(entries.values()))  # takes long for many entries
         self._indexes[key] = index
         while len(self._indexes) > _INDEXES:
             self._indexes.popitem(last=False)
         return index
-
-    async def _entries(self, ids: Sequence[str], pair: Pair) -> list[Entry]:
-        entries: dict[str, Entry] = {}
-        for id in ids:
-            if dictionary := await self._dictionary(id, pair):
-                for term, translation in dictionary.entries.items():
-                    entries.setdefault(term, Entry(term, translation, dictionary.exact))
-        return list(entries.values())
 
     async def _dictionary(self, id: str, pair: Pair) -> Dictionary | None:
         text = await reached(self._store.read(_ENTRIES_TABLE, entries_id(id, *pair)))
@@ -188,32 +176,25 @@ class Glossaries:
         return Dictionary(*pair, dict(stored["entries"]), stored["exact"])
 
     async def _change(
-        self, owner: str, id: str, change: Callable[[Glossary, Sequence[Glossary]], Awaitable[Change]]
-    ) -> None:
-        """Stores a change of a glossary of the owner. Raises NotFound or Forbidden for another one."""
-        if (await self.find(owner, id)).owner != owner:
+        self,
+        owner: str,
+        id: str,
+        change: Callable[[Glossary, Sequence[Glossary]], Awaitable[Change]],
+        new: Glossary | None = None,
+    ) -> Glossary:
+        """Stores and returns what `change` makes of a glossary of the owner, or of the `new` one, and of the owner's
+        others. It is called again if one of them has changed meanwhile. Raises NotFound or Forbidden."""
+        if new is None and (await self.find(owner, id)).owner != owner:
             raise Forbidden("This glossary belongs to everyone; the operator of the server changes it.")
-
-        async def make(glossary: Glossary | None, owned: Sequence[Glossary]) -> Change:
-            if glossary is None:  # deleted a moment ago
-                raise NotFound("There is no glossary with this id.")
-            return await change(glossary, owned)
-
-        await self._write(owner, id, make)
-
-    async def _write(
-        self, owner: str, id: str, make: Callable[[Glossary | None, Sequence[Glossary]], Awaitable[Change]]
-    ) -> None:
-        """Stores what `make` returns for a glossary and all of its owner, if none has changed meanwhile; else it is called
-        again."""
         for _ in range(_ATTEMPTS):
             version = await reached(self._store.version(_TABLE))
-            owned = await self.of(owner)
-            before = next((glossary for glossary in owned if glossary.id == id), None)
-            changes = records(id, before, await make(before, owned))
+            others = {glossary.id: glossary for glossary in await self.of(owner)}
+            if (before := others.pop(id, new)) is None:  # deleted a moment ago
+                raise NotFound("There is no glossary with this id.")
+            after, dictionaries = await change(before, list(others.values()))
             try:
-                if await self._store.write(changes, {_TABLE: version}):
-                    return
+                if await self._store.write(records(before, after, dictionaries), {_TABLE: version}):
+                    return after or before
             except StateUnreachable:
                 if self._store.shared:
                     raise StateUnreachable(UNREACHABLE) from None
@@ -226,22 +207,21 @@ class Glossaries:
         return parse(text)
 
 
-def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], owned: Sequence[Glossary]) -> Change:
-    """Returns the change that stores dictionaries in a glossary, within the bounds of the glossary and of the owner,
-    whose glossaries are `owned`. Raises InvalidRequest or PayloadTooLarge."""
+def with_dictionaries(glossary: Glossary, dictionaries: Sequence[Dictionary], others: Sequence[Glossary]) -> Change:
+    """Returns the change that stores dictionaries in a glossary, within the bounds of the glossary and of its owner, who
+    has the `others` too. Raises InvalidRequest or PayloadTooLarge."""
     infos = {(info.source, info.target): info for info in glossary.dictionaries}
     for dictionary in dictionaries:
         check_entries(dictionary.entries)
-        infos[dictionary.source, dictionary.target] = info_of(dictionary)
+        infos[dictionary.source, dictionary.target] = dictionary.info()
     if len(infos) > DICTIONARIES:
         raise InvalidRequest(f"A glossary has at most {DICTIONARIES} dictionaries.")
     if (count := sum([info.count for info in infos.values()])) > ENTRIES:
         raise PayloadTooLarge(f"{count:,} entries are over the limit of {ENTRIES:,} for a glossary.")
     changed = replace(glossary, dictionaries=tuple([infos[pair] for pair in sorted(infos)]))
-    others = [other for other in owned if other.id != glossary.id]
     if sum([info.characters for each in (*others, changed) for info in each.dictionaries]) > CHARACTERS:
         raise PayloadTooLarge(f"All glossaries together must have at most {CHARACTERS:,} characters.")
-    return Change(changed, tuple(dictionaries))
+    return changed, dictionaries
 
 
 async def reached(operation: Awaitable[Result]) -> Result:
@@ -252,16 +232,18 @@ async def reached(operation: Awaitable[Result]) -> Result:
         raise StateUnreachable(UNREACHABLE) from None
 
 
-def records(id: str, before: Glossary | None, change: Change) -> dict[str, dict[str, bytes | None]]:
+def records(
+    before: Glossary, after: Glossary | None, dictionaries: Sequence[Dictionary]
+) -> dict[str, dict[str, bytes | None]]:
     """Returns the records of a change. Dictionaries that the new state lacks are deleted."""
-    glossary = change.glossary
-    kept = {(info.source, info.target) for info in glossary.dictionaries} if glossary else set()
-    removed = [(info.source, info.target) for info in before.dictionaries] if before else []
-    entries: dict[str, bytes | None] = {entries_id(id, *pair): None for pair in removed if pair not in kept}
-    for dictionary in change.dictionaries:
+    id = before.id
+    removed = {entries_id(id, info.source, info.target) for info in before.dictionaries}
+    removed -= {entries_id(id, info.source, info.target) for info in (after.dictionaries if after else ())}
+    entries: dict[str, bytes | None] = dict.fromkeys(removed)
+    for dictionary in dictionaries:
         stored = {"exact": dictionary.exact, "entries": list(dictionary.entries.items())}
         entries[entries_id(id, dictionary.source, dictionary.target)] = orjson.dumps(stored)
-    return {_TABLE: {id: orjson.dumps(glossary) if glossary else None}, _ENTRIES_TABLE: entries}
+    return {_TABLE: {id: orjson.dumps(after) if after else None}, _ENTRIES_TABLE: entries}
 
 
 def entries_id(id: str, source: str, target: str) -> str:

@@ -37,17 +37,22 @@ class DictionaryInfo:
 
 @dataclass(frozen=True, slots=True)
 class Dictionary:
-    """The terms of one language pair, and their translations."""
+    """The terms of one language pair, and their translations. Raises InvalidRequest for two equal languages."""
 
     source: str
     target: str
     entries: Mapping[str, str]
     exact: bool = True
 
-    @property
-    def characters(self) -> int:
-        """Length of all terms and translations."""
-        return sum([len(term) + len(translation) for term, translation in self.entries.items()])
+    def __post_init__(self) -> None:
+        if self.source == self.target:
+            raise InvalidRequest("The two languages of a dictionary must be different.")
+
+    def info(self) -> DictionaryInfo:
+        """Returns the description of new entries."""
+        characters = sum([len(term) + len(translation) for term, translation in self.entries.items()])
+        revision = secrets.randbits(53)
+        return DictionaryInfo(self.source, self.target, len(self.entries), characters, self.exact, revision)
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,18 +69,6 @@ class Glossary:
     def info(self, source: str, target: str) -> DictionaryInfo | None:
         """Returns the dictionary of a language pair, or None."""
         return next((one for one in self.dictionaries if (one.source, one.target) == (source, target)), None)
-
-
-def info_of(dictionary: Dictionary) -> DictionaryInfo:
-    """Returns the description of new entries."""
-    return DictionaryInfo(
-        dictionary.source,
-        dictionary.target,
-        len(dictionary.entries),
-        dictionary.characters,
-        dictionary.exact,
-        secrets.randbits(53),
-    )
 
 
 def base_language(code: str) -> str:

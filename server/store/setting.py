@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Literal
 
 from server.config import Settings, flag_and_variable
@@ -68,3 +70,21 @@ def open_keys(settings: Settings, store: Store) -> Store | None:
     if store.permanent or settings.data is None:
         return store if store.permanent else None
     return SQLiteStore(settings.data)
+
+
+@asynccontextmanager
+async def store_of_command(settings: Settings, create: bool = False) -> AsyncIterator[Store]:
+    """Yields the store of a server for a command, and closes it. Without `create` a data folder that is missing, perhaps
+    because it was mistyped, counts as empty. Raises SettingsError without data folder and Redis."""
+    store: Store | None = open_shared(settings)
+    if store is None and settings.data is None:
+        raise SettingsError(
+            "--data (ATTENTIVE_DATA) must name the data folder of the server, or --state (ATTENTIVE_STATE) its Redis."
+        )
+    if store is None:
+        folder = settings.data
+        store = SQLiteStore(folder if folder and (create or holds_data(folder)) else None)
+    try:
+        yield store
+    finally:
+        await store.stop()

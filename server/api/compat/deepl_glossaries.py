@@ -27,7 +27,7 @@ from server.api.schemas.glossaries import (
     MultilingualListAnswer,
     MultilingualParameters,
 )
-from server.errors import Forbidden, InvalidRequest, NotFound
+from server.errors import Forbidden, NotFound
 from server.glossaries.formats import MEDIA_TYPES, EntriesFormat, read_entries, write_entries
 from server.glossaries.glossaries import Glossaries
 from server.glossaries.types import Dictionary, DictionaryInfo, Glossary, base_language
@@ -120,8 +120,7 @@ async def replace_dictionary(
     owner = await owner_of(request, parameters.auth_key, change=True)
     dictionary = dictionary_of(parameters, services_of(request).translator.catalog)
     await glossaries_of(request).put(owner, glossary_id, dictionary)
-    info = DictionaryInfo(dictionary.source, dictionary.target, len(dictionary.entries), dictionary.characters)
-    return json_response(described(info))
+    return json_response(described(dictionary.info()))
 
 
 @router.get(V3 + "/{glossary_id}/entries", summary="Fetch the entries of a pair", response_model=EntriesAnswer)
@@ -168,8 +167,6 @@ def dictionary_of(parameters: DictionaryParameters, catalog: ModelCatalog) -> Di
     """Returns the dictionary of a request. Raises UnsupportedLanguage or InvalidRequest."""
     source, target = catalog.source(parameters.source_lang), catalog.target(parameters.target_lang)
     catalog.route(source, target)
-    if base_language(source) == base_language(target):
-        raise InvalidRequest("The two languages of a dictionary must be different.")
     entries = read_entries(parameters.entries, parameters.entries_format)
     return Dictionary(base_language(source), base_language(target), entries, parameters.exact)
 

@@ -143,7 +143,7 @@ def test_glossaries_of_an_owner_are_bounded(glossaries, monkeypatch):
     with pytest.raises(InvalidRequest, match="limit"):
         glossaries.create("ann", "y", [DEVICES])
     glossaries.create("bob", "y", [DEVICES])
-    monkeypatch.setattr(bounds, "CHARACTERS", DEVICES.characters)
+    monkeypatch.setattr(bounds, "CHARACTERS", DEVICES.info().characters)
     with pytest.raises(PayloadTooLarge):
         glossaries.put("bob", glossaries.all("bob")[0].id, Dictionary("en", "fr", {"x": "y"}))
     assert len(glossaries.all("bob")[0].dictionaries) == 1
