@@ -11,28 +11,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Callable
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
 import orjson
 
 from server.documents.document import Document, sample
-from server.documents.formats import (
-    docx,
-    epub,
-    format_of,
-    gettext,
-    html,
-    json,
-    markdown,
-    odt,
-    office_open,
-    pdf,
-    plain,
-    subtitles,
-    xliff,
-    yaml,
-)
+from server.documents.formats import format_of
 from server.documents.workspace import Workspace
 from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, Unavailable
 
@@ -42,33 +28,6 @@ FILE_BYTES = 400_000_000
 """Limit on a file that the process writes."""
 Reader = Callable[[bytes, str], Document]
 """Reads a document from (content, target language)."""
-
-READERS: dict[str, Reader] = {
-    ".txt": lambda data, _: plain.read_text(data),
-    ".srt": lambda data, _: subtitles.read(data, web=False),
-    ".vtt": lambda data, _: subtitles.read(data, web=True),
-    ".html": html.read_page,
-    ".htm": html.read_page,
-    ".docx": lambda data, _: docx.read(data),
-    ".md": lambda data, _: markdown.read(data),
-    ".markdown": lambda data, _: markdown.read(data),
-    ".po": gettext.read,
-    ".pot": gettext.read,
-    ".json": json.read,
-    ".arb": json.read,
-    ".yml": yaml.read,
-    ".yaml": yaml.read,
-    ".xlf": xliff.read,
-    ".xliff": xliff.read,
-    ".pptx": lambda data, _: office_open.read_slides(data),
-    ".xlsx": lambda data, _: office_open.read_workbook(data),
-    ".odt": lambda data, _: odt.read(data),
-    ".odp": lambda data, _: odt.read(data),
-    ".ods": lambda data, _: odt.read(data),
-    ".pdf": pdf.read,
-    ".epub": epub.read,
-}
-"""Reader of each suffix in `server.documents.formats.FORMATS`."""
 
 
 def main() -> None:
@@ -117,7 +76,9 @@ def perform(action: str, folder: str, name: str, target: str, characters: int) -
 
 def read_document(name: str, content: bytes, target: str) -> Document:
     """Reads a file, in the format that its name says, for a translation into `target`. Raises InvalidRequest."""
-    return READERS[format_of(name).suffix](content, target)
+    format = format_of(name)
+    read: Reader = getattr(import_module(f"server.documents.formats.{format.reader}"), format.function)
+    return read(content, target)
 
 
 def peak_bytes() -> int:

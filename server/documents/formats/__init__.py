@@ -9,36 +9,42 @@ from server.errors import InvalidRequest
 
 @dataclass(frozen=True, slots=True)
 class FileFormat:
+    """A format of files with this suffix. `read` in the module `reader` reads them, another function if it is named."""
+
     suffix: str
     media_type: str
+    reader: str
+    function: str = "read"
     written_as: str = ""
     """The suffix of translated files, if it is another one."""
 
 
+OFFICE = "application/vnd.openxmlformats-officedocument"
+OPEN_DOCUMENT = "application/vnd.oasis.opendocument"
 FORMATS = (
-    FileFormat(".txt", "text/plain"),
-    FileFormat(".srt", "application/x-subrip"),
-    FileFormat(".vtt", "text/vtt"),
-    FileFormat(".html", "text/html"),
-    FileFormat(".htm", "text/html"),
-    FileFormat(".docx", "application/vnd.openxmlformats-officedocument.wordprocessingml.document"),
-    FileFormat(".md", "text/markdown"),
-    FileFormat(".markdown", "text/markdown"),
-    FileFormat(".po", "text/x-gettext-translation"),
-    FileFormat(".pot", "text/x-gettext-translation"),
-    FileFormat(".json", "application/json"),
-    FileFormat(".arb", "application/json"),
-    FileFormat(".yml", "application/yaml"),
-    FileFormat(".yaml", "application/yaml"),
-    FileFormat(".xlf", "application/xliff+xml"),
-    FileFormat(".xliff", "application/xliff+xml"),
-    FileFormat(".pptx", "application/vnd.openxmlformats-officedocument.presentationml.presentation"),
-    FileFormat(".xlsx", "application/vnd.openxmlformats-officedocument.spreadsheetml.sheet"),
-    FileFormat(".odt", "application/vnd.oasis.opendocument.text"),
-    FileFormat(".odp", "application/vnd.oasis.opendocument.presentation"),
-    FileFormat(".ods", "application/vnd.oasis.opendocument.spreadsheet"),
-    FileFormat(".pdf", "text/html", ".html"),
-    FileFormat(".epub", "application/epub+zip"),
+    FileFormat(".txt", "text/plain", "plain"),
+    FileFormat(".srt", "application/x-subrip", "subtitles", "read_subrip"),
+    FileFormat(".vtt", "text/vtt", "subtitles", "read_webvtt"),
+    FileFormat(".html", "text/html", "html"),
+    FileFormat(".htm", "text/html", "html"),
+    FileFormat(".docx", f"{OFFICE}.wordprocessingml.document", "docx"),
+    FileFormat(".md", "text/markdown", "markdown"),
+    FileFormat(".markdown", "text/markdown", "markdown"),
+    FileFormat(".po", "text/x-gettext-translation", "gettext"),
+    FileFormat(".pot", "text/x-gettext-translation", "gettext"),
+    FileFormat(".json", "application/json", "json"),
+    FileFormat(".arb", "application/json", "json"),
+    FileFormat(".yml", "application/yaml", "yaml"),
+    FileFormat(".yaml", "application/yaml", "yaml"),
+    FileFormat(".xlf", "application/xliff+xml", "xliff"),
+    FileFormat(".xliff", "application/xliff+xml", "xliff"),
+    FileFormat(".pptx", f"{OFFICE}.presentationml.presentation", "office_open", "read_slides"),
+    FileFormat(".xlsx", f"{OFFICE}.spreadsheetml.sheet", "office_open", "read_workbook"),
+    FileFormat(".odt", f"{OPEN_DOCUMENT}.text", "odt"),
+    FileFormat(".odp", f"{OPEN_DOCUMENT}.presentation", "odt"),
+    FileFormat(".ods", f"{OPEN_DOCUMENT}.spreadsheet", "odt"),
+    FileFormat(".pdf", "text/html", "pdf", written_as=".html"),
+    FileFormat(".epub", "application/epub+zip", "epub"),
 )
 SUFFIXES = tuple(format.suffix for format in FORMATS)
 

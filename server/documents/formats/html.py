@@ -36,7 +36,7 @@ META = re.compile(
 )
 
 
-def read_page(data: bytes, target: str) -> Document:
+def read(data: bytes, target: str) -> Document:
     """Reads a web page and sets its language to `target`. Raises InvalidRequest."""
     document = page(data)
     return Document(

@@ -45,7 +45,7 @@ class Block:
     wraps: bool = False
 
 
-def read(data: bytes) -> Document:
+def read(data: bytes, target: str) -> Document:
     """Reads a Markdown file in UTF-8, or in UTF-16 with a byte order mark. Raises InvalidRequest."""
     text, encode = decode(data)
     line_end = "\r\n" if "\r\n" in text else "\n"

@@ -1,18 +1,16 @@
-"""What office files have in common: paragraphs that consist of runs, properties of the document, alternative texts of
-pictures.
+"""What office files have in common: paragraphs, properties of the document, alternative texts of pictures.
 
-Runs with the most frequent formatting of their paragraph become plain text, other runs become inline elements, and
-everything else is moved like a word. Word files (`server.documents.formats.docx`) have fields that span runs in addition.
+A paragraph of Microsoft's formats consists of runs. Runs with the most frequent formatting of their paragraph become plain
+text, other runs become inline elements, and everything else is moved like a word.
 """
 
 from __future__ import annotations
 
 import copy
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import TypeVar
+from typing import Protocol
 
 from lxml import etree
 
@@ -22,128 +20,220 @@ from server.documents.zip_archive import Archive
 from server.text.markup.passages import escape
 
 SPACE = "{http://www.w3.org/XML/1998/namespace}space"
-Paragraph = TypeVar("Paragraph")
+DC = "{http://purl.org/dc/elements/1.1/}"
+PROPERTIES = ("docProps/core.xml", "meta.xml")
+"""Parts with the properties of a document."""
+TITLES = (DC + "title", DC + "subject", DC + "description")
+LABELS = ("descr", "title")
+"""Attributes with the alternative text of a picture, in the formats of Microsoft."""
+SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
+ALTERNATIVES = (SVG + "title", SVG + "desc")
+"""Elements with the alternative text of a picture, in OpenDocument."""
+
+
+class Paragraph(Protocol):
+    """A paragraph as HTML. `fill` replaces its content by a translation."""
+
+    inline: Inline
+
+    def fill(self, translated: str) -> None: ...
+
+
+Found = tuple[Element, Callable[[Element], Paragraph]]
+"""The element of a paragraph, and the function that reads it."""
 
 
 def office_document(
     archive: Archive,
     parts: Iterable[str],
-    paragraphs: Callable[[Element], Iterable[Paragraph]],
-    to_inline: Callable[[Paragraph], Inline],
-    fill: Callable[[Paragraph, str], None],
+    paragraphs: Callable[[Element], Iterable[Found]],
     kept: frozenset[str] = frozenset(),
 ) -> Document:
-    """Reads the paragraphs of these parts and the document's properties. Texts in `kept` are not translated. `fill` replaces
-    the content of a paragraph by a translation of its HTML."""
+    """Reads the paragraphs of these parts and the document's properties. Texts in `kept` are not translated."""
     roots = {name: parse_xml(archive.part(name)) for name in parts}
-    translated_paragraphs: list[Paragraph] = []
+    translated_paragraphs: list[Found] = []
     texts: list[str] = []
-    for paragraph in (paragraph for root in roots.values() for paragraph in paragraphs(root)):
-        inline = to_inline(paragraph)
+    for element, read in (paragraph for root in roots.values() for paragraph in paragraphs(root)):
+        inline = read(element).inline
         if has_words(inline.words) and inline.words not in kept:
-            translated_paragraphs.append(paragraph)
+            translated_paragraphs.append((element, read))
             texts.append(inline.html)
-    properties = read_properties(archive, roots)
+    properties = {name: parse_xml(archive.part(name)) for name in PROPERTIES if name in archive.names}
+    labels = [*find_properties(properties.values()), *find_alternatives(roots.values())]
 
     def write(translations: Sequence[str]) -> bytes:
-        properties.write(translations[len(texts) :])
+        for (element, name), translated in zip(labels, translations[len(texts) :], strict=True):
+            if name is None:
+                element.text = plain(translated)
+            else:
+                element.set(name, plain(translated))
         # Backwards, because a text box or a note within a paragraph contains paragraphs, which must be filled before it is
         # moved.
-        for paragraph, text in zip(reversed(translated_paragraphs), reversed(translations[: len(texts)]), strict=True):
-            fill(paragraph, text)
-        return archive.replaced({name: write_xml(root) for name, root in {**roots, **properties.roots}.items()})
+        for (element, read), text in zip(
+            reversed(translated_paragraphs), reversed(translations[: len(texts)]), strict=True
+        ):
+            read(element).fill(text)
+        return archive.replaced({name: write_xml(root) for name, root in {**roots, **properties}.items()})
 
-    return Document((*texts, *properties.texts), "html", write)
+    names = [escape(element.text if name is None else element.get(name)) for element, name in labels]
+    return Document((*texts, *names), "html", write)
 
 
-@dataclass(frozen=True, slots=True)
-class Names:
-    """The tags of a format: run, its properties, its text, line break; elements that stay at the beginning and the end of a
-    paragraph; attributes and elements of properties that do not change the appearance; and whether a text must say that
-    the white space at its edges counts."""
+def find_properties(roots: Iterable[Element]) -> Iterator[tuple[Element, str | None]]:
+    """Yields title, subject and description of a document."""
+    for root in roots:
+        yield from ((element, None) for element in root.iter(*TITLES) if has_words(element.text or ""))
+
+
+def find_alternatives(roots: Iterable[Element]) -> Iterator[tuple[Element, str | None]]:
+    """Yields the elements with alternative texts, and the attribute of each, None for its content."""
+    for root in roots:
+        for element in root.iter("{*}docPr", "{*}cNvPr"):
+            yield from ((element, name) for name in LABELS if has_words(element.get(name, "")))
+        yield from ((element, None) for element in root.iter(*ALTERNATIVES) if has_words(element.text or ""))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RunTags:
+    """The tags of a format with runs. `first` stays at the beginning of a paragraph, before the elements of `starts`;
+    those of `ends` stay at its end. `gaps` are between sentences, `containers` around runs, `ignored` are dropped.
+    `invisible` are attributes and elements of properties that do not change the appearance. With `spaces` a text must say
+    that the white space at its edges counts."""
 
     run: str
     properties: str
     text: str
-    gap: str = ""
     first: str = ""
-    last: frozenset[str] = frozenset()
+    starts: frozenset[str] = frozenset()
+    ends: frozenset[str] = frozenset()
+    gaps: frozenset[str] = frozenset()
+    containers: frozenset[str] = frozenset()
+    ignored: frozenset[str] = frozenset()
     invisible: frozenset[str] = frozenset()
     spaces: bool = False
 
 
-def to_inline(paragraph: Element, names: Names) -> Inline:
-    """Returns the content of a paragraph as HTML."""
-    inline = Inline()
-    base = most_frequent(paragraph.iterchildren(names.run), names)
-    plain = appearance(base, names)
-    for child in paragraph:
-        if child.tag == names.run:
-            text = "".join(piece.text or "" for piece in child.iterchildren(names.text))
-            properties = child.find(names.properties)
-            if appearance(properties, names) == plain:
-                add_lines(inline, text)
-            else:
-                number = inline.open(new_run(names.run, properties))
-                add_lines(inline, text)
-                inline.close(number)
-        elif child.tag == names.text:  # a cell without runs
-            add_lines(inline, child.text or "")
-        elif child.tag == names.gap:
-            inline.gap([child])
-        elif child.tag != names.first and child.tag not in names.last:
-            inline.atom([child])
-    inline.keep_formulas(partial(add_text, base=base, names=names))
-    return inline
+class RunParagraph:
+    """A paragraph of runs."""
 
+    def __init__(self, element: Element, tags: RunTags) -> None:
+        self.element = element
+        self.inline = Inline()
+        self._tags = tags
+        self._starts: list[Element] = []
+        self._ends: list[Element] = []
+        self._moves: list[tuple[Element, Element]] = []
+        self._base = self._most_frequent()
+        for child in element:
+            self.add(child, top=True)
+        self.inline.keep_formulas(self._add_text)
 
-def add_lines(inline: Inline, text: str) -> None:
-    """Adds the text of a run, which in a cell has line ends."""
-    for number, line in enumerate(text.split("\n")):
-        if number:
-            inline.line_end()
-        inline.text(line)
+    def fill(self, translated: str) -> None:
+        """Replaces the content. Bookmarks and comments then cover the whole paragraph, because their words have
+        moved."""
+        for run, child in self._moves:
+            run.append(child)
+        tags, paragraph = self._tags, self.element
+        without_runs = paragraph.find(tags.text) is not None
+        for child in list(paragraph):
+            if child.tag != tags.first:
+                paragraph.remove(child)
+        paragraph.extend(self._starts)
+        if without_runs:
+            text = etree.SubElement(paragraph, tags.text)
+            rebuild(text, translated, self.inline, add_characters)
+            text.set(SPACE, "preserve")
+        else:
+            rebuild(paragraph, translated, self.inline, self._add_text)
+        paragraph.extend(self._ends)
 
+    def add(self, child: Element, top: bool) -> None:
+        """Adds a child of the paragraph, or (not `top`) of a container."""
+        tags = self._tags
+        if child.tag == tags.run:
+            self._add_run(child, top)
+        elif child.tag in tags.containers:
+            number = self.inline.open(etree.Element(child.tag, child.attrib, child.nsmap))
+            for inner in child:
+                self.add(inner, top=False)
+            self.inline.close(number)
+        elif child.tag in tags.starts:
+            self._starts.append(child)
+        elif child.tag in tags.ends:
+            self._ends.append(child)
+        elif child.tag == tags.text:  # a cell without runs
+            self.add_words(child.text or "")
+        elif child.tag in tags.gaps:
+            self.inline.gap([child])
+        elif child.tag != tags.first and child.tag not in tags.ignored:
+            self.inline.atom([child])
 
-def fill(paragraph: Element, translated: str, names: Names) -> None:
-    """Replaces the content of a paragraph by a translation of its HTML."""
-    inline = to_inline(paragraph, names)
-    base = most_frequent(paragraph.iterchildren(names.run), names)
-    single = next(paragraph.iterchildren(names.text), None)
-    last = [child for child in paragraph if child.tag in names.last]
-    for child in list(paragraph):
-        if child.tag != names.first:
-            paragraph.remove(child)
-    if single is not None:
-        text = etree.SubElement(paragraph, names.text)
-        rebuild(text, translated, inline, add_characters)
-        text.set(SPACE, "preserve")
-    else:
-        rebuild(paragraph, translated, inline, partial(add_text, base=base, names=names))
-    paragraph.extend(last)
+    def add_words(self, text: str) -> None:
+        """Adds text, in which line ends are between sentences."""
+        for number, line in enumerate(text.split("\n")):
+            if number:
+                self.inline.line_end()
+            self.inline.text(line)
 
+    def runs(self, parent: Element) -> Iterator[Element]:
+        """Yields the runs of a paragraph without those of text boxes within it."""
+        for child in parent:
+            if child.tag == self._tags.run:
+                yield child
+            elif child.tag in self._tags.containers:
+                yield from self.runs(child)
 
-def most_frequent(runs: Iterable[Element], names: Names) -> Element | None:
-    """Returns the properties of the appearance with the largest number of characters in these runs."""
-    sizes: Counter[bytes] = Counter()
-    examples: dict[bytes, Element | None] = {}
-    for run in runs:
-        properties = run.find(names.properties)
-        seen = appearance(properties, names)
-        examples.setdefault(seen, properties)
-        sizes[seen] += sum(len(piece.text or "") for piece in run.iterchildren(names.text))
-    return examples[sizes.most_common(1)[0][0]] if sizes else None
+    def _add_run(self, run: Element, top: bool) -> None:
+        tags = self._tags
+        properties = run.find(tags.properties)
+        plain = self._appearance(properties) == self._appearance(self._base)
+        for child in run:
+            if child.tag == tags.text and plain:
+                self.add_words(child.text or "")
+            elif child.tag == tags.text:
+                number = self.inline.open(new_run(tags.run, properties))
+                self.add_words(child.text or "")
+                self.inline.close(number)
+            elif child is not properties:
+                piece = new_run(tags.run, properties)
+                self._moves.append((piece, child))
+                (self.inline.gap if top and child.tag in tags.gaps else self.inline.atom)([piece])
 
+    def _most_frequent(self) -> Element | None:
+        """Returns the properties of the appearance with the largest number of characters in the runs."""
+        sizes: Counter[bytes] = Counter()
+        examples: dict[bytes, Element | None] = {}
+        for run in self.runs(self.element):
+            properties = run.find(self._tags.properties)
+            seen = self._appearance(properties)
+            examples.setdefault(seen, properties)
+            sizes[seen] += sum(len(piece.text or "") for piece in run.iterchildren(self._tags.text))
+        return examples[sizes.most_common(1)[0][0]] if sizes else None
 
-def appearance(properties: Element | None, names: Names) -> bytes:
-    """Returns the visible properties of a run in a form that can be compared."""
-    if properties is None:
-        return b""
-    attributes = sorted((name, value) for name, value in properties.items() if name not in names.invisible)
-    children = b"".join(
-        etree.tostring(child, with_tail=False) for child in properties if child.tag not in names.invisible
-    )
-    return repr(attributes).encode() + children if attributes or children else b""
+    def _appearance(self, properties: Element | None) -> bytes:
+        """Returns the visible properties of a run in a form that can be compared."""
+        if properties is None:
+            return b""
+        invisible = self._tags.invisible
+        attributes = sorted((name, value) for name, value in properties.items() if name not in invisible)
+        children = b"".join(
+            etree.tostring(child, with_tail=False) for child in properties if child.tag not in invisible
+        )
+        return repr(attributes).encode() + children if attributes or children else b""
+
+    def _add_text(self, parent: Element, text: str) -> None:
+        """Adds text at the end of a run, or in a new run with the most frequent properties if `parent` is not a run."""
+        if not text:
+            return
+        if parent.tag != self._tags.run:
+            run = new_run(self._tags.run, self._base)
+            parent.append(run)
+            parent = run
+        if not len(parent) or parent[-1].tag != self._tags.text:
+            etree.SubElement(parent, self._tags.text)
+        if self._tags.spaces:
+            parent[-1].set(SPACE, "preserve")
+        add_characters(parent[-1], text)
 
 
 def new_run(tag: str, properties: Element | None) -> Element:
@@ -154,65 +244,6 @@ def new_run(tag: str, properties: Element | None) -> Element:
     return run
 
 
-def add_text(parent: Element, text: str, base: Element | None, names: Names) -> None:
-    """Adds text at the end of a run, or in a new run with the properties `base` if `parent` is not a run."""
-    if not text:
-        return
-    if parent.tag != names.run:
-        run = new_run(names.run, base)
-        parent.append(run)
-        parent = run
-    piece = next(parent.iterchildren(names.text), None)
-    if piece is None:
-        piece = etree.SubElement(parent, names.text)
-    if names.spaces:
-        piece.set(SPACE, "preserve")
-    add_characters(piece, text)
-
-
 def add_characters(parent: Element, text: str) -> None:
     """Adds text at the end of an element without children."""
     parent.text = (parent.text or "") + text
-
-
-DC = "{http://purl.org/dc/elements/1.1/}"
-PARTS = ("docProps/core.xml", "meta.xml")
-LABELS = ("descr", "title")
-"""Attributes with the alternative text of a picture, in the formats of Microsoft."""
-SVG = "{urn:oasis:names:tc:opendocument:xmlns:svg-compatible:1.0}"
-ALTERNATIVES = (SVG + "title", SVG + "desc")
-"""Elements with the alternative text of a picture, in OpenDocument."""
-TITLES = (DC + "title", DC + "subject", DC + "description")
-
-
-@dataclass(frozen=True, slots=True)
-class Properties:
-    """Texts with the element of each and the name of its attribute, None for the content. `roots` are the parts of the
-    archive that contain the properties of the document."""
-
-    texts: tuple[str, ...]
-    places: tuple[tuple[Element, str | None], ...]
-    roots: Mapping[str, Element]
-
-    def write(self, translations: Sequence[str]) -> None:
-        """Replaces the texts by their translations."""
-        for (element, name), translated in zip(self.places, translations, strict=True):
-            text = plain(translated)
-            if name is None:
-                element.text = text
-            else:
-                element.set(name, text)
-
-
-def read_properties(archive: Archive, roots: Mapping[str, Element]) -> Properties:
-    """Reads title, subject and description of a document, and the alternative texts in the parts `roots`."""
-    own = {name: parse_xml(archive.part(name)) for name in PARTS if name in archive.names}
-    places: list[tuple[Element, str | None]] = [
-        (element, None) for root in own.values() for element in root.iter(*TITLES) if has_words(element.text or "")
-    ]
-    for root in roots.values():
-        for element in root.iter("{*}docPr", "{*}cNvPr"):
-            places += [(element, name) for name in LABELS if has_words(element.get(name, ""))]
-        places += [(element, None) for element in root.iter(*ALTERNATIVES) if has_words(element.text or "")]
-    texts = [element.text if name is None else element.get(name) for element, name in places]
-    return Properties(tuple(escape(text) for text in texts), tuple(places), own)

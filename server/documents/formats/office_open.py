@@ -4,25 +4,28 @@ cells and comments. The names of sheets and the headers of tables are not change
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from functools import partial
 
 from server.documents.document import Document
-from server.documents.formats.office import Names, fill, office_document, to_inline
+from server.documents.formats.office import Found, RunParagraph, RunTags, office_document
 from server.documents.formats.xml_inline import Element, parse_xml
 from server.documents.zip_archive import Archive
 
 A = "{http://schemas.openxmlformats.org/drawingml/2006/main}"
 S = "{http://schemas.openxmlformats.org/spreadsheetml/2006/main}"
-DRAWING = Names(
-    A + "r",
-    A + "rPr",
-    A + "t",
-    A + "br",
-    A + "pPr",
-    frozenset((A + "endParaRPr",)),
-    frozenset(("lang", "altLang", "dirty", "err", "noProof", "smtClean", "bmk")),
+DRAWING = RunTags(
+    run=A + "r",
+    properties=A + "rPr",
+    text=A + "t",
+    first=A + "pPr",
+    ends=frozenset((A + "endParaRPr",)),
+    gaps=frozenset((A + "br",)),
+    invisible=frozenset(("lang", "altLang", "dirty", "err", "noProof", "smtClean", "bmk")),
 )
-CELL = Names(S + "r", S + "rPr", S + "t", "", "", frozenset((S + "rPh", S + "phoneticPr")), spaces=True)
+CELL = RunTags(
+    run=S + "r", properties=S + "rPr", text=S + "t", ends=frozenset((S + "rPh", S + "phoneticPr")), spaces=True
+)
 SLIDES = re.compile(
     r"ppt/(?:slides/slide|notesSlides/notesSlide|charts/chart|diagrams/(?:data|drawing))\d+\.xml|ppt/comments/.*\.xml"
 )
@@ -31,14 +34,14 @@ CELLS = re.compile(r"xl/worksheets/sheet\d+\.xml")
 TABLES = re.compile(r"xl/tables/table\d+\.xml")
 
 
-def read_slides(data: bytes) -> Document:
+def read_slides(data: bytes, target: str) -> Document:
     """Reads a .pptx file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     archive.require("ppt/presentation.xml")
-    return read_parts(archive, [name for name in archive.names if SLIDES.fullmatch(name)])
+    return office_document(archive, [name for name in archive.names if SLIDES.fullmatch(name)], find_paragraphs)
 
 
-def read_workbook(data: bytes) -> Document:
+def read_workbook(data: bytes, target: str) -> Document:
     """Reads a .xlsx file. Raises InvalidRequest or PayloadTooLarge."""
     archive = Archive(data)
     archive.require("xl/workbook.xml")
@@ -50,24 +53,12 @@ def read_workbook(data: bytes) -> Document:
         if TABLES.fullmatch(name)
         for column in parse_xml(archive.part(name)).iter(S + "tableColumn")
     )
-    return read_parts(archive, names, headers)
+    return office_document(archive, names, find_paragraphs, headers)
 
 
-def read_parts(archive: Archive, names: Sequence[str], kept: frozenset[str] = frozenset()) -> Document:
-    """Reads the paragraphs of these parts. Texts in `kept` are not translated."""
-    return office_document(
-        archive,
-        names,
-        find_paragraphs,
-        lambda paragraph: to_inline(*paragraph),
-        lambda paragraph, translated: fill(paragraph[0], translated, paragraph[1]),
-        kept,
-    )
-
-
-def find_paragraphs(root: Element) -> Iterator[tuple[Element, Names]]:
-    """Yields the paragraphs of a part with the tags of their content."""
+def find_paragraphs(root: Element) -> Iterator[Found]:
+    """Yields the paragraphs of a part."""
     for paragraph in root.iter(A + "p"):
-        yield paragraph, DRAWING
+        yield paragraph, partial(RunParagraph, tags=DRAWING)
     for cell in root.iter(S + "si", S + "is", S + "text"):
-        yield cell, CELL
+        yield cell, partial(RunParagraph, tags=CELL)

@@ -47,7 +47,7 @@ FIRST_WORD = re.compile(r"\s*(\S+)")
 NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
 
 
-def read_text(data: bytes) -> Document:
+def read(data: bytes, target: str) -> Document:
     """Reads a text in UTF-8, or in UTF-16 with a byte order mark. Raises InvalidRequest."""
     text, encode = decode(data)
     pieces: list[str | Paragraph] = []

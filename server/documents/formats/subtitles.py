@@ -32,9 +32,18 @@ class Cue:
     text: str
 
 
+def read_subrip(data: bytes, target: str) -> Document:
+    """Reads subtitles in the format SubRip. Raises InvalidRequest."""
+    return read(data, web=False)
+
+
+def read_webvtt(data: bytes, target: str) -> Document:
+    """Reads subtitles in the format WebVTT, which escapes text as HTML does. Raises InvalidRequest."""
+    return read(data, web=True)
+
+
 def read(data: bytes, web: bool) -> Document:
-    """Reads subtitles in the format SubRip, or WebVTT if `web`, which escapes text as HTML does. Raises
-    InvalidRequest."""
+    """Reads subtitles in one of the two formats."""
     text, encode = decode(data)
     parts = list(split_cues(text, web))
     groups = joined_cues([part for part in parts if isinstance(part, Cue) and has_words(part.text)])

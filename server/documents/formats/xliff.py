@@ -8,13 +8,22 @@ from collections.abc import Iterator, Sequence
 from lxml import etree
 
 from server.documents.document import Document, has_words
-from server.documents.formats.xml_inline import Element, Inline, append_text, parse_xml, rebuild, write_xml
+from server.documents.formats.xml_inline import (
+    Element,
+    Inline,
+    Kind,
+    add_mixed,
+    append_text,
+    parse_xml,
+    rebuild,
+    write_xml,
+)
 from server.errors import InvalidRequest
 
 VERSION_1 = "{urn:oasis:names:tc:xliff:document:1.2}"
 VERSION_2 = "{urn:oasis:names:tc:xliff:document:2.0}"
 CONTAINERS = frozenset(("g", "pc", "mrk"))
-"""Inline elements around words. All others are codes, which are moved like a word."""
+"""Inline elements around words."""
 UNTRANSLATED = frozenset(("new", "needs-translation", "initial"))
 """States of a target that is to be replaced."""
 
@@ -28,7 +37,7 @@ def read(data: bytes, target: str) -> Document:
     units: list[tuple[Element, Inline]] = []
     for source in sources(root, namespace):
         inline = Inline()
-        add_content(inline, copy.deepcopy(source))
+        add_mixed(inline, copy.deepcopy(source), kind_of)
         if has_words(inline.words):
             units.append((source, inline))
 
@@ -58,21 +67,11 @@ def sources(root: Element, namespace: str) -> Iterator[Element]:
             yield source
 
 
-def add_content(inline: Inline, parent: Element) -> None:
-    """Adds the content of a source or of an inline element."""
-    inline.text(parent.text or "")
-    for child in parent:
-        tail, child.tail = child.tail, None
-        protected = (
-            not isinstance(child.tag, str) or child.get("translate") == "no" or child.get("mtype") == "protected"
-        )
-        if not protected and etree.QName(child).localname in CONTAINERS:
-            number = inline.open(etree.Element(child.tag, child.attrib, child.nsmap))
-            add_content(inline, child)
-            inline.close(number)
-        else:
-            inline.atom([child])
-        inline.text(tail or "")
+def kind_of(element: Element) -> Kind:
+    """Returns what an element within a source is: a container of words, or a code, which is moved like a word."""
+    if not isinstance(element.tag, str) or element.get("translate") == "no" or element.get("mtype") == "protected":
+        return "atom"
+    return "container" if etree.QName(element).localname in CONTAINERS else "atom"
 
 
 def new_target(source: Element, namespace: str) -> Element:

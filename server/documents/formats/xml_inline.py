@@ -11,7 +11,7 @@ import copy
 import html
 import re
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from lxml import etree
 
@@ -132,6 +132,26 @@ class Inline:
     def _number(self, elements: Sequence[Element]) -> int:
         self.elements.append(elements)
         return len(self.elements) - 1
+
+
+Kind = Literal["container", "atom", "gap", "space", "nothing"]
+
+
+def add_mixed(inline: Inline, parent: Element, kind_of: Callable[[Element], Kind], top: bool = True) -> None:
+    """Adds the text and the elements in an element. `kind_of` says what each element is: a container of words, an atom, a
+    gap (only at the `top`, else an atom), a space, or nothing."""
+    inline.text(parent.text or "")
+    for child in parent:
+        kind = kind_of(child)
+        if kind == "container":
+            number = inline.open(etree.Element(child.tag, child.attrib, child.nsmap))
+            add_mixed(inline, child, kind_of, top=False)
+            inline.close(number)
+        elif kind == "space":
+            inline.text(" ")
+        elif kind != "nothing":
+            (inline.gap if top and kind == "gap" else inline.atom)([child])
+        inline.text(child.tail or "")
 
 
 def rebuild(parent: Element, translated: str, inline: Inline, add_text: Callable[[Element, str], None]) -> None:
