@@ -12,19 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from starlette.responses import Response
 
+from model.analysis.head_statistics import head_figures
 from server.api.attention_query import MEDIA, PICTURES, AttentionQuery
 from server.api.dependencies import json_response
 from server.api.schemas.attention import Numbers
 from server.errors import InvalidRequest
-from server.inspection.attention_view import (
-    MapView,
-    absent_kinds,
-    head_statistics,
-    select_maps,
-)
+from server.inspection.attention_view import MapView, absent_kinds, select_maps
 from server.inspection.pictures.picture import picture
-from server.inspection.types import InspectionResult, Token
-from server.inspection.word_alignment import SentenceWords, align_words, split_words
+from server.inspection.types import InspectionResult, Tokens
+from server.inspection.word_alignment import align_words
 from server.web import html_report
 
 WEIGHTS_LIMIT = 8_000_000
@@ -46,7 +42,7 @@ async def formatted(query: AttentionQuery, result: InspectionResult) -> Response
         case "json":
             return json_response(attention_body(query, result), headers=headers)
         case "npz":
-            body = await asyncio.to_thread(archive, result, chosen_maps(query, result, split_words(result)))
+            body = await asyncio.to_thread(archive, result, chosen_maps(query, result))
         case "html":
             body = await asyncio.to_thread(html_report.report, attention_body(query, result))
             headers |= {"Content-Security-Policy": html_report.policy()}
@@ -59,9 +55,9 @@ async def formatted(query: AttentionQuery, result: InspectionResult) -> Response
     return Response(body, 200, headers, MEDIA[query.format])
 
 
-def chosen_maps(query: AttentionQuery, result: InspectionResult, words: SentenceWords) -> list[MapView]:
+def chosen_maps(query: AttentionQuery, result: InspectionResult) -> list[MapView]:
     """Returns the maps of the query. Raises InvalidRequest if they exceed the limit on weights."""
-    maps = select_maps(result, query.view, words)
+    maps = select_maps(result, query.view)
     if (size := sum(view.weights.size for view in maps)) > WEIGHTS_LIMIT:
         raise InvalidRequest(f"{size:,} weights are over the limit of {WEIGHTS_LIMIT:,}; choose a kind, layer or head.")
     return maps
@@ -70,9 +66,8 @@ def chosen_maps(query: AttentionQuery, result: InspectionResult, words: Sentence
 def attention_body(query: AttentionQuery, result: InspectionResult) -> dict[str, Any]:
     """Returns the body as in AttentionAnswer. Maps are [layer][head][query][key], also for one layer or head."""
     parameters, subject = query.parameters, result.subject
-    words = split_words(result)
-    maps = chosen_maps(query, result, words)
-    aligned = align_words(result, words)
+    maps = chosen_maps(query, result)
+    aligned = align_words(result)
     body: dict[str, Any] = {
         "id": subject.id,
         "model": subject.leg.model.name,
@@ -82,10 +77,10 @@ def attention_body(query: AttentionQuery, result: InspectionResult) -> dict[str,
         "leg": subject.leg_number,
         "legs": subject.legs,
         "level": parameters.level,
-        "source": text_pieces(result.source_text, result.source) | {"words": words.source},
-        "target": text_pieces(result.target_text, result.target)
-        | {"words": words.target, "scores": result.scores, "candidates": result.candidates},
-        "decoder_input": {"pieces": [token.piece for token in result.decoder_input], "words": words.decoder_input},
+        "source": text_pieces(result.source) | {"words": result.source.words},
+        "target": text_pieces(result.target)
+        | {"words": result.target.words, "scores": result.scores, "candidates": result.candidates},
+        "decoder_input": {"pieces": result.decoder_input.pieces, "words": result.decoder_input.words},
         "alignment": dataclasses.asdict(aligned.choice)
         | {"method": aligned.method, "links": aligned.links, "coverage": aligned.coverage},
         "layers": {view.kind: view.layers for view in maps},
@@ -98,19 +93,15 @@ def attention_body(query: AttentionQuery, result: InspectionResult) -> dict[str,
     if (gates := result.attention.maps.forget_gates) is not None:
         body["forget_gates"] = gates
     if parameters.figures:
-        body["figures"] = head_statistics(result, [view.kind for view in maps])
+        body["figures"] = {view.kind: head_figures(result.maps(view.kind), view.kind) for view in maps}
     if (vectors := result.attention.maps.vectors) is not None:
         body["vectors"] = {"query": vectors.query, "key": vectors.key, "value": vectors.value}
     return body
 
 
-def text_pieces(text: str, tokens: tuple[Token, ...]) -> dict[str, Any]:
+def text_pieces(tokens: Tokens) -> dict[str, Any]:
     """Returns a sentence with its pieces and their offsets in characters, as in TextPieces."""
-    return {
-        "text": text,
-        "pieces": [token.piece for token in tokens],
-        "offsets": [(token.start, token.end) for token in tokens],
-    }
+    return {"text": tokens.text, "pieces": tokens.pieces, "offsets": tokens.offsets}
 
 
 def encoded(weights: NDArray[np.float32], form: Numbers) -> NDArray[np.float32] | str:

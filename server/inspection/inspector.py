@@ -10,7 +10,7 @@ from model.symbols import FORMAL, INFORMAL
 from server.access.admission import Admission
 from server.engine.ipc.messages import AttentionResult
 from server.errors import ExpiredTranslation, InvalidRequest, NotFound, TextTooLong
-from server.inspection.types import InspectedSentence, InspectionOptions, InspectionResult, Token, out_of_range
+from server.inspection.types import InspectedSentence, InspectionOptions, InspectionResult, out_of_range, tokens
 from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
 from server.translation.catalog import Leg
@@ -56,14 +56,18 @@ class Inspector:
     def given(self, text: str, translation: str, source: str, target: str) -> InspectedSentence:
         """Returns a pair of given texts, each taken as one sentence. Raises InvalidRequest where the direction needs
         two models."""
+        leg = self.single_leg(source, target, "A given translation")
+        text = text.strip()
+        tokens = leg.model.tokenizer.encode_target(translation.strip())
+        return InspectedSentence(leg, SentenceRecord(text, leg.encode_ids(text), tokens))
+
+    def single_leg(self, source: str, target: str, needed_by: str) -> Leg:
+        """Returns the one model of a direction. Raises InvalidRequest where it needs two models."""
         catalog = self.translator.catalog
         route = catalog.route(catalog.source(source), catalog.target(target))
         if len(route) != 1:
-            raise InvalidRequest("A given translation needs a model for exactly this direction.")
-        tokenizer = route[0].model.tokenizer
-        text, translation = text.strip(), translation.strip()
-        ids = route[0].encode_ids(text)
-        return InspectedSentence(route[0], SentenceRecord(text, ids, tokenizer.encode_target(translation)))
+            raise InvalidRequest(f"{needed_by} needs a model for exactly this direction.")
+        return route[0]
 
     async def decoded(
         self,
@@ -172,17 +176,13 @@ class Inspector:
 def with_pieces(subject: InspectedSentence, attention: AttentionResult, words: SentencePair | None) -> InspectionResult:
     """Returns the maps together with the pieces of their rows and columns."""
     tokenizer, pair, maps = subject.leg.model.tokenizer, subject.pair, attention.maps
-    encoding = subject.leg.encode(pair.source_text)
-    decoding = tokenizer.decode_pieces(pair.target)
-    target = tuple(Token(piece, *span) for piece, span in zip(decoding.pieces, decoding.offsets, strict=True))
-    end = Token("</s>", len(decoding.text), len(decoding.text))
+    source, target = subject.leg.encode(pair.source_text), tokenizer.decode_pieces(pair.target)
+    text = target.text
     return InspectionResult(
         subject=subject,
-        source_text=pair.source_text,
-        target_text=decoding.text,
-        source=tuple(Token(piece, *span) for piece, span in zip(encoding.pieces, encoding.offsets, strict=True)),
-        target=(*target, end),
-        decoder_input=(Token("<s>", 0, 0), *target),
+        source=tokens(pair.source_text, source.pieces, source.offsets),
+        target=tokens(text, (*target.pieces, "</s>"), (*target.offsets, (len(text), len(text)))),
+        decoder_input=tokens(text, ("<s>", *target.pieces), ((0, 0), *target.offsets)),
         candidates=tuple(
             tuple((tokenizer.piece(token), score) for token, score in zip(ids, scores, strict=True))
             for ids, scores in zip(maps.candidate_ids.tolist(), maps.candidate_scores.tolist(), strict=True)

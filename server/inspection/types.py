@@ -4,21 +4,31 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from model.analysis.attention_alignment import Weights, Word, words
+from model.analysis.head_statistics import Kind
 from server.engine.client.engine_client import Head
 from server.engine.ipc.messages import AttentionResult
 from server.errors import InvalidRequest
 from server.store.history_records import SentenceRecord
+from server.text.segmentation import Span
 from server.translation.catalog import Leg
 from server.translation.word_pairs import SentencePair
 
 
 @dataclass(frozen=True, slots=True)
-class Token:
-    """One piece and its character span in the text of the sentence. Special pieces have an empty span."""
+class Tokens:
+    """A sentence with its pieces and words. Piece i has the characters [start, end) `offsets[i]` of `text`; special pieces
+    have an empty range."""
 
-    piece: str
-    start: int
-    end: int
+    text: str
+    pieces: tuple[str, ...]
+    offsets: tuple[Span, ...]
+    words: tuple[Word, ...]
+
+
+def tokens(text: str, pieces: tuple[str, ...], offsets: tuple[Span, ...]) -> Tokens:
+    """Returns a sentence with its words."""
+    return Tokens(text, pieces, offsets, words(text, pieces, offsets))
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +67,26 @@ class InspectionResult:
     """
 
     subject: InspectedSentence
-    source_text: str
-    target_text: str
-    source: tuple[Token, ...]
-    target: tuple[Token, ...]
-    decoder_input: tuple[Token, ...]
+    source: Tokens
+    target: Tokens
+    decoder_input: Tokens
     candidates: tuple[tuple[tuple[str, float], ...], ...]
     scores: tuple[float, ...]
     attention: AttentionResult
     sentence_pair: SentencePair | None = None
+
+    def sides(self, kind: Kind) -> tuple[Tokens, Tokens]:
+        """Returns the queries and the keys of a kind of map."""
+        return {
+            "cross": (self.target, self.source),
+            "encoder": (self.source, self.source),
+            "decoder": (self.target, self.decoder_input),
+        }[kind]
+
+    def maps(self, kind: Kind) -> Weights:
+        """Returns one kind of map: cross (L, H, T, S), encoder (L, H, S, S), decoder (L, H, T, T)."""
+        weights: Weights = getattr(self.attention.maps, kind)
+        return weights
 
 
 def out_of_range(name: str, count: int, whole: str, noun: str = "") -> InvalidRequest:

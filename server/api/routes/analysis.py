@@ -14,6 +14,7 @@ from starlette.responses import Response
 from model.analysis.head_roles import HeadRoles
 from model.model_folder import FolderError, ModelFolder, read_folder
 from model.search.options import DecodingOptions, Hypothesis, TraceStep
+from model.tokenizer import Tokenizer
 from server.api.attention_formats import text_pieces
 from server.api.dependencies import check_texts, deadline, enter, json_response, services_of, storage_of
 from server.api.openapi import WORK, errors
@@ -60,7 +61,7 @@ async def score(request: Request, parameters: ScoreParameters) -> Response:
         for text in given
     ]
     first, scores = results[0], [scored(result) for result in results]
-    body = {"model": first.subject.leg.model.name, "source": text_pieces(first.source_text, first.source)}
+    body = {"model": first.subject.leg.model.name, "source": text_pieces(first.source)}
     return json_response(body | {"scores": scores if isinstance(parameters.translation, list) else scores[0]})
 
 
@@ -120,7 +121,7 @@ def scored(result: InspectionResult) -> dict[str, Any]:
     """Returns one translation as in ScoredTranslation."""
     scores = result.scores
     total = math.fsum(scores)
-    return text_pieces(result.target_text, result.target) | {
+    return text_pieces(result.target) | {
         "scores": scores,
         "score": total,
         "average": total / len(scores),
@@ -131,32 +132,32 @@ def scored(result: InspectionResult) -> dict[str, Any]:
 
 def traced_answer(search: SearchTrace) -> dict[str, Any]:
     """Returns the search step by step as in TraceAnswer."""
-    encoding = search.leg.encode(search.source_text)
+    encoding, tokenizer = search.leg.encode(search.source_text), search.leg.model.tokenizer
     return {
         "model": search.leg.model.name,
         "language": {"source": search.leg.source, "target": search.leg.target},
         "sentence": search.sentence,
         "sentences": search.sentences,
         "source": {"text": search.source_text, "pieces": encoding.pieces, "offsets": encoding.offsets},
-        "steps": [step_answer(search, step) for step in search.answer.trace],
-        "hypotheses": [hypothesis_answer(search, hypothesis) for hypothesis in search.answer.hypotheses],
+        "steps": [step_answer(tokenizer, step) for step in search.answer.trace],
+        "hypotheses": [hypothesis_answer(tokenizer, hypothesis) for hypothesis in search.answer.hypotheses],
     }
 
 
-def step_answer(search: SearchTrace, step: TraceStep) -> dict[str, Any]:
+def step_answer(tokenizer: Tokenizer, step: TraceStep) -> dict[str, Any]:
     return {
-        "rows": [[(search.piece(token), score) for token, score in row] for row in step.beams],
+        "rows": [[(tokenizer.piece(token), score) for token, score in row] for row in step.beams],
         "chosen": [
-            {"parent": parent, "piece": search.piece(token), "total": total} for parent, token, total in step.chosen
+            {"parent": parent, "piece": tokenizer.piece(token), "total": total} for parent, token, total in step.chosen
         ],
         "finished": [{"parent": parent, "total": total} for parent, _, total in step.finished],
     }
 
 
-def hypothesis_answer(search: SearchTrace, hypothesis: Hypothesis) -> dict[str, Any]:
+def hypothesis_answer(tokenizer: Tokenizer, hypothesis: Hypothesis) -> dict[str, Any]:
     return {
-        "text": search.text(hypothesis),
-        "pieces": [search.piece(token) for token in hypothesis.tokens],
+        "text": tokenizer.decode(hypothesis.tokens),
+        "pieces": [tokenizer.piece(token) for token in hypothesis.tokens],
         "scores": hypothesis.token_scores,
         "score": hypothesis.score,
         "finish_reason": hypothesis.finish_reason,

@@ -19,7 +19,7 @@ from server.inspection.pictures.sentences import Line, LinkedSentences, draw_ali
 from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.themes import THEMES
 from server.inspection.types import InspectionResult
-from server.inspection.word_alignment import SentenceWords, align_words, split_words
+from server.inspection.word_alignment import align_words
 from server.text.languages import language_name
 
 _LEAST_LINK = 0.05
@@ -36,13 +36,12 @@ def picture(
 ) -> bytes:
     """Returns a picture of the selected maps. Raises InvalidRequest for maps or options that no picture shows. Takes up
     to some hundred milliseconds: call it in a thread."""
-    words = split_words(result)
     if options.view in ("alignment", "card"):
-        return write(_linked(result, words, selection, options, masked_heads), format, options)
-    maps = select_maps(result, selection, words)
+        return write(_linked(result, selection, options, masked_heads), format, options)
+    maps = select_maps(result, selection)
     check(maps)
     if not options.special:
-        maps = [without_special(view, words, selection.level) for view in maps]
+        maps = [without_special(view, result, selection.level) for view in maps]
     caption = {"max": "share of the largest weight of the map"}.get(selection.normalize, "attention weight")
     return write(draw(maps, options, title_lines(result, options), caption), format, options)
 
@@ -50,15 +49,17 @@ def picture(
 def title_lines(result: InspectionResult, options: PictureOptions) -> tuple[str, ...]:
     """Returns the lines of the title."""
     if options.title is None:
-        return tuple(line for line in (result.source_text, result.target_text) if line)
+        return tuple(line for line in (result.source.text, result.target.text) if line)
     return (options.title,) if options.title.strip() else ()
 
 
-def without_special(view: MapView, words: SentenceWords, level: str) -> MapView:
+def without_special(view: MapView, result: InspectionResult, level: str) -> MapView:
     """Returns the maps without the rows and columns of special tokens. Raises InvalidRequest if nothing is left."""
     kept = []
-    for side in words.sides(view.kind):
-        places = [(number,) if level == "word" else word.pieces for number, word in enumerate(side) if not word.special]
+    for side in result.sides(view.kind):
+        places = [
+            (number,) if level == "word" else word.pieces for number, word in enumerate(side.words) if not word.special
+        ]
         kept.append([place for group in places for place in group])
     rows, columns = kept
     if not rows or not columns:
@@ -73,7 +74,6 @@ def without_special(view: MapView, words: SentenceWords, level: str) -> MapView:
 
 def _linked(
     result: InspectionResult,
-    words: SentenceWords,
     selection: ViewOptions,
     options: PictureOptions,
     masked_heads: tuple[Head, ...],
@@ -81,7 +81,7 @@ def _linked(
     """Returns the alignment or the card. The links are the word alignment, or the weights of one map of
     cross-attention if layer and head are given."""
     theme = THEMES[options.theme]
-    pair, source_of_links = _pair(result, words, selection, options)
+    pair, source_of_links = _pair(result, selection, options)
     if options.view == "card":
         leg = result.subject.leg
         languages = f"{language_name(leg.source)} \u2192 {language_name(leg.target)}"
@@ -99,16 +99,14 @@ def _linked(
     return draw_lines(stripes, theme, title)
 
 
-def _pair(
-    result: InspectionResult, words: SentenceWords, selection: ViewOptions, options: PictureOptions
-) -> tuple[LinkedSentences, str]:
+def _pair(result: InspectionResult, selection: ViewOptions, options: PictureOptions) -> tuple[LinkedSentences, str]:
     """Returns the words without special tokens, their links, and what the links are."""
     if selection.layer == "all" and selection.head == "all":
-        aligned = align_words(result, words)
+        aligned = align_words(result)
         links, source_of_links = aligned.links, f"word alignment ({aligned.method})"
     else:
         chosen = dataclasses.replace(selection, kinds=("cross",), level="word")
-        [view] = select_maps(result, chosen, words)
+        [view] = select_maps(result, chosen)
         if view.weights.shape[:2] != (1, 1):
             raise InvalidRequest(
                 "The views alignment and card show the word alignment, or one map: give layer and head."
@@ -116,9 +114,9 @@ def _pair(
         weights = view.weights[0, 0]
         links = tuple((int(k), int(q), float(weights[q, k])) for q, k in np.argwhere(weights >= _LEAST_LINK))
         source_of_links = f"cross, layer {view.layers[0]}, {head_name(view.heads[0])}"
-    sources = {number: place for place, number in enumerate(_plain(words.source))}
-    targets = {number: place for place, number in enumerate(_plain(words.target))}
-    source, target = _line(words.source, sources), _line(words.target, targets)
+    sources = {number: place for place, number in enumerate(_plain(result.source.words))}
+    targets = {number: place for place, number in enumerate(_plain(result.target.words))}
+    source, target = _line(result.source.words, sources), _line(result.target.words, targets)
     kept = tuple((sources[i], targets[j], weight) for i, j, weight in links if i in sources and j in targets)
     return LinkedSentences(source, target, kept, query_number(options.query, target.words)), source_of_links
 
