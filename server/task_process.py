@@ -47,7 +47,7 @@ class TaskProcess:
             if self._idle is not None:
                 self._idle.cancel()
             result = await self._run(orjson.dumps(task) + b"\n")
-            if result.get("peak_bytes", 0) > self._kept_bytes:
+            if result.pop("peak_bytes", 0) > self._kept_bytes:
                 self._end()
             self._idle = asyncio.get_running_loop().call_later(IDLE_SECONDS, self._end)
         return result

@@ -19,7 +19,7 @@ import orjson
 
 from server.documents.document import Document, sample
 from server.documents.formats import format_of
-from server.documents.workspace import Workspace
+from server.documents.workspace import Workspace, add_lines, read_lines
 from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, Unavailable
 
 DATA_BYTES = 256_000_000
@@ -53,11 +53,12 @@ def perform(action: str, folder: str, name: str, target: str, characters: int) -
     try:
         document = read_document(name, workspace.upload.read_bytes(), target)
         if action == "write":
-            workspace.result.write_bytes(document.write(list(workspace.translated_texts())))
+            translations = list(read_lines(workspace.translations)) if document.texts else []
+            workspace.result.write_bytes(document.write(translations))
             return {}
         if document.characters > characters:
             raise TextTooLong(f"The file's {document.characters:,} characters are over the limit of {characters:,}.")
-        workspace.save_texts(document.texts)
+        add_lines(workspace.texts, document.texts)
         return {"format": document.format, "characters": document.characters, "sample": sample(document)}
     except AttentiveError as error:
         return failure(error)

@@ -14,7 +14,7 @@ from server.documents.fair_slots import FairSlots
 from server.documents.formats import FileFormat, format_of
 from server.documents.reader import DocumentReader
 from server.documents.store import FileStore, disk_errors
-from server.documents.workspace import Workspace
+from server.documents.workspace import Workspace, add_lines, read_lines
 from server.errors import InvalidRequest, Overloaded
 from server.text.segmentation import cut_text
 from server.translation.catalog import AUTO
@@ -36,7 +36,7 @@ SLOWEST_RETRY = 10
 
 @dataclass(frozen=True, slots=True)
 class ReceivedDocument:
-    """A document whose texts have been read. `name` is the name of the translated file, `markup` the format of its
+    """A document whose texts have been read. `name` is the name of the translated file, `format` the format of its
     texts, and `sample` text from its beginning. `order` is the number of the document."""
 
     workspace: Workspace
@@ -45,8 +45,8 @@ class ReceivedDocument:
     order: int
     name: str
     target: str
-    format: FileFormat
-    markup: Format
+    file_format: FileFormat
+    format: Format
     characters: int
     sample: str
 
@@ -94,19 +94,8 @@ class DocumentTranslator:
             if workspace is not None:
                 workspace.remove()
             raise
-        new_name = translated_name(name, language, format.written_as)
-        return ReceivedDocument(
-            workspace,
-            permit,
-            caller,
-            order,
-            new_name,
-            language,
-            format,
-            answer["format"],
-            answer["characters"],
-            answer["sample"],
-        )
+        name = translated_name(name, language, format.written_as)
+        return ReceivedDocument(workspace, permit, caller, order, name, language, format, **answer)
 
     def close(self, document: ReceivedDocument) -> None:
         """Deletes the files of a document in progress and gives its room back."""
@@ -124,22 +113,22 @@ class DocumentTranslator:
         workspace, caller = document.workspace, document.caller
         async with time_limit(request.deadline):
             source = await self._source(document, request)
-            for texts in batches(workspace.texts()):
-                parts = pieces(texts, document.markup)
+            for texts in batches(read_lines(workspace.texts)):
+                parts = pieces(texts, document.format)
                 translated: list[str] = []
                 for part in parts:
                     batch = dataclasses.replace(
-                        request, texts=part, source=source, format=document.markup, remember=False
+                        request, texts=part, source=source, format=document.format, remember=False
                     )
                     async with self._turns.hold(caller, document.order):
                         translated += await self._translate_batch(batch, patient)
                     patient = True
                 with disk_errors():
-                    workspace.add_translations(translated if len(parts) == 1 else ["".join(translated)])
+                    add_lines(workspace.translations, translated if len(parts) == 1 else ["".join(translated)])
             await self.reader.run(
-                self._task("write", workspace, document.format, document.target), caller, document.order
+                self._task("write", workspace, document.file_format, document.target), caller, document.order
             )
-        token = await self.store.keep(workspace, document.name, document.format.media_type, caller, may_wait)
+        token = await self.store.keep(workspace, document.name, document.file_format.media_type, caller, may_wait)
         document.permit.release(succeeded=True)
         return token
 

@@ -7,7 +7,6 @@ import hashlib
 import html
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from server.documents.document import Document, has_words, join_pieces
 from server.documents.formats.plain import HEAD_BYTES, decode
@@ -37,28 +36,27 @@ META = re.compile(
 
 
 def read(data: bytes, target: str) -> Document:
-    """Reads a web page and sets its language to `target`. Raises InvalidRequest."""
-    document = page(data)
-    return Document(
-        document.texts, document.format, lambda translations: with_language(document.write(translations), target)
-    )
-
-
-def page(data: bytes) -> Document:
-    """Reads HTML or XHTML in the encoding that it declares. Characters outside the encoding are written as
-    references."""
+    """Reads HTML or XHTML in the encoding that it declares, and sets its language to `target`. Characters outside the
+    encoding are written as references. Raises InvalidRequest."""
     match = CHARSET.search(data[:HEAD_BYTES])
     text, encode = decode(data, (match[1] or match[2]).decode() if match else "utf-8")
     if has_internal_subset(text):
         raise InvalidRequest("The page defines entities of its own; remove its document type.")
-    attributes = find_attributes(text)
-    pieces = join_pieces(passage.render() for passage in parse_passages(attributes.page, "html"))
+    mark = "m" + hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()[:24] + "x"  # does not occur in the page
+    attributes: list[str] = []
+    marked_page = "".join(marked(token, mark, attributes) for token in scan_markup(text))
+    pieces = join_pieces(passage.render() for passage in parse_passages(marked_page, "html"))
 
     def write(translations: Sequence[str]) -> bytes:
-        made = "".join(translations[: len(pieces)])
-        return encode(attributes.restore(made, translations[len(pieces) :]))
+        values = [html.escape(plain(text)) for text in translations[len(pieces) :]]
+        made = re.sub(
+            rf"{mark}(\d+)x",
+            lambda match: values[int(match[1])] if int(match[1]) < len(values) else "",
+            "".join(translations[: len(pieces)]),
+        )
+        return with_language(encode(made), target)
 
-    return Document((*pieces, *attributes.texts), "html", write)
+    return Document((*pieces, *attributes), "html", write)
 
 
 def has_internal_subset(text: str) -> bool:
@@ -81,39 +79,14 @@ def with_language(data: bytes, target: str) -> bytes:
     return data[: root.start()] + changed + data[root.end() :]
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
-    """A page whose attributes with words are replaced by marks. `texts` are their values as HTML."""
-
-    page: str
-    texts: tuple[str, ...]
-    mark: str
-
-    def restore(self, page: str, translations: Sequence[str]) -> str:
-        """Returns a page with its marks replaced by translations of the texts."""
-        values = [html.escape(plain(text)) for text in translations]
-        return re.sub(
-            rf"{self.mark}(\d+)x", lambda match: values[int(match[1])] if int(match[1]) < len(values) else "", page
-        )
-
-
-def find_attributes(page: str) -> Attributes:
-    """Returns the page with marks, which do not occur in it, for the attributes to translate."""
-    mark = "m" + hashlib.sha256(page.encode("utf-8", "replace")).hexdigest()[:24] + "x"
-    texts: list[str] = []
-    parts: list[str] = []
-    for token in scan_markup(page):
-        if isinstance(token, Tag) and token.name and not token.closing and not NO_TRANSLATE.search(token.raw):
-            parts.append(marked(token, mark, texts))
-        else:
-            parts.append(token if isinstance(token, str) else token.raw)
-    return Attributes("".join(parts), tuple(texts), mark)
-
-
-def marked(tag: Tag, mark: str, texts: list[str]) -> str:
-    """Returns a tag with marks for its attributes with words, which are added to `texts`."""
-    button = tag.name == "input" and BUTTON.search(tag.raw)
-    meta = tag.name == "meta" and META.search(tag.raw)
+def marked(token: str | Tag, mark: str, texts: list[str]) -> str:
+    """Returns text, or a tag with marks for its attributes with words, which are added to `texts`."""
+    if isinstance(token, str):
+        return token
+    if not token.name or token.closing or NO_TRANSLATE.search(token.raw):
+        return token.raw
+    button = token.name == "input" and BUTTON.search(token.raw)
+    meta = token.name == "meta" and META.search(token.raw)
 
     def replaced(match: re.Match[str]) -> str:
         name, value = match[2].lower(), html.unescape(match[4][1:-1])
@@ -123,4 +96,4 @@ def marked(tag: Tag, mark: str, texts: list[str]) -> str:
         texts.append(escape(value))
         return f'{match[1]}{match[2]}{match[3]}"{mark}{len(texts) - 1}x"'
 
-    return VALUE.sub(replaced, tag.raw)
+    return VALUE.sub(replaced, token.raw)

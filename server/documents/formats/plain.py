@@ -12,9 +12,9 @@ import re
 import textwrap
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import groupby, pairwise
+from itertools import pairwise
 
-from server.documents.document import Document, join_pieces
+from server.documents.document import UNIT_CHARACTERS, Document
 from server.errors import InvalidRequest
 from server.text.segmentation import BREAKS
 
@@ -50,38 +50,32 @@ NO_SPACES = re.compile(r"[\u0e00-\u0eff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]"
 def read(data: bytes, target: str) -> Document:
     """Reads a text in UTF-8, or in UTF-16 with a byte order mark. Raises InvalidRequest."""
     text, encode = decode(data)
-    pieces: list[str | Paragraph] = []
-    for wrapped, group in groupby(paragraphs(LINES.findall(text)), lambda part: isinstance(part, Paragraph)):
-        parts = list(group)
-        pieces += parts if wrapped else join_pieces(part for part in parts if isinstance(part, str))
-    return text_document(pieces, encode)
-
-
-def text_document(pieces: Sequence[str | Paragraph], encode: Callable[[str], bytes]) -> Document:
-    """Returns a document of pieces of text and of paragraphs that are wrapped. Line ends at the edges of a piece are kept
-    and not translated."""
-    filled = [piece for piece in pieces if isinstance(piece, Paragraph) or BREAKS.sub("", piece).strip()]
+    parts: list[str | Paragraph] = []
+    for part in paragraphs(LINES.findall(text)):
+        last = parts[-1] if parts else None
+        if isinstance(part, str) and isinstance(last, str) and len(last) + len(part) <= UNIT_CHARACTERS:
+            parts[-1] = last + part
+        else:
+            parts.append(part)
+    texts = [part.text if isinstance(part, Paragraph) else part.strip("\r\n") for part in parts]
 
     def write(translations: Sequence[str]) -> bytes:
-        made: list[str] = []
         translated = iter(translations)
-        for piece in pieces:
-            if isinstance(piece, Paragraph):
-                made.append(piece.wrapped(next(translated)))
-            elif BREAKS.sub("", piece).strip():
-                start, end = edges(piece)
-                made.append(piece[:start] + next(translated) + piece[end:])
-            else:
-                made.append(piece)
-        return encode("".join(made))
+        return encode("".join(written(part, text, translated) for part, text in zip(parts, texts, strict=True)))
 
-    texts = [piece.text if isinstance(piece, Paragraph) else piece[slice(*edges(piece))] for piece in filled]
-    return Document(tuple(texts), "text", write)
+    return Document(tuple(text for text in texts if has_content(text)), "text", write)
 
 
-def edges(piece: str) -> tuple[int, int]:
-    """Returns the part of a piece without the line ends around it."""
-    return len(piece) - len(piece.lstrip("\r\n")), len(piece.rstrip("\r\n"))
+def written(part: str | Paragraph, text: str, translations: Iterator[str]) -> str:
+    """Returns a part with the next translation of its text, if it has content. Line ends at its edges are kept."""
+    if isinstance(part, Paragraph):
+        return part.wrapped(next(translations))
+    return part.replace(text, next(translations), 1) if has_content(text) else part
+
+
+def has_content(text: str) -> bool:
+    """Returns whether a text has more than white space and characters that separate sentences."""
+    return bool(BREAKS.sub("", text).strip())
 
 
 def decode(data: bytes, encoding: str = "utf-8") -> tuple[str, Callable[[str], bytes]]:

@@ -45,8 +45,10 @@ def read(data: bytes, target: str) -> Document:
         for (source, inline), translated in zip(units, translations, strict=True):
             made = new_target(source, namespace)
             rebuild(made, translated, inline, append_text)
-        for element, name in languages(root, namespace):
-            element.set(name, target)
+        if namespace == VERSION_2:
+            root.set("trgLang", target)
+        for file in root.iter(VERSION_1 + "file"):
+            file.set("target-language", target)
         return write_xml(root)
 
     return Document(tuple(inline.html for _, inline in units), "html", write)
@@ -84,22 +86,11 @@ def new_target(source: Element, namespace: str) -> Element:
         before = source if before is None else before
         before.addnext(target)  # lxml moves the white space after `before` behind the target
         target.tail, before.tail = before.tail or target.tail, before.tail or target.tail
-    state = "needs-review-translation" if namespace == VERSION_1 else None
-    tail = target.tail
+    target.text = None
     for child in list(target):
         target.remove(child)
-    target.text, target.tail = None, tail
-    if state and target.get("state"):
-        target.set("state", state)
+    if namespace == VERSION_1 and target.get("state"):
+        target.set("state", "needs-review-translation")
     if namespace == VERSION_2 and parent.get("state") in UNTRANSLATED:
         parent.set("state", "translated")
     return target
-
-
-def languages(root: Element, namespace: str) -> Iterator[tuple[Element, str]]:
-    """Yields the elements that name the target language, and their attribute."""
-    if namespace == VERSION_2:
-        yield root, "trgLang"
-    else:
-        for file in root.iter(namespace + "file"):
-            yield file, "target-language"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import unicodedata
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -34,21 +35,14 @@ def add_title(drawing: Drawing, lines: Sequence[str]) -> float:
     y = MARGIN
     room = drawing.width - 2 * MARGIN
     for number, line in enumerate(lines):
-        for part in wrapped(printable(line, 1000), TITLE, room)[:_TITLE_LINES]:
+        for part in wrapped(printable(line, 1000), TITLE, room):
             y += TITLE * 1.35
             color = drawing.theme.ink if number == 0 else drawing.theme.soft
-            at = y - TITLE * 0.3
+            text = Text(MARGIN, y - TITLE * 0.3, part, TITLE, color)
             if right_to_left(line):
-                drawing.add(Text(drawing.width - MARGIN, at, part, TITLE, color, "end"))
-            else:
-                drawing.add(Text(MARGIN, at, part, TITLE, color))
+                text = replace(text, x=drawing.width - MARGIN, anchor="end")
+            drawing.add(text)
     return y
-
-
-def title_height(lines: Sequence[str], room: float) -> float:
-    """Returns the lower edge of a title in a drawing of this width."""
-    count = sum(min(_TITLE_LINES, len(wrapped(printable(line, 1000), TITLE, room - 2 * MARGIN))) for line in lines)
-    return MARGIN + count * TITLE * 1.35
 
 
 def wrapped(text: str, size: float, room: float) -> list[str]:
@@ -60,29 +54,18 @@ def wrapped(text: str, size: float, room: float) -> list[str]:
         if width(longer, size) <= room:
             lines[-1] = longer
             continue
-        if lines[-1]:
-            lines.append("")
-        at = 0
-        while at < len(word):
-            lines += [""] if at else []
-            fits = _fitting(word[at:], size, room)
-            lines[-1] = word[at : at + fits]
-            at += fits
+        lines.append("")
+        for character in word:
+            if lines[-1] and width(lines[-1] + character, size) > room:
+                lines.append("")
+            lines[-1] += character
+    lines = [line for line in lines if line]
     if len(lines) > _TITLE_LINES:
         last = lines[_TITLE_LINES - 1]
         while last and width(last + "\u2026", size) > room:
             last = last[:-1]
         lines[_TITLE_LINES - 1 :] = [last + "\u2026"]
-    return [line for line in lines if line]
-
-
-def _fitting(word: str, size: float, room: float) -> int:
-    """Returns how many characters of a word fit, at least one."""
-    low, high = 1, len(word)
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if width(word[:middle], size) <= room else (low, middle - 1)
-    return low
+    return lines
 
 
 def shown_labels(labels: Sequence[str], pitch: float, limit: int = LABEL_LIMIT) -> dict[int, str]:
@@ -119,8 +102,8 @@ def widest(labels: dict[int, str], size: float) -> float:
     return max((width(label, size) for label in labels.values()), default=0.0)
 
 
-def add_scale(drawing: Drawing, x: float, y: float, caption: str, length: float = 180.0) -> None:
-    """Draws the scale of the weights, linear in the weight, with its numbers. It takes SCALE_HEIGHT."""
+def add_scale(drawing: Drawing, x: float, y: float, caption: str, length: float = 180.0) -> float:
+    """Draws the scale of the weights, linear in the weight, with its numbers, and returns the lower edge of the drawing."""
     theme = drawing.theme
     drawing.add(Cells(x, y, length, 9, levels(np.linspace(0, 1, 60, dtype=np.float32))[None]))
     drawing.add(Box(x, y, length, 9, stroke=theme.line))
@@ -129,9 +112,7 @@ def add_scale(drawing: Drawing, x: float, y: float, caption: str, length: float 
             Text(x + part * length / 4, y + 20, f"{part / 4:.2f}", SMALL, theme.soft, "middle" if part else "start")
         )
     drawing.add(Text(x + length + 18, y + 9, caption, SMALL, theme.soft))
-
-
-SCALE_HEIGHT = 24.0
+    return y + 24 + MARGIN
 
 
 def map_name(view: MapView, layer: int, head: int) -> str:

@@ -18,7 +18,6 @@ from server.inspection.pictures.labels import (
     label_size,
     printable,
     shown_labels,
-    title_height,
     widest,
 )
 from server.inspection.pictures.maps import KEYS, QUERIES
@@ -70,15 +69,16 @@ def draw_lines(stripes: Stripes, theme: Theme, title: Sequence[str]) -> Drawing:
     legend = max(width(name, SMALL) for name in stripes.names) + 40
     total = max(start + _GAP + 8 + widest(right, size) + MARGIN, MARGIN * 2 + legend)
     colors = theme.hues if len(stripes.names) > 1 else (theme.accent,)
-    top = title_height(title, total) + 18 * (len(stripes.names) + 1) + 10
-    drawing = Drawing(total, top + rows * row + MARGIN, theme)
+    drawing = Drawing(total, 0, theme)
     y = add_title(drawing, title)
     for number, name in enumerate(stripes.names):
         y += 18
         color = colors[number % len(colors)]
-        drawing.add(
-            Curve(_straight(MARGIN, y - 3, MARGIN + 24), 5, color), Text(MARGIN + 32, y, name, SMALL, theme.soft)
-        )
+        start_of_line, end_of_line = (MARGIN, y - 3), (MARGIN + 24, y - 3)
+        drawing.add(Curve((start_of_line, start_of_line, end_of_line, end_of_line), 5, color))
+        drawing.add(Text(MARGIN + 32, y, name, SMALL, theme.soft))
+    top = y + 28
+    drawing.height = top + rows * row + MARGIN
     drawing.add(
         Text(start - 8, y + 18, printable(stripes.captions[0]), SMALL, theme.soft, "end"),
         Text(start + _GAP + 8, y + 18, printable(stripes.captions[1]), SMALL, theme.soft),
@@ -96,15 +96,14 @@ def _add_curves(
     thickest = min(_THICKEST, row * 0.55) * (1 if colored == 1 else 1 / min(colored, 4) + 0.25)
     least = max(_FAINT, _nth_largest(weights, LINES_LIMIT))
     shown = np.argwhere((weights >= least).any(axis=0))
+    x, y = origin
     for query, key in shown.tolist():
-        present = [
-            (head, float(weights[head, query, key])) for head in range(colored) if weights[head, query, key] >= least
-        ]
+        present = [(head, weight) for head, weight in enumerate(weights[:, query, key].tolist()) if weight >= least]
         offset = -thickest * sum(weight for _, weight in present) / 2
         for head, weight in present:
             thick = thickest * weight
-            place = offset + thick / 2
-            points = _curve(origin, row, query, key, place)
+            start, end = (y + (number + 0.5) * row + offset + thick / 2 for number in (query, key))
+            points = (x, start), (x + 0.45 * _GAP, start), (x + 0.55 * _GAP, end), (x + _GAP, end)
             drawing.add(Curve(points, max(0.6, thick), colors[head % len(colors)], min(1.0, 0.15 + weight)))
             offset += thick
 
@@ -112,17 +111,3 @@ def _add_curves(
 def _nth_largest(weights: NDArray[np.float32], count: int) -> float:
     """Returns the weight of which `count` are at least as large, or 0 if there are fewer weights."""
     return 0.0 if weights.size <= count else float(np.partition(weights, -count, axis=None)[-count])
-
-
-def _curve(
-    origin: tuple[float, float], row: float, query: int, key: int, offset: float
-) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float], tuple[float, float]]:
-    x, y = origin
-    start, end = y + (query + 0.5) * row + offset, y + (key + 0.5) * row + offset
-    return (x, start), (x + 0.45 * _GAP, start), (x + 0.55 * _GAP, end), (x + _GAP, end)
-
-
-def _straight(
-    start: float, y: float, end: float
-) -> tuple[tuple[float, float], tuple[float, float], tuple[float, float], tuple[float, float]]:
-    return (start, y), (start, y), (end, y), (end, y)

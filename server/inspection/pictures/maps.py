@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from server.inspection.attention_view import MapView
 from server.inspection.pictures.labels import (
     MARGIN,
-    SCALE_HEIGHT,
     SMALL,
     add_labels,
     add_scale,
@@ -16,7 +15,6 @@ from server.inspection.pictures.labels import (
     label_size,
     map_name,
     shown_labels,
-    title_height,
     widest,
 )
 from server.inspection.pictures.svg import Box, Cells, Drawing, Text
@@ -42,12 +40,10 @@ def draw_map(view: MapView, theme: Theme, title: Sequence[str], caption: str) ->
     body = keys * cell
     # Room for the scale with its caption too.
     total = max(_LEAST_WIDTH, left + max(body, 215 + width(caption, SMALL)) + MARGIN)
-    name = map_name(view, 0, 0)
-    top = title_height(title, total) + SMALL * 2 + 14 + widest(columns, size) + 6
-    height = top + queries * cell + 14 + SCALE_HEIGHT + MARGIN
-    drawing = Drawing(total, height, theme)
+    drawing = Drawing(total, 0, theme)
     y = add_title(drawing, title)
-    drawing.add(Text(MARGIN, y + 14, name, SMALL, theme.soft))
+    top = y + SMALL * 2 + 14 + widest(columns, size) + 6
+    drawing.add(Text(MARGIN, y + 14, map_name(view, 0, 0), SMALL, theme.soft))
     drawing.add(Text(left + body / 2, y + 30, KEYS[view.kind], SMALL, theme.soft, "middle"))
     drawing.add(
         Text(MARGIN + SMALL, top + queries * cell / 2, QUERIES[view.kind], SMALL, theme.soft, "middle", rotated=True)
@@ -56,7 +52,7 @@ def draw_map(view: MapView, theme: Theme, title: Sequence[str], caption: str) ->
     add_labels(drawing, columns, left, top - 6, cell, size, above=True)
     drawing.add(Cells(left, top, body, queries * cell, levels(view.weights[0, 0])))
     drawing.add(Box(left, top, body, queries * cell, stroke=theme.line))
-    add_scale(drawing, left, top + queries * cell + 14, caption)
+    drawing.height = add_scale(drawing, left, top + queries * cell + 14, caption)
     return drawing
 
 
@@ -70,10 +66,7 @@ def draw_grid(views: Sequence[MapView], theme: Theme, title: Sequence[str], capt
     tops = [26 + widest(keys, size) for (_, keys), (_, size) in zip(names, sizes, strict=True)]
     row = _GRID_MAP + _GRID_NAME
     total = max(_LEAST_WIDTH, left + columns * (_GRID_MAP + _GRID_GAP) + MARGIN, left + 230 + width(caption, SMALL))
-    height = title_height(title, total) + sum(
-        top + len(view.layers) * row for view, top in zip(views, tops, strict=True)
-    )
-    drawing = Drawing(total, height + 16 + SCALE_HEIGHT + MARGIN, theme)
+    drawing = Drawing(total, 0, theme)
     y = add_title(drawing, title)
     for view, top, (rows, keys), (row_size, key_size) in zip(views, tops, names, sizes, strict=True):
         about = f"{view.kind}: rows {QUERIES[view.kind]}, columns {KEYS[view.kind]}"
@@ -85,7 +78,7 @@ def draw_grid(views: Sequence[MapView], theme: Theme, title: Sequence[str], capt
         for layer in range(len(view.layers)):
             _add_row(drawing, view, layer, rows, row_size, left, y)
             y += row
-    add_scale(drawing, left, y + 16, caption)
+    drawing.height = add_scale(drawing, left, y + 16, caption)
     return drawing
 
 

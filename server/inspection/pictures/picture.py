@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from server.inspection.attention_view import MapView, ViewOptions, select_maps
 from server.inspection.pictures.convert import write
 from server.inspection.pictures.labels import head_name
 from server.inspection.pictures.lines import Stripes, draw_lines
-from server.inspection.pictures.render import PictureFormat, PictureOptions, check, draw, query_number
+from server.inspection.pictures.render import PictureFormat, PictureOptions, draw, query_number
 from server.inspection.pictures.sentences import Line, LinkedSentences, draw_alignment, draw_card, fits_on_lines
 from server.inspection.pictures.svg import Drawing
 from server.inspection.pictures.themes import THEMES
@@ -39,7 +39,6 @@ def picture(
     if options.view in ("alignment", "card"):
         return write(_linked(result, selection, options, masked_heads), format, options)
     maps = select_maps(result, selection)
-    check(maps)
     if not options.special:
         maps = [without_special(view, result, selection.level) for view in maps]
     caption = {"max": "share of the largest weight of the map"}.get(selection.normalize, "attention weight")
@@ -114,21 +113,18 @@ def _pair(result: InspectionResult, selection: ViewOptions, options: PictureOpti
         weights = view.weights[0, 0]
         links = tuple((int(k), int(q), float(weights[q, k])) for q, k in np.argwhere(weights >= _LEAST_LINK))
         source_of_links = f"cross, layer {view.layers[0]}, {head_name(view.heads[0])}"
-    sources = {number: place for place, number in enumerate(_plain(result.source.words))}
-    targets = {number: place for place, number in enumerate(_plain(result.target.words))}
-    source, target = _line(result.source.words, sources), _line(result.target.words, targets)
+    source, sources = _line(result.source.words)
+    target, targets = _line(result.target.words)
     kept = tuple((sources[i], targets[j], weight) for i, j, weight in links if i in sources and j in targets)
     return LinkedSentences(source, target, kept, query_number(options.query, target.words)), source_of_links
 
 
-def _plain(words: tuple[Word, ...]) -> list[int]:
-    return [number for number, word in enumerate(words) if not word.special]
-
-
-def _line(words: tuple[Word, ...], numbers: Iterable[int]) -> Line:
-    chosen = [words[number] for number in numbers]
-    joined = (place for place in range(1, len(chosen)) if chosen[place].start == chosen[place - 1].end)
-    return Line(tuple(word.text for word in chosen), frozenset(joined))
+def _line(words: Sequence[Word]) -> tuple[Line, dict[int, int]]:
+    """Returns the words that are not special, and their places by their numbers."""
+    shown = [(number, word) for number, word in enumerate(words) if not word.special]
+    joined = [place for place in range(1, len(shown)) if shown[place][1].start == shown[place - 1][1].end]
+    line = Line(tuple(word.text for _, word in shown), frozenset(joined))
+    return line, {number: place for place, (number, _) in enumerate(shown)}
 
 
 def _named(heads: tuple[Head, ...]) -> str:

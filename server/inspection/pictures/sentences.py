@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from server.inspection.pictures.labels import MARGIN, SMALL, add_title, printable, title_height
+from server.inspection.pictures.labels import MARGIN, SMALL, add_title, printable
 from server.inspection.pictures.svg import Box, Curve, Drawing, Text
 from server.inspection.pictures.text_width import right_to_left, width
 from server.inspection.pictures.themes import Theme
@@ -34,10 +34,6 @@ class Line:
         """Returns the space before a word."""
         return 0.0 if number == 0 else size * (_JOINED if number in self.joined else _SPACE)
 
-    def first(self, count: int) -> Line:
-        """Returns the first words and an ellipsis."""
-        return Line((*self.words[:count], "\u2026"), self.joined)
-
 
 @dataclass(frozen=True, slots=True)
 class LinkedSentences:
@@ -59,9 +55,9 @@ def draw_alignment(pair: LinkedSentences, theme: Theme, title: Sequence[str], ca
     """Returns a picture of the source above its translation, linked by ribbons. The sentences must fit on a line."""
     length = max(pair.source.length(_SIZE), pair.target.length(_SIZE))
     total = max(320.0, length + 2 * MARGIN, width(caption, SMALL) + 2 * MARGIN)
-    top = title_height(title, total) + 30
-    drawing = Drawing(total, top + 210 + MARGIN, theme)
-    add_title(drawing, title)
+    drawing = Drawing(total, 0, theme)
+    top = add_title(drawing, title) + 30
+    drawing.height = top + 210 + MARGIN
     _add_pair(drawing, pair, _SIZE, total / 2, (top + 8, top + 160))
     drawing.add(Text(MARGIN, top + 205, caption, SMALL, theme.soft))
     return drawing
@@ -117,19 +113,20 @@ def _add_pair(drawing: Drawing, pair: LinkedSentences, size: float, middle: floa
 def _shortened(pair: LinkedSentences, size: float, room: float) -> LinkedSentences:
     """Returns the words that fit, with an ellipsis for the rest."""
 
-    def fitting(line: Line) -> int:
-        count = len(line.words)
-        while count > 1 and (line if count == len(line.words) else line.first(count)).length(size) > room:
+    def fitting(line: Line) -> Line:
+        shown, count = line, len(line.words)
+        while count > 1 and shown.length(size) > room:
             count -= 1
-        return count
+            shown = Line((*line.words[:count], "\u2026"), line.joined)
+        return shown
 
-    kept = fitting(pair.source), fitting(pair.target)
-    lines = [
-        line if count == len(line.words) else line.first(count)
-        for line, count in zip((pair.source, pair.target), kept, strict=True)
-    ]
-    links = tuple(link for link in pair.links if link[0] < kept[0] and link[1] < kept[1])
-    return LinkedSentences(lines[0], lines[1], links, pair.chosen)
+    source, target = fitting(pair.source), fitting(pair.target)
+    sources, targets = (
+        len(whole.words) if shown is whole else len(shown.words) - 1
+        for shown, whole in ((source, pair.source), (target, pair.target))
+    )
+    links = tuple(link for link in pair.links if link[0] < sources and link[1] < targets)
+    return LinkedSentences(source, target, links, pair.chosen)
 
 
 def _centres(line: Line, size: float, middle: float) -> list[float]:

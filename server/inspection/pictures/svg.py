@@ -22,6 +22,8 @@ _PNG_SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _PALETTE = 3
 """Colour type of a PNG whose pixels are numbers of colours in a palette."""
 Anchor = Literal["start", "middle", "end"]
+Point = tuple[float, float]
+Points = tuple[Point, Point, Point, Point]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +53,7 @@ class Cells:
 class Curve:
     """A cubic Bézier curve through four points (x, y), as a line of this width."""
 
-    points: tuple[tuple[float, float], tuple[float, float], tuple[float, float], tuple[float, float]]
+    points: Points
     width: float
     color: str
     opacity: float = 1.0
@@ -75,7 +77,8 @@ Shape = Box | Cells | Curve | Text
 
 @dataclass(slots=True)
 class Drawing:
-    """Shapes in pixels, y downwards, in the order in which they are painted on the background of the theme."""
+    """Shapes in pixels, y downwards, in the order in which they are painted on the background of the theme. The height may
+    be set after the shapes."""
 
     width: float
     height: float

@@ -9,7 +9,7 @@ import pytest
 
 from server.documents import reader
 from server.documents.reader import DocumentReader
-from server.documents.workspace import Workspace
+from server.documents.workspace import Workspace, add_lines, read_lines
 from server.errors import InvalidRequest, PayloadTooLarge, TextTooLong
 from tests.support.document_files import pdf, word_file
 
@@ -45,9 +45,9 @@ def test_a_document_is_read_and_written(workspace):
     [found] = run(task(workspace))
     assert (found["format"], found["characters"] > 50) == ("html", True)
     assert "The title" in found["sample"]
-    texts = list(workspace.texts())
-    workspace.add_translations([text.replace("title", "Titel") for text in texts[:1]])
-    workspace.add_translations(texts[1:])
+    texts = list(read_lines(workspace.texts))
+    add_lines(workspace.translations, [text.replace("title", "Titel") for text in texts[:1]])
+    add_lines(workspace.translations, texts[1:])
     run(task(workspace, "write"))
     assert b"word/document.xml" in workspace.result.read_bytes()
 
