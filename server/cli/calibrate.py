@@ -15,6 +15,7 @@ from model.analysis.confidence_fit import ScoredTranslation, fit_direction
 from model.atomic_write import atomic_write
 from server.cli.local_services import FLAGS, local_services, local_settings, running
 from server.cli.terminal import whole_number
+from server.cli.text_streams import open_text, utf8_lines
 from server.config import add_flags
 from server.errors import InvalidRequest
 from server.services import Services, default_options
@@ -74,13 +75,9 @@ def read_pairs(files: Sequence[Path], model: ServedModel, limit: int | None = No
     pairs: Pairs = {}
     for file in files:
         direction = file_direction(file, model)
-        try:
-            lines = file.read_text(encoding="utf-8").split("\n")
-        except OSError as error:
-            raise InvalidRequest(f"{file} cannot be read: {error.strerror}.") from None
-        except UnicodeDecodeError:
-            raise InvalidRequest(f"{file} is not UTF-8 text.") from None
-        rows = [line.rstrip("\r").split("\t") for line in lines if line.strip()][:limit]
+        with open_text(str(file), "r") as stream:
+            lines = [line.rstrip("\r\n") for line in utf8_lines(stream, str(file)) if line.strip()][:limit]
+        rows = [line.split("\t") for line in lines]
         if wrong := next((number for number, row in enumerate(rows, start=1) if len(row) != 2), None):
             raise InvalidRequest(f"Pair {wrong} of {file} has {len(rows[wrong - 1])} columns; it needs two.")
         if direction in model.pairs:

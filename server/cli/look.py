@@ -52,6 +52,8 @@ PICTURE_FIELDS = {
     "dpi": "Pixels per inch of a PNG.",
 }
 """Parameters of GET /attention that choose a picture and are flags here, with their help texts."""
+SENTENCE_FIELDS = ("q", "source", "target", "sentence", "translation", "masked_heads", "beam_size")
+"""Those that name the sentence."""
 HEADS = 5
 TIMEOUT_SECONDS = 60.0
 ANSWER_BYTES = 200_000_000
@@ -61,7 +63,7 @@ ERROR_BYTES = 100_000
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.formatter_class = argparse.RawDescriptionHelpFormatter
     parser.epilog = EXAMPLES
-    parser.add_argument("text", help="Sentence to translate.")
+    parser.add_argument("q", metavar="text", help="Sentence to translate.")
     add_direction(parser, "Language of the sentence, or auto.")
     parser.add_argument("--translation", metavar="TEXT", help="Translation to inspect instead of the model's own.")
     parser.add_argument("--sentence", metavar="NUMBER", default="0", help="Sentence of the text. [default: 0]")
@@ -86,11 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    if not arguments.text.strip():
+    if not arguments.q.strip():
         raise InvalidRequest("The text is empty; give a sentence.")
-    requests = [report_fields(arguments)]
-    if arguments.output is not None:
-        requests.append(picture_fields(arguments))
+    requests = requests_of(arguments)
     if arguments.server is not None:
         answers = [fetched(arguments.server, fields, arguments.api_key) for fields in requests]
     else:
@@ -105,40 +105,23 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def sentence_fields(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the parameters of GET /attention that name the sentence."""
-    fields = {
-        "q": arguments.text,
-        "source": arguments.source,
-        "target": arguments.target,
-        "sentence": arguments.sentence,
-        "translation": arguments.translation,
-        "masked_heads": arguments.masked_heads,
-        "beam_size": arguments.beam_size,
-    }
-    return {name: value for name, value in fields.items() if value is not None}
-
-
-def picture_flags(arguments: argparse.Namespace) -> dict[str, str]:
-    """Returns the parameters of PICTURE_FIELDS whose flags are given."""
-    return {name: value for name in PICTURE_FIELDS if (value := getattr(arguments, name)) is not None}
-
-
-def report_fields(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the parameters for what the terminal shows."""
-    if arguments.output is None and (unused := [*picture_flags(arguments)]):
-        raise InvalidRequest(f"--{unused[0]} is for pictures; give --output FILE with it.")
+def requests_of(arguments: argparse.Namespace) -> list[dict[str, Any]]:
+    """Returns the parameters of GET /attention for what the terminal shows, and for the picture if there is one. Raises
+    InvalidRequest."""
+    given = {name: value for name, value in vars(arguments).items() if value is not None}
+    sentence = {name: given[name] for name in SENTENCE_FIELDS if name in given}
+    picture = {name: given[name] for name in PICTURE_FIELDS if name in given}
     method = {} if arguments.masked_heads else {"alignment": "combined"}
-    return sentence_fields(arguments) | method | {"format": "json", "level": "word", "figures": "true"}
-
-
-def picture_fields(arguments: argparse.Namespace) -> dict[str, Any]:
-    """Returns the parameters of the picture. Raises InvalidRequest for a file name of another format."""
+    report = sentence | method | {"format": "json", "level": "word", "figures": "true"}
+    if arguments.output is None:
+        if picture:
+            raise InvalidRequest(f"--{next(iter(picture))} is for pictures; give --output FILE with it.")
+        return [report]
     format = Path(arguments.output).suffix.lower().removeprefix(".")
     if format not in PICTURES:
         raise InvalidRequest("Give --output a name that ends with .svg, .png or .pdf.")
-    fields = sentence_fields(arguments) | {"view": "alignment", "level": "word"} | picture_flags(arguments)
-    return fields | ({"special": "0"} if arguments.no_special else {}) | {"format": format}
+    special = {"special": "0"} if arguments.no_special else {}
+    return [report, sentence | {"view": "alignment", "level": "word"} | picture | special | {"format": format}]
 
 
 async def local(services: Services, requests: list[dict[str, Any]]) -> list[bytes]:

@@ -71,15 +71,10 @@ class Server(uvicorn.Server):
             asyncio.get_running_loop().add_signal_handler(signal.SIGHUP, self._reload)
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Stops listening and finishes the requests that clients have sent, also those that are not read yet."""
-        await self._read_sent(sockets or [])
-        await super().shutdown(sockets)
-
-    async def _read_sent(self, sockets: list[socket.socket]) -> None:
-        """Accepts the waiting connections and reads what they and idle ones have sent. A connection that is closed before
-        its bytes are read is reset, and its request is lost."""
+        """Stops listening and finishes the requests that clients have sent. First it accepts the waiting connections and
+        reads what they and idle ones have sent: a connection that is closed before is reset, and its request is lost."""
         waiting = select.poll()
-        for bound in sockets[:1]:  # the others are duplicates
+        for bound in (sockets or [])[:1]:  # the others are duplicates
             waiting.register(bound, select.POLLIN)
         for _ in range(self.config.backlog // LISTENERS):  # clients may connect without end
             if not waiting.poll(0):
@@ -87,6 +82,7 @@ class Server(uvicorn.Server):
             await asyncio.sleep(0)
         for _ in range(READ_ITERATIONS):
             await asyncio.sleep(0)
+        await super().shutdown(sockets)
 
     async def on_tick(self, counter: int) -> bool:
         """Ends connections whose clients are too slow, and the server where its device does not exist."""

@@ -15,12 +15,12 @@ from typing import Literal, TextIO
 from server.errors import AttentiveError, InvalidRequest
 
 
-def utf8_lines(lines: Iterable[str]) -> Iterator[str]:
-    """Yields the lines. Raises InvalidRequest where the file is not UTF-8."""
+def utf8_lines(lines: Iterable[str], name: str = "The input") -> Iterator[str]:
+    """Yields the lines of a file. Raises InvalidRequest where it is not UTF-8."""
     try:
         yield from lines
     except UnicodeDecodeError:
-        raise InvalidRequest("The input is not UTF-8 text.") from None
+        raise InvalidRequest(f"{name} is not UTF-8 text.") from None
 
 
 @contextlib.contextmanager

@@ -18,8 +18,7 @@ from server.config import Settings, add_flags
 from server.errors import InvalidRequest
 from server.services import Services, default_options
 from server.translation.catalog import AUTO
-from server.translation.translator import Translator
-from server.translation.types import TranslationRequest
+from server.translation.types import Translation, TranslationRequest
 
 NAME = "translate"
 HELP = "Translate a file or standard input line by line, without a server."
@@ -102,37 +101,25 @@ def request_template(arguments: argparse.Namespace, settings: Settings) -> Trans
 async def translate(
     services: Services, lines: Iterator[str], write: Callable[[str], None], request: TranslationRequest
 ) -> None:
-    """Writes the translations of all lines in order, with their line ends. Raises the AttentiveError of the first line
-    that fails."""
-    async with running(services, detector=request.source.lower() == AUTO):
-        await translate_lines(services.translator, lines, write, request)
-
-
-async def translate_lines(
-    translator: Translator, lines: Iterator[str], write: Callable[[str], None], request: TranslationRequest
-) -> None:
-    """Translates up to LINES_AT_ONCE lines at the same time, which fills the batch of the worker. Writes each line as
-    soon as it and all lines before it are done."""
-    in_progress: asyncio.Queue[asyncio.Task[str] | None] = asyncio.Queue(LINES_AT_ONCE)
+    """Writes the translations of all lines in order, with their line ends, each as soon as it and all lines before it are
+    done. Up to LINES_AT_ONCE lines are translated at the same time, which fills the batch of the worker. Raises the
+    AttentiveError of the first line that fails."""
+    in_progress: asyncio.Queue[asyncio.Task[list[Translation]] | None] = asyncio.Queue(LINES_AT_ONCE)
 
     async def write_all() -> None:
         while (task := await in_progress.get()) is not None:
-            write(await task)
+            write((await task)[0].text)
 
-    unread = read_ahead(lines, LINES_AT_ONCE)
-    try:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(write_all())
-            while (line := await unread.get()) is not None:
-                if isinstance(line, Exception):
-                    raise line
-                await in_progress.put(group.create_task(translate_line(translator, line, request)))
-            await in_progress.put(None)
-    except BaseExceptionGroup as errors:
-        raise errors.exceptions[0] from None
-
-
-async def translate_line(translator: Translator, line: str, request: TranslationRequest) -> str:
-    """Returns the translation of one line."""
-    [translation] = await translator.translate(dataclasses.replace(request, texts=(line,)))
-    return translation.text
+    async with running(services, detector=request.source.lower() == AUTO):
+        unread = read_ahead(lines, LINES_AT_ONCE)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(write_all())
+                while (line := await unread.get()) is not None:
+                    if isinstance(line, Exception):
+                        raise line
+                    translating = services.translator.translate(dataclasses.replace(request, texts=(line,)))
+                    await in_progress.put(group.create_task(translating))
+                await in_progress.put(None)
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None

@@ -61,7 +61,7 @@ def test_a_file_names_its_direction(tmp_path, name, direction):
     ("dev.en-it.tsv", "a\tb\n", "does not end with a direction of toy"),
     ("dev.tsv", "a\tb\n", "does not end with a direction of toy"),
     ("dev.en-de.tsv", "a\tb\nno tab\n", "Pair 2 of .* has 1 columns"),
-    ("dev.en-de.tsv", None, "cannot be read: No such file or directory.$"),
+    ("dev.en-de.tsv", None, "cannot be opened: No such file or directory.$"),
     ("dev.en-de.tsv", "ä\tö\n", "is not UTF-8 text.$"),
 ])  # fmt: skip
 def test_unusable_files_are_named(tmp_path, model, name, content, message):

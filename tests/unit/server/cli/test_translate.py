@@ -17,13 +17,11 @@ from server.cli.translate import (
     add_arguments,
     request_template,
     translate,
-    translate_lines,
 )
 from server.config import Settings
 from server.engine.client.status import WorkerFailure
 from server.engine.ipc.options import WorkerOptions
 from server.errors import InvalidRequest, TranslationFailed
-from server.services import Services
 from server.text.language_id import LanguageDetector
 from server.translation.types import TranslationRequest
 from tests.support.fake_engine import FakeEngine, fake_catalog
@@ -108,10 +106,7 @@ def test_a_translation_is_written_before_the_next_line_is_read():
             written.append(line)
             answered.set()
 
-        services = Services(Settings(), FakeEngine(), fake_catalog())
-        await services.start()
-        await translate_lines(services.translator, typing(), write, REQUEST)
-        await services.stop()
+        await translate(local_services(Settings(), FakeEngine(), fake_catalog()), typing(), write, REQUEST)
         assert written == ["tsrif\n", "dnoces\n"]
 
     asyncio.run(scenario())
