@@ -87,10 +87,6 @@ def test_the_weight_of_a_key_reaches_admission_and_worker(serve, engine, keys, m
     assert admitted[1][0] == f"key {key.id}"
 
 
-def test_keys_in_requests_are_ignored_while_none_exists(client):
-    assert client.post("/translate", json=HELLO | {"api_key": "anything"}).status_code == 200
-
-
 def test_required_keys_need_a_data_folder():
     with pytest.raises(SettingsError):
         Authenticator(Settings(key_required=True), None)

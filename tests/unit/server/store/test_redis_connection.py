@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
 from server.errors import StateUnreachable
-from server.store.interface import BEAT_SECONDS
 from server.store.redis import RedisStore
 from server.store.redis_connection import FAILURES, connect, send
 from tests.support.ports import free_port
@@ -19,14 +18,6 @@ from tests.unit.server.conftest import running_redis
 
 def ping(client):
     return send(client, "PING")
-
-
-@asynccontextmanager
-async def opened(url: str) -> AsyncIterator[RedisStore]:
-    state = RedisStore(connect(url))
-    await state.start()
-    yield state
-    await state.stop()
 
 
 async def until(condition: Callable[[], object]) -> None:
@@ -47,16 +38,6 @@ async def silent_server() -> AsyncIterator[tuple[str, list[bytes]]]:
 
     async with await asyncio.start_server(handle, "127.0.0.1", 0) as server:
         yield f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}", received
-
-
-def test_operations_return_what_redis_answers(redis):
-    async def scenario() -> None:
-        async with opened(redis) as state:
-            await state.run(lambda client: client.set("attentive:x", "1"))
-            assert await state.run(lambda client: client.get("attentive:x")) == b"1"
-            assert (state.up, state.errors) == (True, 0)
-
-    asyncio.run(scenario())
 
 
 def test_after_two_time_outs_operations_fail_without_waiting():
@@ -115,46 +96,15 @@ def test_the_connection_recovers_by_itself(tmp_path, patient):
     asyncio.run(scenario())
 
 
-def test_a_task_that_fails_does_not_end_the_others(redis, monkeypatch):
-    monkeypatch.setattr("server.store.interface.BEAT_SECONDS", BEAT_SECONDS / 50)
-    beats = []
-
-    async def fails() -> None:
-        raise RuntimeError
-
-    async def refused() -> None:
-        raise StateUnreachable
-
-    async def counts() -> None:
-        beats.append(1)
-
+def test_a_refused_command_is_an_error_and_no_outage(redis, caplog):
     async def scenario() -> None:
         state = RedisStore(connect(redis))
-        state.at_every_beat(fails)
-        state.at_every_beat(refused)
-        state.at_every_beat(counts)
-        await state.start()
-        await until(lambda: len(beats) >= 3)
+        await state.execute("SET", "attentive:x", "1")
+        for _ in range(FAILURES + 1):
+            with pytest.raises(StateUnreachable):
+                await state.execute("LPUSH", "attentive:x", "hunter2")
+        assert (state.up, state.errors) == (True, FAILURES + 1)
         await state.stop()
-
-    asyncio.run(scenario())
-
-
-def test_a_refused_command_is_an_error_and_no_outage(redis, caplog):
-    def refused(client) -> Awaitable[object]:
-        pipeline = client.pipeline(transaction=False)
-        pipeline.lpush("attentive:x", "hunter2")
-        return pipeline.execute()
-
-    async def scenario() -> None:
-        async with opened(redis) as state:
-            await state.run(lambda client: client.set("attentive:x", "1"))
-            for _ in range(FAILURES + 1):
-                with pytest.raises(StateUnreachable):
-                    await state.run(refused)
-                with pytest.raises(StateUnreachable):
-                    await state.execute("LPUSH", "attentive:x", "hunter2")
-            assert (state.up, state.errors) == (True, 2 * FAILURES + 2)
 
     asyncio.run(scenario())
     assert caplog.text.count("Redis refuses commands: ResponseError: WRONGTYPE") == 1

@@ -9,14 +9,10 @@ from server.errors import SettingsError
 from server.store.setting import open_own, open_shared, state_kind
 
 
-def test_the_default_depends_on_the_data_folder(tmp_path):
-    assert state_kind(Settings()) == "memory"
-    assert state_kind(Settings(data=tmp_path)) == "sqlite"
-
-
 def test_values(tmp_path):
+    assert state_kind(Settings()) == "memory"
+    assert state_kind(Settings(data=tmp_path)) == state_kind(Settings(state="sqlite", data=tmp_path)) == "sqlite"
     assert state_kind(Settings(state="memory", data=tmp_path)) == "memory"
-    assert state_kind(Settings(state="sqlite", data=tmp_path)) == "sqlite"
     assert state_kind(Settings(state="redis://host")) == state_kind(Settings(state="rediss://u:p@host:1/2")) == "redis"
     assert open_shared(Settings()) is None
     assert open_shared(Settings(state="rediss://u:p@host:1/2?ssl_ca_certs=/ca.pem")) is not None
@@ -29,12 +25,6 @@ def test_other_values_are_refused(value):
     with pytest.raises(SettingsError, match=r"^--state \(ATTENTIVE_STATE\)") as error:
         open_shared(Settings(state=value))
     assert "hunter2" not in str(error.value)
-
-
-def test_a_folder_that_cannot_be_used_stops_the_start(tmp_path):
-    (tmp_path / "file").touch()
-    with pytest.raises(SettingsError, match="must be a folder"):
-        open_own(Settings(data=tmp_path / "file"))
 
 
 def test_the_file_is_readable_by_its_owner_only(tmp_path):

@@ -61,7 +61,7 @@ def test_counts_are_added(any_store):
 
 def test_a_collection_is_bounded_by_number(any_store):
     async def scenario(store: Store) -> None:
-        for names in ("ab", "c", "defg"):
+        for names in ("ab", "ab", "c", "defg", "efg"):
             await store.add("history", ids(names), Bounds(3, MANY, 60))
         assert await kept(store, "abcdefg") == "efg"
 
@@ -88,11 +88,24 @@ def test_records_of_a_collection_expire(any_store):
     any_store(scenario)
 
 
-def test_a_repeated_write_counts_once(any_store):
+def test_a_task_that_fails_does_not_end_the_others(any_store, monkeypatch):
+    monkeypatch.setattr("server.store.interface.BEAT_SECONDS", 0.01)
+
     async def scenario(store: Store) -> None:
+        counted = asyncio.Semaphore(0)
+
+        async def fails(error: Exception) -> None:
+            raise error
+
+        async def counts() -> None:
+            counted.release()
+
+        store.at_every_beat(lambda: fails(RuntimeError()))
+        store.at_every_beat(lambda: fails(StateUnreachable()))
+        store.at_every_beat(counts)
+        await store.start()
         for _ in range(3):
-            await store.add("history", ids("ab"), Bounds(2, MANY, 60))
-        assert await kept(store, "ab") == "ab"
+            await counted.acquire()
 
     any_store(scenario)
 
