@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from functools import cache, partial
@@ -11,6 +10,7 @@ from fastapi import FastAPI
 from fastapi.exceptions import RequestValidationError
 from fastapi.routing import APIRoute
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.middleware.cors import CORSMiddleware
 from starlette.requests import Request
 from starlette.responses import Response
@@ -19,12 +19,10 @@ from server.api.compat import deepl, deepl_documents, deepl_glossaries, google
 from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
-from server.api.middleware.tracing import Tracing
 from server.api.openapi import document
 from server.api.routes import admin, analysis, attention, encoder, files, health, languages, pages, translate
 from server.config import Settings
-from server.errors import AttentiveError, Overloaded
-from server.observability.telemetry import Telemetry
+from server.errors import AttentiveError, Overloaded, SettingsError
 from server.services import Services
 from server.version import server_version
 
@@ -58,7 +56,6 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
     Tests pass `services`. Raises SettingsError if the weights folder holds no usable model.
     """
     services = services or Services(settings)
-    telemetry = Telemetry(settings.otlp_endpoint, server_version()) if settings.otlp_endpoint else None
 
     @asynccontextmanager
     async def lifespan(app: FastAPI) -> AsyncIterator[None]:
@@ -67,8 +64,6 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
             yield
         finally:
             await services.stop()
-            if telemetry is not None:
-                await asyncio.to_thread(telemetry.close)
 
     async def handle(request: Request, error: Exception) -> Response:
         if isinstance(error, Overloaded):
@@ -90,9 +85,22 @@ def create_app(settings: Settings, services: Services | None = None) -> FastAPI:
         max_age=86_400,
     )
     app.add_middleware(RequestLog, metrics=services.metrics)
-    if telemetry is not None:
-        app.add_middleware(Tracing, telemetry=telemetry)
+    if settings.otlp_endpoint:
+        app.user_middleware.insert(0, tracing(settings.otlp_endpoint))
     return app
+
+
+def tracing(endpoint: str) -> Middleware:
+    """Returns the middleware of traces. Raises SettingsError where `endpoint` is no HTTP address or the extra `otel` is not
+    installed."""
+    setting = "--otlp-endpoint (ATTENTIVE_OTLP_ENDPOINT)"
+    if not endpoint.startswith(("http://", "https://")):
+        raise SettingsError(f"{setting} must begin with http:// or https://.")
+    try:
+        from server.api.middleware.tracing import Tracing
+    except ImportError:
+        raise SettingsError(f"{setting} needs the extra otel: pip install 'attentive-server[otel]'.") from None
+    return Middleware(Tracing, endpoint=endpoint, version=server_version())
 
 
 def new_app(lifespan: Lifespan | None = None) -> FastAPI:
@@ -107,5 +115,6 @@ def new_app(lifespan: Lifespan | None = None) -> FastAPI:
     )
     for router in ROUTERS:
         app.include_router(router)
+    app.router.routes.append(pages.STATIC)
     app.openapi = cache(partial(document, app))  # type: ignore[method-assign]
     return app

@@ -1,1 +1,1 @@
-"""Log lines, Prometheus metrics and OpenTelemetry traces."""
+"""Log lines and Prometheus metrics."""

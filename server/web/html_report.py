@@ -9,7 +9,7 @@ from typing import Any
 
 import orjson
 
-from server.web.assets import assets, source_hash
+from server.web.assets import asset, source_hash
 
 _STYLES = ("common/base.css", "explorer/explorer.css")
 _MODULES = (
@@ -39,7 +39,7 @@ def report(answer: dict[str, Any]) -> bytes:
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy()}">\n'
         f"<title>{title} \u00b7 Attentive</title>\n<style>{_style()}</style>\n"
-        f"<script>{assets()[_THEME].text}</script>\n</head>\n"
+        f"<script>{asset(_THEME)}</script>\n</head>\n"
         f'<body class="report">\n<main id="report"></main>\n'
         f'<script type="application/json" id="look">{data}</script>\n'
         f'<script type="module">{_module()}</script>\n</body>\n</html>\n'
@@ -50,7 +50,7 @@ def report(answer: dict[str, Any]) -> bytes:
 @cache
 def policy() -> str:
     """Returns the Content-Security-Policy that allows only the scripts and the style of the report."""
-    scripts = " ".join(map(source_hash, (assets()[_THEME].text, _module())))
+    scripts = " ".join(map(source_hash, (asset(_THEME), _module())))
     style = source_hash(_style())
     return f"default-src 'none'; script-src {scripts}; style-src {style}; img-src data: blob:; base-uri 'none'"
 
@@ -58,9 +58,9 @@ def policy() -> str:
 @cache
 def _module() -> str:
     """Returns the modules of the report as one module without imports. Their top-level names are distinct."""
-    texts = (assets()[name].text for name in _MODULES)
+    texts = (asset(name) for name in _MODULES)
     return "".join(_EXPORT.sub("", _IMPORT.sub("", text)) for text in texts)
 
 
 def _style() -> str:
-    return "".join(assets()[name].text for name in _STYLES)
+    return "".join(asset(name) for name in _STYLES)

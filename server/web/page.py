@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import hashlib
 import json
 import re
 from dataclasses import dataclass
@@ -9,7 +11,7 @@ from functools import cache
 from html import escape
 from posixpath import dirname, join, normpath
 
-from server.web.assets import PAGE_POLICY, Asset, asset_of, assets, source_hash
+from server.web.assets import PAGE_POLICY, asset, source_hash
 
 _TEXTS = "translator/texts.js"
 _STYLE = re.compile(r'<link rel="stylesheet" href="/static/([^"]+)">')
@@ -22,16 +24,19 @@ _MARK = re.compile(r"\{(\w+)\}")
 
 @dataclass(frozen=True, slots=True)
 class Page:
-    """A page and the Content-Security-Policy that allows its inline styles and scripts by their hashes."""
+    """The HTML of a page, also with gzip, its ETag, and the Content-Security-Policy that allows its inline styles and scripts
+    by their hashes."""
 
-    asset: Asset
+    html: bytes
+    compressed: bytes
+    tag: str
     policy: str
 
 
 @cache
 def interface_texts() -> dict[str, dict[str, str]]:
     """Returns the texts of the translator's page by language and name."""
-    source = assets()[_TEXTS].text
+    source = asset(_TEXTS)
     texts: dict[str, dict[str, str]] = json.loads(source[source.index("{") : source.rindex("}") + 1])
     return texts
 
@@ -43,15 +48,14 @@ def page(name: str, language: str = "en") -> Page:
     Styles, first scripts and decorative pictures are inlined. The module and its imports are put into a template, whose
     content `common/modules.js` inserts after the first paint.
     """
-    html = assets()[name]
     hashes: dict[str, list[str]] = {"style": [], "script": []}
 
     def inlined(kind: str, match: re.Match[str]) -> str:
-        text = assets()[match[1]].text
+        text = asset(match[1])
         hashes[kind].append(source_hash(text))
         return f"<{kind}>{text}</{kind}>"
 
-    text = _translated(html.text, language)
+    text = _translated(asset(name), language)
     text = _MODULE.sub(lambda match: _template(match[1], match[0]), text)
     text = _IMAGE.sub(lambda match: _picture(match[1], match[2]), text)
     text = _STYLE.sub(lambda match: inlined("style", match), text)
@@ -59,7 +63,8 @@ def page(name: str, language: str = "en") -> Page:
     policy = PAGE_POLICY
     for kind, allowed in hashes.items():
         policy = policy.replace(f"{kind}-src 'self'", " ".join([f"{kind}-src 'self'", *allowed]))
-    return Page(asset_of(text.encode("utf-8"), html.media), policy)
+    html = text.encode("utf-8")
+    return Page(html, gzip.compress(html, mtime=0), f'"{hashlib.sha256(html).hexdigest()[:32]}"', policy)
 
 
 def _translated(html: str, language: str) -> str:
@@ -75,7 +80,7 @@ def _template(module: str, script: str) -> str:
     waiting = [module]
     while waiting:
         file = waiting.pop(0)
-        names = [normpath(join(dirname(file), name)) for name in _IMPORT.findall(assets()[file].text)]
+        names = [normpath(join(dirname(file), name)) for name in _IMPORT.findall(asset(file))]
         waiting += [name for name in names if name not in imported]
         imported |= dict.fromkeys(names)
     links = [f'<link rel="modulepreload" href="/static/{name}">' for name in imported if name != module]
@@ -84,4 +89,4 @@ def _template(module: str, script: str) -> str:
 
 def _picture(name: str, attributes: str) -> str:
     """Returns a picture as an element that assistive technology ignores."""
-    return assets()[name].text.strip().replace("<svg ", f'<svg aria-hidden="true" {attributes} ', 1)
+    return asset(name).strip().replace("<svg ", f'<svg aria-hidden="true" {attributes} ', 1)

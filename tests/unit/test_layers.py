@@ -14,11 +14,11 @@ ROOT = Path(__file__).parents[2]
 MODULES = sorted((*ROOT.glob("model/**/*.py"), *ROOT.glob("server/**/*.py")))
 
 OWNERS = {
-    "prometheus_client": [f"server/observability/{name}.py" for name in ("counter", "histogram", "metrics")],
+    "prometheus_client": ["server/observability/metrics.py"],
     "fastapi": ["server/api/"],
     "starlette": ["server/api/"],
     "ray": ["server/ray_serve/"],
-    "opentelemetry": ["server/observability/telemetry.py"],
+    "opentelemetry": ["server/api/middleware/tracing.py"],
 }
 """Files and folders that may import each library."""
 

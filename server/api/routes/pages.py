@@ -3,19 +3,25 @@
 from __future__ import annotations
 
 from fastapi import APIRouter
+from starlette.exceptions import HTTPException
+from starlette.middleware.gzip import GZipMiddleware
 from starlette.requests import Request
-from starlette.responses import Response
+from starlette.responses import FileResponse, HTMLResponse, Response
+from starlette.routing import Mount
+from starlette.staticfiles import StaticFiles
+from starlette.types import Scope
 
 from server.api.dependencies import json_response, reader_languages
 from server.api.openapi import content
 from server.api.parameters import prefers_html
 from server.api.schemas.operation import ServerAnswer
-from server.errors import NotFound
 from server.version import server_version
-from server.web.assets import DOCS_POLICY, Asset, assets, swagger_assets
+from server.web.assets import FOLDER, PAGE_POLICY
 from server.web.page import interface_texts, page
 
 router = APIRouter(tags=["operation"])
+SWAGGER = ("fastapi_offline", "static")
+"""Package from PyPI with the files of Swagger UI, and their folder; its code is not used."""
 HTML_EXAMPLE = '<!doctype html>\n<html lang="en">...</html>\n'
 
 
@@ -33,17 +39,24 @@ async def root(request: Request) -> Response:
 
 
 @router.get("/docs", include_in_schema=False)
-async def docs(request: Request) -> Response:
+async def docs() -> Response:
     """Swagger UI, which shows /openapi.json and sends requests."""
-    return sent(assets()["docs.html"], request, {"Content-Security-Policy": DOCS_POLICY})
+    return FileResponse(FOLDER / "docs.html", headers={"Content-Security-Policy": PAGE_POLICY})
 
 
-@router.get("/static/{name:path}", include_in_schema=False)
-async def static(name: str, request: Request) -> Response:
-    asset = assets().get(name) or swagger_assets().get(name)
-    if asset is None or name.endswith(".html"):
-        raise NotFound("There is nothing at this address.")
-    return sent(asset, request, {})
+class PageFiles(StaticFiles):
+    """The scripts and styles of the pages, and Swagger UI. Browsers ask each time whether a file has changed."""
+
+    async def get_response(self, path: str, scope: Scope) -> Response:
+        scope["route"] = STATIC  # the name in logs and metrics
+        if path.endswith(".html"):  # only served as pages
+            raise HTTPException(404)
+        response = await super().get_response(path, scope)
+        response.headers["Cache-Control"] = "no-cache"
+        return response
+
+
+STATIC = Mount("/static", GZipMiddleware(PageFiles(directory=FOLDER, packages=[SWAGGER]), compresslevel=6))
 
 
 def translator_page(request: Request) -> Response:
@@ -59,17 +72,13 @@ def explorer_page(request: Request) -> Response:
 
 
 def html_page(request: Request, name: str, language: str = "en") -> Response:
-    """Returns the HTML of a page whose address has another answer for other clients."""
+    """Returns a page whose address has another answer for other clients, with gzip if the client accepts it, or 304 if the
+    client has the page."""
     html = page(name, language)
-    headers = {"Content-Security-Policy": html.policy, "Vary": "Accept, Accept-Encoding, Accept-Language"}
-    return sent(html.asset, request, headers)
-
-
-def sent(asset: Asset, request: Request, headers: dict[str, str]) -> Response:
-    """Returns a file, compressed if the client accepts gzip, or 304 if the client has it."""
-    headers = {"ETag": asset.tag, "Cache-Control": "no-cache", "Vary": "Accept-Encoding"} | headers
-    if asset.tag in request.headers.get("if-none-match", ""):
+    headers = {"Vary": "Accept, Accept-Encoding, Accept-Language", "ETag": html.tag, "Cache-Control": "no-cache"}
+    headers |= {"Content-Security-Policy": html.policy}
+    if html.tag in request.headers.get("if-none-match", ""):
         return Response(status_code=304, headers=headers)
     if "gzip" in request.headers.get("accept-encoding", ""):
-        return Response(asset.compressed, 200, headers | {"Content-Encoding": "gzip"}, asset.media)
-    return Response(asset.body, 200, headers, asset.media)
+        return HTMLResponse(html.compressed, 200, headers | {"Content-Encoding": "gzip"})
+    return HTMLResponse(html.html, 200, headers)
