@@ -20,7 +20,7 @@ from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
 from server.api.openapi import document
-from server.api.routes import admin, analysis, attention, encoder, files, health, languages, pages, translate
+from server.api.routes import admin, analysis, attention, files, health, languages, pages, translate
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded, SettingsError
 from server.services import Services
@@ -32,7 +32,6 @@ ROUTERS = (
     languages.router,
     attention.router,
     analysis.router,
-    encoder.router,
     pages.router,
     files.router,
     health.router,

@@ -14,17 +14,11 @@ from server.api.openapi import content
 from server.api.parameters import ParameterRoute
 from server.api.schemas.glossaries import (
     ENTRIES_EXAMPLE,
-    DictionaryAnswer,
     DictionaryPair,
     DictionaryParameters,
-    EntriesAnswer,
-    GlossariesAnswer,
-    GlossaryAnswer,
     GlossaryKey,
     GlossaryParameters,
-    MultilingualAnswer,
     MultilingualChanges,
-    MultilingualListAnswer,
     MultilingualParameters,
 )
 from server.errors import Forbidden, NotFound
@@ -40,7 +34,7 @@ router = APIRouter(tags=["DeepL"], route_class=ParameterRoute)
 V2, V3 = "/v2/glossaries", "/v3/glossaries"
 
 
-@router.post(V2, summary="Create a glossary", status_code=201, response_model=GlossaryAnswer)
+@router.post(V2, summary="Create a glossary", status_code=201)
 async def create(request: Request, parameters: GlossaryParameters) -> Response:
     owner = await owner_of(request, parameters.auth_key, change=True)
     dictionary = dictionary_of(parameters, services_of(request).translator.catalog)
@@ -48,7 +42,7 @@ async def create(request: Request, parameters: GlossaryParameters) -> Response:
     return json_response(single(created), 201)
 
 
-@router.get(V2, summary="List glossaries of one language pair", response_model=GlossariesAnswer)
+@router.get(V2, summary="List glossaries of one language pair")
 async def glossaries(request: Request, parameters: Key) -> Response:
     glossaries = await glossaries_of(request).all(await owner_of(request, parameters.auth_key))
     return json_response(
@@ -56,7 +50,7 @@ async def glossaries(request: Request, parameters: Key) -> Response:
     )
 
 
-@router.get(V2 + "/{glossary_id}", summary="Show a glossary", response_model=GlossaryAnswer)
+@router.get(V2 + "/{glossary_id}", summary="Show a glossary")
 async def glossary(glossary_id: Id, request: Request, parameters: Key) -> Response:
     return json_response(single(await find_glossary(request, parameters, glossary_id)))
 
@@ -76,7 +70,7 @@ async def entries(glossary_id: Id, request: Request, parameters: Key) -> Respons
     return Response(write_entries(dictionary.entries, format), media_type=MEDIA_TYPES[format])
 
 
-@router.post(V3, summary="Create a glossary of several pairs", status_code=201, response_model=MultilingualAnswer)
+@router.post(V3, summary="Create a glossary of several pairs", status_code=201)
 async def create_multilingual(request: Request, parameters: MultilingualParameters) -> Response:
     owner = await owner_of(request, parameters.auth_key, change=True)
     catalog = services_of(request).translator.catalog
@@ -85,18 +79,18 @@ async def create_multilingual(request: Request, parameters: MultilingualParamete
     return json_response(multilingual(created), 201)
 
 
-@router.get(V3, summary="List all glossaries", response_model=MultilingualListAnswer)
+@router.get(V3, summary="List all glossaries")
 async def multilingual_glossaries(request: Request, parameters: Key) -> Response:
     glossaries = await glossaries_of(request).all(await owner_of(request, parameters.auth_key))
     return json_response({"glossaries": [multilingual(glossary) for glossary in glossaries]})
 
 
-@router.get(V3 + "/{glossary_id}", summary="Show any glossary", response_model=MultilingualAnswer)
+@router.get(V3 + "/{glossary_id}", summary="Show any glossary")
 async def multilingual_glossary(glossary_id: Id, request: Request, parameters: Key) -> Response:
     return json_response(multilingual(await find_glossary(request, parameters, glossary_id)))
 
 
-@router.patch(V3 + "/{glossary_id}", summary="Rename a glossary, or add entries", response_model=MultilingualAnswer)
+@router.patch(V3 + "/{glossary_id}", summary="Rename a glossary, or add entries")
 async def change(
     glossary_id: Id,
     request: Request,
@@ -111,7 +105,7 @@ async def change(
     return json_response(multilingual(await glossaries.find(owner, glossary_id)))
 
 
-@router.put(V3 + "/{glossary_id}/dictionaries", summary="Replace a dictionary", response_model=DictionaryAnswer)
+@router.put(V3 + "/{glossary_id}/dictionaries", summary="Replace a dictionary")
 async def replace_dictionary(
     glossary_id: Id,
     request: Request,
@@ -123,7 +117,7 @@ async def replace_dictionary(
     return json_response(described(dictionary.info()))
 
 
-@router.get(V3 + "/{glossary_id}/entries", summary="Fetch the entries of a pair", response_model=EntriesAnswer)
+@router.get(V3 + "/{glossary_id}/entries", summary="Fetch the entries of a pair")
 async def dictionary_entries(glossary_id: Id, request: Request, parameters: Pair) -> Response:
     owner, pair = await owner_of(request, parameters.auth_key), (parameters.source_lang, parameters.target_lang)
     dictionary = await glossaries_of(request).dictionary(owner, glossary_id, *pair)
@@ -179,7 +173,7 @@ def only_dictionary(glossary: Glossary) -> DictionaryInfo:
 
 
 def single(glossary: Glossary) -> dict[str, Any]:
-    """Returns the body as in GlossaryAnswer."""
+    """Returns the body of a glossary under /v2."""
     info = only_dictionary(glossary)
     return {"glossary_id": glossary.id, "name": glossary.name, "ready": True, **described(info)} | {
         "creation_time": time_of(glossary)
@@ -187,7 +181,7 @@ def single(glossary: Glossary) -> dict[str, Any]:
 
 
 def multilingual(glossary: Glossary) -> dict[str, Any]:
-    """Returns the body as in MultilingualAnswer."""
+    """Returns the body of a glossary under /v3."""
     return {
         "glossary_id": glossary.id,
         "name": glossary.name,

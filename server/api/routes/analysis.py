@@ -1,4 +1,4 @@
-"""POST /score, POST /trace and GET /model: forced scores, the steps of a search, and the shape of a model."""
+"""POST /score, POST /trace, GET /model and GET /encoder: forced scores, the steps of a search, and what a model is and does."""
 
 from __future__ import annotations
 
@@ -21,6 +21,8 @@ from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.analysis import (
     SCORED_LIMIT,
+    EncoderAnswer,
+    EncoderParameters,
     ModelAnswer,
     ModelParameters,
     ScoreAnswer,
@@ -29,6 +31,7 @@ from server.api.schemas.analysis import (
     TraceParameters,
 )
 from server.errors import NotFound, TextTooLong, Unavailable
+from server.inspection.encoder_study import study_encoder
 from server.inspection.search_trace import SearchTrace, trace_search
 from server.inspection.types import InspectionOptions, InspectionResult
 from server.translation.catalog import Leg
@@ -115,6 +118,23 @@ async def model(request: Request, parameters: Annotated[ModelParameters, Query()
     roles = [await asyncio.to_thread(HeadRoles.read, folder.path) for folder in folders]
     models = [described(*parts) for parts in zip(folders, route, roles, strict=True)]
     return json_response({"legs": models})
+
+
+@router.get(
+    "/encoder",
+    summary="Residual, feed-forward units and positions in the layers of an encoder",
+    response_model=EncoderAnswer,
+    responses=errors(*WORK),
+)
+async def encoder(request: Request, parameters: Annotated[EncoderParameters, Query()]) -> Response:
+    """Computed in float32 from the weights of the model. The answer has the numbers of one sentence, and of the same
+    words in reverse order with and without positions."""
+    services = services_of(request)
+    check_texts((parameters.q,), services.settings)
+    await enter(request, len(parameters.q), parameters.api_key)
+    limit = deadline(request, services.settings.timeout_seconds)
+    study = await study_encoder(services.inspector, parameters.q, parameters.source, parameters.target, limit)
+    return json_response(study)
 
 
 def scored(result: InspectionResult) -> dict[str, Any]:

@@ -13,7 +13,7 @@ from server.api.dependencies import check_texts, enter, json_response, reader_la
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
 from server.api.schemas.base import ErrorAnswer
-from server.api.schemas.languages import DetectedLanguage, DetectParameters, FrontendSettings, Language
+from server.api.schemas.languages import DetectedLanguage, DetectParameters, Language
 from server.documents.formats import SUFFIXES
 from server.errors import Forbidden
 from server.text.languages import language_name
@@ -45,7 +45,7 @@ async def detect(request: Request, parameters: DetectParameters) -> Response:
     return json_response([{"confidence": guess.confidence, "language": guess.language} for guess in guesses])
 
 
-@router.get("/frontend/settings", summary="Limits and languages for a user interface", response_model=FrontendSettings)
+@router.get("/frontend/settings", summary="Limits and languages for a user interface", response_model=dict[str, Any])
 async def frontend_settings(request: Request) -> Response:
     services = services_of(request)
     catalog, settings = services.translator.catalog, services.settings

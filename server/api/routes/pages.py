@@ -14,7 +14,6 @@ from starlette.types import Scope
 from server.api.dependencies import json_response, reader_languages
 from server.api.openapi import content
 from server.api.parameters import prefers_html
-from server.api.schemas.operation import ServerAnswer
 from server.version import server_version
 from server.web.assets import FOLDER, PAGE_POLICY
 from server.web.page import interface_texts, page
@@ -28,7 +27,7 @@ HTML_EXAMPLE = '<!doctype html>\n<html lang="en">...</html>\n'
 @router.get(
     "/",
     summary="The translator for a browser, the server's name and version for other clients",
-    response_model=ServerAnswer,
+    response_model=dict[str, str],
     responses={200: content({"text/html": HTML_EXAMPLE})},
 )
 async def root(request: Request) -> Response:

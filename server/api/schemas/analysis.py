@@ -1,4 +1,4 @@
-"""Parameters and answers of POST /score, POST /trace and GET /model."""
+"""Parameters and answers of POST /score, POST /trace, GET /model and GET /encoder."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from typing import Any
 
 from pydantic import Field, StrictStr
 
-from server.api.schemas.attention import AlignmentChoiceAnswer, Candidate, LanguagePair, ScoredPieces, TextPieces
+from model.analysis.attention_alignment import AlignmentChoice
+from server.api.schemas.attention import Candidate, LanguagePair, ScoredPieces, TextPieces
 from server.api.schemas.base import Answer, BeamSize, Code, HeadMask, Key, LengthPenalty, Parameters
 
 SCORED_LIMIT = 16
 """Largest number of translations in one request for scores."""
 PIECES = [["▁Eine", "▁Katze"]]
 SCORES = [[-0.32, -0.18, -0.05]]
-TOTAL = "Natural log-probability of the hypothesis so far."
 
 
 class ScoreParameters(Parameters):
@@ -50,15 +50,15 @@ class TraceParameters(Parameters):
     api_key: Key = None
 
 
-class ChosenToken(Answer):
-    parent: int = Field(description="Row of the step before.", examples=[0])
-    piece: str = Field(examples=["▁Eine"])
-    total: float = Field(description=TOTAL, examples=[-0.32])
-
-
 class FinishedHypothesis(Answer):
-    parent: int = Field(description="Row of the step before.", examples=[0])
-    total: float = Field(description=TOTAL, examples=[-0.55])
+    """A hypothesis after a step: its row of the step before, and the sum of its natural log-probabilities."""
+
+    parent: int
+    total: float
+
+
+class ChosenToken(FinishedHypothesis):
+    piece: str
 
 
 class SearchStep(Answer):
@@ -96,31 +96,53 @@ class ModelParameters(Parameters):
     api_key: Key = None
 
 
-class HeadRoleAnswer(Answer):
-    role: str = Field(description="Where most queries look, or `mixed`.", examples=["previous"])
-    share: float = Field(description="Share of the queries that look there.", examples=[0.83])
-
-
-class HeadRolesAnswer(Answer):
-    """Roles of heads over the sentences on which the import measured them."""
-
-    sentences: int = Field(examples=[96])
-    directions: list[str] = Field(examples=[["en-de"]])
-    heads: dict[str, list[list[HeadRoleAnswer]]] = Field(
-        description="By kind of attention, layer and head. Roles: `previous`, `before_previous`, `next`, `same`, `diagonal`, "
-        "`start`, `delimiter` (punctuation and the end of sentence), `rare` (the rarest token of the sentence), `mixed`.",
-    )
-
-
 class ModelLeg(Answer):
     name: str = Field(examples=["general-en-de-fr-es"])
     source: str = Field(examples=["en"])
     target: str = Field(examples=["de"])
     license: str = Field(examples=["CC-BY-4.0"])
     config: dict[str, Any] = Field(description="Fields of the model's config.json and `head_dim`.")
-    alignment: AlignmentChoiceAnswer
-    roles: HeadRolesAnswer | None = Field(description="Null for a model without measured roles.")
+    alignment: AlignmentChoice
+    roles: dict[str, Any] | None = Field(
+        description="Roles of the heads over `sentences` in `directions`, on which the import measured them: `heads` has, by "
+        "kind of attention, layer and head, the `role` and the `share` of the queries that look there. Roles: `previous`, "
+        "`before_previous`, `next`, `same`, `diagonal`, `start`, `delimiter` (punctuation and the end of sentence), `rare` (the "
+        "rarest token of the sentence), `mixed`. Null for a model without measured roles."
+    )
 
 
 class ModelAnswer(Answer):
     legs: list[ModelLeg] = Field(description="One model, or two for a route through a pivot language.")
+
+
+class EncoderParameters(ModelParameters):
+    q: StrictStr = Field(description="One sentence.", examples=["Cat eats fish."])
+
+
+class EncoderLayerAnswer(Answer):
+    """Lengths of each piece's vector: what the residual connections carry past the sublayers, and what these add. `active`
+    is the share of feed-forward units above 0 for each piece. `units` have the largest outputs on pieces with text; each is
+    a number `unit`, with the `pieces` on which its output is largest and the output."""
+
+    carried_past_attention: list[float]
+    attention: list[float]
+    carried_past_feed_forward: list[float]
+    feed_forward: list[float]
+    active: list[float]
+    units: list[dict[str, Any]]
+
+
+class EncoderAnswer(Answer):
+    model: str
+    language: LanguagePair
+    source: TextPieces
+    layers: list[EncoderLayerAnswer]
+    order: dict[str, list[float]] = Field(
+        description="The `pieces` with the words in reverse order, and how much the encoder's output for each piece of `source` "
+        "then changes (`moved`, `moved_without_positions`), relative to its length."
+    )
+    position_fit: dict[str, int | list[float]] | None = Field(
+        description="R² of the place of a piece in its sentence, which a linear regression reads from the embedding and from the "
+        "output of each layer (`with_positions`, `without_positions`), on `sentences` that it has not seen. Null for a "
+        "language without sample sentences."
+    )

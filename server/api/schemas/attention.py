@@ -7,6 +7,8 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, StrictStr, WithJsonSchema
 
+from model.analysis.attention_alignment import AlignmentHead, Word
+from model.analysis.head_statistics import HeadFigures
 from server.api.schemas.base import (
     Answer,
     BeamSize,
@@ -143,15 +145,8 @@ class TextPieces(Answer):
     )
 
 
-class WordAnswer(Answer):
-    text: str = Field(examples=["cat"])
-    start: int = Field(description="First character of the word in the sentence.", examples=[2])
-    end: int = Field(description="End of the word; equal to `start` for special pieces.", examples=[5])
-    pieces: list[int] = Field(description="Indices of the word's pieces.", examples=[[2]])
-
-
 class SourceAnswer(TextPieces):
-    words: list[WordAnswer]
+    words: list[Word]
 
 
 class ScoredPieces(TextPieces):
@@ -163,27 +158,18 @@ class ScoredPieces(TextPieces):
 
 
 class TargetAnswer(ScoredPieces):
-    words: list[WordAnswer]
+    words: list[Word]
 
 
 class DecoderInputAnswer(Answer):
     """The pieces that the decoder reads: the keys of its self-attention."""
 
     pieces: list[str] = Field(examples=[["<s>", "▁Eine", "▁Katze"]])
-    words: list[WordAnswer]
+    words: list[Word]
 
 
-class AlignmentHeadAnswer(Answer):
-    layer: int = Field(examples=[0])
-    head: int | None = Field(description="None means all heads of the layer.", examples=[0])
-    shift: bool = Field(description="Whether the row after the one that produced a piece is used.", examples=[True])
-
-
-class AlignmentChoiceAnswer(Answer):
-    heads: list[AlignmentHeadAnswer] = Field(description="Cross-attention heads that align words best.")
-
-
-class AlignmentAnswer(AlignmentChoiceAnswer):
+class AlignmentAnswer(Answer):
+    heads: list[AlignmentHead] = Field(description="Cross-attention heads that align words best.")
     method: Literal["combined", "attention"] = Field(examples=["attention"])
     links: list[tuple[int, int, float]] = Field(
         description="Source word, target word and weight.", examples=[[(1, 0, 0.81), (2, 1, 0.97)]]
@@ -196,14 +182,6 @@ class AlignmentAnswer(AlignmentChoiceAnswer):
 class LanguagePair(Answer):
     source: str = Field(examples=["en"])
     target: str = Field(examples=["de"])
-
-
-class HeadFiguresAnswer(Answer):
-    entropy: float = Field(description="Bits, averaged over the queries.", examples=[1.06])
-    spread: float = Field(description="Entropy divided by its largest possible value.", examples=[0.38])
-    diagonality: float = Field(description="1 on the diagonal, 0 for uniform attention.", examples=[0.11])
-    role: str = Field(description="Where most queries attend.", examples=["previous"])
-    role_share: float = Field(description="Share of the queries that attend there.", examples=[0.83])
 
 
 class VectorsAnswer(Answer):
@@ -257,7 +235,7 @@ class AttentionAnswer(Answer):
         "the pieces of `decoder_input`, averaged over the features.",
         examples=[[[0.0, 0.41, 0.37]]],
     )
-    figures: dict[str, list[list[HeadFiguresAnswer]]] | None = Field(
+    figures: dict[str, list[list[HeadFigures]]] | None = Field(
         default=None, description="Only with `figures`: by kind, layer and head."
     )
     vectors: VectorsAnswer | None = Field(default=None, description="Only with `vectors`.")

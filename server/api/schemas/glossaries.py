@@ -7,14 +7,12 @@ from typing import Annotated, Any, Literal
 import orjson
 from pydantic import BeforeValidator, Field, StrictStr
 
-from server.api.schemas.base import Answer, Code, OptionalText, Parameters, lower_case
+from server.api.schemas.base import Code, OptionalText, Parameters, lower_case
 from server.glossaries.types import TERM_CHARACTERS
 
 INLINE_PAIRS = 1_000
 """Most pairs of a glossary that is part of a request."""
 ENTRIES_EXAMPLE = "battery\tAkku\ndevice\tGerät"
-CREATED = "2026-11-22T10:00:00+00:00"
-ID = "5f0c2a9d3b7e4f1c8a6d0e2b4c6f8a1d"
 
 Format = Annotated[Literal["tsv", "csv"], BeforeValidator(lower_case)]
 Exact = Annotated[bool, Field(description="With `false`, translations of the terms may be inflected.")]
@@ -84,45 +82,3 @@ class MultilingualChanges(GlossaryKey):
     dictionaries: list[DictionaryParameters] = Field(
         default=[], max_length=100, description="Entries that are added, or replace those with the same term."
     )
-
-
-class GlossaryAnswer(Answer):
-    glossary_id: str = Field(examples=[ID])
-    name: str = Field(examples=["Devices"])
-    ready: bool = Field(examples=[True])
-    source_lang: str = Field(examples=["en"])
-    target_lang: str = Field(examples=["de"])
-    creation_time: str = Field(examples=[CREATED])
-    entry_count: int = Field(examples=[2])
-
-
-class GlossariesAnswer(Answer):
-    glossaries: list[GlossaryAnswer] = Field(description="Those with a single dictionary.")
-
-
-class DictionaryAnswer(Answer):
-    source_lang: str = Field(examples=["en"])
-    target_lang: str = Field(examples=["de"])
-    entry_count: int = Field(examples=[2])
-
-
-class MultilingualAnswer(Answer):
-    glossary_id: str = Field(examples=[ID])
-    name: str = Field(examples=["Devices"])
-    creation_time: str = Field(examples=[CREATED])
-    dictionaries: list[DictionaryAnswer]
-
-
-class MultilingualListAnswer(Answer):
-    glossaries: list[MultilingualAnswer]
-
-
-class DictionaryEntries(Answer):
-    source_lang: str = Field(examples=["en"])
-    target_lang: str = Field(examples=["de"])
-    entries: str = Field(examples=[ENTRIES_EXAMPLE])
-    entries_format: str = Field(examples=["tsv"])
-
-
-class EntriesAnswer(Answer):
-    dictionaries: list[DictionaryEntries]

@@ -23,32 +23,9 @@ class SourceLanguage(DetectedLanguage):
     )
 
 
-class NamedLanguage(Answer):
+class Language(Answer):
     code: str = Field(examples=["en"])
     name: str = Field(examples=["English"])
-
-
-class Language(NamedLanguage):
     targets: list[str] = Field(
         description="Languages that texts in this one can be translated into.", examples=[["de", "en", "fr"]]
     )
-
-
-class DefaultLanguages(Answer):
-    source: NamedLanguage
-    target: NamedLanguage
-
-
-class FrontendSettings(Answer):
-    """Fields that LibreTranslate's user interface reads."""
-
-    charLimit: int = Field(description="Largest number of characters in a request.", examples=[100_000])
-    frontendTimeout: int = Field(
-        description="Milliseconds that a user interface waits before it translates.", examples=[1000]
-    )
-    apiKeys: bool = Field(description="Whether the server uses API keys.", examples=[False])
-    keyRequired: bool = Field(description="Whether every request needs an API key.", examples=[False])
-    suggestions: bool = Field(description="Always false: suggestions are not stored.", examples=[False])
-    filesTranslation: bool = Field(examples=[True])
-    supportedFilesFormat: list[str] = Field(examples=[[".txt", ".html", ".docx"]])
-    language: DefaultLanguages

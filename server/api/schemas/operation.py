@@ -7,6 +7,7 @@ from typing import Literal
 from pydantic import Field
 
 from server.api.schemas.base import Answer
+from server.engine.client.status import DeviceStatus
 
 MODEL_NAMES = [["general-en-de-fr-es"]]
 METRICS_EXAMPLE = (
@@ -14,18 +15,6 @@ METRICS_EXAMPLE = (
     "# TYPE attentive_requests_running gauge\n"
     "attentive_requests_running 3.0\n"
 )
-
-
-class HealthAnswer(Answer):
-    status: Literal["ok"] = Field(examples=["ok"])
-
-
-class WorkerAnswer(Answer):
-    device: str = Field(examples=["cpu"])
-    up: bool = Field(description="Whether the process runs and accepts jobs.", examples=[True])
-    pid: int | None = Field(examples=[4711])
-    restarts: int = Field(examples=[0])
-    jobs: int = Field(description="Jobs in flight.", examples=[0])
 
 
 class ReadyAnswer(Answer):
@@ -38,7 +27,7 @@ class ReadyAnswer(Answer):
         description="Further settings of the worker.", examples=[{"threads": "2", "slots": "64", "isa": "avx2"}]
     )
     restarts: int = Field(description="Restarts of all workers since the start.", examples=[0])
-    workers: list[WorkerAnswer]
+    workers: list[DeviceStatus]
     models: list[str] = Field(description="Models that are served now.", examples=MODEL_NAMES)
     errors: dict[str, str] = Field(description="Models that could not be loaded, with one sentence.", examples=[{}])
 
@@ -51,12 +40,3 @@ class ReloadAnswer(Answer):
     removed: list[str] = Field(examples=[[]])
     failed: list[str] = Field(description="Their predecessors are still served, if any.", examples=[[]])
     errors: dict[str, str] = Field(description="The reason of each failure.", examples=[{}])
-
-
-class ServerAnswer(Answer):
-    name: str = Field(examples=["Attentive"])
-    version: str = Field(examples=["0.2.0"])
-    explorer: str = Field(examples=["/attention"])
-    documentation: str = Field(examples=["/docs"])
-    openapi: str = Field(examples=["/openapi.json"])
-    languages: str = Field(examples=["/languages"])

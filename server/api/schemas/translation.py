@@ -22,6 +22,7 @@ from server.api.schemas.base import (
 )
 from server.api.schemas.glossaries import InlineGlossary
 from server.api.schemas.languages import SourceLanguage
+from server.engine.ipc.messages import Timings
 from server.translation.types import Flag
 
 SCORES = [-0.143, -0.221, -0.098]
@@ -115,15 +116,6 @@ class SentenceDetails(Answer):
     hypotheses: list[HypothesisDetails] = Field(description="Best first; empty if the sentence was copied.")
 
 
-class TimingsDetails(Answer):
-    """Seconds that the slowest sentence spent in each part."""
-
-    queue: float = Field(examples=[0.0004])
-    encode: float = Field(examples=[0.0021])
-    decode: float = Field(examples=[0.0093])
-    first_token: float = Field(examples=[0.0035])
-
-
 class TranslationDetails(Answer):
     route: list[RouteStep] = Field(description="Models in the order of use; empty if no model was needed.")
     pivot: str | None = Field(description="Language between two models.", examples=[None])
@@ -132,7 +124,7 @@ class TranslationDetails(Answer):
         description="One sentence for each part of the translation that may be wrong.",
         examples=[["Sentence 1: a placeholder was put at the aligned place, because the model dropped it."]],
     )
-    timings: TimingsDetails
+    timings: Timings = Field(description="Seconds that the slowest sentence spent in each part.")
 
 
 class TranslateAnswer(Answer):

@@ -35,7 +35,6 @@ CALLS = [
     ("get", "/health", {}),
     ("get", "/ready", {}),
     ("get", "/", {}),
-    ("get", "/v2/glossaries", {}),
 ]
 
 
@@ -63,7 +62,9 @@ def test_every_answer_has_a_schema(path, method, operation):
             continue
         for content in response["content"].values():
             schema = resolved(content["schema"])
-            assert schema.get("properties") or schema["type"] in ("string", "array")
+            assert (
+                schema.get("properties") or schema.get("additionalProperties") or schema["type"] in ("string", "array")
+            )
             if schema["type"] == "array":
                 assert resolved(schema["items"])["properties"]
 
