@@ -28,13 +28,13 @@ class ScoreParameters(Parameters):
 
 
 class ScoredTranslation(ScoredPieces):
-    score: float = Field(description="Sum of `scores`.", examples=[-0.55])
-    average: float = Field(description="Mean of `scores`.", examples=[-0.18])
-    perplexity: float = Field(examples=[1.2])
+    score: float = Field(description="Sum of `scores`.")
+    average: float = Field(description="Mean of `scores`.")
+    perplexity: float
 
 
 class ScoreAnswer(Answer):
-    model: str = Field(examples=["general-en-de-fr-es"])
+    model: str
     source: TextPieces
     scores: ScoredTranslation | list[ScoredTranslation] = Field(description="A list if `translation` is a list.")
 
@@ -64,27 +64,24 @@ class ChosenToken(FinishedHypothesis):
 class SearchStep(Answer):
     """One step of the search. Rows are numbered from 0 within a step."""
 
-    rows: list[list[Candidate]] = Field(
-        description="Best continuations of each row with natural log-probabilities.",
-        examples=[[[("▁Eine", -0.32), ("▁Die", -1.9)]]],
-    )
+    rows: list[list[Candidate]] = Field(description="Best continuations of each row with natural log-probabilities.")
     chosen: list[ChosenToken] = Field(description="Hypotheses that continue.")
-    finished: list[FinishedHypothesis] = Field(description="Hypotheses that ended in this step.", examples=[[]])
+    finished: list[FinishedHypothesis] = Field(description="Hypotheses that ended in this step.")
 
 
 class TracedHypothesis(Answer):
-    text: str = Field(examples=["Eine Katze"])
-    pieces: list[str] = Field(examples=PIECES)
-    scores: list[float] = Field(examples=SCORES)
-    score: float = Field(description="Score that ranks the hypotheses.", examples=[-0.44])
-    finish_reason: str = Field(description="`stop` or `length`.", examples=["stop"])
+    text: str
+    pieces: list[str]
+    scores: list[float]
+    score: float = Field(description="Score that ranks the hypotheses.")
+    finish_reason: str = Field(description="`stop` or `length`.")
 
 
 class TraceAnswer(Answer):
-    model: str = Field(examples=["general-en-de-fr-es"])
+    model: str
     language: LanguagePair
-    sentence: int = Field(examples=[0])
-    sentences: int = Field(description="Number of sentences in the text.", examples=[1])
+    sentence: int
+    sentences: int = Field(description="Number of sentences in the text.")
     source: TextPieces
     steps: list[SearchStep]
     hypotheses: list[TracedHypothesis] = Field(description="Best first.")
@@ -97,10 +94,10 @@ class ModelParameters(Parameters):
 
 
 class ModelLeg(Answer):
-    name: str = Field(examples=["general-en-de-fr-es"])
-    source: str = Field(examples=["en"])
-    target: str = Field(examples=["de"])
-    license: str = Field(examples=["CC-BY-4.0"])
+    name: str
+    source: str
+    target: str
+    license: str
     config: dict[str, Any] = Field(description="Fields of the model's config.json and `head_dim`.")
     alignment: AlignmentChoice
     roles: dict[str, Any] | None = Field(

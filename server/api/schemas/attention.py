@@ -137,12 +137,9 @@ class AttentionParameters(Parameters):
 
 
 class TextPieces(Answer):
-    text: str = Field(examples=["A cat"])
-    pieces: list[str] = Field(examples=[[">>de<<", "▁A", "▁cat", "</s>"]])
-    offsets: list[tuple[int, int]] = Field(
-        description="Start and end of each piece in `text`, in characters.",
-        examples=[[(0, 0), (0, 1), (2, 5), (5, 5)]],
-    )
+    text: str
+    pieces: list[str]
+    offsets: list[tuple[int, int]] = Field(description="Start and end of each piece in `text`, in characters.")
 
 
 class SourceAnswer(TextPieces):
@@ -150,10 +147,9 @@ class SourceAnswer(TextPieces):
 
 
 class ScoredPieces(TextPieces):
-    scores: list[float] = Field(description="Natural log-probability of each piece.", examples=[[-0.32, -0.18, -0.05]])
+    scores: list[float] = Field(description="Natural log-probability of each piece.")
     candidates: list[list[Candidate]] = Field(
-        description="The most probable pieces at each position with their natural log-probabilities, best first.",
-        examples=[[[("▁Eine", -0.32), ("▁Die", -1.9)], [("▁Katze", -0.18)], [("</s>", -0.05)]]],
+        description="The most probable pieces at each position with their natural log-probabilities, best first."
     )
 
 
@@ -164,24 +160,20 @@ class TargetAnswer(ScoredPieces):
 class DecoderInputAnswer(Answer):
     """The pieces that the decoder reads: the keys of its self-attention."""
 
-    pieces: list[str] = Field(examples=[["<s>", "▁Eine", "▁Katze"]])
+    pieces: list[str]
     words: list[Word]
 
 
 class AlignmentAnswer(Answer):
     heads: list[AlignmentHead] = Field(description="Cross-attention heads that align words best.")
-    method: Literal["combined", "attention"] = Field(examples=["attention"])
-    links: list[tuple[int, int, float]] = Field(
-        description="Source word, target word and weight.", examples=[[(1, 0, 0.81), (2, 1, 0.97)]]
-    )
-    coverage: list[float] = Field(
-        description="Attention that each source word gets from the whole target.", examples=[[0.04, 0.93, 0.99, 0.1]]
-    )
+    method: Literal["combined", "attention"]
+    links: list[tuple[int, int, float]] = Field(description="Source word, target word and weight.")
+    coverage: list[float] = Field(description="Attention that each source word gets from the whole target.")
 
 
 class LanguagePair(Answer):
-    source: str = Field(examples=["en"])
-    target: str = Field(examples=["de"])
+    source: str
+    target: str
 
 
 class VectorsAnswer(Answer):
@@ -195,31 +187,22 @@ class VectorsAnswer(Answer):
 class AttentionAnswer(Answer):
     """Maps have the axes layer, head, query and key, also if one layer or head is chosen."""
 
-    id: str | None = Field(
-        description="Id of the translation; null for one that is given or not stored.",
-        examples=["01JDX3T0W5C7Q8Z1V2B3N4M5K6"],
-    )
-    model: str = Field(examples=["general-en-de-fr-es"])
+    id: str | None = Field(description="Id of the translation; null for one that is given or not stored.")
+    model: str
     language: LanguagePair
-    sentence: int = Field(examples=[0])
-    sentences: int = Field(description="Number of sentences in the text.", examples=[1])
-    leg: int = Field(examples=[0])
-    legs: int = Field(description="Number of steps of the route.", examples=[1])
-    level: Literal["piece", "word"] = Field(examples=["piece"])
+    sentence: int
+    sentences: int = Field(description="Number of sentences in the text.")
+    leg: int
+    legs: int = Field(description="Number of steps of the route.")
+    level: Literal["piece", "word"]
     source: SourceAnswer
     target: TargetAnswer
     decoder_input: DecoderInputAnswer
     alignment: AlignmentAnswer
-    layers: dict[str, list[int]] = Field(description="Layers of each kind of map.", examples=[{"cross": [0]}])
-    heads: dict[str, list[int | str]] = Field(description="Heads of each kind of map.", examples=[{"cross": ["mean"]}])
-    shapes: dict[str, list[int]] = Field(
-        description="Shape of each kind of map: layers, heads, queries, keys.", examples=[{"cross": [1, 1, 3, 4]}]
-    )
-    cross: Weights | None = Field(
-        default=None,
-        description="Cross-attention: target queries, source keys.",
-        examples=[[[[[0.04, 0.81, 0.1, 0.05], [0.01, 0.01, 0.97, 0.01], [0.02, 0.08, 0.1, 0.8]]]]],
-    )
+    layers: dict[str, list[int]] = Field(description="Layers of each kind of map.")
+    heads: dict[str, list[int | str]] = Field(description="Heads of each kind of map.")
+    shapes: dict[str, list[int]] = Field(description="Shape of each kind of map: layers, heads, queries, keys.")
+    cross: Weights | None = Field(default=None, description="Cross-attention: target queries, source keys.")
     encoder: Weights | None = Field(default=None, description="Self-attention of the encoder.")
     decoder: Weights | None = Field(
         default=None, description="Self-attention of the decoder; the keys are `decoder_input`."
@@ -233,7 +216,6 @@ class AttentionAnswer(Answer):
         default=None,
         description="Only for a decoder with a recurrence: the share of its state that each layer keeps when it reads each of "
         "the pieces of `decoder_input`, averaged over the features.",
-        examples=[[[0.0, 0.41, 0.37]]],
     )
     figures: dict[str, list[list[HeadFigures]]] | None = Field(
         default=None, description="Only with `figures`: by kind, layer and head."

@@ -18,7 +18,4 @@ class FileParameters(UploadParameters):
 
 
 class FileAnswer(Answer):
-    translatedFileUrl: str = Field(
-        description="Address of the translated file, valid for a limited time.",
-        examples=["http://localhost:8000/download_file/1f0c2a9e/letter_de.txt"],
-    )
+    translatedFileUrl: str = Field(description="Address of the translated file, valid for a limited time.")

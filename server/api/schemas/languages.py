@@ -13,8 +13,8 @@ class DetectParameters(Parameters):
 
 
 class DetectedLanguage(Answer):
-    confidence: int = Field(ge=0, le=100, description="Percent.", examples=[90])
-    language: str = Field(description="May be one that is not served.", examples=["fr"])
+    confidence: int = Field(ge=0, le=100, description="Percent.")
+    language: str = Field(description="May be one that is not served.")
 
 
 class SourceLanguage(DetectedLanguage):
@@ -24,8 +24,6 @@ class SourceLanguage(DetectedLanguage):
 
 
 class Language(Answer):
-    code: str = Field(examples=["en"])
-    name: str = Field(examples=["English"])
-    targets: list[str] = Field(
-        description="Languages that texts in this one can be translated into.", examples=[["de", "en", "fr"]]
-    )
+    code: str
+    name: str
+    targets: list[str] = Field(description="Languages that texts in this one can be translated into.")

@@ -18,25 +18,23 @@ METRICS_EXAMPLE = (
 
 
 class ReadyAnswer(Answer):
-    status: Literal["starting", "ready", "draining", "failed"] = Field(examples=["ready"])
-    version: str = Field(examples=["0.2.0"])
-    device: str = Field(examples=["cpu"])
-    dtype: str = Field(examples=["int8"])
-    engine: str = Field(description="Decode path, and why a faster one is not in use.", examples=["native"])
-    details: dict[str, str] = Field(
-        description="Further settings of the worker.", examples=[{"threads": "2", "slots": "64", "isa": "avx2"}]
-    )
-    restarts: int = Field(description="Restarts of all workers since the start.", examples=[0])
+    status: Literal["starting", "ready", "draining", "failed"]
+    version: str
+    device: str
+    dtype: str
+    engine: str = Field(description="Decode path, and why a faster one is not in use.")
+    details: dict[str, str] = Field(description="Further settings of the worker.")
+    restarts: int = Field(description="Restarts of all workers since the start.")
     workers: list[DeviceStatus]
-    models: list[str] = Field(description="Models that are served now.", examples=MODEL_NAMES)
-    errors: dict[str, str] = Field(description="Models that could not be loaded, with one sentence.", examples=[{}])
+    models: list[str] = Field(description="Models that are served now.")
+    errors: dict[str, str] = Field(description="Models that could not be loaded, with one sentence.")
 
 
 class ReloadAnswer(Answer):
     """Names of models."""
 
-    added: list[str] = Field(examples=MODEL_NAMES)
-    replaced: list[str] = Field(examples=[[]])
-    removed: list[str] = Field(examples=[[]])
-    failed: list[str] = Field(description="Their predecessors are still served, if any.", examples=[[]])
-    errors: dict[str, str] = Field(description="The reason of each failure.", examples=[{}])
+    added: list[str]
+    replaced: list[str]
+    removed: list[str]
+    failed: list[str] = Field(description="Their predecessors are still served, if any.")
+    errors: dict[str, str] = Field(description="The reason of each failure.")

@@ -83,55 +83,47 @@ class TranslateParameters(Parameters):
 
 
 class RouteStep(Answer):
-    model: str = Field(examples=["general-en-de-fr-es"])
-    source: str = Field(examples=["en"])
-    target: str = Field(examples=["de"])
-    beam_size: int = Field(description="Beam width of its search.", examples=[4])
-    reranked: bool = Field(
-        description="Whether its translations were chosen with the reverse direction.", examples=[False]
-    )
+    model: str
+    source: str
+    target: str
+    beam_size: int = Field(description="Beam width of its search.")
+    reranked: bool = Field(description="Whether its translations were chosen with the reverse direction.")
 
 
 class HypothesisDetails(Answer):
-    text: str = Field(examples=["Die Katze schläft."])
-    score: float = Field(description="Score that ranks the hypotheses.", examples=[-0.462])
-    token_scores: list[float] = Field(
-        description="Natural log-probability of each token and of the end of sentence.", examples=[SCORES]
-    )
-    finish_reason: str = Field(description="`stop` or `length`.", examples=["stop"])
+    text: str
+    score: float = Field(description="Score that ranks the hypotheses.")
+    token_scores: list[float] = Field(description="Natural log-probability of each token and of the end of sentence.")
+    finish_reason: str = Field(description="`stop` or `length`.")
 
 
 class SentenceDetails(Answer):
-    source: str = Field(examples=["The cat sleeps."])
-    target: str = Field(examples=["Die Katze schläft."])
-    read: str = Field(description="Text that the model read, placeholders included.", examples=["The cat sleeps."])
-    copied: bool = Field(description="Whether the sentence was copied without translation.", examples=[False])
-    tokens: int = Field(description="Number of source tokens.", examples=[7])
-    flags: list[Flag] = Field(description="What may be wrong with the translation.", examples=[[]])
+    source: str
+    target: str
+    read: str = Field(description="Text that the model read, placeholders included.")
+    copied: bool = Field(description="Whether the sentence was copied without translation.")
+    tokens: int = Field(description="Number of source tokens.")
+    flags: list[Flag] = Field(description="What may be wrong with the translation.")
     confidence: float | None = Field(
         description="Probability that the sentence is translated well (chrF of at least 50); null if the model is not "
-        "calibrated, or the sentence was copied.",
-        examples=[0.83],
+        "calibrated, or the sentence was copied."
     )
     hypotheses: list[HypothesisDetails] = Field(description="Best first; empty if the sentence was copied.")
 
 
 class TranslationDetails(Answer):
     route: list[RouteStep] = Field(description="Models in the order of use; empty if no model was needed.")
-    pivot: str | None = Field(description="Language between two models.", examples=[None])
+    pivot: str | None = Field(description="Language between two models.")
     sentences: list[list[SentenceDetails]] = Field(description="Sentences of each step of the route.")
-    warnings: list[str] = Field(
-        description="One sentence for each part of the translation that may be wrong.",
-        examples=[["Sentence 1: a placeholder was put at the aligned place, because the model dropped it."]],
-    )
+    warnings: list[str] = Field(description="One sentence for each part of the translation that may be wrong.")
     timings: Timings = Field(description="Seconds that the slowest sentence spent in each part.")
 
 
 class TranslateAnswer(Answer):
     """Each value is a list with one entry per text if `q` is a list."""
 
-    translatedText: str | list[str] = Field(examples=["Die Katze schläft."])
-    id: str | list[str] = Field(description="For GET /attention?id=...", examples=["01JDX3T0W5C7Q8Z1V2B3N4M5K6"])
+    translatedText: str | list[str]
+    id: str | list[str] = Field(description="For GET /attention?id=...")
     detectedLanguage: SourceLanguage | list[SourceLanguage | None] | None = Field(
         default=None, description="Only with `source` `auto`."
     )
