@@ -21,21 +21,6 @@ MEDIA: dict[Format, str] = {
 }
 NEGOTIATED = ("application/json", "image/svg+xml", "image/png", "application/pdf", "application/x-npz")
 """Media types that the header `Accept` chooses from, for requests without `format`."""
-REPORT_FIELDS = {
-    "id",
-    "q",
-    "source",
-    "target",
-    "translation",
-    "sentence",
-    "leg",
-    "masked_heads",
-    "beam_size",
-    "alignment",
-    "hypothesis",
-    "prefix",
-}
-"""Parameters that a report depends on. It contains all maps, so the parameters of a view have no effect."""
 PICTURES: dict[Format, PictureFormat] = {"svg": "svg", "png": "png", "pdf": "pdf"}
 PICTURE_FIELDS = ("view", "width", "theme", "title", "special", "query", "dpi")
 """Parameters that only pictures have; `dpi` only a PNG."""
@@ -90,10 +75,10 @@ def attention_query(parameters: AttentionParameters, accept: str, deadline: floa
         vectors_of=next(iter(parameters.vectors or ()), None),
         align=method == "combined" and (shows_alignment or format == "json"),
     )
-    if format == "html":
-        kept = {name: getattr(parameters, name) for name in REPORT_FIELDS}
-        changes = {"format": format, "figures": True, "numbers": "uint16"}
-        parameters = AttentionParameters().model_copy(update=kept | changes)
+    if format == "html":  # a report has all maps; parameters that choose some have no effect
+        chosen = ("kind", "layer", "head", "level", "rollout", "normalize", "vectors")
+        whole = {name: getattr(AttentionParameters(), name) for name in chosen}
+        parameters = parameters.model_copy(update=whole | {"figures": True, "numbers": "uint16"})
     return AttentionQuery(parameters, format, options, deadline)
 
 
