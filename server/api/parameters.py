@@ -31,8 +31,14 @@ class ParameterRoute(APIRoute):
     def get_route_handler(self) -> Handler:
         handle = super().get_route_handler()
         field = self.body_field
-        if isinstance(field.field_info, File) if field else not self.dependant.query_params:
-            return handle  # a file, or no parameters
+        if field is None and not self.dependant.query_params:
+            return handle
+
+        async def handle_upload(request: Request) -> Response:
+            if not request.headers.get("content-type", "").lower().startswith(MULTIPART):
+                raise UnsupportedMediaType("Send the file as multipart/form-data.")
+            await request.form(max_files=1, max_fields=100)  # read once: FastAPI gets this form
+            return await handle(request)
 
         async def handle_merged(request: Request) -> Response:
             parameters = await merged(request)
@@ -41,7 +47,7 @@ class ParameterRoute(APIRoute):
             query = urlencode(parameters, doseq=True).encode()
             return await handle(Request({**request.scope, "query_string": query}, request.receive))
 
-        return handle_merged
+        return handle_upload if field and isinstance(field.field_info, File) else handle_merged
 
 
 class JsonRequest(Request):

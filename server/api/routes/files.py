@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import contextlib
+import os
 from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, File, Path
-from starlette.background import BackgroundTask
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
+from starlette.types import Receive, Scope, Send
 
 from server.api.dependencies import deadline, enter, inline_or_stored, json_response, services_of, storage_of
 from server.api.openapi import WORK, content, errors
+from server.api.parameters import ParameterRoute
 from server.api.schemas.files import FileAnswer, FileParameters
 from server.documents.formats import SUFFIXES
 from server.documents.store import StoredFile
 from server.services import default_options
 from server.translation.types import TranslationRequest
 
-router = APIRouter(tags=["files"])
+router = APIRouter(tags=["files"], route_class=ParameterRoute)
 DOWNLOAD = "/download_file"
 DOWNLOADED = content({"application/octet-stream": "Die Katze schläft.\n"})
 
@@ -70,9 +73,20 @@ async def download_file(
     return file_response(await services_of(request).documents.store.find(token))
 
 
+class FetchedOnce(FileResponse):
+    """Sends a file and deletes it. A background task would be cancelled with the request."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            await super().__call__(scope, receive, send)
+        finally:
+            with contextlib.suppress(FileNotFoundError):
+                os.unlink(self.path)  # noqa: PTH108  pathlib is refused in a coroutine
+
+
 def file_response(file: StoredFile) -> Response:
-    """Returns the response with a translated file, which is deleted when it is sent if it may be fetched once. It is an
-    attachment in a sandbox: a translated HTML file must not run as a page of this server."""
+    """Returns the response with a translated file. It is an attachment in a sandbox: a translated HTML file must not run
+    as a page of this server."""
     ascii_name = quote(file.name)
     name = f'filename="{file.name}"' if ascii_name == file.name else f"filename*=utf-8''{ascii_name}"
     headers = {
@@ -83,5 +97,4 @@ def file_response(file: StoredFile) -> Response:
     }
     if isinstance(file.content, bytes):
         return Response(file.content, headers=headers)
-    delete = BackgroundTask(file.content.unlink, missing_ok=True) if file.once else None
-    return FileResponse(file.content, headers=headers, background=delete)
+    return (FetchedOnce if file.once else FileResponse)(file.content, headers=headers)
