@@ -49,21 +49,25 @@ def test_a_calibration_is_written_for_each_direction_of_the_model(tmp_path, mode
     assert FILE in printed and "en-de: 120 sentences, correlation with chrF" in printed
 
 
-@pytest.mark.parametrize(("name", "direction"), [
-    ("dev.en-de.tsv", ("en", "de")), ("de-en.tsv", ("de", "en")), ("a.b.en-zh-Hans.tsv", ("en", "zh-Hans")),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "direction"),
+    [("dev.en-de.tsv", ("en", "de")), ("de-en.tsv", ("de", "en")), ("a.b.en-zh-Hans.tsv", ("en", "zh-Hans"))],
+)
 def test_a_file_names_its_direction(tmp_path, name, direction):
     model = fake_model(pairs=(("en", "de"), ("en", "zh-Hans")))
     assert calibrate.file_direction(tmp_path / name, model) == direction
 
 
-@pytest.mark.parametrize(("name", "content", "message"), [
-    ("dev.en-it.tsv", "a\tb\n", "does not end with a direction of toy"),
-    ("dev.tsv", "a\tb\n", "does not end with a direction of toy"),
-    ("dev.en-de.tsv", "a\tb\nno tab\n", "Pair 2 of .* has 1 columns"),
-    ("dev.en-de.tsv", None, "cannot be opened: No such file or directory.$"),
-    ("dev.en-de.tsv", "ä\tö\n", "is not UTF-8 text.$"),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("dev.en-it.tsv", "a\tb\n", "does not end with a direction of toy"),
+        ("dev.tsv", "a\tb\n", "does not end with a direction of toy"),
+        ("dev.en-de.tsv", "a\tb\nno tab\n", "Pair 2 of .* has 1 columns"),
+        ("dev.en-de.tsv", None, "cannot be opened: No such file or directory.$"),
+        ("dev.en-de.tsv", "ä\tö\n", "is not UTF-8 text.$"),
+    ],
+)
 def test_unusable_files_are_named(tmp_path, model, name, content, message):
     if content is not None:
         (tmp_path / name).write_text(content, encoding="latin-1")

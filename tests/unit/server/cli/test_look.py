@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import io
-import threading
 from email.message import Message
-from http.server import BaseHTTPRequestHandler, HTTPServer
 from urllib.error import HTTPError
-from urllib.parse import parse_qs, urlsplit
 
-import orjson
 import pytest
 from rich.console import Console
 
@@ -19,7 +15,6 @@ from server.cli import look
 from server.cli.local_services import local_services
 from server.cli.look_report import show, strongest
 from server.config import Settings
-from server.errors import ClientError, Unavailable
 from tests.support.fake_engine import FakeEngine, fake_catalog
 
 ASK = ["look", "one two", "--from", "en", "--to", "de"]
@@ -79,56 +74,30 @@ def test_errors_are_one_sentence(tmp_path, monkeypatch, capsys, extra, said):
     assert list(tmp_path.iterdir()) == []
 
 
-class Answers(BaseHTTPRequestHandler):
-    """Answers with the paths that it was asked for, and 403 without a key."""
-
-    asked: list[dict[str, list[str]]] = []  # noqa: RUF012
-
-    def do_GET(self) -> None:
-        Answers.asked.append(parse_qs(urlsplit(self.path).query))
-        allowed = self.headers.get("Authorization") == "Bearer secret"
-        body = b"<svg/>" if allowed else orjson.dumps({"error": "A key is missing."})
-        self.send_response(200 if allowed else 403)
-        self.send_header("Content-Length", str(len(body)))
-        self.end_headers()
-        self.wfile.write(body)
-
-    def log_message(self, *_: object) -> None:
-        pass
-
-
 def test_a_server_is_asked_for_the_same(monkeypatch):
-    server = HTTPServer(("127.0.0.1", 0), Answers)
-    thread = threading.Thread(target=server.serve_forever, daemon=True)
-    thread.start()
-    address = f"http://127.0.0.1:{server.server_port}/"
-    try:
-        assert look.fetched(address, {"q": "a b&c", "format": "svg"}, "secret") == b"<svg/>"
-        assert Answers.asked[-1] == {"q": ["a b&c"], "format": ["svg"]}
-        with pytest.raises(ClientError, match="A key is missing"):
-            look.fetched(address, {"q": "x"})
-    finally:
-        server.shutdown()
-        server.server_close()
-        thread.join()
-    with pytest.raises(Unavailable):
-        look.fetched(address, {"q": "x"})
+    requests = []
+
+    def answer(request, timeout):
+        requests.append(request)
+        return io.BytesIO(b"<svg/>")
+
+    monkeypatch.setattr(look, "urlopen", answer)
+    assert look.fetched("http://host/", {"q": "a b&c", "format": "svg"}, "secret") == b"<svg/>"
+    assert requests[0].full_url == "http://host/attention?q=a+b%26c&format=svg"
+    assert requests[0].get_header("Authorization") == "Bearer secret"
 
 
-def test_a_word_that_looks_at_itself_does_not_make_a_head_strong():
-    words = [{"text": text, "start": i, "end": i + 1} for i, text in enumerate("ab")]
-    answer = {
-        "source": {"words": words},
-        "encoder": [[[[0.9, 0.1], [0.2, 0.8]]]],
-        "figures": {"encoder": [[{"role": "same"}]]},
-    }
-    [head] = strongest(answer)
-    assert (head.query, head.key) == ("b", "a") and head.strength == pytest.approx(0.15)
-
-
-def test_special_tokens_do_not_make_a_head_strong():
+def test_special_tokens_and_the_word_itself_do_not_make_a_head_strong():
     word = {"text": "a", "start": 0, "end": 1}
     end = {"text": "</s>", "start": 1, "end": 1}
+    two = [word, word | {"text": "c", "start": 1, "end": 2}]
+    itself = {
+        "source": {"words": two},
+        "encoder": [[[[0.9, 0.1], [0.2, 0.8]]]],
+        "figures": {"encoder": [[{"role": "x"}]]},
+    }
+    [head] = strongest(itself)
+    assert (head.query, head.key) == ("c", "a") and head.strength == pytest.approx(0.15)
     figures = [[{"role": "end"}, {"role": "same"}]]
     answer = {
         "source": {"text": "[bold]a", "words": [word, end]},

@@ -17,15 +17,12 @@ def context(*tokens: float, running: int, target: int = 1) -> SimpleNamespace:
 
 
 @pytest.mark.parametrize(
-    ("tokens", "running", "wanted"),
+    ("tokens", "running", "replicas"),
     [((0, 0), 2, 0), ((1000, 3000), 2, 1), ((4000,), 1, 1), ((8000, 8000), 2, 4), ((6000, 2000), 4, 4)],
 )
-def test_replicas_follow_the_waiting_tokens(tokens: tuple[float, ...], running: int, wanted: float) -> None:
-    assert WaitingTokens(4000)(context(*tokens, running=running)) == (wanted, {})
-
-
-def test_without_a_report_the_number_stays() -> None:
-    assert WaitingTokens(4000)(context(running=3, target=3)) == (3, {})
+def test_replicas_follow_the_waiting_tokens(tokens: tuple[float, ...], running: int, replicas: float) -> None:
+    assert WaitingTokens(4000)(context(*tokens, running=running)) == (replicas, {})
+    assert WaitingTokens(4000)(context(running=3, target=3)) == (3, {})  # without a report the number stays
 
 
 def test_replicas_with_the_model_are_proposed_first() -> None:
@@ -46,22 +43,17 @@ def test_without_a_model_all_replicas_are_proposed() -> None:
 
 
 def test_the_header_is_removed_and_the_rest_passed_on() -> None:
-    async def app(scope: Any, receive: Any, send: Any) -> None:
-        assert (scope, await receive()) == ({"type": "http"}, {"type": "http.request"})
-        headers = [(b"X-Request-Id", b"1"), (b"content-type", b"text/plain")]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await send({"type": "http.response.body", "body": b"x"})
-
-    async def receive() -> dict[str, Any]:
-        return {"type": "http.request"}
-
+    start = {"type": "http.response.start", "status": 200}
+    body = {"type": "http.response.body", "body": b"x"}
     sent: list[dict[str, Any]] = []
+
+    async def app(scope: Any, receive: Any, send: Any) -> None:
+        assert (scope, receive) == ({"type": "http"}, None)
+        await send(start | {"headers": [(b"X-Request-Id", b"1"), (b"content-type", b"text/plain")]})
+        await send(body)
 
     async def send(message: dict[str, Any]) -> None:
         sent.append(message)
 
-    asyncio.run(without_request_id(app)({"type": "http"}, receive, send))
-    assert sent == [
-        {"type": "http.response.start", "status": 200, "headers": [(b"content-type", b"text/plain")]},
-        {"type": "http.response.body", "body": b"x"},
-    ]
+    asyncio.run(without_request_id(app)({"type": "http"}, None, send))
+    assert sent == [start | {"headers": [(b"content-type", b"text/plain")]}, body]
