@@ -61,8 +61,9 @@ class Services:
         self.metrics = Metrics(server_version())
         self.state = open_shared(settings)
         self.store = self.state or open_own(settings)
-        self._key_store = open_keys(settings, self.store)
-        self.authenticator = Authenticator(settings, Keys(self._key_store) if self._key_store else None)
+        key_store = open_keys(settings, self.store)
+        self._stores = [self.store] if key_store in (None, self.store) else [self.store, key_store]
+        self.authenticator = Authenticator(settings, Keys(key_store) if key_store else None)
         self.rate_limiter = RateLimiter(settings, Usage(self.store), self.state)
         self.glossaries = Glossaries(self.store)
 
@@ -105,7 +106,8 @@ class Services:
     async def start(self, *, detector: bool = True) -> None:
         """Starts the workers and loads the models in the background. `readiness` reports the progress. Without `detector`
         the statistics of the language detector, which take a second of one core, are loaded only when they are needed."""
-        await self.store.start()
+        for store in self._stores:
+            await store.start()
         await self.engine.start()
         self._loading = asyncio.create_task(self.models.load(detector=detector))
 
@@ -127,9 +129,8 @@ class Services:
         await self.documents.store.close()
         if self.translator.cache is not None:
             await self.translator.cache.close()
-        await self.store.stop()
-        if self._key_store is not None and self._key_store is not self.store:
-            await self._key_store.stop()
+        for store in self._stores:
+            await store.stop()
 
     def readiness(self) -> Readiness:
         """Returns the current state of workers and models."""

@@ -1,8 +1,8 @@
 """API keys. `attentive keys` writes them and the server reads them. Only the SHA-256 of a secret is stored.
 
-A secret has 256 random bits, so that a fast hash is sufficient. A server keeps all valid keys in memory and reads them
-again when the version of their table has changed: at every request in a file, twice a second in Redis. So known keys work
-without Redis, and a revocation is seen within a second.
+A secret has 256 random bits, so that a fast hash is sufficient. A server keeps all valid keys in memory, and twice a second
+reads them again if the version of their table has changed. So known keys work while the store cannot be used, and a
+revocation is seen within a second.
 """
 
 from __future__ import annotations
@@ -70,8 +70,7 @@ class Keys:
         self._by_digest: dict[str, Key] = {}
         self._version = ""
         self._loaded = False
-        if store.shared:
-            store.at_every_beat(self._refresh)
+        store.at_every_beat(self._refresh)
 
     @property
     def in_use(self) -> bool:
@@ -80,21 +79,14 @@ class Keys:
 
     async def find(self, secret: str) -> Key | None:
         """Returns the valid key of a secret, or None."""
-        await self.load()
-        if digest(secret) not in self._by_digest and self._store.shared:
+        if digest(secret) not in self._by_digest:
             await self._refresh()  # it may have been created a moment ago
         return self._by_digest.get(digest(secret))
 
     async def load(self) -> None:
-        """Reads the keys if they were never read, or may have changed in a file. Keys that were read stay valid while
-        the file cannot be used."""
+        """Reads the keys if they were never read."""
         if not self._loaded:
             await self._refresh()
-        elif not self._store.shared:
-            try:
-                await self._refresh()
-            except StateUnreachable:
-                log.debug("the keys stay as they were")
 
     async def all(self) -> list[Key]:
         """Returns all keys, revoked ones included, oldest first."""

@@ -88,20 +88,16 @@ class SQLiteStore(Store):
             self.database = connect(path)
             self._migrate(folder)
             self.database.execute("PRAGMA incremental_vacuum").fetchall()
-            # Versions are read in the event loop, on a connection that no other thread locks.
-            self._reader = connect(path) if folder is not None else self.database
         except (OSError, sqlite3.Error) as error:
             reason = error.strerror if isinstance(error, OSError) else error
             raise SettingsError(
                 f"--data (ATTENTIVE_DATA): {FILE_NAME} in {str(folder)!r} cannot be opened: {reason}."
             ) from None
 
-    async def version(self, table: str) -> str:
+    @in_thread
+    def version(self, table: str) -> str:
         """Implements Store."""
-        try:
-            return version_of(self._reader, table)
-        except sqlite3.Error as error:
-            raise self.failure(error) from error
+        return self._version(table)
 
     @in_thread
     def read(self, table: str, id: str) -> bytes | None:
@@ -118,7 +114,7 @@ class SQLiteStore(Store):
     def write(self, changes: Changes, versions: Mapping[str, str] | None = None) -> bool:
         """Implements Store."""
         self.database.execute("BEGIN IMMEDIATE")
-        if any(version_of(self.database, table) != version for table, version in (versions or {}).items()):
+        if any(self._version(table) != version for table, version in (versions or {}).items()):
             return False
         for table, records in changes.items():
             deleted = [(table, id) for id, value in records.items() if value is None]
@@ -195,8 +191,10 @@ class SQLiteStore(Store):
         row = self.database.execute(query, values).fetchone()
         return row[0] if row else None
 
+    def _version(self, table: str) -> str:
+        return str(self._value("SELECT version FROM versions WHERE name = ?", table) or "")
+
     async def _close(self) -> None:
-        self._reader.close()
         with self.lock:
             self.database.close()
 
@@ -210,12 +208,6 @@ def connect(path: str) -> sqlite3.Connection:
     database.execute(f"PRAGMA wal_autocheckpoint={LOG_PAGES}")
     database.execute(f"PRAGMA journal_size_limit={LOG_PAGES * PAGE_BYTES}")
     return database
-
-
-def version_of(database: sqlite3.Connection, table: str) -> str:
-    """Implements `Store.version`."""
-    row = database.execute("SELECT version FROM versions WHERE name = ?", (table,)).fetchone()
-    return str(row[0]) if row else ""
 
 
 def holds_data(folder: Path) -> bool:

@@ -72,7 +72,7 @@ def test_changes_are_kept_beside_the_old_files(folder):
             if await keys.find(SECRET):
                 await keys.revoke(KEY)
                 await glossaries.delete(EVERYONE, SHARED)
-            assert await keys.find(SECRET) is None
+            assert await Keys(store).find(SECRET) is None
             assert [each.id for each in await glossaries.of()] == [PRODUCTS]
             await store.stop()
 
