@@ -17,7 +17,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypedDict, Unpack
 
-from server.errors import SettingsError, StateUnreachable
+from server.errors import SettingsError
 from server.store.interface import Store
 
 log = logging.getLogger(__name__)

@@ -146,6 +146,7 @@ def test_key_and_limit_errors_reach_every_client(tiny_weights, tmp_path):
         with pytest.raises(deepl.TooManyRequestsException):
             deepl.Translator(slow, server_url=server.url).translate_text(TEXT, target_lang="DE")
         keys.revoke(next(key.id for key in keys.all() if key.name == "good"))
+        time.sleep(1)  # the server reads the keys twice a second
         with pytest.raises(deepl.AuthorizationException):
             deepl.Translator(good, server_url=server.url).get_usage()
 

@@ -44,7 +44,10 @@ def tiny_model(folder: Path, seed: int = 0, **changes: Any) -> Path:
         vocab_size=340,
         hard_vocab_limit=False,
         byte_fallback=True,
-        **{"pad_id": 0, "unk_id": 1, "bos_id": 2, "eos_id": 3},
+        pad_id=0,
+        unk_id=1,
+        bos_id=2,
+        eos_id=3,
         user_defined_symbols=[">>de<<", ">>fr<<"],
         minloglevel=2,
     )
