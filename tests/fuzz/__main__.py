@@ -1,12 +1,10 @@
 """Long fuzzing runs.
 
-    python -m tests.fuzz http http://127.0.0.1:8000 --count 20000
     python -m tests.fuzz docx -max_total_time=300
     python -m tests.fuzz texts my-corpus -runs=1000000
 
-`http` sends generated requests to a running server. The other targets are fuzzed by atheris (extra `fuzz`), guided by
-code coverage; options that start with `-` are libFuzzer's (`-help=1` lists them). The first fault ends the run, and its
-input is written to the current folder.
+The targets are fuzzed by atheris (extra `fuzz`), guided by code coverage; options that start with `-` are libFuzzer's
+(`-help=1` lists them). The first fault ends the run, and its input is written to the current folder.
 """
 
 from __future__ import annotations
@@ -52,10 +50,6 @@ def fuzz(name: str, arguments: list[str]) -> None:
 
 
 if __name__ == "__main__":
-    if len(sys.argv) > 1 and sys.argv[1] == "http":
-        from tests.fuzz.http_requests import main
-
-        sys.exit(main(sys.argv[2:]))
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
-        sys.exit(f"usage: python -m tests.fuzz {{http,{','.join(NAMES)}}} [corpus ...] [-libfuzzer_option=value ...]")
+        sys.exit(f"usage: python -m tests.fuzz {{{','.join(NAMES)}}} [corpus ...] [-libfuzzer_option=value ...]")
     fuzz(sys.argv[1], sys.argv[2:])
