@@ -8,16 +8,25 @@ import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
 from server.api.app import create_app
 from server.config import Settings
+from server.documents.reader import DocumentReader, checked
+from server.documents.reader_process import perform
 from server.services import Services
 from tests.support.fake_engine import FakeEngine, fake_catalog
-from tests.support.inline_reader import InlineReader
 from tests.support.ports import free_port
+
+
+class InlineReader(DocumentReader):
+    """Reads documents in this process."""
+
+    async def run(self, task: dict[str, Any], caller: str, order: int) -> dict[str, Any]:
+        return checked(perform(**task))
 
 
 @pytest.fixture

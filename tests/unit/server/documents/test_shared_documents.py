@@ -49,15 +49,6 @@ def test_a_job_of_one_server_is_polled_and_fetched_through_the_other(two, direct
     wait_for(lambda: not list(folder.iterdir()))  # the upload is deleted after the job is reported as done
 
 
-def test_a_job_needs_its_key_on_every_server(two):
-    first, second = two
-    sent = send(first).json()
-    finished(first, sent)
-    for path in ("", "/result"):
-        answer = second.post(f"/v2/document/{sent['document_id']}{path}", json={"document_key": "0" * 64})
-        assert answer.status_code == 404
-
-
 def test_a_result_is_fetched_exactly_once_by_many_clients(two):
     first, second = two
     sent = send(first).json()
@@ -140,15 +131,6 @@ def test_a_file_that_is_no_longer_kept_is_gone_everywhere(two, direct):
     path = answer.json()["translatedFileUrl"].removeprefix("http://testserver")
     direct.delete(FILES + path.split("/")[2])
     assert [client.get(path).status_code for client in two] == [410, 410]
-
-
-def test_the_oldest_file_of_the_largest_holder_goes_first(serve, redis, direct):
-    client = serve(state=redis, file_keep_bytes=1_000)
-    sent = []
-    for letter in (b"A", b"B"):
-        sent.append(send(client, content=letter * 600).json())
-        wait_for(lambda: b'"done"' in direct.get(JOB + sent[-1]["document_id"]))
-    assert [result(client, one).status_code for one in sent] == [410, 200]
 
 
 def test_large_files_are_in_the_shared_folder(serve, redis, monkeypatch, tmp_path: Path):

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import io
 import threading
 import time
 
-import docx
 import pytest
 
 from server.documents import service as documents
 from server.errors import Overloaded
-from tests.support import document_files as make
 
 FIELDS = {"source": "en", "target": "de"}
 DEEPL = {"source_lang": "EN", "target_lang": "DE"}
@@ -39,15 +36,6 @@ def test_a_translated_page_is_only_offered_as_a_download(client):
     assert found.headers["content-disposition"].startswith("attachment")
     assert "sandbox" in found.headers["content-security-policy"]
     assert found.headers["x-content-type-options"] == "nosniff"
-
-
-def test_office_files_and_books_are_translated(client):
-    made = fetch(client, send(client, "a.docx", make.word_file())).content
-    assert docx.Document(io.BytesIO(made)).paragraphs[0].text == "eltit ehT"
-    made = fetch(client, send(client, "a.epub", make.book())).content
-    assert "<dc:title>kooB yM</dc:title>" in make.part(made, "OEBPS/book.opf")
-    made = fetch(client, send(client, "a.odt", make.open_document("<text:p>Hello</text:p>"))).content
-    assert "<text:p>olleH</text:p>" in make.part(made, "content.xml")
 
 
 def test_the_language_is_detected_once_for_the_whole_file(client, engine):

@@ -50,16 +50,6 @@ def test_strings_of_cells():
     assert "INLINE" in part(made, "xl/worksheets/sheet1.xml")
 
 
-def test_formatting_moves_with_its_words():
-    document = read_document("a.xlsx", workbook(STRINGS), "de")
-    text = next(text for text in document.texts if "Bold" in text)
-    other = ["Text"] * len(document.texts)
-    other[document.texts.index(text)] = "und mehr <span k0>Fettes</span k0>"
-    strings = part(document.write(other), "xl/sharedStrings.xml")
-    assert '<r><t xml:space="preserve">und mehr </t></r>' in strings
-    assert "<r><rPr><b/></rPr><t" in strings
-
-
 def test_line_ends_of_cells_are_kept():
     rich = "<r><rPr><b/></rPr><t>Ann:\nBold</t></r><r><t>\nand more\n</t></r>"
     made = change("a.xlsx", workbook(f"<si><t>One line\nand\n\nanother</t></si><si>{rich}</si>"))

@@ -111,11 +111,6 @@ def test_a_language_without_spaces_is_wrapped_too():
     assert max(map(len, made.splitlines())) <= 30 and made.replace("\n", "") == "電池" * 60
 
 
-@given(st.text(st.sampled_from("abc ABC.,-\n\r\t "), max_size=600))
-def test_an_unchanged_text_is_written_as_it_was(content):
-    assert changed(content, str) == content
-
-
 @given(st.lists(st.text(st.sampled_from("abcdefg .,"), min_size=40, max_size=80), max_size=8))
 def test_no_word_is_lost(lines):
     content = "\n".join(lines)

@@ -10,7 +10,7 @@ from server.inspection.attention_view import MapView
 from server.inspection.pictures import lines, render
 from server.inspection.pictures.convert import write
 from server.inspection.pictures.labels import printable, wrapped
-from server.inspection.pictures.render import PictureOptions, draw, query_number
+from server.inspection.pictures.render import PictureOptions, draw
 from server.inspection.pictures.sentences import CARD, Line, LinkedSentences, draw_alignment, draw_card
 from server.inspection.pictures.svg import Cells, Curve, Drawing, Text
 from server.inspection.pictures.text_width import right_to_left, width
@@ -151,11 +151,6 @@ def test_long_titles_are_broken_and_shortened():
     assert len(wrapped("猫" * 100, 15, 300)) == 4
     assert wrapped("", 15, 300) == [] and wrapped("W", 15, 1) == ["W"]
     assert printable("a\x00b\u202e") == "a·b·" and len(printable("x" * 100)) <= 32
-
-
-def test_a_query_is_a_number_or_a_word():
-    labels = ("▁The", "▁cat", "The")
-    assert [query_number(given, labels) for given in (None, 1, "the", "CAT")] == [None, 1, 0, 1]
 
 
 def test_widths_and_directions_of_scripts():
