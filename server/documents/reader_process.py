@@ -12,6 +12,7 @@ import sys
 import traceback
 from collections.abc import Callable
 from importlib import import_module
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +22,14 @@ from server.documents.document import Document, sample
 from server.documents.formats import format_of
 from server.documents.workspace import Workspace, add_lines, read_lines
 from server.errors import AttentiveError, PayloadTooLarge, TextTooLong, Unavailable
+from server.text.segmentation import cut_text
 
 DATA_BYTES = 256_000_000
 """Limit on the memory of the process."""
 FILE_BYTES = 400_000_000
 """Limit on a file that the process writes."""
+PIECE_CHARACTERS = 10_000
+"""Longest piece of a plain text that is translated at once."""
 Reader = Callable[[bytes, str], Document]
 """Reads a document from (content, target language)."""
 
@@ -53,12 +57,13 @@ def perform(action: str, folder: str, name: str, target: str, characters: int) -
     try:
         document = read_document(name, workspace.upload.read_bytes(), target)
         if action == "write":
-            translations = list(read_lines(workspace.translations)) if document.texts else []
+            pieces = read_lines(workspace.translations)
+            translations = ["".join(islice(pieces, len(cut_pieces(document, text)))) for text in document.texts]
             workspace.result.write_bytes(document.write(translations))
             return {}
         if document.characters > characters:
             raise TextTooLong(f"The file's {document.characters:,} characters are over the limit of {characters:,}.")
-        add_lines(workspace.texts, document.texts)
+        add_lines(workspace.texts, (piece for text in document.texts for piece in cut_pieces(document, text)))
         return {"format": document.format, "characters": document.characters, "sample": sample(document)}
     except AttentiveError as error:
         return failure(error)
@@ -73,6 +78,11 @@ def perform(action: str, folder: str, name: str, target: str, characters: int) -
             "message": "The file could not be translated.",
             "trace": f"{trace}{type(error).__name__}",
         }
+
+
+def cut_pieces(document: Document, text: str) -> list[str]:
+    """Returns a text of the document, and a long plain text in pieces, each of which is translated alone."""
+    return cut_text(text, PIECE_CHARACTERS) if document.format == "text" else [text]
 
 
 def read_document(name: str, content: bytes, target: str) -> Document:

@@ -16,7 +16,6 @@ from server.documents.reader import DocumentReader
 from server.documents.store import FileStore, disk_errors
 from server.documents.workspace import Workspace, add_lines, read_lines
 from server.errors import InvalidRequest, Overloaded
-from server.text.segmentation import cut_text
 from server.translation.catalog import AUTO
 from server.translation.time_limit import time_limit
 from server.translation.translator import Translator
@@ -114,17 +113,12 @@ class DocumentTranslator:
         async with time_limit(request.deadline):
             source = await self._source(document, request)
             for texts in batches(read_lines(workspace.texts)):
-                parts = pieces(texts, document.format)
-                translated: list[str] = []
-                for part in parts:
-                    batch = dataclasses.replace(
-                        request, texts=part, source=source, format=document.format, remember=False
-                    )
-                    async with self._turns.hold(caller, document.order):
-                        translated += await self._translate_batch(batch, patient)
-                    patient = True
+                batch = dataclasses.replace(request, texts=texts, source=source, format=document.format, remember=False)
+                async with self._turns.hold(caller, document.order):
+                    translated = await self._translate_batch(batch, patient)
+                patient = True
                 with disk_errors():
-                    add_lines(workspace.translations, translated if len(parts) == 1 else ["".join(translated)])
+                    add_lines(workspace.translations, translated)
             await self.reader.run(
                 self._task("write", workspace, document.file_format, document.target), caller, document.order
             )
@@ -160,13 +154,6 @@ class DocumentTranslator:
                 if not patient:
                     raise
                 await asyncio.sleep(min(busy.retry_after, SLOWEST_RETRY))
-
-
-def pieces(texts: tuple[str, ...], markup: Format) -> list[tuple[str, ...]]:
-    """Returns a batch as one part, or a plain text that is longer than a batch as pieces, each in its own part."""
-    if markup != "text" or len(texts) > 1 or len(texts[0]) <= BATCH_CHARACTERS:
-        return [texts]
-    return [(piece,) for piece in cut_text(texts[0], BATCH_CHARACTERS)]
 
 
 def batches(texts: Iterable[str]) -> Iterator[tuple[str, ...]]:

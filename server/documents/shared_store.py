@@ -89,7 +89,8 @@ class SharedFileStore(FileStore):
                     raise
                 await asyncio.sleep(BEAT_SECONDS)
 
-    async def _delete(self, token: str) -> None:
+    async def _drop(self, token: str) -> None:
+        self._entries.pop(token, None)
         with disk_errors():
             if self._shared_folder is not None:
                 await asyncio.to_thread((self._shared_folder / token).unlink, missing_ok=True)

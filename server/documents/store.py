@@ -8,7 +8,7 @@ import secrets
 import shutil
 import tempfile
 import time
-from collections import Counter, defaultdict, deque
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -95,11 +95,18 @@ class FileStore:
         self._files.pop(token, None)
 
     async def prune(self) -> None:
-        """Deletes the files of this server that have expired, and those beyond the bytes."""
+        """Deletes the files of this server that have expired, and those beyond the bytes; one file always stays."""
         now = monotonic()
-        for token in [token for token, entry in self._entries.items() if entry.until <= now] + self._beyond(now):
-            del self._entries[token]
-            await self._delete(token)
+        for token in [token for token, entry in self._entries.items() if entry.until <= now]:
+            await self._drop(token)
+        while len(self._entries) > 1:
+            held: Counter[str] = Counter()
+            for entry in self._entries.values():
+                held[entry.caller] += entry.size
+            if held.total() <= self._limit:
+                break
+            [(largest, _)] = held.most_common(1)
+            await self._drop(next(token for token, entry in self._entries.items() if entry.caller == largest))
 
     async def close(self) -> None:
         """Deletes the files on this machine."""
@@ -113,9 +120,10 @@ class FileStore:
         path = workspace.result.replace(workspace.folder.parent / token)
         self._files[token] = StoredFile(name, media_type, path)
 
-    async def _delete(self, token: str) -> None:
-        (self._folder or Path()).joinpath(token).unlink(missing_ok=True)
-        self._files.pop(token, None)
+    async def _drop(self, token: str) -> None:
+        self._entries.pop(token, None)
+        if (file := self._files.pop(token, None)) and isinstance(file.content, Path):
+            file.content.unlink(missing_ok=True)
 
     def _missing(self, token: str) -> StoredFile:
         """Raises ExpiredTranslation for a token that was issued, and NotFound for another text."""
@@ -125,21 +133,6 @@ class FileStore:
         raise ExpiredTranslation(
             f"The translated file is no longer kept; translate it again and fetch it within {self._seconds:,.0f} seconds."
         )
-
-    def _beyond(self, now: float) -> list[str]:
-        """Returns the tokens of the files to delete, so that the others have at most the limit. One file always stays."""
-        held: Counter[str] = Counter()
-        tokens: dict[str, deque[str]] = defaultdict(deque)
-        kept = {token: entry for token, entry in self._entries.items() if entry.until > now}
-        for token, entry in kept.items():  # oldest first
-            held[entry.caller] += entry.size
-            tokens[entry.caller].append(token)
-        dropped: list[str] = []
-        while held.total() > self._limit and len(dropped) < len(kept) - 1:
-            [(largest, _)] = held.most_common(1)
-            dropped.append(tokens[largest].popleft())
-            held[largest] -= kept[dropped[-1]].size
-        return dropped
 
 
 @contextmanager
