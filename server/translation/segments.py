@@ -13,7 +13,7 @@ from server.text.offsets import OffsetMap, edited
 from server.text.protection.copied import byte_fallback_spans, without_overlaps
 from server.text.protection.find import ProtectedSpan, find_protected_spans, spans_within
 from server.text.protection.glossary import TermIndex, TermMatch
-from server.text.protection.icu import message_arms
+from server.text.protection.icu import read_message
 from server.text.protection.mask import Masked, is_all_caps, mask, to_sentence_case, widened
 from server.text.protection.stand_ins import stand_ins_of
 from server.text.protection.terms import find_terms, terms_within
@@ -187,9 +187,10 @@ class _Cutter:
     def message(self, text: str, offset: int = 0) -> SegmentedText:
         """Returns an ICU message with its arms as segments, `offset` characters after their place in the message."""
         arm_kept = re.compile(f"{self.kept.pattern}|{_NUMBER_SIGN.pattern}") if self.kept else _NUMBER_SIGN
+        arms, _ = read_message(text, 0) or ([], 0)
         segments = [
             replace(segment, span=(segment.span[0] + start + offset, segment.span[1] + start + offset))
-            for start, end in message_arms(text, 0)
+            for start, end in arms
             for segment in segment_text(text[start:end], self.leg, self.split, arm_kept, self.glossary).segments
         ]
         return SegmentedText(text, self.leg, tuple(segments))

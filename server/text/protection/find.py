@@ -11,7 +11,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
 from server.text.languages import ADDRESS, may_hold_address
-from server.text.protection.icu import message_end
+from server.text.protection.icu import read_message
 from server.text.protection.patterns import INLINE_TAGS, KIND, MAY_HOLD, PATH, ROLES, Role
 from server.text.segmentation import Span
 
@@ -99,8 +99,8 @@ def _protected(text: str, found: re.Match[str]) -> ProtectedSpan:
     """Returns the span of a match of `KIND`."""
     start, end = found.span()
     kind = found.lastgroup if found.lastgroup in ROLES else next(name for name in ROLES if found[name] is not None)
-    if kind == "braces" and (last := message_end(text, start)):
-        return ProtectedSpan(start, last, "icu")
+    if kind == "braces" and (message := read_message(text, start)):
+        return ProtectedSpan(start, message[1], "icu")
     name = {"link": "[", "link_target": "[", "strong": found[0]}.get(str(kind), "")
     return ProtectedSpan(start, end, ROLES[str(kind)], name or (found["start_name"] or found["end_name"] or "").lower())
 

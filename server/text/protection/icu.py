@@ -14,20 +14,9 @@ ARM_LIMIT = 5_000
 """Longest arm that is read, in characters, so that broken messages take linear time."""
 
 
-def message_end(text: str, start: int) -> int:
-    """Returns the end of the message that begins at `start`, or 0 if there is none."""
-    found = _read(text, start)
-    return found[1] if found else 0
-
-
-def message_arms(text: str, start: int) -> list[Span]:
-    """Returns the contents of the arms of the message that begins at `start`, without their braces."""
-    found = _read(text, start)
-    return found[0] if found else []
-
-
-def _read(text: str, start: int) -> tuple[list[Span], int] | None:
-    """Returns the arms and the end of the message that begins at `start`; None if it is not a complete message."""
+def read_message(text: str, start: int) -> tuple[list[Span], int] | None:
+    """Returns the contents of the arms and the end of the message that begins at `start`; None if it is not a complete
+    message."""
     head = _HEAD.match(text, start)
     if head is None:
         return None

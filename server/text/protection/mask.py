@@ -49,8 +49,7 @@ class Masked:
 
     def without_stand_ins(self, text: str) -> str:
         """Returns the masked text, or its translation, without the stand-ins: the words that are translated."""
-        pattern = self.pattern()
-        return pattern.sub(" ", text) if pattern else text
+        return self.pattern().sub(" ", text) if self.stand_ins else text
 
     def with_originals(self, target: str) -> str:
         """Returns the beginning of a translation with the spans instead of their stand-ins."""
@@ -58,14 +57,12 @@ class Masked:
             target = target.replace(item.word, item.original)
         return target
 
-    def pattern(self) -> re.Pattern[str] | None:
-        """A pattern that finds the stand-ins; None without any."""
-        return stand_in_pattern({item.word for item in self.stand_ins}) if self.stand_ins else None
+    def pattern(self) -> re.Pattern[str]:
+        """A pattern that finds the stand-ins."""
+        return stand_in_pattern({item.word for item in self.stand_ins})
 
     def missing(self, target: str) -> list[StandIn]:
         """Returns the stand-ins that a translation of `read` lacks, in order."""
-        if not self.stand_ins:
-            return []
         left = self._counts(target)
         lacking = []
         for item in self.stand_ins:
@@ -78,7 +75,7 @@ class Masked:
         """Returns whether a translation of `read` has every stand-in as often as `read`, and no other symbol."""
         if "<" in target and any(found not in self.read for found in SYMBOL.findall(target)):
             return False
-        return not self.stand_ins or self._counts(target) == Counter([item.word for item in self.stand_ins])
+        return self._counts(target) == Counter([item.word for item in self.stand_ins])
 
     def with_messages(self, translated: Mapping[str, str]) -> Masked:
         """Returns the same with the translated arms of ICU messages. `translated` maps messages to their translation."""
@@ -94,91 +91,68 @@ class Masked:
         return replace(self, stand_ins=tuple(stand_ins), marks=tuple(marks), taken_out=taken_out)
 
     def _counts(self, target: str) -> Counter[str]:
-        pattern = self.pattern()
-        return Counter(pattern.findall(target)) if pattern else Counter()
+        return Counter(self.pattern().findall(target) if self.stand_ins else ())
 
 
 def mask(text: str, spans: Sequence[ProtectedSpan], words: Mapping[str, str] | None = None) -> Masked:
     """Masks the spans, which are in order and do not overlap. `words` maps spans, as written, to their stand-ins; other
-    spans are taken out."""
+    spans are taken out, with the white space before them, or after them at the beginning of the text."""
     if not spans:
         return Masked(text)
-    builder = _Builder(text, words or {})
-    partners = _partners(spans)
+    reading, partners = _Reading(text), _partners(spans)
+    marks: list[Mark] = []
+    stand_ins: list[StandIn] = []
+    opened: dict[int, int] = {}
+    taken_out: set[str] = set()
     for number, span in enumerate(spans):
-        builder.add(number, span, partners.get(number))
-    return builder.finish()
-
-
-class _Builder:
-    """Builds the masked text from left to right."""
-
-    def __init__(self, text: str, words: Mapping[str, str]) -> None:
-        self._text, self._words = text, words
-        self._parts: list[str] = []
-        self._done = self._length = 0
-        self._runs: list[Run] = []
-        self._marks: list[Mark] = []
-        self._stand_ins: list[StandIn] = []
-        self._open: dict[int, int] = {}
-        self._taken_out: set[str] = set()
-
-    def add(self, number: int, span: ProtectedSpan, partner: int | None) -> None:
-        """Masks one span; `partner` is the number of the span that closes or opens it."""
-        original = self._text[span.start : span.end]
-        if partner is not None:
-            self._copy(span.start)
-            if partner > number:
-                self._open[number] = len(self._marks)
-                self._marks.append(Mark(original, "", (self._length, self._length), number, number))
-            else:
-                mark = self._marks[self._open[partner]]
-                self._marks[self._open[partner]] = Mark(
-                    mark.opening, original, (mark.span[0], self._length), mark.order, number
-                )
-            self._done = span.end
-        elif word := self._words.get(original):
-            self._copy(span.start)
-            place = (self._length, self._length + len(word))
-            self._stand_ins.append(StandIn(word, span.written or original, place))
-            self._write(word)
-            self._done = span.end
+        original, end = text[span.start : span.end], span.end
+        partner = partners.get(number)
+        word = (words or {}).get(original) if partner is None else None
+        if partner is None and word is None:
+            kept = len(text[reading.done : span.start].rstrip())
+            reading.copy(reading.done + kept)
+            while not reading.length and text[end : end + 1].isspace():
+                end += 1
+            opening = text[reading.done : span.start] + (span.written or original) + text[span.end : end]
+            marks.append(Mark(opening, "", (reading.length, reading.length), number, number))
+            if span.role in WORDS:
+                taken_out.add(opening)
         else:
-            self._take_out(number, span)
+            reading.copy(span.start)
+            start = reading.length
+            if word is not None:
+                reading.write(word)
+                stand_ins.append(StandIn(word, span.written or original, (start, reading.length)))
+            elif partner is not None and partner > number:
+                opened[number] = len(marks)
+                marks.append(Mark(original, "", (start, start), number, number))
+            elif partner is not None:
+                mark = marks[opened[partner]]
+                marks[opened[partner]] = replace(mark, closing=original, span=(mark.span[0], start), end_order=number)
+        reading.done = end
+    reading.copy(len(text))
+    return Masked("".join(reading.parts), tuple(marks), tuple(stand_ins), tuple(reading.runs), frozenset(taken_out))
 
-    def _take_out(self, number: int, span: ProtectedSpan) -> None:
-        """Takes a span out, with the white space before it, or after it at the beginning of the text."""
-        before = self._text[self._done : span.start]
-        kept = before.rstrip()
-        after = self._text[span.end :]
-        spaces = len(after) - len(after.lstrip()) if not self._length and not kept else 0
-        self._copy(self._done + len(kept))
-        written = span.written or self._text[span.start : span.end]
-        opening = before[len(kept) :] + written + self._text[span.end : span.end + spaces]
-        self._marks.append(Mark(opening, "", (self._length, self._length), number, number))
-        if span.role in WORDS:
-            self._taken_out.add(opening)
-        self._done = span.end + spaces
 
-    def _copy(self, end: int) -> None:
-        if end > self._done:
-            self._runs.append((self._done, self._length, end - self._done))
-            self._write(self._text[self._done : end])
-            self._done = end
+class _Reading:
+    """The masked text so far, and how much of the text is `done`."""
 
-    def _write(self, part: str) -> None:
-        self._parts.append(part)
-        self._length += len(part)
+    def __init__(self, text: str) -> None:
+        self.parts: list[str] = []
+        self.runs: list[Run] = []
+        self.done = self.length = 0
+        self._text = text
 
-    def finish(self) -> Masked:
-        self._copy(len(self._text))
-        return Masked(
-            "".join(self._parts),
-            tuple(self._marks),
-            tuple(self._stand_ins),
-            tuple(self._runs),
-            frozenset(self._taken_out),
-        )
+    def copy(self, end: int) -> None:
+        """Copies the text up to a position."""
+        if end > self.done:
+            self.runs.append((self.done, self.length, end - self.done))
+            self.write(self._text[self.done : end])
+            self.done = end
+
+    def write(self, part: str) -> None:
+        self.parts.append(part)
+        self.length += len(part)
 
 
 def widened(text: str, spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:

@@ -38,12 +38,12 @@ def restore(masked: Masked, target: str, links: Sequence[Link], write: Callable[
             writer.put(part, inserted=True, word=part in masked.taken_out)
             continue
         end = position + len(part)
-        for found in pattern.finditer(target, position, end) if pattern else ():
-            writer.share(position, target[position : found.start()], write)
-            original = originals[found[0]]
+        for match in pattern.finditer(target, position, end):
+            writer.share(position, target[position : match.start()], write)
+            original = originals[match[0]]
             writer.put(original, inserted=True)
-            position = found.end()
-            if found[0].isalpha() and original[-1:].isalnum() and target[position:end][:1] == "s":
+            position = match.end()
+            if match[0].isalpha() and original[-1:].isalnum() and target[position:end][:1] == "s":
                 position += 1  # the s of a genitive would change the name of a variable
         writer.share(position, target[position:end], write)
         position = end
@@ -83,22 +83,21 @@ class _Writer:
 
 def aligned_place(masked: Masked, target: str, links: Sequence[Link], item: StandIn) -> int:
     """Returns the position in a translation at which a missing stand-in belongs: after the words before it."""
-    _, known = _surplus(masked, target, links)
-    return _place(masked, target, known, item)
+    return _place(masked, target, _surplus(masked, target, links)[1], item)
 
 
 def repaired(masked: Masked, target: str, links: Sequence[Link]) -> tuple[str, list[Link]]:
     """Returns the translation with every stand-in as often as in the masked text, and the links moved accordingly.
     Those that the model added are removed; missing ones are inserted at the aligned place."""
-    surplus, known = _surplus(masked, target, links)
+    surplus, kept_links = _surplus(masked, target, links)
     edits = [(*_with_space(target, span), "") for span in surplus]
     for item in masked.missing(target):
-        place = _place(masked, target, known, item)
+        place = _place(masked, target, kept_links, item)
         edits.append((place, place, _spaced(masked.read, item, target, place)))
     text, runs = edited(target, _in_order(edits))
     moved = OffsetMap(runs)
-    following = [(source, moved.span(goal)) for source, goal in known]
-    return text, [*following, *[(span, place) for span, place, _ in _occurrences(masked, text, following)]]
+    following = [(source, moved.span(goal)) for source, goal in kept_links]
+    return text, [*following, *_occurrences(masked, text, following)]
 
 
 def _place(masked: Masked, target: str, links: Sequence[Link], item: StandIn) -> int:
@@ -107,30 +106,24 @@ def _place(masked: Masked, target: str, links: Sequence[Link], item: StandIn) ->
 
 def _surplus(masked: Masked, target: str, links: Sequence[Link]) -> tuple[list[Span], list[Link]]:
     """Returns the places of stand-ins that a translation has too often, and the links of everything else."""
-    pattern = masked.pattern()
     kept = _occurrences(masked, target, links)
-    places = {place for _, place, _ in kept}
-    found = [match.span() for match in pattern.finditer(target)] if pattern else []
-    found += [match.span() for match in SYMBOL.finditer(target) if match[0] not in masked.read]
-    surplus = [span for span in found if span not in places]
-    known = [
-        (source, goal) for source, goal in links if not any(start < goal[1] and goal[0] < end for start, end in found)
-    ]
-    return surplus, [*known, *[(span, place) for span, place, _ in kept]]
+    places = [match.span() for match in masked.pattern().finditer(target)]
+    places += [match.span() for match in SYMBOL.finditer(target) if match[0] not in masked.read]
+    others = [link for link in links if not any(start < link[1][1] and link[1][0] < end for start, end in places)]
+    return [place for place in places if place not in {goal for _, goal in kept}], [*others, *kept]
 
 
-def _occurrences(masked: Masked, target: str, links: Sequence[Link]) -> list[tuple[Span, Span, str]]:
+def _occurrences(masked: Masked, target: str, links: Sequence[Link]) -> list[Link]:
     """Returns the stand-ins of the masked text that a translation contains, with both places. If the translation has
     one too often, linked occurrences are preferred, then earlier ones."""
-    pattern = masked.pattern()
-    found = [(match.span(), match[0]) for match in pattern.finditer(target)] if pattern else []
-    result: list[tuple[Span, Span, str]] = []
+    matches = list(masked.pattern().finditer(target))
+    result: list[Link] = []
     for word in dict.fromkeys([item.word for item in masked.stand_ins]):
         spans = [item.span for item in masked.stand_ins if item.word == word]
-        places = [place for place, written in found if written == word]
+        places = [match.span() for match in matches if match[0] == word]
         if len(places) > len(spans):
             places = sorted(places, key=lambda place: (not _linked(links, spans, place), place))[: len(spans)]
-        result += [(span, place, word) for span, place in zip(spans, sorted(places), strict=False)]
+        result += zip(spans, sorted(places), strict=False)
     return result
 
 

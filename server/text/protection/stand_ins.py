@@ -11,20 +11,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Protocol
 
 from model.symbols import PLACEHOLDERS
+from model.tokenizer import Tokenizer
 from server.text.protection.find import ProtectedSpan
 
 NAMES = ("Tom", "Linux", "Boston", "Google", "David")
 NUMBERS = ("27", "42", "36", "58", "63")
 """Measured: the default model repeats "Tom" and "27" in more sentences than other names and numbers."""
-
-
-class Vocabulary(Protocol):
-    """The part of a tokenizer that decides about stand-ins."""
-
-    def is_piece(self, text: str) -> bool: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +47,7 @@ class StandIns:
 
 
 @lru_cache(maxsize=64)
-def stand_ins_of(vocabulary: Vocabulary) -> StandIns:
+def stand_ins_of(vocabulary: Tokenizer) -> StandIns:
     """Returns the stand-ins that a vocabulary has."""
     symbols = tuple([symbol for symbol in PLACEHOLDERS if vocabulary.is_piece(symbol)])
     if symbols:
@@ -63,8 +57,8 @@ def stand_ins_of(vocabulary: Vocabulary) -> StandIns:
 
 
 def stand_in_pattern(words: Iterable[str]) -> re.Pattern[str]:
-    """Returns a pattern that finds the stand-ins in a translation. A name may have the s of a genitive, which is not
-    part of the match."""
+    """Returns a pattern that finds the stand-ins in a translation; without any it matches nothing. A name may have the s
+    of a genitive, which is not part of the match."""
     parts = []
     for word in sorted(words, key=len, reverse=True):
         if word[0].isdigit():
@@ -73,4 +67,4 @@ def stand_in_pattern(words: Iterable[str]) -> re.Pattern[str]:
             parts.append(rf"(?<!\w){word}(?=s?(?!\w))")
         else:
             parts.append(re.escape(word))
-    return re.compile("|".join(parts))
+    return re.compile("|".join(parts) or r"(?!)")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from server.text.protection.find import find_protected_spans, term_pattern
-from server.text.protection.icu import message_arms, message_end
+from server.text.protection.icu import read_message
 from server.text.protection.patterns import KIND, MAY_HOLD, PATH
 
 
@@ -76,8 +76,10 @@ def test_terms_are_found_as_whole_words() -> None:
 
 def test_arms_of_a_message_are_its_translatable_text() -> None:
     text = "x {n, plural, offset:1 =0 {none} one {# {a} file} other {# files}} y"
-    assert [text[start:end] for start, end in message_arms(text, 2)] == ["none", "# {a} file", "# files"]
-    assert text[message_end(text, 2) :] == " y"
+    message = read_message(text, 2)
+    assert message is not None
+    assert [text[start:end] for start, end in message[0]] == ["none", "# {a} file", "# files"]
+    assert text[message[1] :] == " y"
 
 
 @given(st.text("{}%$<>/:.@#*`\\[]()!&;a1 \n~|›·,=\"'", max_size=40))
