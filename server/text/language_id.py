@@ -11,21 +11,10 @@ from functools import lru_cache
 import lingua
 
 from server.text.frequent_words import greeting_languages
-from server.text.languages import has_letters, primary_subtag
+from server.text.languages import has_letters, primary_subtag, table
 
 log = logging.getLogger(__name__)
 
-# Each group holds codes that clients use for the same language, the most common code first.
-ALIASES: tuple[tuple[str, ...], ...] = (
-    ("pt-BR", "pb"),
-    ("zh-Hans", "zh", "zh-CN", "cmn_Hans", "cmn"),
-    ("zh-Hant", "zt", "zh-TW", "cmn_Hant"),
-    ("he", "iw"),
-    ("nb", "no"),
-    ("id", "in"),
-    ("yi", "ji"),
-    ("fil", "tl"),
-)
 DETECTION_CHARACTERS = 1_000
 """Number of characters used for detection. They take about 2 ms; more characters take longer and do not improve it."""
 DETAILED_LANGUAGES = 24
@@ -69,18 +58,18 @@ class DetectedLanguage:
 def resolve_language_code(code: str, served: Collection[str]) -> str | None:
     """Returns the served code for a caller's code, or None. The code matches in any case, by an alias, or without its
     region (de-AT -> de)."""
-    wanted = code.strip().replace("_", "-").lower()
-    spellings = {language.replace("_", "-").lower(): language for language in served}
-    candidates = [wanted]
-    for group in ALIASES:
-        lowered = [alias.replace("_", "-").lower() for alias in group]
-        if wanted in lowered:
-            candidates += lowered
-    if "-" in wanted:
-        candidates.append(wanted.split("-")[0])
-    elif regional := sorted(spelling for spelling in spellings if spelling.startswith(wanted + "-")):
+    spelling = _spelling(code.strip())
+    spellings = {_spelling(language): language for language in served}
+    candidates = [spelling, *[alias for row in table("aliases") if spelling in row.split() for alias in row.split()]]
+    if "-" in spelling:
+        candidates.append(primary_subtag(spelling))
+    elif regional := sorted(other for other in spellings if other.startswith(spelling + "-")):
         candidates.append(regional[0])
     return next((spellings[candidate] for candidate in candidates if candidate in spellings), None)
+
+
+def _spelling(code: str) -> str:
+    return code.replace("_", "-").lower()
 
 
 class LanguageDetector:
@@ -100,14 +89,8 @@ class LanguageDetector:
         with self._lock:
             if self._detector is not None or self._codes:
                 return
-            codes: dict[lingua.IsoCode639_1, str] = {}
-            unknown: list[str] = []
-            for language in self.languages:
-                if iso := iso_code(language):
-                    codes.setdefault(iso, language)
-                else:
-                    unknown.append(language)
-            if unknown:
+            codes = {iso: language for language in reversed(self.languages) if (iso := iso_code(language))}
+            if unknown := [language for language in self.languages if iso_code(language) is None]:
                 log.warning("languages that source=auto cannot detect: %s", ", ".join(unknown))
             many = len(codes) > DETAILED_LANGUAGES
             if len(codes) > 1:
@@ -128,15 +111,16 @@ class LanguageDetector:
         if iso is None:
             return None
         shares = posterior(self._likelihoods(sample), dict.fromkeys(self.languages, 1.0))
-        found = None
-        if expected in shares and len(shares) > 1:
-            best = max(shares, key=lambda language: shares[language])
-            found = best if shares[best] >= CERTAIN else None
+        best = (
+            max(shares, key=lambda language: shares[language]) if expected in shares and len(shares) > 1 else expected
+        )
+        if shares.get(best, 0.0) < CERTAIN:
+            best = expected
         known = iso in self._codes or iso.name.lower() in OTHER_LANGUAGES
-        if found in (None, expected) and known and sum(map(str.isalpha, sample)) >= OTHER_TARGET_LETTERS:
+        if best == expected and known and sum(map(str.isalpha, sample)) >= OTHER_TARGET_LETTERS:
             other = self._other(sample, readable=True)
-            found = other.language if other else None
-        return found if found is not None and not _alike(found, expected) else None
+            best = other.language if other else expected
+        return None if _alike(best, expected) else best
 
     def detect_all(
         self, texts: Sequence[str], target: str = "", accepted: Iterable[str] = ()
@@ -149,18 +133,19 @@ class LanguageDetector:
         maximization) and weigh each of them. A repeated text counts once.
         """
         self.load()
-        everything = [text[:DETECTION_CHARACTERS] for text in texts]
-        samples = list(dict.fromkeys(everything))
-        likelihoods = [self._likelihoods(sample) for sample in samples]
+        samples = [text[:DETECTION_CHARACTERS] for text in texts]
+        likelihoods = {sample: self._likelihoods(sample) for sample in dict.fromkeys(samples)}
         weights = self._weights(target, accepted)
-        found = [posterior(likelihood, weights) for likelihood in likelihoods]
-        readable = sum(any(shares.values()) for shares in found)
-        for _ in range(ITERATIONS if readable > 1 else 0):
-            shares = mean(found)
-            weights = {language: LEAST_SHARE + shares.get(language, 0.0) for language in self.languages}
-            found = [posterior(likelihood, weights) for likelihood in likelihoods]
-        guesses = {sample: self._guesses(sample, shares) for sample, shares in zip(samples, found, strict=True)}
-        return [list(guesses[sample]) for sample in everything]
+        posteriors = {sample: posterior(each, weights) for sample, each in likelihoods.items()}
+        for _ in range(ITERATIONS):
+            readable = [shares for shares in posteriors.values() if any(shares.values())]
+            if len(readable) < 2:
+                break
+            sums = {language: sum(shares[language] for shares in readable) for language in readable[0]}
+            weights = {language: LEAST_SHARE + sums.get(language, 0.0) / len(readable) for language in self.languages}
+            posteriors = {sample: posterior(each, weights) for sample, each in likelihoods.items()}
+        guesses = {sample: self._guesses(sample, shares) for sample, shares in posteriors.items()}
+        return [list(guesses[sample]) for sample in samples]
 
     def _weights(self, target: str, accepted: Iterable[str]) -> dict[str, float]:
         """Returns the weights of the served languages before a text is read."""
@@ -174,11 +159,11 @@ class LanguageDetector:
             weights[target] *= TARGET_WEIGHT
         return weights
 
-    def _guesses(self, sample: str, found: Mapping[str, float]) -> list[DetectedLanguage]:
+    def _guesses(self, sample: str, shares: Mapping[str, float]) -> list[DetectedLanguage]:
         """Returns the languages of one text, best first."""
-        ranked = sorted(found, key=lambda language: (-found[language], language != "en", language))
-        guesses = [DetectedLanguage(language, round(100 * found[language])) for language in ranked]
-        if (other := self._other(sample, readable=any(found.values()))) is not None:
+        ranked = sorted(shares, key=lambda language: (-shares[language], language != "en", language))
+        guesses = [DetectedLanguage(language, round(100 * shares[language])) for language in ranked]
+        if (other := self._other(sample, readable=any(shares.values()))) is not None:
             return [other, *(DetectedLanguage(guess.language, 0) for guess in guesses)]
         if guesses and 0 < guesses[0].confidence < UNSURE:
             rest = tuple([guess for guess in guesses[1:] if guess.confidence >= LEAST_ALTERNATIVE])
@@ -231,31 +216,20 @@ def posterior(likelihoods: Mapping[str, float], weights: Mapping[str, float]) ->
     return {language: value / total if total else 0.0 for language, value in products.items()}
 
 
-def mean(found: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """Returns the mean probabilities of texts; texts without letters do not count."""
-    counted = [shares for shares in found if any(shares.values())]
-    return {language: sum(shares[language] for shares in counted) / len(counted) for language in (counted or [{}])[0]}
-
-
 def _alike(one: str, other: str) -> bool:
     """Returns whether two codes are of the same language or of languages that detection confuses."""
     first, second = primary_subtag(one), primary_subtag(other)
     return first == second or any({first, second} <= group for group in ALIKE)
 
 
+@lru_cache(maxsize=256)
 def accepted_languages(header: str | None) -> tuple[str, ...]:
     """Returns the codes of an Accept-Language header, at most five, without their weights."""
-    return _accepted(header[:200]) if header else ()
-
-
-@lru_cache(maxsize=256)
-def _accepted(header: str) -> tuple[str, ...]:
-    parts = header.split(",")[:5]
+    parts = (header or "")[:200].split(",")[:5]
     return tuple([code for part in parts if (code := part.partition(";")[0].strip()) and code != "*"])
 
 
 def iso_code(language: str) -> lingua.IsoCode639_1 | None:
     """Returns the code of a language in the lingua library, or None if the library does not support it."""
-    short = primary_subtag(language)
-    macro = {"no": "nb", "cmn": "zh", "fil": "tl"}.get(short, short)
-    return getattr(lingua.IsoCode639_1, macro.upper(), None)
+    code = primary_subtag(language)
+    return getattr(lingua.IsoCode639_1, {"no": "nb", "cmn": "zh", "fil": "tl"}.get(code, code).upper(), None)

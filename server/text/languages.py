@@ -14,6 +14,7 @@ from pathlib import Path
 LATIN = frozenset({"LATIN"})
 
 
+@lru_cache
 def table(name: str) -> list[str]:
     """Returns the rows of a table in `tables/`."""
     rows = (Path(__file__).parent / "tables" / f"{name}.txt").read_text(encoding="utf-8").splitlines()
