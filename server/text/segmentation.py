@@ -44,10 +44,6 @@ def split_sentences(text: str, language: str, split: Split = "all") -> list[Span
     """
     if split == "none":
         return list(_trimmed(text, 0, len(text)))
-    if text.isprintable():  # one line, and its white space is the space
-        content = text.strip()
-        start = text.find(content)
-        return _sentences_of_line(text, (start, start + len(content)), language) if content else []
     breaks = BREAKS if split == "all" else CONTROLS
     return [span for line in split_lines(text, breaks) for span in _sentences_of_line(text, line, language)]
 

@@ -69,37 +69,24 @@ def parse_passages(text: str, format: str) -> tuple[Passage, ...]:
     return (Passage(text),) if format == "text" else tuple(_PassageBuilder().build(text))
 
 
-def _with_notes(tokens: Iterator[str | Tag]) -> Iterator[str | Tag]:
+def _with_notes(tokens: Sequence[str | Tag]) -> Iterator[str | Tag]:
     """Yields the tokens. A raised or lowered number at the end of a word becomes one piece of markup, so that the words
     are read without it: house<sup>1</sup>, m<sup>2</sup>. The one in H<sub>2</sub>O belongs to a word."""
-    held: list[str | Tag] = []
-    for token in tokens:
-        if len(held) == 3 and not (isinstance(token, str) and token[:1].isalnum()):
-            yield _joined(held)
-            held = []
-        fits = _fits_note(token, held)
-        if not fits:
-            yield from held
-            held = []
-        if fits or _fits_note(token, held):
-            held.append(token)
-        else:
-            yield token
-    if len(held) == 3:
-        yield _joined(held)
-    else:
-        yield from held
-
-
-def _fits_note(token: str | Tag, held: Sequence[str | Tag]) -> bool:
-    """Returns whether a token continues `held`, the first parts of <sup>1</sup>."""
-    if isinstance(token, str):
-        return len(held) == 1 and _NOTE.fullmatch(token) is not None
-    return token.name in ("sup", "sub") and (token.closing if len(held) == 2 else not held and token.opens)
-
-
-def _joined(parts: Sequence[str | Tag]) -> Tag:
-    return Tag("".join([part if isinstance(part, str) else part.raw for part in parts]))
+    done = 0
+    for i, token in enumerate(tokens):
+        if i < done:
+            continue
+        match tokens[i : i + 4]:
+            case [
+                Tag(raw=start, name="sup" | "sub", opens=True),
+                str(note),
+                Tag(raw=end, name="sup" | "sub", closing=True),
+                *after,
+            ] if _NOTE.fullmatch(note) and not (after and isinstance(after[0], str) and after[0][:1].isalnum()):
+                yield Tag(start + note + end)
+                done = i + 3
+            case _:
+                yield token
 
 
 def _apart(mark: Mark, text: str) -> Mark:
@@ -117,13 +104,6 @@ def escape(text: str) -> str:
 
 
 @dataclass(slots=True)
-class _OpenTag:
-    tag: Tag
-    start: int
-    order: int
-
-
-@dataclass(slots=True)
 class _PassageBuilder:
     """Collects the current passage: its text, the inline tags that are open, and those that are complete."""
 
@@ -131,14 +111,15 @@ class _PassageBuilder:
     text: list[str] = field(default_factory=list)
     length: int = 0
     marks: list[Mark] = field(default_factory=list)
-    open_tags: list[_OpenTag] = field(default_factory=list)
+    open_tags: list[tuple[Tag, int, int]] = field(default_factory=list)
+    """Each with its place and its order."""
     tag_count: int = 0
     skipped: list[str] = field(default_factory=list)
     skipped_element: str = ""
     skip_depth: int = 0
 
     def build(self, document: str) -> Iterator[Passage]:
-        for token in _with_notes(scan_markup(document)):
+        for token in _with_notes(list(scan_markup(document))):
             if self.skipped_element:
                 self._skip(token)
             elif isinstance(token, str):
@@ -177,12 +158,12 @@ class _PassageBuilder:
 
     def _add_inline_tag(self, tag: Tag) -> None:
         if tag.opens:
-            self.open_tags.append(_OpenTag(tag, self.length, self._next_order()))
-        elif tag.closing and any(open.tag.name == tag.name for open in self.open_tags):
-            while (open := self.open_tags.pop()).tag.name != tag.name:
-                self._add_unclosed(open)
-            span = (open.start, self.length)
-            self.marks.append(Mark(open.tag.raw, tag.raw, span, open.order, self._next_order()))
+            self.open_tags.append((tag, self.length, self._next_order()))
+        elif tag.closing and any(opening.name == tag.name for opening, _, _ in self.open_tags):
+            while self.open_tags[-1][0].name != tag.name:
+                self._add_unclosed()
+            opening, start, order = self.open_tags.pop()
+            self.marks.append(Mark(opening.raw, tag.raw, (start, self.length), order, self._next_order()))
         else:
             self._add_point(tag.raw)
 
@@ -193,8 +174,9 @@ class _PassageBuilder:
         order = self._next_order()
         self.marks.append(Mark(raw, "", (self.length, self.length), order, order))
 
-    def _add_unclosed(self, open: _OpenTag) -> None:
-        self.marks.append(Mark(open.tag.raw, "", (open.start, open.start), open.order, open.order))
+    def _add_unclosed(self) -> None:
+        tag, start, order = self.open_tags.pop()
+        self.marks.append(Mark(tag.raw, "", (start, start), order, order))
 
     def _next_order(self) -> int:
         self.tag_count += 1
@@ -203,7 +185,7 @@ class _PassageBuilder:
     def _end_passage(self) -> Iterator[Passage]:
         """Yields the current passage. Inline tags that are still open become points at their position."""
         while self.open_tags:
-            self._add_unclosed(self.open_tags.pop())
+            self._add_unclosed()
         if self.text or self.marks or self.before:
             marks = tuple(sorted(self.marks, key=lambda mark: mark.order))
             yield Passage("".join(self.text), "".join(self.before), marks, escaped=True)

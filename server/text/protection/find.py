@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 
@@ -106,31 +107,40 @@ def _protected(text: str, found: re.Match[str]) -> ProtectedSpan:
 
 
 def _paired(spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:
-    """Returns the spans with a partner for every "open" and "close". Those without one become words or points."""
-    result = list(spans)
-    opened: list[int] = []
+    """Returns the spans with a partner for every "open" and "close". Those without one become words or points:
+    `<your name>` is a word, `<b>` and `**` are points."""
+    partners = partners_of(spans)
+    result: list[ProtectedSpan] = []
     for i, span in enumerate(spans):
-        if span.role not in ("open", "close"):
-            continue
-        partner = next((k for k in reversed(range(len(opened))) if spans[opened[k]].name == span.name), -1)
-        same = span.name in ("**", "~~")  # the opening and the closing span are equal
-        if span.role == "open" and not (same and partner >= 0):
-            opened.append(i)
-        elif partner < 0:
-            result[i] = replace(span, role="point")
-        else:
-            result[i] = replace(span, role="close")
-            for j in opened[partner + 1 :]:
-                result[j] = _alone(spans[j])
-            del opened[partner:]
-    for j in opened:
-        result[j] = _alone(spans[j])
+        role = span.role
+        if i in partners:
+            role = "open" if partners[i] > i else "close"
+        elif role in ("open", "close"):
+            is_word = role == "open" and span.name.isidentifier() and span.name not in INLINE_TAGS
+            role = "word" if is_word else "point"
+        result.append(span if role == span.role else replace(span, role=role))
     return result
 
 
-def _alone(span: ProtectedSpan) -> ProtectedSpan:
-    """Returns an opening span without a closing one: `<your name>` is a word, `<b>` and `**` are points."""
-    return replace(span, role="word" if span.name.isidentifier() and span.name not in INLINE_TAGS else "point")
+def partners_of(spans: Sequence[ProtectedSpan]) -> dict[int, int]:
+    """Returns for each span that opens or closes another the number of the other. An opening and a closing `**` are
+    equal."""
+    partners: dict[int, int] = {}
+    opened: list[int] = []
+    names: Counter[str] = Counter()
+    for number, span in enumerate(spans):
+        closes = span.role == "close" or span.name in ("**", "~~")
+        if span.role in ("open", "close") and closes and names[span.name]:
+            while names[span.name]:
+                partner = opened.pop()
+                names[spans[partner].name] -= 1
+                if spans[partner].name == span.name:
+                    break
+            partners[partner], partners[number] = number, partner
+        elif span.role == "open":
+            opened.append(number)
+            names[span.name] += 1
+    return partners
 
 
 def _joined(spans: Sequence[ProtectedSpan]) -> list[ProtectedSpan]:

@@ -86,36 +86,28 @@ class TermIndex:
     def find(self, text: str, excluded: Sequence[Span] = (), lines: bool = False) -> list[TermMatch]:
         """Returns the terms of a text in order, the longest at each place. They do not overlap. A term may contain an
         `excluded` span, and does not overlap one in another way. With `lines` no term contains a line end."""
-        if not self._root.children:
-            return []
-        units = _units(text)
-        found: list[TermMatch] = []
-        number = 0
-        while number < len(units):
-            match, number = self._longest(text, units, number, excluded, lines)
-            if match is not None:
-                found.append(match)
-        return found
-
-    def _longest(
-        self, text: str, units: Sequence[tuple[int, int, str]], first: int, excluded: Sequence[Span], lines: bool
-    ) -> tuple[TermMatch | None, int]:
-        """Returns the longest term that begins with a unit, and the number of the unit after it."""
-        start = units[first][0]
-        node = self._root.children.get(units[first][2].lstrip())
-        best, after, number = None, first + 1, first
-        while node is not None:
-            end = units[number][1]
-            if (
-                node.entries
-                and not any(low < end and start < high and (low < start or end < high) for low, high in excluded)
-                and not (lines and BREAKS.search(text, start, end))
-                and (match := self._match(text, start, end, node.entries))
-            ):
-                best, after = match, number + 1
-            number += 1
-            node = node.children.get(units[number][2]) if number < len(units) else None
-        return best, after
+        units = _units(text) if self._root.children else []
+        matches: list[TermMatch] = []
+        first = 0
+        while first < len(units):
+            start, after = units[first][0], first + 1
+            node, best = self._root.children.get(units[first][2].lstrip()), None
+            for number in range(first, len(units)):
+                if number > first:
+                    node = node.children.get(units[number][2]) if node else None
+                if node is None:
+                    break
+                end = units[number][1]
+                if (
+                    node.entries
+                    and not any(low < end and start < high and (low < start or end < high) for low, high in excluded)
+                    and not (lines and BREAKS.search(text, start, end))
+                    and (match := self._match(text, start, end, node.entries))
+                ):
+                    best, after = match, number + 1
+            first = after
+            matches += [best] if best else []
+        return matches
 
     def _match(self, text: str, start: int, end: int, entries: Sequence[Entry]) -> TermMatch | None:
         """Returns the match of the entry whose case fits best."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from server.text.markup.marks import Mark
 from server.text.markup.projection import SYMBOL
 from server.text.offsets import Run
-from server.text.protection.find import ProtectedSpan
+from server.text.protection.find import ProtectedSpan, partners_of
 from server.text.protection.stand_ins import stand_in_pattern
 from server.text.segmentation import Span
 
@@ -99,7 +99,7 @@ def mask(text: str, spans: Sequence[ProtectedSpan], words: Mapping[str, str] | N
     spans are taken out, with the white space before them, or after them at the beginning of the text."""
     if not spans:
         return Masked(text)
-    reading, partners = _Reading(text), _partners(spans)
+    reading, partners = _Reading(text), partners_of(spans)
     marks: list[Mark] = []
     stand_ins: list[StandIn] = []
     opened: dict[int, int] = {}
@@ -180,18 +180,3 @@ def is_all_caps(text: str) -> bool:
 def to_sentence_case(text: str) -> str:
     """Returns a phrase in capitals with only the first letter, and the English word I, in capitals."""
     return re.sub(r"\bi\b", "I", text[:1] + text[1:].lower())
-
-
-def _partners(spans: Sequence[ProtectedSpan]) -> dict[int, int]:
-    """Returns for each span that opens or closes another the number of the other."""
-    partners: dict[int, int] = {}
-    opened: list[int] = []
-    for number, span in enumerate(spans):
-        if span.role == "open":
-            opened.append(number)
-        elif span.role == "close":
-            at = next((at for at in reversed(opened) if spans[at].name == span.name), None)
-            if at is not None:
-                partners[at], partners[number] = number, at
-                del opened[opened.index(at) :]
-    return partners

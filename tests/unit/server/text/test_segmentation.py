@@ -45,11 +45,6 @@ def test_sentences_and_separators_are_the_text(text, language):
     assert BREAKS.sub("", text[done:]).strip() == ""
 
 
-@given(st.text(st.characters(exclude_categories=["C", "Zl", "Zp", "Zs"]) | st.just(" "), max_size=200) | texts)
-def test_one_line_has_the_sentences_that_it_has_in_a_text_of_lines(text):
-    assert split_sentences(text, "en") == split_sentences(text + "\n", "en")
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
