@@ -127,8 +127,6 @@ class Services:
         await self.documents.reader.close()
         await self.inspector.encoders.close()
         await self.documents.store.close()
-        if self.translator.cache is not None:
-            await self.translator.cache.close()
         for store in self._stores:
             await store.stop()
 

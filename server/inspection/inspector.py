@@ -14,9 +14,8 @@ from server.inspection.types import InspectedSentence, InspectionOptions, Inspec
 from server.store.history_records import SentenceRecord, TranslationRecord
 from server.task_process import TaskProcess
 from server.translation.catalog import Leg
-from server.translation.history_record import history_record
 from server.translation.time_limit import time_limit
-from server.translation.translator import Translator
+from server.translation.translator import Translator, history_record
 from server.translation.types import TranslationRequest
 from server.translation.word_pairs import SentencePair, sentence_pair
 

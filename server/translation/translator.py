@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import dataclasses
+import time
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -12,7 +13,7 @@ from itertools import chain, islice
 from server.access.admission import Admission
 from server.engine.client.engine_client import EngineClient
 from server.store.history import History
-from server.store.history_records import new_id
+from server.store.history_records import LegRecord, SentenceRecord, TranslationRecord, new_id
 from server.text.language_id import DetectedLanguage, LanguageDetector
 from server.text.markup.passages import Passage
 from server.text.markup.projection import Link
@@ -21,7 +22,6 @@ from server.translation.alignment import passage_links
 from server.translation.cache.result_cache import ResultCache, only
 from server.translation.catalog import AUTO, Leg, ModelCatalog
 from server.translation.context import CheckObserver, SentenceContext, gather_or_cancel
-from server.translation.history_record import history_record
 from server.translation.preparation import PreparedText, prepare, segment_passages
 from server.translation.segments import Segment, SegmentedText
 from server.translation.time_limit import time_limit
@@ -233,6 +233,18 @@ class Translator:
                     self.engine, segmented[number], sentences[number], passage.boundaries
                 )
         return links
+
+
+def history_record(translation: Translation) -> TranslationRecord:
+    """Returns the record of a translation: the token ids of every sentence, without the translated text."""
+    legs = []
+    for leg in translation.legs:
+        sentences = [
+            SentenceRecord(each.read or each.source, each.ids, each.hypotheses[0].tokens if each.hypotheses else ())
+            for each in leg.sentences
+        ]
+        legs.append(LegRecord(leg.key, leg.source, leg.target, tuple(sentences)))
+    return TranslationRecord(translation.id, time.time(), tuple(legs))
 
 
 def estimated_tokens(request: TranslationRequest) -> int:

@@ -22,9 +22,6 @@ class MemoryCache:
         self._clock = clock
         self._entries: OrderedDict[bytes, tuple[float, int, Translation]] = OrderedDict()
 
-    def __len__(self) -> int:
-        return len(self._entries)
-
     def find(self, key: bytes) -> Translation | None:
         """Returns the translation of a key, or None."""
         entry = self._entries.get(key)
@@ -49,11 +46,6 @@ class MemoryCache:
             if self.bytes <= self._limit and self._entries[oldest][0] > now:
                 return
             self._remove(oldest)
-
-    def clear(self) -> None:
-        """Removes all translations."""
-        self._entries.clear()
-        self.bytes = 0
 
     def _remove(self, key: bytes) -> None:
         self.bytes -= self._entries.pop(key)[1]

@@ -69,12 +69,6 @@ class ResultCache:
         if self.shared is not None:
             self.shared.add(keys, translations)
 
-    async def close(self) -> None:
-        """Writes what is to be shared and removes all translations from memory."""
-        if self.shared is not None:
-            await self.shared.close()
-        self.memory.clear()
-
 
 def only(
     request: TranslationRequest, listener: ProgressListener | None, numbers: Sequence[int]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 from collections.abc import Sequence
 
@@ -20,18 +19,21 @@ LARGEST = 1_000_000
 """Bytes of JSON beyond which a translation is not shared."""
 UNWRITTEN = 16_000_000
 """Bytes of JSON that may wait to be written; further translations are not shared."""
+BATCH = 100
+"""Translations that are written at once."""
 JSON = TypeAdapter(Translation)
 
 
 class SharedCache:
-    """Translations of at most `limit` bytes of JSON, each for `seconds`. Writes are made in the background."""
+    """Translations of at most `limit` bytes of JSON, each for `seconds`. They are written at every beat of the store."""
 
     def __init__(self, store: RedisStore, limit: int, seconds: float) -> None:
         self.hits = 0
         self._store = store
         self._bounds = Bounds(ANY_NUMBER, limit, seconds)
-        self._unwritten = 0
-        self._writing: set[asyncio.Task[None]] = set()
+        self._unwritten: list[tuple[str, bytes]] = []
+        self._unwritten_bytes = 0
+        store.at_every_beat(self.write)
 
     async def find(self, keys: Sequence[bytes]) -> list[Translation | None]:
         """Returns the translation of each key, or None where there is none or Redis cannot be read."""
@@ -39,35 +41,27 @@ class SharedCache:
             return [None] * len(keys)
         try:
             values = await self._store.find_all(NAME, [key.hex() for key in keys])
-            found = [None if value is None else JSON.validate_json(value) for value in values]
+            translations = [None if value is None else JSON.validate_json(value) for value in values]
         except StateUnreachable:
             return [None] * len(keys)
         except ValueError:
             log.warning("the result cache in Redis holds a value that no server of this version wrote")
             return [None] * len(keys)
-        self.hits += len(keys) - found.count(None)
-        return found
+        self.hits += len(keys) - translations.count(None)
+        return translations
 
     def add(self, keys: Sequence[bytes], translations: Sequence[Translation]) -> None:
-        """Writes translations in the background. They are dropped while Redis cannot be reached."""
-        if self._store.up and self._unwritten < UNWRITTEN:
-            task = asyncio.create_task(self._write(keys, translations))
-            self._writing.add(task)
-            task.add_done_callback(self._writing.discard)
-
-    async def close(self) -> None:
-        """Waits for the writes."""
-        await asyncio.gather(*self._writing)
-
-    async def _write(self, keys: Sequence[bytes], translations: Sequence[Translation]) -> None:
+        """Adds translations. They are dropped while Redis cannot be reached."""
         for key, translation in zip(keys, translations, strict=True):
-            value = JSON.dump_json(translation)
-            if len(value) > LARGEST:
-                continue
-            self._unwritten += len(value)
-            try:
-                await self._store.add(NAME, [(key.hex(), value)], self._bounds)
-            except StateUnreachable:
+            if not self._store.up or self._unwritten_bytes >= UNWRITTEN:
                 return
-            finally:
-                self._unwritten -= len(value)
+            value = JSON.dump_json(translation)
+            if len(value) <= LARGEST:
+                self._unwritten.append((key.hex(), value))
+                self._unwritten_bytes += len(value)
+
+    async def write(self) -> None:
+        """Writes the translations that wait. They are dropped where this fails."""
+        records, self._unwritten, self._unwritten_bytes = self._unwritten, [], 0
+        for start in range(0, len(records), BATCH):
+            await self._store.add(NAME, records[start : start + BATCH], self._bounds)

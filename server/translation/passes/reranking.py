@@ -7,11 +7,9 @@ Modeling for Neural Machine Translation").
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import replace
 
 from model.search.options import DecodingOptions
-from server.engine.ipc.messages import Timings
 from server.translation.catalog import Leg
 from server.translation.context import Draft, SentenceContext, gather_or_cancel
 from server.translation.types import OnFlag
@@ -68,16 +66,12 @@ async def _reranked(context: SentenceContext, reverse: Leg, draft: Draft) -> Dra
     # A copy predicts its text best, so a copy is first only if the search has put it there.
     copies = [place > 0 and text.casefold() == read.casefold() for place, text in enumerate(texts)]
     order = sorted(range(len(both)), key=lambda i: (copies[i], -both[i].score))
-    timings = _with_slowest(draft.answer.timings, [answer.timings for answer in answers])
-    return replace(draft, answer=replace(draft.answer, hypotheses=tuple([both[i] for i in order]), timings=timings))
-
-
-def _with_slowest(first: Timings, others: Sequence[Timings]) -> Timings:
-    """Returns the timings of a job and of the slowest of those after it."""
-    slowest = max(others, key=lambda other: other.queue + other.encode + other.decode)
-    return replace(
+    first = draft.answer.timings
+    slowest = max([answer.timings for answer in answers], key=lambda each: each.queue + each.encode + each.decode)
+    timings = replace(
         first,
         queue=first.queue + slowest.queue,
         encode=first.encode + slowest.encode,
         decode=first.decode + slowest.decode,
     )
+    return replace(draft, answer=replace(draft.answer, hypotheses=tuple([both[i] for i in order]), timings=timings))

@@ -85,7 +85,7 @@ def test_the_oldest_translations_are_dropped_beyond_the_bytes(redis):
         cache = SharedCache(state, 3 * size, 100.0)
         for name in names:
             cache.add([name], [one])
-            await cache.close()
+            await cache.write()
         assert await state.execute("GET", BYTES) == str(3 * size).encode()
         assert await state.execute("ZCARD", INDEX) == 3
         assert 0 < await state.execute("PTTL", PREFIX + names[4].hex()) <= 100_000
@@ -103,7 +103,7 @@ def test_a_large_translation_is_not_shared(redis, monkeypatch):
         state = RedisStore(connect(redis))
         cache = SharedCache(state, 1_000_000, 100.0)
         cache.add([b"x" * 32], [translation_of_test])
-        await cache.close()
+        await cache.write()
         found = await cache.find([b"x" * 32])
         await state.stop()
         return found
@@ -117,6 +117,8 @@ def test_nothing_is_sent_while_the_circuit_breaker_is_open(down):
     class Recorder:
         up = not down
         sent = 0
+
+        def at_every_beat(self, task): ...
 
         async def find_all(self, *arguments):
             self.sent += 1
@@ -132,7 +134,7 @@ def test_nothing_is_sent_while_the_circuit_breaker_is_open(down):
         cache = SharedCache(state, 1_000_000, 100.0)
         assert await cache.find([b"x" * 32]) == [None]
         cache.add([b"x" * 32], [one])
-        await cache.close()
+        await cache.write()
 
     asyncio.run(scenario())
     assert state.sent == (0 if down else 2)
