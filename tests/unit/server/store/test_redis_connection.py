@@ -13,7 +13,6 @@ from server.errors import StateUnreachable
 from server.store.redis import RedisStore
 from server.store.redis_connection import FAILURES, connect, send
 from tests.support.ports import free_port
-from tests.unit.server.conftest import running_redis
 
 
 def ping(client):
@@ -65,33 +64,6 @@ def test_an_operation_that_its_caller_cancels_is_no_failure():
                 await asyncio.gather(operation, return_exceptions=True)
             assert (state.up, state.errors) == (True, 0)
             await state.stop()
-
-    asyncio.run(scenario())
-
-
-@pytest.mark.slow
-def test_the_connection_recovers_by_itself(tmp_path, patient):
-    """Redis starts after the server, stops, and starts again."""
-
-    async def scenario() -> None:
-        port, done = free_port(), []
-
-        async def task() -> None:
-            done.append(await state.run(lambda client: client.incr("attentive:x")))
-
-        state = RedisStore(connect(f"redis://127.0.0.1:{port}"))
-        state.at_every_beat(task)
-        await state.start()
-        await until(lambda: not state.up)
-        assert done == []
-        for _ in range(2):
-            with running_redis(tmp_path, port):
-                before = len(done)
-                await until(lambda before=before: len(done) > before)
-                assert state.up
-                assert await state.run(lambda client: client.exists("attentive:x")) == 1
-            await until(lambda: not state.up)
-        await state.stop()
 
     asyncio.run(scenario())
 
