@@ -75,21 +75,17 @@ class RedisStore(RedisConnection):
         self._charge = client.register_script(CHARGE)
 
     async def version(self, table: str) -> str:
-        """Implements Store."""
         return (await self.execute("GET", version_of(table)) or b"").decode()
 
     async def read(self, table: str, id: str) -> bytes | None:
-        """Implements Store."""
         value: bytes | None = await self.execute("HGET", name_of(table), id, seconds=LARGE_SECONDS)
         return value
 
     async def read_all(self, table: str) -> dict[str, bytes]:
-        """Implements Store."""
         pairs: Any = await self.run(lambda client: client.hgetall(name_of(table)), LARGE_SECONDS)
         return {id.decode(): value for id, value in pairs.items()}
 
     async def write(self, changes: Changes, versions: Mapping[str, str] | None = None) -> bool:
-        """Implements Store."""
         expected = {version_of(table): version for table, version in (versions or {}).items()}
 
         async def store(pipeline: Any) -> bool:
@@ -113,7 +109,7 @@ class RedisStore(RedisConnection):
         )
 
     async def increase(self, table: str, amounts: Mapping[str, int]) -> None:
-        """Implements Store. If only the answer of Redis was lost, a repetition adds the amounts twice."""
+        """If only the answer of Redis was lost, a repetition adds the amounts twice."""
 
         async def operation(client: Redis) -> None:
             async with client.pipeline() as pipeline:
@@ -124,12 +120,11 @@ class RedisStore(RedisConnection):
         await self.run(operation, LARGE_SECONDS)
 
     async def find(self, collection: str, id: str, seconds: float | None = None) -> bytes | None:
-        """Implements Store. `seconds` is a time limit for large records."""
+        """`seconds` is a time limit for large records."""
         value: bytes | None = await self.execute("GET", f"{name_of(collection)}:{id}", seconds=seconds)
         return value
 
     async def add(self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds) -> None:
-        """Implements Store."""
         prefix = name_of(collection) + ":"
         values = [value for record in records for value in record]
         arguments = [bounds.size, bounds.bytes, round(1000 * bounds.seconds), prefix, *values]

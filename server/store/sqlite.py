@@ -96,23 +96,19 @@ class SQLiteStore(Store):
 
     @in_thread
     def version(self, table: str) -> str:
-        """Implements Store."""
         return self._version(table)
 
     @in_thread
     def read(self, table: str, id: str) -> bytes | None:
-        """Implements Store."""
         value: bytes | None = self._value("SELECT value FROM records WHERE name = ? AND id = ?", table, id)
         return value
 
     @in_thread
     def read_all(self, table: str) -> dict[str, bytes]:
-        """Implements Store."""
         return dict(self.database.execute("SELECT id, value FROM records WHERE name = ?", (table,)).fetchall())
 
     @in_thread
     def write(self, changes: Changes, versions: Mapping[str, str] | None = None) -> bool:
-        """Implements Store."""
         self.database.execute("BEGIN IMMEDIATE")
         if any(self._version(table) != version for table, version in (versions or {}).items()):
             return False
@@ -128,7 +124,6 @@ class SQLiteStore(Store):
 
     @in_thread
     def increase(self, table: str, amounts: Mapping[str, int]) -> None:
-        """Implements Store."""
         self.database.execute("BEGIN IMMEDIATE")
         self.database.executemany(
             "INSERT INTO records VALUES (?, ?, ?) ON CONFLICT (name, id) "
@@ -138,14 +133,13 @@ class SQLiteStore(Store):
 
     @in_thread
     def find(self, collection: str, id: str) -> bytes | None:
-        """Implements Store."""
         query = "SELECT value FROM expiring WHERE name = ? AND id = ? AND expires > ?"
         value: bytes | None = self._value(query, collection, id, time.time())
         return value
 
     @in_thread
     def add(self, collection: str, records: Sequence[tuple[str, bytes]], bounds: Bounds) -> None:
-        """Implements Store. The records in the file have at most half of the bytes of the bound, as some pages are half
+        """The records in the file have at most half of the bytes of the bound, as some pages are half
         empty."""
         self.database.execute("BEGIN IMMEDIATE")
         now = time.time()

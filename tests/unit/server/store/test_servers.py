@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.testclient import TestClient
@@ -49,32 +47,6 @@ def test_glossaries_and_limits_are_shared(serve, redis, secret):
     assert second.delete(f"/v2/glossaries/{id}", params=key).status_code == 204
     assert translate(first, api_key=secret, glossary=id) == 404
     assert translate(second, api_key=secret) == 429
-
-
-@pytest.mark.slow
-def test_requests_do_not_wait_for_a_redis_that_does_not_answer(serve, tmp_path):
-    """Sixty requests in twelve threads: no request waits after the first ones have failed."""
-    port = free_port()
-    with running_redis(tmp_path, port) as redis:
-        client = serve(state=f"redis://127.0.0.1:{port}", requests_per_minute=1_000)
-        state = state_of(client)
-        wait_for(lambda: state.up and translate(client) == 200)
-        waits = []
-        run = state._run
-
-        async def counted(operation, seconds):
-            waits.append(1)
-            return await run(operation, seconds)
-
-        state._run = counted
-        redis.send_signal(signal.SIGSTOP)
-        with ThreadPoolExecutor(12) as threads:
-            assert set(threads.map(lambda _: translate(client), range(60))) == {200}
-        assert len(waits) <= FAILURES + 3 * 12  # usage, limits and results of those that wait at the same time
-        wait_for(lambda: not state.up)
-        redis.send_signal(signal.SIGCONT)
-        wait_for(lambda: state.up)
-        assert translate(client) == 200
 
 
 @pytest.mark.slow
