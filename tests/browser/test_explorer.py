@@ -8,17 +8,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
-from tests.browser.conftest import SENTENCE, PageLog, SeriousViolations, translate
+from tests.browser.conftest import SENTENCE, translate
 from tests.support.live import LiveServer
-
-
-def test_hovering_a_word_highlights_both_sides(explorer: Any) -> None:
-    explorer.hover("#output .w >> nth=0")
-    assert explorer.locator("#output .w.on").count() == 1
-    assert explorer.locator("#mirror .w.linked").count() == 1
-    box = explorer.locator("#mirror .w >> nth=1").bounding_box()
-    explorer.mouse.move(box["x"] + box["width"] / 2, box["y"] + box["height"] / 2)
-    assert explorer.locator("#mirror .w.on").inner_text() == "cat"
 
 
 def test_weights_are_read_with_the_keyboard(explorer: Any) -> None:
@@ -65,19 +56,6 @@ def test_the_trace_shows_beams_and_candidates(explorer: Any) -> None:
     assert explorer.locator("#panel-decoding .bars i").count() == 8
     explorer.select_option("select[aria-label='Beam width of the trace']", "4")
     explorer.wait_for_selector("#panel-decoding tbody tr >> nth=3")
-
-
-def test_why_not_compares_another_translation(explorer: Any) -> None:
-    explorer.click("#tab-whynot")
-    explorer.fill("#asked", "green bread")
-    explorer.click("#panel-whynot button.primary")
-    explorer.wait_for_selector("#panel-whynot .split canvas")
-    assert "likel" in explorer.inner_text("#panel-whynot .big")
-    assert explorer.locator("#panel-whynot .chip.differs").count() >= 1
-    assert explorer.locator("#panel-whynot canvas").count() == 2
-    explorer.reload()
-    explorer.wait_for_selector("#panel-whynot .split canvas")
-    assert explorer.input_value("#asked") == "green bread"
 
 
 def test_switching_heads_off_shows_the_difference(explorer: Any) -> None:
@@ -181,12 +159,6 @@ def test_the_layout_of_a_phone_with_a_dark_theme(open_page: Callable[..., Any], 
     assert page.get_attribute("html", "data-theme") == "light"
 
 
-def test_a_picture_is_downloaded(explorer: Any) -> None:
-    with explorer.expect_download() as download:
-        explorer.click("#panel-attention .card h3 a >> text=PNG")
-    assert Path(download.value.path()).read_bytes().startswith(b"\x89PNG")
-
-
 def test_the_picture_of_all_heads_names_its_tokens(explorer: Any) -> None:
     explorer.get_by_role("radio", name="All heads").click()
     with explorer.expect_download() as download:
@@ -194,17 +166,6 @@ def test_the_picture_of_all_heads_names_its_tokens(explorer: Any) -> None:
     drawn = Path(download.value.path()).read_text()
     assert all(f">{word}<" in drawn for word in (*SENTENCE.split(), "layer 1, head 3"))
     assert "&lt;/s&gt;" not in drawn
-
-
-def test_a_permalink_restores_the_view(explorer: Any, open_page: Callable[..., Any]) -> None:
-    explorer.click("role=radio[name='Encoder']")
-    explorer.click("role=radio[name='All heads']")
-    page = open_page()
-    page.goto(explorer.url)
-    page.wait_for_selector("#panel-attention .thumb")
-    assert page.input_value("#text") == SENTENCE
-    assert page.get_attribute("role=radio[name='Encoder']", "aria-checked") == "true"
-    assert page.inner_text("#output") == explorer.inner_text("#output")
 
 
 def test_a_view_shows_its_json_and_curl_command(explorer: Any) -> None:
@@ -237,19 +198,6 @@ def test_sentences_are_loaded_on_demand(open_page: Callable[..., Any], live: Liv
     assert len(asked) == before + 1
 
 
-def test_an_error_is_shown_as_one_sentence(open_page: Callable[..., Any], live: LiveServer, page_log: PageLog) -> None:
-    page = open_page()
-    page.goto(live.url + "/attention")
-    page.select_option("#from", "auto")
-    page.route("**/translate", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
-    page.fill("#text", SENTENCE)
-    page.click("#go")
-    page.wait_for_selector("#error:not([hidden])")
-    assert page.inner_text("#error") == "The server is busy."
-    assert all("429" in message for message in page_log.messages)
-    page_log.messages.clear()
-
-
 def test_a_comparison_says_what_differs(explorer: Any, live: LiveServer) -> None:
     # The random model writes a text in other pieces than those into which the tokenizer divides it.
     own = urlencode({"q": SENTENCE, "translation": "old dog", "source": "en", "target": "de", "numbers": "uint16"})
@@ -271,21 +219,3 @@ def test_a_comparison_says_what_differs(explorer: Any, live: LiveServer) -> None
 def test_labels_of_a_map_are_not_cut(explorer: Any) -> None:
     cut = "nodes => nodes.filter((node) => node.scrollWidth > node.clientWidth).map((node) => node.textContent)"
     assert explorer.locator("#panel-attention .heat .keys span").evaluate_all(cut) == []
-
-
-def test_axe_finds_nothing_serious_in_the_tabs_on_a_phone(
-    open_page: Callable[..., Any], live: LiveServer, serious_violations: SeriousViolations
-) -> None:
-    page = open_page(viewport={"width": 360, "height": 740}, bypass_csp=True)
-    view = f"#source=en&target=de&q={SENTENCE}&asked=green+bread&tab="
-    for tab, ready in (
-        ("whynot", ".split canvas"),
-        ("works", ".numbers .share"),
-        ("decoding", ".node"),
-        ("heads", ".thumb"),
-    ):
-        page.goto(f"{live.url}/attention{view}{tab}")
-        page.wait_for_selector(f"#panel-{tab} {ready}")
-        for _ in ("light", "dark"):
-            assert serious_violations(page) == []
-            page.click("#theme")

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Callable
 from typing import Any
 
-from tests.browser.conftest import SENTENCE, translate
-from tests.support.live import WORDS, LiveServer
+from tests.browser.conftest import translate
+from tests.support.live import WORDS
 
 
 def test_the_map_of_a_long_sentence_scrolls_and_zooms(explorer: Any) -> None:
@@ -79,14 +78,3 @@ def test_roles_of_decoder_heads_are_relative_to_the_written_token(explorer: Any)
     explorer.click("role=radio[name='Numbers']")
     text = explorer.inner_text("#panel-attention tbody")
     assert not re.search("same token|next token", text)
-
-
-def test_the_buttons_of_a_map_are_in_one_line_on_a_small_screen(
-    open_page: Callable[..., Any], live: LiveServer
-) -> None:
-    page = open_page(viewport={"width": 360, "height": 780})
-    page.goto(live.url + "/attention")
-    translate(page, SENTENCE)
-    tops = "nodes => nodes.map((node) => node.getBoundingClientRect().top)"
-    assert len(set(page.locator("#panel-attention .zoom button").evaluate_all(tops))) == 1
-    assert page.evaluate("document.documentElement.scrollWidth") <= 360

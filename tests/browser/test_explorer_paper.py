@@ -8,9 +8,6 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SeriousViolations
-from tests.support.live import LiveServer
-
 sync_api = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
 
@@ -114,13 +111,3 @@ def test_the_head_word_and_distance_of_the_chapters_are_in_the_link(
     page.wait_for_selector("#works-head table.numbers")
     assert values(page) == chosen
     assert (chosen[0], chosen[1], chosen[3]) == ("3", "0", "4")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_in_the_chapters(
-    open_page: Callable[..., Any], live: LiveServer, scheme: str, serious_violations: SeriousViolations
-) -> None:
-    page = open_page(color_scheme=scheme, bypass_csp=True)
-    page.goto(f"{live.url}/attention#source=en&target=de&q=the+cat+sleeps.&tab=works")
-    page.wait_for_selector("#panel-works .share")
-    assert serious_violations(page) == []

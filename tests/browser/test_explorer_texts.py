@@ -84,22 +84,6 @@ def test_an_old_translation_cannot_be_used_under_a_new_text(page: Any, page_log:
     page_log.messages.clear()
 
 
-def test_a_text_typed_before_the_page_is_ready_is_translated(open_page: Callable[..., Any], live: LiveServer) -> None:
-    page = open_page()
-    waiting: list[Any] = []
-    page.route("**/languages", lambda route: waiting.append(route))  # noqa: PLW0108  Playwright needs a function
-    with page.expect_request("**/languages"):
-        page.goto(live.url + "/attention")
-    page.fill("#text", SENTENCE)
-    page.press("#text", "Control+Enter")
-    while not waiting:
-        page.wait_for_timeout(10)
-    waiting[0].continue_()
-    page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
-    assert page.input_value("#text") == SENTENCE
-    assert page.locator("#mirror .w").all_text_contents() == SENTENCE.split()
-
-
 def test_the_languages_are_loaded_again_after_an_error(
     open_page: Callable[..., Any], live: LiveServer, page_log: PageLog
 ) -> None:
@@ -126,20 +110,6 @@ def test_no_map_of_another_sentence_stays_after_an_error(page: Any, page_log: Pa
     assert page.locator("#error").is_hidden() and page.locator("#film .target").is_visible()
     assert all("429" in message for message in page_log.messages)
     page_log.messages.clear()
-
-
-def test_another_sentence_is_dimmed_until_it_is_there(page: Any) -> None:
-    translate(page, "the cat walks.\na dog sleeps.")
-    seen = []
-
-    def look(route: Any) -> None:
-        seen.append(page.evaluate("['inside', 'show'].map((id) => document.getElementById(id).className)"))
-        route.continue_()
-
-    page.route("**/attention?*", look)
-    page.click("#sentences button >> nth=1")
-    page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
-    assert seen == [["busy", "busy"]] and page.locator("#show.busy").count() == 0
 
 
 def test_a_request_that_is_aborted_while_its_answer_arrives_is_no_error(page: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import SENTENCE, PageLog, SeriousViolations, translate
+from tests.browser.conftest import SENTENCE, PageLog, translate
 from tests.support.live import LiveServer
 
 ENDED = "#film .play >> text=Play again"
@@ -63,18 +63,6 @@ def test_without_motion_words_appear_at_once(page: Any) -> None:
     page.wait_for_function("() => window.seen.has('0')")
     page.wait_for_selector(ENDED)
     assert page.evaluate("[...window.seen].sort()") == ["0", "1"]  # no word is half visible
-
-
-def test_the_page_fits_a_small_screen(open_page: Callable[..., Any], live: LiveServer) -> None:
-    page = open_page(viewport={"width": 320, "height": 640})
-    page.goto(live.url + "/attention")
-    page.select_option("#beam", "8")
-    translate(page, SENTENCE)
-    show_word(page, 1)
-    page.wait_for_selector("#chapters .stage .fw")
-    assert page.evaluate("document.documentElement.scrollWidth") <= 320
-    box = page.locator("#go").bounding_box()
-    assert box["x"] + box["width"] <= 320
 
 
 def test_the_scrubber_goes_from_word_to_word(page: Any) -> None:
@@ -202,14 +190,6 @@ def test_what_was_almost_written_is_counted_like_the_word(page: Any) -> None:
     assert runners == ["roter", pytest.approx(0.15), "blau", pytest.approx(0.1)]
 
 
-def test_pointing_at_the_film_marks_the_text_and_the_map(page: Any) -> None:
-    page.hover("#film .target .fw >> nth=0")
-    assert page.locator("#output .w.on").count() == 1
-    page.wait_for_selector("#panel-attention .heat .queries .on")
-    page.hover("#output .w >> nth=1")
-    assert page.locator("#film .target .fw.on").all_inner_texts() == [page.inner_text("#output .w >> nth=1")]
-
-
 def test_roles_over_sentences_are_shown_where_the_model_has_them(explorer: Any, open_page: Callable[..., Any]) -> None:
     url = explorer.url
     explorer.click("role=radio[name='Numbers']")
@@ -230,25 +210,3 @@ def test_roles_over_sentences_are_shown_where_the_model_has_them(explorer: Any, 
     assert "the rarest piece (60\u00a0%)" in page.inner_text("#panel-attention tbody tr >> nth=0")
     page.click("#chapters .chapter >> nth=0 >> .head >> nth=1")
     page.wait_for_selector("#chapters .caption >> text=Over 24 sentences: the rarest piece (60 %)")
-
-
-def test_the_glossary_opens_with_the_keyboard(page: Any) -> None:
-    page.focus("#glossary summary")
-    page.keyboard.press("Enter")
-    page.wait_for_selector("#glossary[open] dl")
-    assert page.locator("#glossary dt").count() == page.locator("#glossary dd").count() >= 12
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_axe_finds_nothing_serious_in_a_film(
-    open_page: Callable[..., Any], live: LiveServer, scheme: str, serious_violations: SeriousViolations
-) -> None:
-    page = open_page(color_scheme=scheme, bypass_csp=True)
-    page.goto(live.url + "/attention")
-    page.select_option("#beam", "4")
-    translate(page, SENTENCE)
-    show_word(page, 1)
-    page.click("#film .runners button:not([disabled]) >> nth=0")
-    page.wait_for_selector("#film .cost p")
-    show_word(page, 1)
-    assert serious_violations(page) == []

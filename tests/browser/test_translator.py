@@ -6,9 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import pytest
-
-from tests.browser.conftest import INTERFACES, SENTENCE, PageLog, SeriousViolations, opened
+from tests.browser.conftest import INTERFACES, SENTENCE, PageLog, opened
 from tests.support.live import LiveServer
 
 TRANSLATED = "#output:not(.busy) .w"
@@ -89,19 +87,6 @@ def test_an_old_translation_is_not_shown_under_a_new_text(page: Any, page_log: P
     assert page.locator("#output").text_content() == ""
     assert all("429" in message for message in page_log.messages)
     page_log.messages.clear()
-
-
-def test_a_first_translation_in_progress_is_visible(page: Any) -> None:
-    mark = "getComputedStyle(document.getElementById('output'), '::before').content"
-    seen = [page.evaluate(mark)]
-
-    def look(route: Any) -> None:
-        seen.append(page.evaluate(mark))
-        route.continue_()
-
-    page.route("**/translate", look)
-    translate(page, SENTENCE)
-    assert [*seen, page.evaluate(mark)] == ["none", '"…"', "none"]
 
 
 def test_languages_are_detected_and_swapped(page: Any) -> None:
@@ -214,14 +199,6 @@ def test_right_to_left_text_runs_from_right_to_left(page: Any) -> None:
     page.wait_for_selector("#output:not(.busy):dir(rtl) .s")
 
 
-def test_words_that_the_model_cannot_read_are_named_as_copied(page: Any) -> None:
-    page.fill("#text", "שלום עולם")
-    page.wait_for_selector("#warning:not([hidden]) >> text=copied and not translated")
-    page.fill("#text", "https://example.org/a 12:30")
-    page.wait_for_selector("#output:not(.busy) .s >> text=example")
-    assert page.locator("#warning").is_hidden()
-
-
 def test_a_text_typed_before_the_page_is_ready_is_translated(
     open_page: Callable[..., Any], live: LiveServer, page_log: PageLog
 ) -> None:
@@ -250,19 +227,3 @@ def test_links_of_other_pages_are_understood(open_page: Callable[..., Any], live
     page.goto(f"{live.url}/#q=a+dog&source=en&target=de&tab=decoding&kind=cross")
     page.wait_for_selector("#tab-decoding[aria-selected=true]")
     assert page.url.startswith(live.url + "/attention#")
-
-
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("address", ["/", "/attention"])
-def test_axe_finds_nothing_serious(
-    open_page: Callable[..., Any], live: LiveServer, address: str, scheme: str, serious_violations: SeriousViolations
-) -> None:
-    page = open_page(color_scheme=scheme, bypass_csp=True)
-    page.goto(f"{live.url}{address}#source=en&target=de&q=the+cat+sleeps.+a+dog+walks.")
-    page.wait_for_selector(TRANSLATED)
-    if address == "/":
-        page.click("#others")
-        page.wait_for_selector("#alternatives button")
-    else:
-        page.wait_for_selector("#inside:not(.busy) #panel-attention canvas")
-    assert serious_violations(page) == []

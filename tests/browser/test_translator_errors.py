@@ -85,16 +85,6 @@ def test_errors_of_the_server_are_in_the_language_of_the_interface(
     page_log.messages.clear()
 
 
-def test_a_server_that_cannot_be_reached_is_named_in_the_language_of_the_interface(
-    page: Any, page_log: PageLog
-) -> None:
-    page.route("**/translate", lambda route: route.abort())
-    page.select_option("#interface", "fr")
-    page.fill("#text", SENTENCE)
-    page.wait_for_selector(f"#error:has-text('{interface_texts()['fr']['unreachable']}')")
-    page_log.messages.clear()
-
-
 @pytest.mark.parametrize(("status", "again"), [(503, True), (429, True), (0, True), (400, False)])
 def test_a_text_is_tried_again_where_the_cause_may_pass(page: Any, page_log: PageLog, status: int, again: bool) -> None:
     def fail(route: Any) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tests.browser.conftest import INTERFACES, SENTENCE, SeriousViolations, opened
+from tests.browser.conftest import INTERFACES, SENTENCE, opened
 from tests.browser.test_translator import TRANSLATED, translate
 from tests.support.live import LiveServer
 
@@ -78,15 +78,6 @@ def test_keys_choose_the_sentence_whose_alternatives_are_shown(page: Any) -> Non
     assert asked.value.post_data_json["q"] == "a dog walks."
 
 
-def test_keys_reach_the_words_of_all_sentences(page: Any) -> None:
-    translate(page, "the cat sleeps. " * 10)
-    page.focus("#output")
-    page.wait_for_selector("#output .s >> nth=7 >> .w")
-    for _ in range(page.locator("#output .w").count()):
-        page.keyboard.press("ArrowRight")
-    page.wait_for_selector("#output .s >> nth=8 >> .w")
-
-
 def test_a_reason_is_named_once_with_the_numbers_of_its_sentences(page: Any) -> None:
     def flagged(route: Any) -> None:
         answer = route.fetch()
@@ -138,14 +129,3 @@ def test_a_print_shows_the_whole_texts_in_dark_ink(open_page: Callable[..., Any]
         assert page.locator(side).evaluate("node => node.parentElement.scrollHeight <= node.parentElement.clientHeight")
     ink = page.locator("#output").evaluate("node => getComputedStyle(node).color")
     assert ink == page.locator("#mirror").evaluate("node => getComputedStyle(node).color") == "rgb(28, 29, 34)"
-
-
-def test_axe_finds_nothing_serious_on_a_phone(
-    open_page: Callable[..., Any], live: LiveServer, serious_violations: SeriousViolations
-) -> None:
-    page = opened(open_page(viewport={"width": 360, "height": 740}, bypass_csp=True), live)
-    page.select_option("#from", "auto")
-    translate(page, "the cat sleeps in a house and the dog is here")
-    page.click("#copy")
-    page.evaluate("document.querySelectorAll('details:not([hidden])').forEach((each) => (each.open = true))")
-    assert serious_violations(page) == []

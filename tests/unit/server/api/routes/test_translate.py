@@ -45,11 +45,6 @@ def test_a_list_gives_lists(client):
     assert len(set(answer["id"])) == 3
 
 
-def test_separators_are_kept(client):
-    text = "  First one. Second one!\n\n\t- Third?\r\n\n"
-    assert ask(client, q=text).json()["translatedText"] == "  .eno tsriF !eno dnoceS\n\n\t- ?drihT\r\n\n"
-
-
 def test_auto_reports_the_detected_language(client):
     text = "Guten Morgen, wie geht es Ihnen heute?"
     answer = ask(client, q=text, source="auto", target="en").json()
@@ -75,11 +70,6 @@ def test_an_unsure_language_has_alternatives(client):
     detected = ask(client, q="No", source="auto", target="fr").json()["detectedLanguage"]
     assert set(detected) == {"language", "confidence"} or detected["alternatives"]
     assert ask(client, q="Hello", source="auto", target="fr").json()["detectedLanguage"]["language"] == "en"
-
-
-def test_the_same_language_is_copied(client, engine):
-    assert ask(client, q="Same here.", target="en").json()["translatedText"] == "Same here."
-    assert engine.submitted == []
 
 
 def test_alternatives(client):
@@ -119,24 +109,6 @@ def test_details_have_sentences_scores_and_timings(client):
     assert set(details["timings"]) == {"queue", "encode", "decode", "first_token"}
 
 
-def test_html_keeps_its_markup(client):
-    answer = ask(client, q='<p class="x">Hello <b>world</b> &amp; all</p><br>', format="html").json()
-    assert answer["translatedText"] == '<p class="x">lla &amp; <b>dlrow</b> olleH</p><br>'
-
-
-def test_text_without_words_is_copied(client, engine):
-    texts = ["42", "😀 🎉", "https://example.org/?q=1", "me@example.org", "--- *** ---", "  \n ", "你好"]
-    assert ask(client, q=texts).json()["translatedText"] == texts
-    assert engine.submitted == []
-
-
-def test_a_sentence_over_the_limit_is_split_without_loss(client, engine):
-    text = "word " * 500 + "end"
-    translated = ask(client, q=text).json()["translatedText"]
-    assert sorted(translated) == sorted(text)
-    assert all(len(ids) <= 256 for _, ids, *_ in engine.submitted)
-
-
 def test_a_pair_without_a_model_goes_through_a_pivot(client, engine):
     answer = ask(client, q="Eins\nZwei", source="de", target="fr", details=True).json()
     assert answer["translatedText"] == "Eins\nZwei"  # reversed twice
@@ -157,8 +129,6 @@ def test_language_aliases(serve, sent, meant):
         ({"json": {"source": "en", "target": "de"}}, 400, "missing q"),
         ({"json": HELLO | {"q": ""}}, 400, "missing q"),
         ({"json": HELLO | {"q": []}}, 400, "missing q"),
-        ({"json": HELLO | {"q": None}}, 400, "q"),
-        ({"json": {"q": "a", "target": "de"}}, 400, "missing source"),
         ({"json": {"q": "a", "source": "en"}}, 400, "missing target"),
         ({"json": HELLO | {"source": ""}}, 400, "source"),
         ({"json": HELLO | {"source": "tlh"}}, 400, "not supported"),
@@ -171,10 +141,7 @@ def test_language_aliases(serve, sent, meant):
         ({"json": HELLO | {"q": ["x"] * 1_001}}, 400, "texts"),
         ({"json": [1]}, 400, "object"),
         ({"json": "text"}, 400, "object"),
-        ({"content": b"{", "headers": {"content-type": "application/json"}}, 400, "JSON"),
         ({"content": b"[" * 100_000, "headers": {"content-type": "application/json"}}, 400, "JSON"),
-        ({"content": b'{"q": "\\ud800"}', "headers": {"content-type": "application/json"}}, 400, "JSON"),
-        ({"content": b'{"q": "\xff"}', "headers": {"content-type": "application/json"}}, 400, "UTF-8"),
         ({"content": b"q=%FF", "headers": {"content-type": "application/x-www-form-urlencoded"}}, 400, "UTF-8"),
         ({"content": b"\xff=1", "headers": {"content-type": "application/x-www-form-urlencoded"}}, 400, "UTF-8"),
         (
@@ -287,20 +254,6 @@ def test_the_request_or_the_server_chooses_reranking(serve, server, asked, route
     assert len(answer["details"]["sentences"][0][0]["hypotheses"]) == 1 + asked.get("alternatives", 0)
 
 
-def test_a_text_that_is_too_long_for_reranking_is_refused(serve):
-    client = serve(char_limit=1000, beam_char_limit=1000)
-    assert ask(client, q="a" * 130).status_code == 200
-    answer = ask(client, q="a" * 130, rerank=True)
-    assert answer.status_code == 413 and "beam width of 8" in answer.json()["error"]
-
-
 @pytest.mark.parametrize(("value", "text"), [("mark", "owt"), ("source", "One two"), ("SOURCE", "One two")])
 def test_on_flag(client, value, text):
     assert ask(client, q="One two", max_length=3, on_flag=value).json()["translatedText"] == text
-
-
-def test_a_retry_counts_in_the_limit_of_characters_times_beam(serve):
-    client = serve(char_limit=100, beam_char_limit=300)
-    assert ask(client, q="x" * 90).status_code == 200
-    answer = ask(client, q="x" * 90, on_flag="retry")
-    assert answer.status_code == 413 and "beam width of 5" in answer.json()["error"]

@@ -1,0 +1,76 @@
+"""axe-core finds nothing serious in the states of both pages, in both themes, on a desktop and on a phone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from tests.browser.conftest import PageLog, SeriousViolations
+from tests.support.live import LiveServer
+
+DESKTOP, PHONE = {"width": 1280, "height": 900}, {"width": 360, "height": 740}
+TEXT = "source=en&target=de&q=the+cat+sleeps.+a+dog+walks."
+MAP = "#inside:not(.busy) #panel-attention canvas"
+STATES = {
+    "/": [
+        (DESKTOP, TEXT, ["#others"], "#alternatives button"),
+        (PHONE, "source=auto&target=de&q=the+cat+sleeps+in+a+house+and+the+dog+is+here", ["#copy"], "#memory"),
+        (DESKTOP, "source=de&target=fr&q=the+cat+sleeps.", [], "#route >> text=via"),
+        (DESKTOP, "source=en&target=de&q=שלום עולם", [], "#output:not(.busy):not(:empty)"),
+    ],
+    "/attention": [
+        (DESKTOP, TEXT, [], MAP),
+        (DESKTOP, TEXT + "&beam=4&film=1", ["#film .runners button:not([disabled]) >> nth=0"], "#film .cost p"),
+        (DESKTOP, "source=de&target=fr&q=the+cat+sleeps.", [], MAP),
+        (DESKTOP, "source=en&target=de&q=שלום עולם", [], "#output:not(.busy):not(:empty)"),
+        (PHONE, TEXT + "&asked=green+bread&tab=whynot", [], "#panel-whynot .split canvas"),
+        (PHONE, TEXT + "&tab=works", [], "#panel-works .numbers .share"),
+        (PHONE, TEXT + "&tab=decoding", [], "#panel-decoding .node"),
+        (PHONE, TEXT + "&tab=heads", [], "#panel-heads .thumb"),
+        (DESKTOP, TEXT + "&tab=works", [], "#panel-works .share"),
+    ],
+}
+"""By address: the size of the window, the view, what is clicked in it, and what is waited for."""
+
+
+@pytest.mark.parametrize(
+    ("address", "state"), [(address, state) for address, states in STATES.items() for state in states]
+)
+def test_a_state_of_a_page(
+    open_page: Callable[..., Any], live: LiveServer, address: str, state: Any, serious_violations: SeriousViolations
+) -> None:
+    size, view, clicks, shown = state
+    page = open_page(viewport=size, bypass_csp=True, color_scheme="light")
+    page.goto(f"{live.url}{address}#{view}")
+    page.wait_for_selector("#output:not(.busy):not(:empty)")
+    for button in clicks:
+        page.click(button)
+    page.wait_for_selector(shown)
+    if (address, size) == ("/", PHONE):
+        page.evaluate("document.querySelectorAll('details:not([hidden])').forEach((each) => (each.open = true))")
+    check_themes(page, serious_violations)
+
+
+@pytest.mark.parametrize("address", STATES)
+def test_an_error(
+    open_page: Callable[..., Any],
+    live: LiveServer,
+    page_log: PageLog,
+    address: str,
+    serious_violations: SeriousViolations,
+) -> None:
+    page = open_page(bypass_csp=True, color_scheme="light")
+    page.route("**/translate", lambda route: route.fulfill(status=429, json={"error": "The server is busy."}))
+    page.goto(f"{live.url}{address}#{TEXT}")
+    page.wait_for_selector("#error:not([hidden])")
+    check_themes(page, serious_violations)
+    page_log.messages.clear()  # the status 429
+
+
+def check_themes(page: Any, serious_violations: SeriousViolations) -> None:
+    """Checks a page in its theme and in the other one."""
+    for _ in range(2):
+        assert serious_violations(page) == []
+        page.click("#theme")
