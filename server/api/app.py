@@ -20,7 +20,7 @@ from server.api.errors import error_response
 from server.api.middleware.body import RequestBody
 from server.api.middleware.request_log import RequestLog
 from server.api.openapi import document
-from server.api.routes import admin, analysis, attention, files, health, languages, pages, translate
+from server.api.routes import analysis, attention, files, languages, operation, pages, translate
 from server.config import Settings
 from server.errors import AttentiveError, Overloaded, SettingsError
 from server.services import Services
@@ -34,8 +34,7 @@ ROUTERS = (
     analysis.router,
     pages.router,
     files.router,
-    health.router,
-    admin.router,
+    operation.router,
     deepl.router,
     deepl_documents.router,
     deepl_glossaries.router,

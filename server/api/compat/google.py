@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Annotated
+from typing import Annotated, Literal
 
 from fastapi import APIRouter, Query
+from pydantic import BeforeValidator, Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -20,13 +21,43 @@ from server.api.dependencies import (
 )
 from server.api.errors import GOOGLE
 from server.api.parameters import ParameterRoute
-from server.api.schemas.google import GoogleDetectParameters, GoogleLanguagesParameters, GoogleParameters
+from server.api.schemas.base import Code, OptionalCode, OptionalText, Parameters, list_of_one, none_if_blank
 from server.services import default_options
 from server.text.languages import language_name
 from server.translation.catalog import AUTO
 from server.translation.types import TranslationRequest
 
 router = APIRouter(prefix=GOOGLE, tags=["Google v2"], route_class=ParameterRoute)
+Texts = Annotated[list[StrictStr], BeforeValidator(list_of_one)]
+Model = Annotated[
+    Literal["nmt", "base"] | None,
+    BeforeValidator(none_if_blank),
+    Field(default=None, description="No effect: there is one model for a pair."),
+]
+GoogleKey = Annotated[
+    StrictStr | None, Field(default=None, max_length=512, description="API key; `X-Goog-Api-Key` works too.")
+]
+
+
+class GoogleParameters(Parameters):
+    q: Texts = Field(description="Texts to translate.", examples=[["Hello, world!"]])
+    target: Code = Field(description="Language to translate into.", examples=["de"])
+    source: OptionalCode = Field(
+        default=None, description="Language of the texts; detected if absent.", examples=["en"]
+    )
+    format: Literal["html", "text"] = Field(default="html", description="`html` keeps tags.")
+    model: Model = None
+    key: GoogleKey = None
+
+
+class GoogleDetectParameters(Parameters):
+    q: Texts = Field(description="Texts whose language is to be detected.", examples=[["Guten Morgen"]])
+    key: GoogleKey = None
+
+
+class GoogleLanguagesParameters(Parameters):
+    target: OptionalText = Field(default=None, description="Any value adds the English names of the languages.")
+    key: OptionalText = Field(default=None, description="API key; `X-Goog-Api-Key` works too.")
 
 
 @router.get("", include_in_schema=False)

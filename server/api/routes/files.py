@@ -8,6 +8,7 @@ from typing import Annotated
 from urllib.parse import quote
 
 from fastapi import APIRouter, File, Path
+from pydantic import Field
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.types import Receive, Scope, Send
@@ -15,7 +16,8 @@ from starlette.types import Receive, Scope, Send
 from server.api.dependencies import deadline, enter, inline_or_stored, json_response, services_of, storage_of
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
-from server.api.schemas.files import FileAnswer, FileParameters
+from server.api.schemas.base import Answer, Code, Key, UploadParameters
+from server.api.schemas.glossaries import InlineGlossary
 from server.documents.formats import SUFFIXES
 from server.documents.store import StoredFile
 from server.services import default_options
@@ -24,6 +26,19 @@ from server.translation.types import TranslationRequest
 router = APIRouter(tags=["files"], route_class=ParameterRoute)
 DOWNLOAD = "/download_file"
 DOWNLOADED = content({"application/octet-stream": "Die Katze schläft.\n"})
+
+
+class FileParameters(UploadParameters):
+    source: Code = Field(description="Language of the file, or `auto`.", examples=["en"])
+    target: Code = Field(description="Language to translate into.", examples=["de"])
+    api_key: Key = None
+    glossary: InlineGlossary = Field(
+        default=None, description="Terms with their translations: the id of a glossary, or pairs as JSON."
+    )
+
+
+class FileAnswer(Answer):
+    translatedFileUrl: str = Field(description="Address of the translated file, valid for a limited time.")
 
 
 @router.post(

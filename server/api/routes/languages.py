@@ -6,20 +6,32 @@ import asyncio
 from typing import Any
 
 from fastapi import APIRouter
+from pydantic import Field, StrictStr
 from starlette.requests import Request
 from starlette.responses import Response
 
 from server.api.dependencies import check_texts, enter, json_response, reader_languages, services_of
 from server.api.openapi import WORK, errors
 from server.api.parameters import ParameterRoute
-from server.api.schemas.base import ErrorAnswer
-from server.api.schemas.languages import DetectedLanguage, DetectParameters, Language
+from server.api.schemas.base import Answer, ErrorAnswer, Key, Parameters
 from server.documents.formats import SUFFIXES
 from server.errors import Forbidden
+from server.text.language_id import DetectedLanguage
 from server.text.languages import language_name
 from server.translation.catalog import AUTO
 
 router = APIRouter(tags=["languages"], route_class=ParameterRoute)
+
+
+class DetectParameters(Parameters):
+    q: StrictStr = Field(description="Text whose language is to be detected.", examples=["Bonjour tout le monde"])
+    api_key: Key = None
+
+
+class Language(Answer):
+    code: str
+    name: str
+    targets: list[str] = Field(description="Languages that texts in this one can be translated into.")
 
 
 @router.get("/languages", summary="List the languages that are served", response_model=list[Language])

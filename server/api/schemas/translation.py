@@ -21,8 +21,8 @@ from server.api.schemas.base import (
     lower_case,
 )
 from server.api.schemas.glossaries import InlineGlossary
-from server.api.schemas.languages import SourceLanguage
 from server.engine.ipc.messages import Timings
+from server.text.language_id import DetectedLanguage
 from server.translation.types import Flag
 
 SCORES = [-0.143, -0.221, -0.098]
@@ -124,7 +124,7 @@ class TranslateAnswer(Answer):
 
     translatedText: str | list[str]
     id: str | list[str] = Field(description="For GET /attention?id=...")
-    detectedLanguage: SourceLanguage | list[SourceLanguage | None] | None = Field(
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage | None] | None = Field(
         default=None, description="Only with `source` `auto`."
     )
     alternatives: list[str] | list[list[str]] | None = Field(
