@@ -38,29 +38,14 @@ class AttentionQuery:
     @property
     def view(self) -> ViewOptions:
         """The choice of maps."""
-        parameters = self.parameters
-        return ViewOptions(
-            kinds=KINDS if parameters.kind == "all" else (parameters.kind,),
-            layer=parameters.layer,
-            head=parameters.head,
-            level=parameters.level,
-            rollout=parameters.rollout,
-            normalize=parameters.normalize,
-        )
+        kind = self.parameters.kind
+        chosen = self.parameters.model_dump(include={"layer", "head", "level", "rollout", "normalize"})
+        return ViewOptions(kinds=KINDS if kind == "all" else (kind,), **chosen)
 
     @property
     def picture(self) -> PictureOptions:
         """The options of a picture."""
-        parameters = self.parameters
-        return PictureOptions(
-            view=parameters.view,
-            width=parameters.width,
-            dpi=parameters.dpi,
-            theme=parameters.theme or "light",
-            title=parameters.title,
-            special=parameters.special is not False,
-            query=parameters.query,
-        )
+        return PictureOptions(**self.parameters.model_dump(include=set(PICTURE_FIELDS)))
 
 
 def attention_query(parameters: AttentionParameters, accept: str, deadline: float) -> AttentionQuery:
@@ -85,7 +70,7 @@ def attention_query(parameters: AttentionParameters, accept: str, deadline: floa
 def _check_picture_fields(parameters: AttentionParameters, format: Format) -> None:
     """Raises InvalidRequest for a parameter that this format does not have."""
     fields = PICTURE_FIELDS if format not in PICTURES else () if format == "png" else ("dpi",)
-    given = next((name for name in fields if getattr(parameters, name) is not None), None)
+    given = next((name for name in fields if name in parameters.model_fields_set), None)
     if given is not None:
         formats = "png" if given == "dpi" else "svg, png or pdf"
         raise InvalidRequest(f"{given} is for pictures; give format={formats} with it.")

@@ -13,7 +13,6 @@ from server.api.dependencies import enter, json_response, services_of
 from server.api.openapi import content
 from server.api.parameters import ParameterRoute
 from server.api.schemas.glossaries import (
-    ENTRIES_EXAMPLE,
     DictionaryPair,
     DictionaryParameters,
     GlossaryKey,
@@ -59,7 +58,7 @@ async def glossary(glossary_id: Id, request: Request, parameters: Key) -> Respon
     V2 + "/{glossary_id}/entries",
     summary="Fetch the entries of a glossary",
     response_class=Response,
-    responses={200: content({MEDIA_TYPES["tsv"]: ENTRIES_EXAMPLE})},
+    responses={200: content(*MEDIA_TYPES.values())},
 )
 async def entries(glossary_id: Id, request: Request, parameters: Key) -> Response:
     """As tab-separated values, or as CSV if the header `Accept` names it."""

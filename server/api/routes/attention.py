@@ -12,11 +12,11 @@ from starlette.responses import Response
 from model.search.options import DecodingOptions
 from server.access.authentication import Caller
 from server.api.attention_formats import formatted
-from server.api.attention_query import MEDIA, AttentionQuery, attention_query
+from server.api.attention_query import NEGOTIATED, AttentionQuery, attention_query
 from server.api.dependencies import check_texts, deadline, enter, services_of, storage_of
 from server.api.openapi import content, errors
 from server.api.parameters import Handler, ParameterRoute, prefers_html
-from server.api.routes.pages import HTML_EXAMPLE, explorer_page
+from server.api.routes.pages import explorer_page
 from server.api.schemas.attention import AttentionAnswer, AttentionParameters
 from server.errors import InvalidRequest
 from server.inspection.types import InspectedSentence
@@ -38,20 +38,13 @@ class AttentionRoute(ParameterRoute):
 
 
 router = APIRouter(tags=["attention"], route_class=AttentionRoute)
-EXAMPLES = {
-    MEDIA["npz"]: "(binary NumPy archive)",
-    MEDIA["svg"]: '<svg xmlns="http://www.w3.org/2000/svg">...</svg>',
-    MEDIA["png"]: "(binary picture)",
-    MEDIA["pdf"]: "(binary document)",
-    "text/html": HTML_EXAMPLE,
-}
 
 
 @router.get(
     "/attention",
     summary="Attention weights of a translation",
     response_model=AttentionAnswer,
-    responses=errors(400, 403, 404, 410, 429, 503, 504) | {200: content(EXAMPLES)},
+    responses=errors(400, 403, 404, 410, 429, 503, 504) | {200: content(*NEGOTIATED[1:], "text/html")},
 )
 async def attention(request: Request, parameters: Annotated[AttentionParameters, Query()]) -> Response:
     """Inspects an earlier translation (`id`), a new one (`q`, `source`, `target`), or a given one (also

@@ -25,7 +25,7 @@ from server.translation.types import TranslationRequest
 
 router = APIRouter(tags=["files"], route_class=ParameterRoute)
 DOWNLOAD = "/download_file"
-DOWNLOADED = content({"application/octet-stream": "Die Katze schläft.\n"})
+DOWNLOADED = content("application/octet-stream")
 
 
 class FileParameters(UploadParameters):

@@ -26,11 +26,6 @@ NO_ADMIN_KEY = (
     "This server has no admin key: start it with --admin-key (ATTENTIVE_ADMIN_KEY), or send SIGHUP to reload."
 )
 WRONG_ADMIN_KEY = "Send the key of --admin-key (ATTENTIVE_ADMIN_KEY) in the header 'Authorization: Bearer KEY'."
-METRICS_EXAMPLE = (
-    "# HELP attentive_requests_running Sentences being decoded.\n"
-    "# TYPE attentive_requests_running gauge\n"
-    "attentive_requests_running 3.0\n"
-)
 
 
 class ReadyAnswer(Answer):
@@ -92,7 +87,7 @@ async def ready(request: Request) -> Response:
     "/metrics",
     summary="Metrics in the text format of Prometheus",
     response_class=PlainTextResponse,
-    responses={200: content({"text/plain": METRICS_EXAMPLE})},
+    responses={200: content("text/plain")},
 )
 async def metrics(request: Request) -> Response:
     return Response(services_of(request).metrics.render(), headers={"Content-Type": CONTENT_TYPE})

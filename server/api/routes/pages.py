@@ -21,14 +21,13 @@ from server.web.page import interface_texts, page
 router = APIRouter(tags=["operation"])
 SWAGGER = ("fastapi_offline", "static")
 """Package from PyPI with the files of Swagger UI, and their folder; its code is not used."""
-HTML_EXAMPLE = '<!doctype html>\n<html lang="en">...</html>\n'
 
 
 @router.get(
     "/",
     summary="The translator for a browser, the server's name and version for other clients",
     response_model=dict[str, str],
-    responses={200: content({"text/html": HTML_EXAMPLE})},
+    responses={200: content("text/html")},
 )
 async def root(request: Request) -> Response:
     if prefers_html(request):

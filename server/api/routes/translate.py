@@ -22,7 +22,7 @@ from server.api.dependencies import (
 )
 from server.api.openapi import WORK, content, errors
 from server.api.parameters import ParameterRoute
-from server.api.schemas.translation import TRANSLATE_EVENTS, TranslateAnswer, TranslateParameters
+from server.api.schemas.translation import TranslateAnswer, TranslateParameters
 from server.api.sse import stream
 from server.config import Settings
 from server.errors import InvalidRequest
@@ -47,7 +47,7 @@ WARNINGS: dict[Flag, str] = {
     "/translate",
     summary="Translate a text or a list of texts",
     response_model=TranslateAnswer,
-    responses=errors(404, *WORK) | {200: content({"text/event-stream": TRANSLATE_EVENTS})},
+    responses=errors(404, *WORK) | {200: content("text/event-stream")},
 )
 async def translate(request: Request, parameters: TranslateParameters) -> Response:
     """With `stream`, the answer is a stream of server-sent events: `sentence` for each finished sentence, `tokens`

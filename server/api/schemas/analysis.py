@@ -50,23 +50,15 @@ class TraceParameters(Parameters):
     api_key: Key = None
 
 
-class FinishedHypothesis(Answer):
-    """A hypothesis after a step: its row of the step before, and the sum of its natural log-probabilities."""
-
-    parent: int
-    total: float
-
-
-class ChosenToken(FinishedHypothesis):
-    piece: str
-
-
 class SearchStep(Answer):
     """One step of the search. Rows are numbered from 0 within a step."""
 
     rows: list[list[Candidate]] = Field(description="Best continuations of each row with natural log-probabilities.")
-    chosen: list[ChosenToken] = Field(description="Hypotheses that continue.")
-    finished: list[FinishedHypothesis] = Field(description="Hypotheses that ended in this step.")
+    chosen: list[dict[str, Any]] = Field(
+        description="Hypotheses that continue: the row of the step before (`parent`), the `piece`, and the sum of the natural "
+        "log-probabilities so far (`total`)."
+    )
+    finished: list[dict[str, Any]] = Field(description="Hypotheses that ended in this step: `parent` and `total`.")
 
 
 class TracedHypothesis(Answer):

@@ -118,14 +118,12 @@ class AttentionParameters(Parameters):
         default=None,
         description="PNG: pixels per inch. The default is 144, less for large pictures, and 96 for a card.",
     )
-    theme: ThemeName | None = Field(
-        default=None, description="Pictures: colours; `print` is for black-and-white printing. The default is `light`."
-    )
+    theme: ThemeName = Field(default="light", description="Pictures: colours; `print` is for black-and-white printing.")
     title: Annotated[StrictStr, Field(max_length=TITLE_LIMIT)] | None = Field(
         default=None, description="Pictures: title; empty for none. The default is the sentence and its translation."
     )
-    special: bool | None = Field(
-        default=None, description="Pictures: `0` leaves out the language tag and the start and end of sentence."
+    special: bool = Field(
+        default=True, description="Pictures: `0` leaves out the language tag and the start and end of sentence."
     )
     query: Annotated[int, Field(ge=0)] | Annotated[StrictStr, Field(max_length=100)] | None = Field(
         default=None,

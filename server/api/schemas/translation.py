@@ -133,10 +133,3 @@ class TranslateAnswer(Answer):
     details: TranslationDetails | list[TranslationDetails] | None = Field(
         default=None, description="Only with `details`."
     )
-
-
-TRANSLATE_EVENTS = (
-    'event: sentence\ndata: {"text":0,"sentence":0,"source":"The cat sleeps.","translatedText":"Die Katze schläft."}\n\n'
-    'event: translation\ndata: {"translatedText":"Die Katze schläft.","id":"01JDX3T0W5C7Q8Z1V2B3N4M5K6"}\n\n'
-)
-"""Example of the events of a streamed translation."""
